@@ -1,0 +1,5 @@
+"""`python -m holdfast` is the command line."""
+
+from holdfast.commands import main
+
+main()

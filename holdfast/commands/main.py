@@ -1,0 +1,84 @@
+"""The entry point: finds the subcommand, runs it, turns how it ended into an exit code.
+
+A subcommand is a module of this package that holds one click command named `command`. It returns
+its exit code (see `Exit`), and raises `BadRequest` when what was asked makes no sense. Nothing of a
+subcommand is imported before it is called, so that `--help` stays quick and loads none of the heavy
+libraries; that is why the table below carries each one's summary.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable
+
+import click
+
+import holdfast
+from holdfast.commands.ending import BadRequest, Exit
+from holdfast.impl.store.errors import StoreError
+
+SUMMARIES = {
+    "demo": "The tour: what Holdfast does, on your machine, in under two minutes.",
+    "probe": "Certify a store for coordination and measure its latency.",
+}
+
+
+class Subcommands(click.Group):
+    """A click group whose commands are imported on demand."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SUMMARIES:
+            return None
+        module = importlib.import_module(f"holdfast.commands.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+
+@click.group(
+    cls=Subcommands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 not decided within the bounds.",
+)
+@click.version_option(holdfast.__version__, prog_name="holdfast")
+def group() -> None:
+    """Prove, attack, time and watch protocols that coordinate through an object store."""
+
+
+def run(act: Callable[[], object]) -> int:
+    """Run `act` and answer the exit code, with one line on standard error for what went wrong."""
+    try:
+        ended = act()
+    except click.exceptions.NoArgsIsHelpError as no_arguments:
+        click.echo(no_arguments.ctx.get_help())
+        return Exit.BAD_REQUEST
+    except click.UsageError as wrong:
+        where = wrong.ctx.command_path if wrong.ctx else "holdfast"
+        return _refuse(f"{wrong.format_message()} Try '{where} --help'.")
+    except click.ClickException as wrong:
+        return _refuse(wrong.format_message())
+    except (BadRequest, StoreError) as wrong:
+        return _refuse(str(wrong))
+    except BrokenPipeError:
+        # The reader of our output went away (`holdfast ... | head`): nobody is left to tell.
+        sys.stderr.close()
+        return Exit.UNDECIDED
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("holdfast: interrupted", err=True)
+        return Exit.UNDECIDED
+    return int(ended) if isinstance(ended, int) else Exit.HOLDS
+
+
+def _refuse(message: str) -> int:
+    click.echo(f"holdfast: {' '.join(message.split())}", err=True)
+    return Exit.BAD_REQUEST
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(lambda: group.main(standalone_mode=False)))

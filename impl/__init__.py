@@ -1,0 +1,1 @@
+"""The production implementation. Imports nothing of the other layers."""

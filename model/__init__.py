@@ -1,0 +1,1 @@
+"""State machines: what may happen. Imports nothing of the other layers."""

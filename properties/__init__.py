@@ -1,0 +1,1 @@
+"""Why model and implementation agree: invariants, histories, refinement maps."""

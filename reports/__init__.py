@@ -1,0 +1,1 @@
+"""What people see: pages, plots, graphs, sequence diagrams."""
