@@ -1,0 +1,150 @@
+"""The one interface between a protocol and an object store.
+
+A request is a value, and `send` is the only way to have it answered; the verbs below (`put`, `get`,
+...) build a request and send it. That keeps the seam narrow: a layer that counts, delays or breaks
+requests overrides `send` and `send_all`, and the harness takes control at the same place.
+
+`send_all` is the explicit parallel step: the requests are issued at once, in no order that anybody may
+rely on, and the replies come back in the order of the requests. Blocking code has no other concurrency
+that a harness could see.
+
+    store = open_store("file:///var/lib/ledger")
+    reply = store.put("head", body, when=ABSENT)
+    match reply.outcome:
+        case Outcome.DONE: ...
+        case Outcome.EXISTS: ...        # perhaps our own, written by a request whose reply was lost
+        case Outcome.UNKNOWN: ...       # look for our own mark before anything else
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.requests import BINARY, NO_METADATA, Condition, Matches, Outcome, Reply, Request
+
+R = TypeVar("R", bound=Reply)
+
+
+class Store(ABC):
+    """One place to keep objects: a bucket and prefix, a directory, or memory."""
+
+    url: str
+    """Opens the same store again. Never carries a secret."""
+    env: Environment
+
+    @abstractmethod
+    def send(self, request: Request[R]) -> R:
+        """Issue one request and wait for its reply."""
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        """Issue all requests at once; the replies in the order of the requests.
+
+        Here one after another, which is one of the orders; a backend that can do better does.
+        When any raises, the rest are still issued, and then the first error is raised.
+        """
+        return settle(self.send, requests)
+
+    def verify(self) -> None:  # noqa: B027 - nothing to verify is a valid answer
+        """Raise `Unusable` when the place is missing or refuses us, before any work is done."""
+
+    def close(self) -> None:  # noqa: B027 - nothing to close is a valid answer
+        """Give back threads, connections and handles. The objects stay."""
+
+    def versioned(self) -> bool:
+        """Whether deleting leaves a marker and overwriting leaves the old version."""
+        return False
+
+    # The verbs.
+
+    def put(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        when: Condition,
+        content_type: str = BINARY,
+        metadata: Mapping[str, str] = NO_METADATA,
+    ) -> ask.PutReply:
+        return self.send(ask.Put(key, body, when, content_type, ask.Metadata(metadata)))
+
+    def get(
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        only_if: str | None = None,
+        unless: str | None = None,
+        version: str = "",
+    ) -> ask.GetReply:
+        return self.send(ask.Get(key, start, stop, only_if, unless, version))
+
+    def head(self, key: str, *, version: str = "") -> ask.HeadReply:
+        return self.send(ask.Head(key, version))
+
+    def delete(self, key: str, *, when: Matches | ask.Anything, version: str = "") -> ask.DeleteReply:
+        return self.send(ask.Delete(key, when, version))
+
+    def list(
+        self, prefix: str = "", *, after: str = "", delimiter: str = "", limit: int = 1000, token: str = ""
+    ) -> ask.ListReply:
+        return self.send(ask.List(prefix, after, delimiter, limit, token))
+
+    def list_versions(self, prefix: str = "", *, limit: int = 1000, token: str = "") -> ask.VersionsReply:
+        return self.send(ask.ListVersions(prefix, limit, token))
+
+    def create_upload(
+        self, key: str, *, content_type: str = BINARY, metadata: Mapping[str, str] = NO_METADATA
+    ) -> ask.UploadReply:
+        return self.send(ask.CreateUpload(key, content_type, ask.Metadata(metadata)))
+
+    def upload_part(self, key: str, upload: str, number: int, body: bytes) -> ask.PartReply:
+        return self.send(ask.UploadPart(key, upload, number, body))
+
+    def complete_upload(
+        self, key: str, upload: str, parts: Sequence[tuple[int, str]], *, when: Condition
+    ) -> ask.PutReply:
+        return self.send(ask.CompleteUpload(key, upload, tuple(parts), when))
+
+    def abort_upload(self, key: str, upload: str) -> Reply:
+        return self.send(ask.AbortUpload(key, upload))
+
+    def list_uploads(self, prefix: str = "", *, limit: int = 1000, token: str = "") -> ask.UploadsReply:
+        return self.send(ask.ListUploads(prefix, limit, token))
+
+    # Whole listings.
+
+    def pages(self, prefix: str = "", *, after: str = "", delimiter: str = "") -> Iterator[ask.ListReply]:
+        """Every page of a listing. Stops after a page that is not `done`: look at its outcome."""
+        token = ""
+        while True:
+            page = self.list(prefix, after=after, delimiter=delimiter, token=token)
+            yield page
+            if page.outcome is not Outcome.DONE or not page.next:
+                return
+            token = page.next
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def settle(send: Any, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+    """`send` each request in order; when any raised, raise the first error after all were sent."""
+    replies: list[Any] = []
+    first: Exception | None = None
+    for request in requests:
+        try:
+            replies.append(send(request))
+        except Exception as error:  # noqa: BLE001 - kept and raised below, after the others had their turn
+            first = first or error
+    if first is not None:
+        raise first
+    return replies

@@ -1,0 +1,104 @@
+"""Stores by name: `memory://`, `file:///dir`, `s3://bucket/prefix?endpoint=...&region=...`."""
+
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.store.errors import Misuse
+from holdfast.impl.store.interface import Store
+
+SCHEMES = "memory://, file:///directory, s3://bucket/prefix?endpoint=...&region=..."
+
+
+def open_store(url: str, env: Environment | None = None) -> Store:
+    """Open the store that `url` names. Nothing is sent yet: `verify` asks whether it is there.
+
+    Options stand behind the question mark: `memory://?versioned=true`, `file:///dir?linger_ms=0`,
+    `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1`.
+    """
+    try:
+        parts = urlsplit(url)
+        port_is_sound = parts.port
+    except ValueError as wrong:
+        raise Misuse(f"store URL {url!r} cannot be read ({wrong}); known: {SCHEMES}") from None
+    del port_is_sound
+    options = _options(url, parts)
+    match parts.scheme:
+        case "memory":
+            store = _memory(url, parts, options, env)
+        case "file":
+            store = _files(url, parts, options, env)
+        case "s3":
+            store = _s3(url, parts, options, env)
+        case _:
+            raise Misuse(f"store URL {url!r} has no scheme we know; known: {SCHEMES}")
+    if options:
+        raise Misuse(f"store URL {url!r}: unknown option {next(iter(options))!r} for {parts.scheme}://")
+    return store
+
+
+def _options(url: str, parts: SplitResult) -> dict[str, str]:
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    options = dict(pairs)
+    if len(options) < len(pairs):
+        raise Misuse(f"store URL {url!r} gives an option twice")
+    if parts.fragment:
+        raise Misuse(f"store URL {url!r} holds a '#'; write it as %23")
+    return options
+
+
+def _memory(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
+    from holdfast.impl.store.memory import MemoryStore
+
+    if parts.netloc or parts.path.strip("/"):
+        raise Misuse(f"store URL {url!r}: memory:// has no name; every opening is a new, empty store")
+    return MemoryStore(versioned=flag(url, options, "versioned"), env=env)
+
+
+def _files(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
+    from holdfast.impl.store.files import FileStore
+
+    if parts.netloc not in ("", "localhost"):
+        raise Misuse(f"store URL {url!r}: write file:///{parts.netloc}{parts.path} with three slashes")
+    path = unquote(parts.path)
+    if not path.startswith("/") or "\0" in path:
+        raise Misuse(f"store URL {url!r} names no directory; write file:///absolute/path")
+    linger_ms = number(url, options, "linger_ms", default=None)
+    return FileStore(path, env=env) if linger_ms is None else FileStore(path, linger_ms=linger_ms, env=env)
+
+
+def _s3(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
+    from holdfast.impl.store.s3 import S3Store
+
+    if parts.username or parts.password:
+        raise Misuse("store URL: put no credentials in an s3:// URL; use the AWS environment or profile")
+    if not parts.netloc:
+        raise Misuse(f"store URL {url!r} names no bucket; write s3://bucket/prefix")
+    return S3Store(
+        bucket=parts.netloc,
+        prefix=unquote(parts.path.lstrip("/")),
+        endpoint=options.pop("endpoint", None),
+        region=options.pop("region", None),
+        env=env,
+    )
+
+
+def flag(url: str, options: dict[str, str], name: str) -> bool:
+    """Take a yes-or-no option out of `options`."""
+    text = options.pop(name, "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        raise Misuse(f"store URL {url!r}: {name} is true or false, not {text!r}")
+    return text in ("true", "1")
+
+
+def number(url: str, options: dict[str, str], name: str, default: float | None) -> float | None:
+    """Take a number that is not negative out of `options`."""
+    if name not in options:
+        return default
+    text = options.pop(name)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise Misuse(f"store URL {url!r}: {name} is a number of at least 0, not {text!r}")
+    return value
