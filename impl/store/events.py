@@ -1,0 +1,91 @@
+"""Everything observable about a request, as rows that every part of Holdfast writes and reads alike.
+
+One request makes up to three events: `request` when it is issued, `landed` when the store applied it
+(only a harness that owns the store can tell), `response` when the caller learns the outcome. A request
+with no `response` has an unknown outcome. `note` is a remark by the code itself, such as "accepted".
+
+The columns are flat, so that a column file holds them as they are. Bodies are never recorded, only
+their length and a hash: a trace must be safe to keep and to send to a colleague.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.requests import Reply, Request
+
+PHASES = ("request", "landed", "response", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row of a trace. Columns that do not apply are empty, or -1 for numbers."""
+
+    run: str
+    seq: int
+    """Rises by one with every event of the run."""
+    t_ns: int
+    process: str
+    incarnation: int
+    """How often the process was restarted before."""
+    op: int
+    """Ties the phases of one request together, unique in the run."""
+    phase: str
+    kind: str
+    key: str
+    """The key; the prefix of a listing."""
+    condition: str = ""
+    """`absent`, `matches`, `anything`; of reads `only-if`, `unless`."""
+    etag: str = ""
+    """In a request, the ETag the condition names; in a response, the one the store gave."""
+    version: str = ""
+    upload: str = ""
+    size: int = -1
+    hash: str = ""
+    """SHA-256 of the body sent or received, the first 16 hexadecimal digits."""
+    outcome: str = ""
+    note: str = ""
+
+
+def arguments(request: Request[Any]) -> dict[str, Any]:
+    """The columns that a request fills."""
+    columns: dict[str, Any] = {"kind": request.kind, "key": request.subject}
+    when = getattr(request, "when", None)
+    if when is not None:
+        columns["condition"] = type(when).__name__.lower()
+        columns["etag"] = getattr(when, "etag", "")
+    if isinstance(request, ask.Get) and (request.only_if or request.unless):
+        columns["condition"] = "only-if" if request.only_if else "unless"
+        columns["etag"] = request.only_if or request.unless
+    body = getattr(request, "body", None)
+    if body is not None:
+        columns["size"] = len(body)
+        columns["hash"] = short_hash(body)
+    for name in ("version", "upload"):
+        columns[name] = getattr(request, name, "")
+    return columns
+
+
+def results(request: Request[Any], reply: Reply) -> dict[str, Any]:
+    """The columns that a reply fills, those that name the request included."""
+    info = getattr(reply, "info", None)
+    source = info if info is not None else reply
+    columns: dict[str, Any] = {
+        "kind": request.kind,
+        "key": request.subject,
+        "outcome": reply.outcome.value,
+        "etag": getattr(source, "etag", ""),
+        "version": getattr(source, "version", ""),
+        "upload": getattr(reply, "upload", "") or getattr(request, "upload", ""),
+        "size": getattr(source, "size", -1),
+    }
+    body = getattr(reply, "body", None)
+    if body and reply.done:
+        columns["hash"] = short_hash(body)
+    return columns
+
+
+def short_hash(body: bytes) -> str:
+    """Enough of a body's SHA-256 to tell bodies apart in a trace."""
+    return hashlib.sha256(body).hexdigest()[:16]
