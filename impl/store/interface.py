@@ -17,7 +17,7 @@ that a harness could see.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -26,6 +26,8 @@ from holdfast.impl.store import requests as ask
 from holdfast.impl.store.requests import BINARY, NO_METADATA, Condition, Matches, Outcome, Reply, Request
 
 R = TypeVar("R", bound=Reply)
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Store(ABC):
@@ -136,15 +138,15 @@ class Store(ABC):
         self.close()
 
 
-def settle(send: Any, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-    """`send` each request in order; when any raised, raise the first error after all were sent."""
-    replies: list[Any] = []
+def settle(act: Callable[[A], B], items: Sequence[A]) -> Sequence[B]:
+    """`act` on every item in order; when any raised, raise the first error after all had their turn."""
+    results: list[B] = []
     first: Exception | None = None
-    for request in requests:
+    for item in items:
         try:
-            replies.append(send(request))
+            results.append(act(item))
         except Exception as error:  # noqa: BLE001 - kept and raised below, after the others had their turn
             first = first or error
     if first is not None:
         raise first
-    return replies
+    return results

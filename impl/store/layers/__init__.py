@@ -1,1 +1,14 @@
-"""Layers that compose over any store: each is a store itself and holds the one below."""
+"""Layers that compose over any store: each is a store itself and holds the one below.
+
+Order matters and reads inside out: `Metered(Retrying(Faulty(store, ...)))` counts what a caller asked
+for, `Retrying(Metered(...))` counts what went over the wire.
+"""
+
+from holdfast.impl.store.layers.faulty import Effect, Fault, Faulty
+from holdfast.impl.store.layers.layer import Layer
+from holdfast.impl.store.layers.metered import Cost, Metered
+from holdfast.impl.store.layers.retrying import Retrying
+from holdfast.impl.store.layers.throttled import Throttled
+from holdfast.impl.store.layers.traced import Traced
+
+__all__ = ["Cost", "Effect", "Fault", "Faulty", "Layer", "Metered", "Retrying", "Throttled", "Traced"]

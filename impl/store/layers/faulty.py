@@ -1,0 +1,143 @@
+"""Breaks requests on purpose, the ways stores and networks break them.
+
+A fault is a value: what happens, to which requests, how likely, how often. The first fault that fits a
+request and whose die falls is the one that strikes; `struck` tells afterwards what did, so that a test
+can insist that anything happened at all.
+
+    Faulty(store, [Fault(Effect.LOST, kinds={"put"}, prefix="manifest/", times=1)])
+
+What each effect does, in the order of a request's life:
+
+    refused    not applied; answered `answer` (throttled, or conflict)
+    dropped    not applied; the sender never learns: unknown
+    lost       applied, and its reply is lost - also when the reply was a refusal: unknown
+    late       unknown now; applied after `delay` further requests went through, or at `land_all`
+    repeated   applied, its reply lost, and sent again by a client library that says nothing of it:
+               the reply of the second application is delivered, an own create answered `exists`
+"""
+
+import enum
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.store.errors import StoreError
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.layers.layer import Layer
+from holdfast.impl.store.requests import Outcome, Reply, Request
+
+R = TypeVar("R", bound=Reply)
+
+
+class Effect(enum.StrEnum):
+    """What a fault does; the table is at the top of this module."""
+
+    REFUSED = "refused"
+    DROPPED = "dropped"
+    LOST = "lost"
+    LATE = "late"
+    REPEATED = "repeated"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One way to break some requests."""
+
+    effect: Effect
+    kinds: frozenset[str] | set[str] = frozenset()
+    """Request kinds it may strike; none named means all."""
+    prefix: str = ""
+    chance: float = 1.0
+    times: int | None = None
+    """How often it may strike in all."""
+    answer: Outcome = Outcome.THROTTLED
+    """Of a refused request."""
+    delay: int = 1
+    """Of a late request: how many further requests go through before it lands."""
+
+    def fits(self, request: Request[Any]) -> bool:
+        if self.effect is Effect.REFUSED and self.answer is Outcome.CONFLICT and request.reads:
+            return False  # no store answers a read with a conflict
+        return (not self.kinds or request.kind in self.kinds) and request.subject.startswith(self.prefix)
+
+
+@dataclass(slots=True)
+class _Late:
+    request: Request[Any]
+    delay: int
+
+
+class Faulty(Layer):
+    """Applies faults to the requests that pass through."""
+
+    def __init__(self, inner: Store, faults: Sequence[Fault], env: Environment | None = None) -> None:
+        super().__init__(inner)
+        self._faults = tuple(faults)
+        self._left = [fault.times for fault in self._faults]
+        self._dice = (env or inner.env).stream("faults")
+        self._late: list[_Late] = []
+        self._lock = threading.Lock()
+        self.struck: list[tuple[Fault, Request[Any]]] = []
+
+    def send(self, request: Request[R]) -> R:
+        reply: R = self.send_all([request])[0]
+        return reply
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        with self._lock:
+            due = [self._due() for _ in requests]
+            fates = [self._fate(request) for request in requests]
+        self._land([late for group in due for late in group])
+        passing = [at for at, fate in enumerate(fates) if _reaches(fate)]
+        replies = dict(zip(passing, self.inner.send_all([requests[at] for at in passing]), strict=True))
+        return [
+            self._answer(request, fate, replies.get(at))
+            for at, (request, fate) in enumerate(zip(requests, fates, strict=True))
+        ]
+
+    def land_all(self) -> None:
+        """Let every late request land now, in the order they were sent."""
+        with self._lock:
+            landing, self._late = self._late, []
+        self._land([late.request for late in landing])
+
+    def _land(self, requests: Sequence[Request[Any]]) -> None:
+        for request in requests:
+            with suppress(StoreError):  # whoever sent it is not listening any more
+                self.inner.send(request)
+
+    def _due(self) -> list[Request[Any]]:
+        for late in self._late:
+            late.delay -= 1
+        due = [late.request for late in self._late if late.delay < 0]
+        self._late = [late for late in self._late if late.delay >= 0]
+        return due
+
+    def _fate(self, request: Request[Any]) -> Fault | None:
+        for at, fault in enumerate(self._faults):
+            left = self._left[at]
+            if left == 0 or not fault.fits(request) or self._dice.random() >= fault.chance:
+                continue
+            self._left[at] = left - 1 if left is not None else None
+            self.struck.append((fault, request))
+            if fault.effect is Effect.LATE:
+                self._late.append(_Late(request, fault.delay))
+            return fault
+        return None
+
+    def _answer(self, request: Request[Any], fate: Fault | None, reply: Any) -> Any:
+        if fate is None:
+            return reply
+        if fate.effect is Effect.REFUSED:
+            return request.ends(fate.answer, "injected")
+        if fate.effect is Effect.REPEATED:
+            return self.inner.send(request)
+        return request.ends(Outcome.UNKNOWN, "injected")
+
+
+def _reaches(fate: Fault | None) -> bool:
+    """Whether the request is applied right away."""
+    return fate is None or fate.effect in (Effect.LOST, Effect.REPEATED)

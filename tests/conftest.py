@@ -1,0 +1,15 @@
+"""What every test shares: Hypothesis profiles.
+
+`fast` is the default and repeats itself exactly; `nox -s deep` runs `deep`, which looks further with a
+new seed every time and prints the blob that repeats a failure.
+"""
+
+import os
+
+import hypothesis
+
+hypothesis.settings.register_profile(
+    "fast", derandomize=True, deadline=None, max_examples=50, print_blob=True, database=None
+)
+hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HOLDFAST_HYPOTHESIS", "fast"))
