@@ -1,4 +1,4 @@
-"""What every test shares: Hypothesis profiles.
+"""What every test shares: Hypothesis profiles, and the S3 endpoints as fixtures.
 
 `fast` is the default and repeats itself exactly; `nox -s deep` runs `deep`, which looks further with a
 new seed every time and prints the blob that repeats a failure.
@@ -7,6 +7,8 @@ new seed every time and prints the blob that repeats a failure.
 import os
 
 import hypothesis
+
+pytest_plugins = ["tests.servers.fixtures"]
 
 hypothesis.settings.register_profile(
     "fast", derandomize=True, deadline=None, max_examples=50, print_blob=True, database=None

