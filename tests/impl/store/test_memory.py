@@ -1,0 +1,43 @@
+"""What the memory store does beyond the common behaviour: conflicts on request, threads, a view inside."""
+
+import threading
+
+from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome
+from holdfast.impl.store.memory import MemoryStore
+
+
+def test_a_conflict_on_request_applies_nothing_and_wears_off() -> None:
+    """409 proves nothing: code that takes it for `exists` must be caught by a test like this."""
+    store = MemoryStore()
+    store.conflict_next("k", times=2)
+    assert store.put("other", b"", when=ABSENT).done
+    assert store.put("k", b"1", when=ABSENT).outcome is Outcome.CONFLICT
+    assert store.get("k").outcome is Outcome.MISSING
+    assert store.put("k", b"plain", when=ANYTHING).done
+    etag = store.head("k").info.etag
+    assert store.put("k", b"2", when=Matches(etag)).outcome is Outcome.CONFLICT
+    assert store.put("k", b"2", when=Matches(etag)).done
+
+
+def test_threads_racing_to_create_have_one_winner_each_round() -> None:
+    store = MemoryStore()
+    wins: list[str] = []
+
+    def race(name: str) -> None:
+        for turn in range(200):
+            if store.put(f"slot/{turn}", name.encode(), when=ABSENT).done:
+                wins.append(f"{turn} {name}")
+
+    racers = [threading.Thread(target=race, args=(f"t{number}",)) for number in range(4)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert len(wins) == 200
+    assert {win.split()[1].encode() for win in wins} == set(store.contents().values())
+
+
+def test_each_opening_is_a_store_of_its_own() -> None:
+    first, second = MemoryStore(), MemoryStore()
+    first.put("k", b"1", when=ABSENT)
+    assert second.contents() == {}
