@@ -55,24 +55,24 @@ def _memory(url: str, parts: SplitResult, options: dict[str, str], env: Environm
 
 
 def _files(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
-    from holdfast.impl.store.files import FileStore
-
     if parts.netloc not in ("", "localhost"):
         raise Misuse(f"store URL {url!r}: write file:///{parts.netloc}{parts.path} with three slashes")
     path = unquote(parts.path)
     if not path.startswith("/") or "\0" in path:
         raise Misuse(f"store URL {url!r} names no directory; write file:///absolute/path")
+    from holdfast.impl.store.files import FileStore
+
     linger_ms = number(url, options, "linger_ms", default=None)
     return FileStore(path, env=env) if linger_ms is None else FileStore(path, linger_ms=linger_ms, env=env)
 
 
 def _s3(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
-    from holdfast.impl.store.s3 import S3Store
-
     if parts.username or parts.password:
         raise Misuse("store URL: put no credentials in an s3:// URL; use the AWS environment or profile")
     if not parts.netloc:
         raise Misuse(f"store URL {url!r} names no bucket; write s3://bucket/prefix")
+    from holdfast.impl.store.s3 import S3Store
+
     return S3Store(
         bucket=parts.netloc,
         prefix=unquote(parts.path.lstrip("/")),

@@ -1,0 +1,60 @@
+"""What a change must pass is `nox` alone; the other sessions search longer, start servers or measure."""
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.sessions = ["tests", "types", "lint"]
+nox.options.reuse_existing_virtualenvs = True
+
+QUICK = "not slow and not server and not spark"
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The quick tests: everything but what is slow, needs a server, or needs Java."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "-n", "2", "-m", QUICK, *session.posargs)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Strict types in model, impl and properties."""
+    # Only a strict editable install shows a type checker that `model/` is `holdfast.model`.
+    session.install("-e", ".[test,lint]", "--config-settings", "editable_mode=strict")
+    session.run("mypy", "-p", "holdfast.model", "-p", "holdfast.impl", "-p", "holdfast.properties")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Ruff: style, bans, formatting."""
+    session.install("-e", ".[lint]")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def deep(session: nox.Session) -> None:
+    """The slow tests, and every property with many more examples and a fresh seed."""
+    session.install("-e", ".[test]")
+    session.env["HOLDFAST_HYPOTHESIS"] = "deep"
+    session.run("pytest", "-n", "2", "-m", "not server and not spark", *session.posargs)
+
+
+@nox.session
+def servers(session: nox.Session) -> None:
+    """Tests against real processes and S3 servers, started by the tests on 127.0.0.1.
+
+    Set HOLDFAST_TEST_STORE to a store URL to run the interface's behaviour suite on a store of yours.
+    """
+    session.install("-e", ".[test,servers]")
+    session.run("pytest", "-m", "server", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Benchmarks: `nox -s bench -- NAME`, one of the files in bench/; writes out/bench/NAME.json."""
+    session.install("-e", ".[test]")
+    if not session.posargs:
+        session.error("name a benchmark: nox -s bench -- kernel|files|linearizability|explore")
+    name, *options = session.posargs
+    session.run("python", "-m", f"bench.{name.replace('-', '_')}", *options)
