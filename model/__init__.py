@@ -1,1 +1,113 @@
-"""State machines: what may happen. Imports nothing of the other layers."""
+"""State machines: what may happen. Imports nothing of the other layers.
+
+A machine is a class with fields, actions and properties; `check` explores every reachable state:
+
+    from holdfast.model import Each, Enum, Machine, Size, Truth, action, check, invariant
+
+    class Lamps(Machine):
+        lamps = Size(3)
+        lamp = Each(lamps, Enum("off", "on"))
+
+        @action(i=lamps)
+        def switch_on(s, i: int) -> None:
+            s.require(s.lamp[i] == "off")
+            s.lamp[i] = "on"
+
+        @invariant
+        def never_all(s) -> Truth:
+            return ~s.lamp.all("on")
+
+    result = check(Lamps, {"lamps": 2})
+    print(result.verdict)                                  # violated
+    print("\\n".join(result["never_all"].story.lines()))    # the shortest way there, step by step
+
+Everything a machine's author needs is here. `holdfast.model.kernel` is how it works.
+"""
+
+from holdfast.model.kernel import (
+    NO_DEADLOCK,
+    BadSettings,
+    Bool,
+    Choice,
+    Each,
+    Enum,
+    FieldOverflow,
+    Flags,
+    Graph,
+    Int,
+    Label,
+    Machine,
+    Members,
+    Model,
+    ModelError,
+    ModellingMistake,
+    Number,
+    Progress,
+    Property,
+    PropertyResult,
+    Result,
+    Seq,
+    Size,
+    State,
+    Step,
+    Stepper,
+    Story,
+    Truth,
+    action,
+    all_of,
+    always_recoverable,
+    any_of,
+    check,
+    count_of,
+    eventually,
+    initial,
+    invariant,
+    may_end,
+    reachable,
+    reachable_graph,
+    step,
+)
+
+__all__ = [
+    "NO_DEADLOCK",
+    "BadSettings",
+    "Bool",
+    "Choice",
+    "Each",
+    "Enum",
+    "FieldOverflow",
+    "Flags",
+    "Graph",
+    "Int",
+    "Label",
+    "Machine",
+    "Members",
+    "Model",
+    "ModelError",
+    "ModellingMistake",
+    "Number",
+    "Progress",
+    "Property",
+    "PropertyResult",
+    "Result",
+    "Seq",
+    "Size",
+    "State",
+    "Step",
+    "Stepper",
+    "Story",
+    "Truth",
+    "action",
+    "all_of",
+    "always_recoverable",
+    "any_of",
+    "check",
+    "count_of",
+    "eventually",
+    "initial",
+    "invariant",
+    "may_end",
+    "reachable",
+    "reachable_graph",
+    "step",
+]

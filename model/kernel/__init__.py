@@ -1,0 +1,80 @@
+"""The kernel: machines on columns of packed states, and the search that explores them."""
+
+from holdfast.model.kernel.access import Array, Sequence
+from holdfast.model.kernel.check import NO_DEADLOCK, check
+from holdfast.model.kernel.columns import Choice, Column, Members, Number, Truth, all_of, any_of, count_of
+from holdfast.model.kernel.declare import (
+    Property,
+    action,
+    always_recoverable,
+    eventually,
+    initial,
+    invariant,
+    may_end,
+    reachable,
+    step,
+)
+from holdfast.model.kernel.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
+from holdfast.model.kernel.explore import Bounds, Explorer, Progress, Search
+from holdfast.model.kernel.extents import Extent, Size
+from holdfast.model.kernel.fields import Bool, Each, Enum, Field, Flags, Int, Seq
+from holdfast.model.kernel.graph import Graph, graph_of, reachable_graph
+from holdfast.model.kernel.machine import Machine
+from holdfast.model.kernel.model import Label, Model, Successors
+from holdfast.model.kernel.result import PropertyResult, Result
+from holdfast.model.kernel.stepping import State, Stepper
+from holdfast.model.kernel.story import Step, Story
+
+__all__ = [
+    "NO_DEADLOCK",
+    "Array",
+    "BadSettings",
+    "Bool",
+    "Bounds",
+    "Choice",
+    "Column",
+    "Each",
+    "Enum",
+    "Explorer",
+    "Extent",
+    "Field",
+    "FieldOverflow",
+    "Flags",
+    "Graph",
+    "Int",
+    "Label",
+    "Machine",
+    "Members",
+    "Model",
+    "ModelError",
+    "ModellingMistake",
+    "Number",
+    "Progress",
+    "Property",
+    "PropertyResult",
+    "Result",
+    "Search",
+    "Seq",
+    "Sequence",
+    "Size",
+    "State",
+    "Step",
+    "Stepper",
+    "Story",
+    "Successors",
+    "Truth",
+    "action",
+    "all_of",
+    "always_recoverable",
+    "any_of",
+    "check",
+    "count_of",
+    "eventually",
+    "graph_of",
+    "initial",
+    "invariant",
+    "may_end",
+    "reachable",
+    "reachable_graph",
+    "step",
+]

@@ -1,0 +1,112 @@
+"""Checking a machine: explore it, decide every property, tell the stories."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from holdfast.model.kernel import temporal
+from holdfast.model.kernel.declare import Property
+from holdfast.model.kernel.errors import BadSettings
+from holdfast.model.kernel.explore import Bounds, Explorer, Found, Progress, Search
+from holdfast.model.kernel.keys import odds
+from holdfast.model.kernel.machine import Machine
+from holdfast.model.kernel.model import Model
+from holdfast.model.kernel.result import PropertyResult, Result, Verdict, worst
+from holdfast.model.kernel.story import Story, chain, tell
+
+NO_DEADLOCK = "no-deadlock"
+
+
+def check(
+    machine: type[Machine] | Model,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    without: Iterable[str] = (),
+    max_states: int | None = None,
+    memory: int | None = None,
+    max_depth: int | None = None,
+    workers: int | None = None,
+    keep_going: bool = False,
+    deadlock: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Explore every reachable state and decide every property.
+
+    Stops at the end of the level where the first property is violated, unless `keep_going`; what is
+    then not decided yet is `undecided`. `max_states`, `memory` (bytes) and `max_depth` bound the
+    search; when one is hit, what was not violated is `undecided`. `deadlock=False` leaves out the
+    search for states where nothing can happen.
+    """
+    for name, bound in {"max_states": max_states, "memory": memory, "workers": workers}.items():
+        if bound is not None and bound < 1:
+            raise BadSettings(f"{name}={bound} must be at least 1")
+    model = machine if isinstance(machine, Model) else Model(machine, sizes, without=without)
+    explorer = Explorer(
+        model,
+        bounds=Bounds(max_states, memory, max_depth),
+        workers=workers,
+        keep_going=keep_going,
+        deadlocks=deadlock,
+        progress=progress,
+    )
+    search = explorer.run()
+    properties = [decide(search, wanted) for wanted in model.properties]
+    if deadlock:
+        properties.append(_deadlock(search))
+    return _result(search, properties)
+
+
+def decide(search: Search, wanted: Property) -> PropertyResult:
+    """One property's verdict after an exploration."""
+    if wanted.kind in ("eventually", "always_recoverable"):
+        return temporal.decide(search, wanted)
+    found = search.found.get(wanted.name)
+    verdict: Verdict
+    if found is not None:
+        verdict = "holds" if wanted.kind == "reachable" else "violated"
+        return PropertyResult(wanted.name, wanted.kind, verdict, story(search, found), wanted.doc)
+    if not search.complete:
+        reason = f"stopped by {search.stopped_by}"
+        return PropertyResult(wanted.name, wanted.kind, "undecided", None, wanted.doc, reason)
+    verdict = "violated" if wanted.kind == "reachable" else "holds"
+    reason = "no reachable state satisfies it" if verdict == "violated" else ""
+    return PropertyResult(wanted.name, wanted.kind, verdict, None, wanted.doc, reason)
+
+
+def story(search: Search, found: Found) -> Story:
+    """The shortest story to where a property was decided."""
+    steps = chain(search.model, search.levels, found.depth, found.state)
+    if found.label is not None and found.after is not None:
+        return tell(search.model, [*steps, (found.state, found.label)], found.after)
+    return tell(search.model, steps, found.state)
+
+
+def _deadlock(search: Search) -> PropertyResult:
+    doc = "Something can always happen, except where the machine says that it may end."
+    if search.deadlock is not None:
+        return PropertyResult(NO_DEADLOCK, "deadlock", "violated", story(search, search.deadlock), doc)
+    if search.complete:
+        return PropertyResult(NO_DEADLOCK, "deadlock", "holds", None, doc)
+    return PropertyResult(NO_DEADLOCK, "deadlock", "undecided", None, doc, f"stopped by {search.stopped_by}")
+
+
+def _result(search: Search, properties: list[PropertyResult]) -> Result:
+    model = search.model
+    coverage = dict.fromkeys(model.actions, 0)
+    for label, count in zip(model.labels, search.fired, strict=True):
+        coverage[label.action] += count
+    return Result(
+        model=model.name,
+        parameters=dict(model.sizes),
+        without=tuple(sorted(model.without)),
+        verdict=worst([found.verdict for found in properties] + ([] if search.complete else ["undecided"])),
+        distinct=search.distinct,
+        generated=search.generated,
+        depth=search.depth,
+        seconds=search.seconds,
+        peak_bytes=search.peak_bytes,
+        properties=tuple(properties),
+        coverage=coverage,
+        words=model.words,
+        collision_odds=odds(model.words, search.distinct),
+        stopped_by=search.stopped_by,
+        labels_fired={str(label): n for label, n in zip(model.labels, search.fired, strict=True)},
+    )

@@ -1,0 +1,147 @@
+"""The decorators that give a method of a machine its part.
+
+An action says what may happen, the others say what must hold:
+
+    @initial           a way to begin; without one, every field's first value is the only start
+    @action            one kind of transition; each choice of its parameters is a label of its own
+    @invariant         holds in every reachable state
+    @step              holds for every transition: a function of (before, after)
+    @reachable         some reachable state satisfies it: without it, "never bad" may be vacuous
+    @eventually        every fair run comes to satisfy it (fair: actions not ignored forever)
+    @always_recoverable  from every reachable state it can still be reached
+    @may_end           states where nothing more needs to happen; any other end is a deadlock
+
+A parameter's domain is a size, a number n (0..n-1), or the values themselves:
+
+    @action(m=managers, vote=("yes", "no"))
+    def prepare(s, m: int, vote: str) -> None: ...
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, overload
+
+from holdfast.model.kernel.errors import ModellingMistake
+from holdfast.model.kernel.extents import Extent, resolve
+
+F = TypeVar("F", bound=Callable[..., Any])
+Domain = int | str | Extent | Sequence[object]
+Kind = Literal["invariant", "step", "reachable", "eventually", "always_recoverable", "deadlock"]
+MARK = "__holdfast__"
+
+
+@dataclass(frozen=True)
+class ActionDeclared:
+    """An action, or a way to begin, before the sizes are known."""
+
+    name: str
+    part: Literal["action", "initial"]
+    function: Callable[..., Any]
+    domains: Mapping[str, Domain]
+    doc: str
+
+
+@dataclass(frozen=True)
+class Property:
+    """What must hold: a name, a kind, one sentence."""
+
+    name: str
+    kind: Kind
+    function: Callable[..., Any]
+    doc: str
+    fair: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Ending:
+    """States that may end."""
+
+    name: str
+    function: Callable[..., Any]
+
+
+def sentence(function: Callable[..., Any]) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+def _mark(function: F, declared: object) -> F:
+    if hasattr(function, MARK):
+        raise ModellingMistake(f"`{function.__name__}` has two decorators of a machine; give it one part")
+    setattr(function, MARK, declared)
+    return function
+
+
+def _transition(part: Literal["action", "initial"], domains: Mapping[str, Domain]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        declared = ActionDeclared(function.__name__, part, function, dict(domains), sentence(function))
+        return _mark(function, declared)
+
+    return decorate
+
+
+@overload
+def action(function: F, /) -> F: ...
+@overload
+def action(**domains: Domain) -> Callable[[F], F]: ...
+def action(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+    """Something that may happen, in every state where its guards hold."""
+    return _transition("action", domains) if function is None else _transition("action", {})(function)
+
+
+@overload
+def initial(function: F, /) -> F: ...
+@overload
+def initial(**domains: Domain) -> Callable[[F], F]: ...
+def initial(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+    """A way to begin: changes the fields' first values; one start for each choice of its parameters."""
+    return _transition("initial", domains) if function is None else _transition("initial", {})(function)
+
+
+def _property(kind: Kind) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        return _mark(function, Property(function.__name__, kind, function, sentence(function)))
+
+    return decorate
+
+
+def invariant(function: F) -> F:
+    """Holds in every reachable state."""
+    return _property("invariant")(function)
+
+
+def step(function: F) -> F:
+    """Holds for every transition: a function of the rows before and the rows after."""
+    return _property("step")(function)
+
+
+def reachable(function: F) -> F:
+    """Some reachable state satisfies it; the verdict's story shows the shortest way there."""
+    return _property("reachable")(function)
+
+
+def always_recoverable(function: F) -> F:
+    """From every reachable state, a state that satisfies it can still be reached."""
+    return _property("always_recoverable")(function)
+
+
+def eventually(*, fair: Sequence[str] = ()) -> Callable[[F], F]:
+    """Every run reaches it, given that no action named in `fair` stays enabled forever without happening."""
+
+    def decorate(function: F) -> F:
+        declared = Property(function.__name__, "eventually", function, sentence(function), tuple(fair))
+        return _mark(function, declared)
+
+    return decorate
+
+
+def may_end(function: F) -> F:
+    """States where nothing more needs to happen."""
+    return _mark(function, Ending(function.__name__, function))
+
+
+def choices(domain: Domain, sizes: Mapping[str, int]) -> tuple[object, ...]:
+    """The values of a parameter, in order."""
+    if isinstance(domain, int | str | Extent):
+        return tuple(range(resolve(domain, sizes)))
+    return tuple(domain)

@@ -1,0 +1,358 @@
+"""Breadth-first exploration, one whole level at a time.
+
+Each level is a sorted set of packed states. To get the next one:
+
+    expand   cut the level into chunks; for every chunk run every label, put the successors
+             together, sort, drop repetitions           (a chunk is a task for one of the threads)
+    merge    cut the space of keys into ranges; in every range merge what the chunks found and drop
+             what has been visited                      (a range is a task for one of the threads)
+    judge    evaluate the properties on what is new     (again by chunks)
+    remember add the new keys to the visited runs, keep the level
+
+NumPy releases the interpreter lock in its loops and sorts, so plain threads keep the cores busy.
+Nothing depends on the order in which threads finish: chunks and ranges are put together in order,
+and of several violations on one level the first in that order is reported.
+
+Parents are not stored. The levels are kept instead, and `story.py` walks back through them.
+Memory is therefore 8 bytes a word and state for the levels and 8 bytes a state for the visited
+keys, plus what the level at hand needs while it is merged; all of it is counted.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+
+from holdfast.model.kernel import keys
+from holdfast.model.kernel.declare import Property
+from holdfast.model.kernel.keys import Batch
+from holdfast.model.kernel.layout import I64, U64
+from holdfast.model.kernel.model import Label, Model
+from holdfast.model.kernel.visited import Visited
+
+_CHUNK = 1 << 16
+"""States a task: large enough that NumPy's loops outweigh Python, small enough for the caches."""
+
+_PENDING = 1 << 22
+"""Successors a thread may gather before it drops repetitions, so that many labels need no more memory."""
+
+_SMALL = 1 << 13
+"""Below this many states threads cost more than they bring."""
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an exploration has come; what a progress line shows."""
+
+    depth: int
+    frontier: int
+    distinct: int
+    generated: int
+    seconds: float
+    held_bytes: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a property was decided: a state of a level, and for a step the label that leads on from it."""
+
+    depth: int
+    state: tuple[int, ...]
+    label: Label | None = None
+    after: tuple[int, ...] | None = None
+
+
+@dataclass
+class Bounds:
+    """When to stop without an answer."""
+
+    max_states: int | None = None
+    memory: int | None = None
+    max_depth: int | None = None
+
+
+@dataclass
+class Search:
+    """What an exploration has seen. `levels[d]` holds the states first reached after d steps."""
+
+    model: Model
+    levels: list[U64] = field(default_factory=list)
+    distinct: int = 0
+    generated: int = 0
+    fired: list[int] = field(default_factory=list)
+    found: dict[str, Found] = field(default_factory=dict)
+    deadlock: Found | None = None
+    complete: bool = False
+    stopped_by: str = ""
+    seconds: float = 0.0
+    peak_bytes: int = 0
+
+    @property
+    def depth(self) -> int:
+        """The number of levels, the initial states' among them: as TLC counts it."""
+        return len(self.levels)
+
+    @property
+    def last(self) -> int:
+        """The number of the deepest level: the steps to the farthest states."""
+        return len(self.levels) - 1
+
+
+@dataclass
+class _Expanded:
+    """What one chunk gave."""
+
+    batch: Batch
+    fired: I64
+    deadlock: tuple[int, ...] | None
+    steps: dict[str, Found]
+
+
+class Explorer:
+    """One exploration of one model."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        properties: tuple[Property, ...] | None = None,
+        bounds: Bounds | None = None,
+        workers: int | None = None,
+        keep_going: bool = False,
+        deadlocks: bool = True,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.model = model
+        self.search = Search(model, fired=[0] * len(model.labels))
+        self._workers = workers or cores()
+        self._bounds = bounds or Bounds()
+        self._keep_going = keep_going
+        self._deadlocks = deadlocks
+        self._progress = progress
+        wanted = model.properties if properties is None else properties
+        self._open = [p for p in wanted if p.kind in ("invariant", "reachable")]
+        self._open_steps = [p for p in wanted if p.kind == "step"]
+        self._held = 0
+
+    def run(self) -> Search:
+        """Explore until there is nothing new, a property is violated, or a bound is hit."""
+        begun = perf_counter()
+        with ThreadPoolExecutor(self._workers) as pool:
+            self._pool = pool
+            self._visited = Visited(pool, self._workers)
+            level = keys.distinct(self.model.initial())
+            self.search.generated = len(level)
+            while len(level):
+                self._remember(level)
+                self._judge(level)
+                self._report(len(level), begun)
+                if self._must_stop():
+                    break
+                level = self._next(level)
+            else:
+                self.search.complete = True
+        self.search.seconds = perf_counter() - begun
+        return self.search
+
+    def _remember(self, level: Batch) -> None:
+        search = self.search
+        search.levels.append(level.states)
+        search.distinct += len(level)
+        self._visited.add(level.keys)
+        self._held = self._visited.nbytes + sum(states.nbytes for states in search.levels)
+        self._note_peak(self._visited.merge_bytes)
+
+    def _judge(self, level: Batch) -> None:
+        for wanted in list(self._open):
+            bad = wanted.kind == "invariant"
+
+            def first(chunk: U64, wanted: Property = wanted, bad: bool = bad) -> tuple[int, ...] | None:
+                holds = self.model.holds(wanted, chunk)
+                telling = ~holds if bad else holds
+                return packed(chunk, int(telling.argmax())) if telling.any() else None
+
+            state = next((s for s in self._map(first, list(_chunks(level.states))) if s is not None), None)
+            if state is not None:
+                self.search.found[wanted.name] = Found(self.search.last, state)
+                self._open.remove(wanted)
+
+    def _next(self, level: Batch) -> Batch:
+        """The states that are new after one more step."""
+        waves = list(_chunks(level.states, self._chunk_size(len(level))))
+        fresh: list[Batch] = []
+        pending: list[Batch] = []
+        most = max(len(level), _PENDING)
+        for start in range(0, len(waves), 4 * self._workers):
+            for expanded in self._map(self._expand, waves[start : start + 4 * self._workers]):
+                self._account(expanded)
+                pending.append(expanded.batch)
+            if sum(len(batch) for batch in pending) > 2 * most:
+                fresh.append(self._merge_unseen(pending))
+                pending = []
+                if self._over(sum(len(batch) for batch in fresh)):
+                    break
+        for wanted in [p for p in self._open_steps if p.name in self.search.found]:
+            self._open_steps.remove(wanted)
+        fresh.append(self._merge_unseen(pending))
+        return fresh[0] if len(fresh) == 1 else self._merge_unseen(fresh)
+
+    def _expand(self, states: U64) -> _Expanded:
+        """All successors of a chunk, as a set, with what was noticed on the way."""
+        model = self.model
+        fired = np.zeros(len(model.labels), np.int64)
+        alive = np.zeros(states.shape[1], np.bool_)
+        watching = self._deadlocks
+        steps: dict[str, Found] = {}
+        parts: list[list[U64]] = [[] for _ in range(model.words)]
+        batches: list[Batch] = []
+        gathered = 0
+        for label in model.labels:
+            frame = model.apply(states, label)
+            if frame is None:
+                continue
+            fired[label.number] = frame.size
+            if watching:
+                frame.mark_origin(alive)
+                watching = not alive.all()
+            words = frame.finish()
+            if self._open_steps:
+                self._judge_steps(states, label, np.stack(words), frame.origin(), steps)
+            for part, word in zip(parts, words, strict=True):
+                part.append(word)
+            gathered += frame.size
+            if gathered > _PENDING:
+                batches.append(keys.distinct(_stacked(parts)))
+                parts, gathered = [[] for _ in range(model.words)], 0
+        if gathered:
+            batches.append(keys.distinct(_stacked(parts)))
+        deadlock = None
+        if watching:
+            stuck = np.flatnonzero(~alive)
+            stuck = stuck.compress(~model.may_end(states.take(stuck, axis=1)))
+            deadlock = packed(states, int(stuck[0])) if len(stuck) else None
+        batch = keys.merge(batches) if batches else keys.empty(model.words)
+        return _Expanded(batch, fired, deadlock, steps)
+
+    def _judge_steps(
+        self, states: U64, label: Label, after: U64, origin: I64, steps: dict[str, Found]
+    ) -> None:
+        before = states.take(origin, axis=1)
+        for wanted in self._open_steps:
+            if wanted.name in steps:
+                continue
+            holds = self.model.holds_between(wanted, before, after)
+            if not holds.all():
+                row = int(np.flatnonzero(~holds)[0])
+                steps[wanted.name] = Found(self.search.last, packed(before, row), label, packed(after, row))
+
+    def _account(self, expanded: _Expanded) -> None:
+        search = self.search
+        search.fired = [old + int(new) for old, new in zip(search.fired, expanded.fired, strict=True)]
+        search.generated += int(expanded.fired.sum())
+        if search.deadlock is None and expanded.deadlock is not None:
+            search.deadlock = Found(search.last, expanded.deadlock)
+        for name, found in expanded.steps.items():
+            search.found.setdefault(name, found)
+
+    def _merge_unseen(self, batches: list[Batch]) -> Batch:
+        """The union of some batches without what has been visited; ranges of keys side by side."""
+        batches = [batch for batch in batches if len(batch)]
+        if not batches:
+            return keys.empty(self.model.words)
+        total = sum(len(batch) for batch in batches)
+        self._note_peak(2 * sum(batch.nbytes for batch in batches))
+        parts = 1 if total < _SMALL else self._workers * (1 + total // (1 << 21))
+        largest = max(batches, key=len).keys
+        cuts = sorted({int(largest[len(largest) * i // parts]) for i in range(1, parts)})
+        bounds = [0, *cuts, 1 << 64]
+
+        def unseen(part: int) -> Batch:
+            low, high = bounds[part], bounds[part + 1]
+            inside = [batch.between(low, high) for batch in batches]
+            merged = keys.merge([batch for batch in inside if len(batch)] or inside[:1])
+            return merged.select(self._visited.within(low, high).unseen(merged.keys))
+
+        done = self._map(unseen, list(range(len(bounds) - 1)))
+        if len(done) == 1:
+            return done[0]
+        states = keys.concatenated([batch.states for batch in done])
+        if self.model.words == 1:
+            return keys.of_keys(states[0])
+        return Batch(np.concatenate([batch.keys for batch in done]), states)
+
+    def _map(self, work: Callable[[A], T], items: list[A]) -> list[T]:
+        """Do the work on all items, in threads when there is more than one."""
+        if len(items) == 1 or self._workers == 1:
+            return [work(item) for item in items]
+        return list(self._pool.map(work, items))
+
+    def _chunk_size(self, states: int) -> int:
+        if states < _SMALL:
+            return _SMALL
+        chunk = max(1 << 12, _CHUNK // self.model.words)
+        return min(chunk, -(-states // (2 * self._workers)))
+
+    def _must_stop(self) -> bool:
+        search = self.search
+        kinds = {wanted.name: wanted.kind for wanted in self.model.properties}
+        violated = search.deadlock is not None or any(kinds[name] != "reachable" for name in search.found)
+        if violated and not self._keep_going:
+            search.stopped_by = "a violation"
+            return True
+        if self._over(0):
+            return True
+        if self._bounds.max_depth is not None and search.last >= self._bounds.max_depth:
+            search.stopped_by = f"the bound of {self._bounds.max_depth:,} steps"
+        return bool(search.stopped_by)
+
+    def _over(self, more: int) -> bool:
+        """Whether a bound is hit when `more` states are added; says which."""
+        most, memory = self._bounds.max_states, self._bounds.memory
+        if most is not None and self.search.distinct + more > most:
+            self.search.stopped_by = f"the bound of {most:,} states"
+        elif memory is not None and self._held + 16 * self.model.words * more > memory:
+            self.search.stopped_by = f"the memory limit of {memory:,} bytes"
+        return bool(self.search.stopped_by)
+
+    def _note_peak(self, transient: int) -> None:
+        self.search.peak_bytes = max(self.search.peak_bytes, self._held + transient)
+
+    def _report(self, frontier: int, begun: float) -> None:
+        if self._progress is not None:
+            search = self.search
+            seconds = perf_counter() - begun
+            self._progress(
+                Progress(search.depth, frontier, search.distinct, search.generated, seconds, self._held)
+            )
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def packed(states: U64, row: int) -> tuple[int, ...]:
+    """One packed state as plain numbers."""
+    return tuple(int(word) for word in states[:, row])
+
+
+def _chunks(states: U64, size: int = _CHUNK) -> Iterator[U64]:
+    for start in range(0, states.shape[1], size):
+        yield states[:, start : start + size]
+
+
+def _stacked(parts: list[list[U64]]) -> U64:
+    """Successors of many labels, gathered word by word, as one new array."""
+    states = np.empty((len(parts), sum(len(word) for word in parts[0])), np.uint64)
+    for number, part in enumerate(parts):
+        np.concatenate(part, out=states[number])
+    return states

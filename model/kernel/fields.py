@@ -1,0 +1,185 @@
+"""The fields a machine is declared with.
+
+    decided = Bool()
+    votes = Int(0, managers)
+    phase = Enum("init", "committed", "aborted")
+    seen = Flags(managers)                     # or Flags("red", "green")
+    inbox = Seq(4, Enum("ask", "answer"))      # at most 4 items
+    manager = Each(managers, Enum("working", "prepared"))
+    grid = Each(rows, Each(columns, Bool()))   # s.grid[r][c]
+
+Every field begins at its first value (False, the lower bound, the first name, the empty set, the
+empty sequence) unless it says `start=...` or an `@initial` function says otherwise.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+from holdfast.model.kernel.access import (
+    Access,
+    Array,
+    ArrayAccess,
+    CellAccess,
+    Sequence,
+    SequenceAccess,
+)
+from holdfast.model.kernel.columns import Choice, Members, Number, Truth
+from holdfast.model.kernel.errors import ModellingMistake
+from holdfast.model.kernel.extents import AnyExtent, resolve
+from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind, Kind
+from holdfast.model.kernel.layout import Slot
+
+if TYPE_CHECKING:
+    from holdfast.model.kernel.machine import Machine
+
+R = TypeVar("R")
+W = TypeVar("W")
+Run = tuple[str, Kind, tuple[int, ...]]
+
+
+class Field(Generic[R, W]):
+    """A named part of the state; `R` is what reading gives, `W` what may be written."""
+
+    name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, s: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, s: "Machine", owner: type) -> R: ...
+    def __get__(self, s: "Machine | None", owner: type) -> "Self | R":
+        if s is None:
+            return self
+        frame = s.frame
+        column: R = frame.model.access[self.name].read(frame, 0)
+        return column
+
+    def __set__(self, s: "Machine", value: W) -> None:
+        frame = s.frame
+        frame.model.access[self.name].write(frame, 0, value)
+
+    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
+        """The runs of cells this field needs inside an array of `shape`."""
+        raise NotImplementedError
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> Access:
+        raise NotImplementedError
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        """The value it begins with."""
+        raise NotImplementedError
+
+
+class _Cell(Field[R, W]):
+    """A field of one cell."""
+
+    def __init__(self, start: object) -> None:
+        self._start = start
+
+    def kind(self, sizes: Mapping[str, int]) -> Kind:
+        raise NotImplementedError
+
+    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
+        return [(name, self.kind(sizes), shape)]
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> CellAccess:
+        return CellAccess(slots[name])
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return self.kind(sizes).decode(0) if self._start is None else self._start
+
+
+class Bool(_Cell[Truth, Truth | bool]):
+    """True or False."""
+
+    def __init__(self, *, start: bool | None = None) -> None:
+        super().__init__(start)
+
+    def kind(self, sizes: Mapping[str, int]) -> BoolKind:
+        return BoolKind()
+
+
+class Int(_Cell[Number, Number | int]):
+    """A whole number in `least`..`most`, both included."""
+
+    def __init__(self, least: AnyExtent, most: AnyExtent, *, start: int | None = None) -> None:
+        super().__init__(start)
+        self._least = least
+        self._most = most
+
+    def kind(self, sizes: Mapping[str, int]) -> IntKind:
+        return IntKind(resolve(self._least, sizes), resolve(self._most, sizes))
+
+
+class Enum(_Cell[Choice, Choice | str]):
+    """One of a few names."""
+
+    def __init__(self, *options: str, start: str | None = None) -> None:
+        super().__init__(start)
+        self._kind = EnumKind(options)
+
+    def kind(self, sizes: Mapping[str, int]) -> EnumKind:
+        return self._kind
+
+
+class Flags(_Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
+    """A set over a finite domain: the numbers below a size, or a few names."""
+
+    def __init__(self, *domain: AnyExtent, start: AbstractSet[int] | AbstractSet[str] | None = None) -> None:
+        super().__init__(start)
+        self._domain = domain
+
+    def kind(self, sizes: Mapping[str, int]) -> FlagsKind:
+        if len(self._domain) == 1:
+            domain = self._domain[0]
+            if not isinstance(domain, str) or domain in sizes:
+                return FlagsKind(tuple(range(resolve(domain, sizes))))
+        return FlagsKind(tuple(str(member) for member in self._domain))
+
+
+class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
+    """A sequence of at most `capacity` items, each of them one cell."""
+
+    def __init__(self, capacity: AnyExtent, item: Field[R, W]) -> None:
+        if not isinstance(item, _Cell):
+            raise ModellingMistake("the items of a Seq are Bool, Int, Enum or Flags")
+        self._capacity = capacity
+        self._item = item
+
+    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
+        capacity = resolve(self._capacity, sizes)
+        return [
+            (f"{name}.length", IntKind(0, capacity), shape),
+            (f"{name}.items", self._item.kind(sizes), (*shape, capacity)),
+        ]
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> SequenceAccess:
+        lengths, items = CellAccess(slots[f"{name}.length"]), CellAccess(slots[f"{name}.items"])
+        return SequenceAccess(name, lengths, items, resolve(self._capacity, sizes))
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return ()
+
+
+class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
+    """One `element` for each number below `extent`."""
+
+    def __init__(self, extent: AnyExtent, element: Field[R, W]) -> None:
+        self._extent = extent
+        self._element = element
+
+    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
+        return self._element.runs(name, sizes, (*shape, resolve(self._extent, sizes)))
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> ArrayAccess:
+        element = self._element.access(name, sizes, slots)
+        return ArrayAccess(name, element, resolve(self._extent, sizes))
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return (self._element.first(sizes),) * resolve(self._extent, sizes)
+
+
+AnyField = Field[Any, Any]

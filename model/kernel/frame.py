@@ -1,0 +1,159 @@
+"""The rows an action works on.
+
+A frame holds the packed words of a batch of states while one action, with one choice of its
+parameters, is applied to all of them. `narrow` keeps the rows where a guard holds. Each narrowing
+starts a new *epoch*; a column remembers the epoch it was read in and is brought up to date when it
+is used later, so that `x = s.count` before a `require` still lines up after it.
+
+Words are never changed in place, because a column read earlier may still point at them. Writes of
+constants are gathered (`clear` and `put` bits a word) and applied together, in two vector
+operations a word, when someone reads the word or the action ends.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.model.kernel.errors import ModellingMistake
+from holdfast.model.kernel.layout import U64, Mask
+
+if TYPE_CHECKING:
+    from holdfast.model.kernel.columns import Truth
+    from holdfast.model.kernel.layout import I64
+    from holdfast.model.kernel.model import Label, Model
+
+
+_FULL = (1 << 64) - 1
+
+
+class NothingLeft(Exception):  # not an error: how an action ends early when no row passes its guard
+    """No row passed a guard: there is nothing left to compute."""
+
+
+class Frame:
+    """A batch of states in the middle of an action; read only when it serves a property."""
+
+    __slots__ = (
+        "_clear",
+        "_masks",
+        "_put",
+        "_words",
+        "before",
+        "guarded",
+        "label",
+        "model",
+        "read_only",
+        "size",
+    )
+
+    def __init__(
+        self, model: "Model", words: U64, label: "Label | None" = None, *, read_only: bool = False
+    ) -> None:
+        self.model = model
+        self.before = words
+        self.label = label
+        self.read_only = read_only
+        self.guarded = False
+        self.size = len(words[0])
+        self._words: list[U64] = list(words)
+        self._clear = [0] * len(words)
+        self._put = [0] * len(words)
+        self._masks: list[Mask] = []
+
+    @property
+    def epoch(self) -> int:
+        return len(self._masks)
+
+    def word(self, number: int) -> U64:
+        """The current content of a word, for the rows that are left."""
+        clear = self._clear[number]
+        if clear:
+            word = self._words[number] & (_FULL ^ clear)
+            if self._put[number]:
+                word |= self._put[number]
+            self._words[number] = word
+            self._clear[number] = self._put[number] = 0
+        current: U64 = self._words[number]
+        return current
+
+    def put_constant(self, number: int, mask: int, bits: int) -> None:
+        """Write `bits` under `mask` in every row, later."""
+        self._check_writable()
+        self._clear[number] |= mask
+        self._put[number] = self._put[number] & ~mask | bits
+
+    def put_word(self, number: int, word: U64) -> None:
+        """Replace a word (read through `word`) by a new array."""
+        self._check_writable()
+        self._words[number] = word
+
+    def narrow_to(self, truth: "Truth") -> None:
+        """Keep the rows where a condition holds."""
+        self._check_writable()
+        self.guarded = True
+        mask = truth.mask()
+        if mask.ndim == 0:
+            if not mask:
+                self.size = 0
+                raise NothingLeft
+            return
+        self._narrow(mask)
+
+    def _narrow(self, mask: Mask) -> None:
+        kept = int(np.count_nonzero(mask))
+        if kept == self.size:
+            return
+        if kept == 0:
+            self.size = 0
+            raise NothingLeft
+        if len(self._words) == 1:
+            self._words[0] = self._words[0].compress(mask)
+        else:
+            rows = mask.nonzero()[0]
+            self._words = [word.take(rows) for word in self._words]
+        self._masks.append(mask)
+        self.size = kept
+
+    def narrowed(
+        self, array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]", epoch: int
+    ) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
+        """Bring an array read in `epoch` to the rows that are left now."""
+        if array.ndim:
+            for mask in self._masks[epoch:]:
+                array = array.compress(mask)
+        return array
+
+    def finish(self) -> list[U64]:
+        """The words of the rows that are left, all writes applied."""
+        return [self.word(number) for number in range(len(self._words))]
+
+    def origin(self) -> "I64":
+        """For each row that is left, the row it came from."""
+        rows = np.arange(len(self.before[0]), dtype=np.int64)
+        for mask in self._masks:
+            rows = rows.compress(mask)
+        return rows
+
+    def mark_origin(self, marks: Mask) -> None:
+        """Set `marks` for the rows that are left: cheaper than `origin` when one guard narrowed."""
+        if not self._masks:
+            marks[:] = True
+        elif len(self._masks) == 1:
+            np.logical_or(marks, self._masks[0], out=marks)
+        else:
+            marks[self.origin()] = True
+
+    def state_before(self, row: int) -> dict[str, object]:
+        """The state that the row now at `row` had when the action began."""
+        at = int(self.origin()[row])
+        return self.model.unpack(tuple(int(word[at]) for word in self.before))
+
+    def doing(self) -> str:
+        """What is being computed, for messages."""
+        return str(self.label) if self.label is not None else "a property"
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise ModellingMistake(
+                "a property only reads: require and assign in an action, and return a condition here"
+            )

@@ -1,0 +1,135 @@
+"""The base class of every machine.
+
+A machine is a class: its fields are the state, its decorated methods the actions and properties.
+An instance, called `s`, is not one state but many: the rows that an action or a property is
+computing on. `s.field` is a column, `s.field = column` writes one, and `s.require` keeps the rows
+where a condition holds. One row or a million, the text is the same.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from holdfast.model.kernel.columns import Column, Truth
+from holdfast.model.kernel.declare import MARK
+from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
+from holdfast.model.kernel.extents import Size
+from holdfast.model.kernel.fields import AnyField, Field
+
+if TYPE_CHECKING:
+    from holdfast.model.kernel.frame import Frame
+
+_T = TypeVar("_T")
+
+
+class Machine:
+    """Derive from it; declare sizes, fields, safeguards, assumptions; decorate methods."""
+
+    safeguards: ClassVar[Mapping[str, str]] = {}
+    """What the protocol does to protect itself: name and one sentence. Switched off by `without`."""
+
+    assumptions: ClassVar[Mapping[str, str]] = {}
+    """What the world must grant the protocol: name and one sentence. Switched off by `without`."""
+
+    frame: "Frame"
+
+    def __init_subclass__(cls) -> None:
+        for name in vars(cls):
+            if name in RESERVED and isinstance(vars(cls)[name], Field | Size):
+                raise ModellingMistake(f"`{name}` is part of every machine; give the field another name")
+
+    def require(self, *conditions: Truth | bool) -> None:
+        """Keep the rows where every condition holds; what follows sees only those."""
+        for condition in conditions:
+            if not isinstance(condition, Truth | bool):
+                raise ModellingMistake(
+                    f"s.require takes conditions, not {_what(condition)}: compare it first"
+                )
+            truth = condition if isinstance(condition, Truth) else Truth.constant(condition)
+            self.frame.narrow_to(truth)
+
+    def guard(self, safeguard: str, condition: Truth | bool) -> None:
+        """A `require` that belongs to a safeguard: `without=[safeguard]` leaves it out."""
+        self._check_declared(safeguard, self.safeguards, "safeguards")
+        if self.is_on(safeguard):
+            self.require(condition)
+
+    def assume(self, assumption: str, condition: Truth | bool) -> None:
+        """A `require` that belongs to an assumption: `without=[assumption]` leaves it out."""
+        self._check_declared(assumption, self.assumptions, "assumptions")
+        if self.is_on(assumption):
+            self.require(condition)
+
+    def is_on(self, name: str) -> bool:
+        """Whether a safeguard or an assumption is in force: plain Python may branch on it."""
+        switches = {**self.safeguards, **self.assumptions}
+        self._check_declared(name, switches, "safeguards or assumptions")
+        return name not in self.frame.model.without
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in FIELDS_OF.setdefault(type(self), frozenset(_declared_names(type(self)))):
+            fields = [known for known, _ in declared(type(self), Field)]
+            raise ModellingMistake(
+                f"`{name}` is not a field{suggestion(name, fields)}; the fields are {names(fields)}; "
+                "keep what is not part of the state in a local variable"
+            )
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = [name for name in dir(type(self)) if not name.startswith("_")]
+        fields = [field for field, _ in declared(type(self), Field)]
+        raise ModellingMistake(
+            f"`{name}` is not part of this machine{suggestion(name, known)}; the fields are {names(fields)}"
+        )
+
+    def _check_declared(self, name: str, known: Mapping[str, str], what: str) -> None:
+        if name not in known:
+            raise ModellingMistake(
+                f"'{name}' is not declared{suggestion(name, known)}; the {what} of {type(self).__name__} "
+                f"are {names(known)}"
+            )
+
+
+RESERVED = frozenset({"frame", "require", "guard", "assume", "is_on", "safeguards", "assumptions"})
+FIELDS_OF: dict[type, frozenset[str]] = {}
+
+
+def declared(machine: type[Machine], kind: type[_T]) -> list[tuple[str, _T]]:
+    """The class attributes of a kind, those of base classes first, in the order they were written."""
+    found: dict[str, _T] = {}
+    for base in reversed(machine.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, kind):
+                found[name] = value
+            else:
+                found.pop(name, None)
+    return list(found.items())
+
+
+def marked(machine: type[Machine], kind: type[_T]) -> Iterator[_T]:
+    """What the decorators of a kind declared, those of base classes first, in the order written."""
+    found: dict[str, _T | None] = {}
+    for base in reversed(machine.__mro__):
+        for name, value in vars(base).items():
+            mark = getattr(value, MARK, None)
+            if isinstance(mark, kind):
+                found[name] = mark
+            elif name in found:
+                found[name] = None
+    return (mark for mark in found.values() if mark is not None)
+
+
+def _declared_names(machine: type[Machine]) -> Iterator[str]:
+    yield "frame"
+    for name, _ in declared(machine, Field):
+        yield name
+    for name, _ in declared(machine, Size):
+        yield name
+
+
+def _what(value: object) -> str:
+    return f"a {type(value).__name__.lower()} column" if isinstance(value, Column) else repr(value)
+
+
+__all__ = ["AnyField", "Machine", "declared", "marked"]
