@@ -1,5 +1,5 @@
 """The command line: one module a subcommand, loaded only when it is called."""
 
-from holdfast.commands.main import main
+from holdfast.commands.entry import main
 
 __all__ = ["main"]

@@ -1,0 +1,117 @@
+"""The command line as a whole: exit codes, one clear line for what went wrong, never a traceback."""
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from holdfast.commands import entry
+from holdfast.commands.ending import BadRequest, Exit, write_json
+from holdfast.commands.entry import SUMMARIES, group, run
+from holdfast.impl.store import Unusable
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(list(words), standalone_mode=False))
+
+
+def raising(error: BaseException) -> int:
+    def act() -> None:
+        raise error
+
+    return run(act)
+
+
+def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("--help") == Exit.HOLDS
+    text = capsys.readouterr().out
+    for name in SUMMARIES:
+        assert name in text
+    assert "3 not decided" in text
+
+
+def test_every_command_of_the_table_can_be_loaded() -> None:
+    """The table of summaries is written by hand, so nothing else would notice a wrong name."""
+    for name in SUMMARIES:
+        command = group.get_command(click.Context(group), name)
+        assert isinstance(command, click.Command)
+        assert ends(name, "--help") == Exit.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["chek"], "No such command 'chek'"),
+        (["--verbos"], "No such option"),
+        (["probe", "memory://", "--no-such-option"], "No such option"),
+        (["probe"], "URL"),
+        (["probe", "gopher://x"], "known: memory://"),
+    ],
+)
+def test_a_wrong_request_is_one_line_and_exits_with_2(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(*words) == Exit.BAD_REQUEST
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.err.startswith("holdfast: ")
+    assert said.err.count("\n") == 1
+
+
+def test_nothing_asked_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends() == Exit.BAD_REQUEST
+    assert "Commands:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (BadRequest("no model named 'x'; see --list"), Exit.BAD_REQUEST, "no model named 'x'; see --list"),
+        (Unusable("bucket 'b'\nis missing"), Exit.BAD_REQUEST, "bucket 'b' is missing"),
+        (KeyboardInterrupt(), Exit.UNDECIDED, "interrupted"),
+    ],
+)
+def test_errors_end_with_their_code_and_one_line(
+    error: BaseException, code: Exit, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert raising(error) == code
+    assert capsys.readouterr().err == f"holdfast: {says}\n"
+
+
+def test_a_bug_of_ours_is_not_hidden() -> None:
+    """A traceback is wrong for bad input and right for a bug."""
+    with pytest.raises(ZeroDivisionError):
+        raising(ZeroDivisionError())
+
+
+def test_what_a_command_returns_is_the_exit_code() -> None:
+    assert run(lambda: Exit.VIOLATED) == 1
+    assert run(lambda: None) == 0
+
+
+def test_the_console_script_exits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["holdfast", "--version"])
+    with pytest.raises(SystemExit) as exited:
+        entry.main()
+    assert exited.value.code == 0
+
+
+def test_json_goes_to_a_file_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "result.json"
+    write_json({"verdict": "holds"}, str(target))
+    assert json.loads(target.read_text()) == {"verdict": "holds"}
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json({"rate": float("nan")}, str(target))
+    assert json.loads(target.read_text()) == {"verdict": "holds"}
+    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_json_to_a_place_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match=r"cannot write .*: No such file"):
+        write_json({}, str(tmp_path / "missing" / "result.json"))
+
+
+def test_json_to_standard_output_is_all_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    write_json({"a": 1}, "-")
+    assert json.loads(capsys.readouterr().out) == {"a": 1}
