@@ -2,7 +2,17 @@
 
 from holdfast.model.kernel.access import Array, Sequence
 from holdfast.model.kernel.check import NO_DEADLOCK, check
-from holdfast.model.kernel.columns import Choice, Column, Members, Number, Truth, all_of, any_of, count_of
+from holdfast.model.kernel.columns import (
+    Choice,
+    Column,
+    Members,
+    Number,
+    Truth,
+    all_of,
+    any_of,
+    count_of,
+    pick,
+)
 from holdfast.model.kernel.declare import (
     Property,
     action,
@@ -74,6 +84,7 @@ __all__ = [
     "initial",
     "invariant",
     "may_end",
+    "pick",
     "reachable",
     "reachable_graph",
     "step",

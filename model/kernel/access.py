@@ -155,12 +155,21 @@ class CellAccess(Access):
                 self._check_bounds(frame, codes)
             if self.kind.least:
                 codes = codes - self.kind.least
+        elif isinstance(value.kind, EnumKind) and value.kind != self.kind:
+            codes = self._renamed(frame, value.kind).take(codes)
         elif value.kind != self.kind:
             raise ModellingMistake(
                 f"{frame.doing()} assigns {value.kind.describe()} to `{self.slot.name}`, "
                 f"which holds {self.kind.describe()}"
             )
         return codes.view(np.uint64)
+
+    def _renamed(self, frame: "Frame", kind: EnumKind) -> I64:
+        """This field's codes for the names of another enum, when it has them all."""
+        try:
+            return np.array([self.kind.encode(option) for option in kind.options], np.int64)
+        except ModellingMistake as wrong:
+            raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {wrong}") from None
 
     def _check_bounds(self, frame: "Frame", codes: I64) -> None:
         assert isinstance(self.kind, IntKind)

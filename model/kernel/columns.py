@@ -18,12 +18,12 @@ many; all of them end in the same explanation.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
 from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.kinds import BoolKind, FlagsKind, IntKind, Kind
+from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -414,6 +414,36 @@ def count_of(truths: Iterable[Truth | bool]) -> Number:
         one = Number.of(column.frame, column.mask().astype(np.int64))
         total = one if total is None else total + one
     return Number.of(None, np.asarray(0, np.int64)) if total is None else total
+
+
+@overload
+def pick(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a truth value to us
+    condition: Truth | bool, then: Truth | bool, otherwise: Truth | bool
+) -> Truth: ...
+@overload
+def pick(condition: Truth | bool, then: Number | int, otherwise: Number | int) -> Number: ...
+@overload
+def pick(condition: Truth | bool, then: Choice | str, otherwise: Choice | str) -> Choice: ...
+def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
+    """`then` where the condition holds, `otherwise` elsewhere: an `if` that works state by state."""
+    where = _truth(condition, "pick")
+    if isinstance(then, Truth | bool) and isinstance(otherwise, Truth | bool):
+        return (where & then) | (~where & otherwise)
+    frame = next((c.frame for c in (where, then, otherwise) if isinstance(c, Column) and c.frame), None)
+    if isinstance(then, Choice | str) and isinstance(otherwise, Choice | str):
+        known = [column.kind for column in (then, otherwise) if isinstance(column, Choice)]
+        kind = known[0] if known else EnumKind(tuple(dict.fromkeys((str(then), str(otherwise)))))
+        codes = [_codes_of(side, kind) for side in (then, otherwise)]
+        return Choice(frame, kind, np.where(where.mask(), *codes))
+    return Number.of(frame, np.where(where.mask(), _operand(then, "pick"), _operand(otherwise, "pick")))
+
+
+def _codes_of(side: Choice | str, kind: Kind) -> np.ndarray[Any, Any] | int:
+    if isinstance(side, str):
+        return kind.encode(side)
+    if side.kind != kind:
+        raise ModellingMistake(f"pick is between {kind.describe()}, and {side.kind.describe()}")
+    return side.codes()
 
 
 def _truth(value: object, sign: str) -> Truth:

@@ -149,6 +149,7 @@ class Explorer:
             self._visited = Visited(pool, self._workers)
             level = keys.distinct(self.model.initial())
             self.search.generated = len(level)
+            self._visited.add(level.keys)
             while len(level):
                 self._remember(level)
                 self._judge(level)
@@ -165,9 +166,8 @@ class Explorer:
         search = self.search
         search.levels.append(level.states)
         search.distinct += len(level)
-        self._visited.add(level.keys)
         self._held = self._visited.nbytes + sum(states.nbytes for states in search.levels)
-        self._note_peak(self._visited.merge_bytes)
+        self._note_peak(0)
 
     def _judge(self, level: Batch) -> None:
         for wanted in list(self._open):
@@ -185,23 +185,29 @@ class Explorer:
 
     def _next(self, level: Batch) -> Batch:
         """The states that are new after one more step."""
-        waves = list(_chunks(level.states, self._chunk_size(len(level))))
+        chunks = list(_chunks(level.states, self._chunk_size(len(level))))
+        wave = 4 * self._workers
         fresh: list[Batch] = []
         pending: list[Batch] = []
-        most = max(len(level), _PENDING)
-        for start in range(0, len(waves), 4 * self._workers):
-            for expanded in self._map(self._expand, waves[start : start + 4 * self._workers]):
+        for start in range(0, len(chunks), wave):
+            for expanded in self._map(self._expand, chunks[start : start + wave]):
                 self._account(expanded)
                 pending.append(expanded.batch)
-            if sum(len(batch) for batch in pending) > 2 * most:
+            waiting = sum(len(batch) for batch in pending)
+            last = start + wave >= len(chunks)
+            if last or waiting > max(2 * len(level), _PENDING // 2) or self._over(waiting):
                 fresh.append(self._merge_unseen(pending))
+                self._visited.add(fresh[-1].keys)
+                self._held += fresh[-1].nbytes + 8 * len(fresh[-1])
+                self._note_peak(self._visited.merge_bytes)
                 pending = []
                 if self._over(sum(len(batch) for batch in fresh)):
                     break
         for wanted in [p for p in self._open_steps if p.name in self.search.found]:
             self._open_steps.remove(wanted)
-        fresh.append(self._merge_unseen(pending))
-        return fresh[0] if len(fresh) == 1 else self._merge_unseen(fresh)
+        if len(fresh) > 1:
+            self._note_peak(sum(batch.nbytes for batch in fresh))
+        return keys.merge(fresh)
 
     def _expand(self, states: U64) -> _Expanded:
         """All successors of a chunk, as a set, with what was noticed on the way."""
@@ -262,12 +268,15 @@ class Explorer:
             search.found.setdefault(name, found)
 
     def _merge_unseen(self, batches: list[Batch]) -> Batch:
-        """The union of some batches without what has been visited; ranges of keys side by side."""
-        batches = [batch for batch in batches if len(batch)]
+        """The union of some batches without what has been visited; ranges of keys side by side.
+
+        Takes the batches away from the caller's list, so that they are gone before the answer is built.
+        """
+        batches[:] = [batch for batch in batches if len(batch)]
         if not batches:
             return keys.empty(self.model.words)
         total = sum(len(batch) for batch in batches)
-        self._note_peak(2 * sum(batch.nbytes for batch in batches))
+        waiting = sum(batch.nbytes for batch in batches)
         parts = 1 if total < _SMALL else self._workers * (1 + total // (1 << 21))
         largest = max(batches, key=len).keys
         cuts = sorted({int(largest[len(largest) * i // parts]) for i in range(1, parts)})
@@ -280,6 +289,9 @@ class Explorer:
             return merged.select(self._visited.within(low, high).unseen(merged.keys))
 
         done = self._map(unseen, list(range(len(bounds) - 1)))
+        batches.clear()
+        new = sum(batch.nbytes for batch in done)
+        self._note_peak(max(waiting + new, 2 * new))
         if len(done) == 1:
             return done[0]
         states = keys.concatenated([batch.states for batch in done])
@@ -306,20 +318,20 @@ class Explorer:
         if violated and not self._keep_going:
             search.stopped_by = "a violation"
             return True
-        if self._over(0):
-            return True
-        if self._bounds.max_depth is not None and search.last >= self._bounds.max_depth:
-            search.stopped_by = f"the bound of {self._bounds.max_depth:,} steps"
-        return bool(search.stopped_by)
+        stopped_by = self._over(0)
+        if not stopped_by and self._bounds.max_depth is not None and search.last >= self._bounds.max_depth:
+            stopped_by = f"the bound of {self._bounds.max_depth:,} steps"
+        search.stopped_by = stopped_by
+        return bool(stopped_by)
 
-    def _over(self, more: int) -> bool:
-        """Whether a bound is hit when `more` states are added; says which."""
+    def _over(self, more: int) -> str:
+        """The bound that is hit when `more` states are added, or nothing."""
         most, memory = self._bounds.max_states, self._bounds.memory
         if most is not None and self.search.distinct + more > most:
-            self.search.stopped_by = f"the bound of {most:,} states"
-        elif memory is not None and self._held + 16 * self.model.words * more > memory:
-            self.search.stopped_by = f"the memory limit of {memory:,} bytes"
-        return bool(self.search.stopped_by)
+            return f"the bound of {most:,} states"
+        if memory is not None and self._held + 16 * self.model.words * more > memory:
+            return f"the memory limit of {memory:,} bytes"
+        return ""
 
     def _note_peak(self, transient: int) -> None:
         self.search.peak_bytes = max(self.search.peak_bytes, self._held + transient)

@@ -68,7 +68,7 @@ class Frame:
         """The current content of a word, for the rows that are left."""
         clear = self._clear[number]
         if clear:
-            word = self._words[number] & (_FULL ^ clear)
+            word: U64 = self._words[number] & np.uint64(_FULL ^ clear)
             if self._put[number]:
                 word |= self._put[number]
             self._words[number] = word

@@ -11,5 +11,9 @@ from holdfast.model.kernel.result import PropertyResult
 
 def decide(search: Search, wanted: Property) -> PropertyResult:
     """The verdict on one temporal property over a finished exploration."""
-    reason = "properties about whole runs are not checked yet" if search.complete else search.stopped_by
+    reason = (
+        "properties about whole runs are not checked yet"
+        if search.complete
+        else f"stopped by {search.stopped_by}"
+    )
     return PropertyResult(wanted.name, wanted.kind, "undecided", None, wanted.doc, reason)

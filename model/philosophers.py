@@ -1,0 +1,62 @@
+"""Dining philosophers: the classic deadlock, and the classic cure.
+
+Everybody takes the left fork first; when all have done so, nobody can go on. The safeguard lets the
+last philosopher take the right fork first, which makes a circle of waiting impossible.
+"""
+
+from typing import ClassVar
+
+from holdfast.model.kernel import Bool, Each, Enum, Machine, Size, Truth, action, any_of, invariant, reachable
+
+
+class Philosophers(Machine):
+    """Philosophers around a table, a fork between each two of them."""
+
+    seats = Size(4, least=2, most=20, doc="philosophers, and forks")
+
+    safeguards: ClassVar = {
+        "one-left-handed": "the last philosopher takes the forks in the other order",
+    }
+
+    philosopher = Each(seats, Enum("thinking", "one-fork", "eating"))
+    taken = Each(seats, Bool())
+
+    def forks(s, p: int) -> tuple[int, int]:
+        """The first and the second fork of a philosopher, in the order they are taken."""
+        left, right = p, (p + 1) % s.seats
+        if s.is_on("one-left-handed") and p == s.seats - 1:
+            return right, left
+        return left, right
+
+    @action(p=seats)
+    def take_first(s, p: int) -> None:
+        fork, _ = s.forks(p)
+        s.require((s.philosopher[p] == "thinking") & ~s.taken[fork])
+        s.taken[fork] = True
+        s.philosopher[p] = "one-fork"
+
+    @action(p=seats)
+    def take_second(s, p: int) -> None:
+        _, fork = s.forks(p)
+        s.require((s.philosopher[p] == "one-fork") & ~s.taken[fork])
+        s.taken[fork] = True
+        s.philosopher[p] = "eating"
+
+    @action(p=seats)
+    def put_down(s, p: int) -> None:
+        first, second = s.forks(p)
+        s.require(s.philosopher[p] == "eating")
+        s.taken[first] = False
+        s.taken[second] = False
+        s.philosopher[p] = "thinking"
+
+    @invariant
+    def neighbours_never_both_eat(s) -> Truth:
+        """Two neighbours never eat at the same time."""
+        eating = [each == "eating" for each in s.philosopher]
+        return ~any_of(eating[p] & eating[(p + 1) % s.seats] for p in range(s.seats))
+
+    @reachable
+    def somebody_eats(s) -> Truth:
+        """Somebody can eat."""
+        return s.philosopher.any("eating")
