@@ -1,0 +1,137 @@
+"""Judging a history: key by key, because a store's keys are independent of each other.
+
+A history is linearizable when each key's part is (Herlihy and Wing call this locality), so hundreds of
+keys cost the sum of small searches instead of one large one. Before each search come a few looks that
+cost next to nothing and each prove a violation by themselves.
+"""
+
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from holdfast.properties.linearizability.contents import Contents
+from holdfast.properties.linearizability.explain import explain
+from holdfast.properties.linearizability.history import UNJUDGED, Operation
+from holdfast.properties.linearizability.search import Found, Move, Search, moves_of, tells
+
+STEPS_MAX = 100_000
+"""Configurations looked at for one key before giving up, a few seconds: keeps the search finite."""
+
+
+class Judgement(enum.StrEnum):
+    LINEARIZABLE = "linearizable"
+    VIOLATED = "violated"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a history proves. `undecided` is never a pass."""
+
+    judgement: Judgement
+    keys: tuple[str, ...]
+    """The keys that are violated, or else those that are undecided."""
+    explanation: str
+    """For people. Of a violation: the smallest story on one of its keys, and why no order explains it."""
+    story: tuple[Operation, ...] = ()
+    """Of a violation: the operations of the explanation, as numbered there. They violate by themselves."""
+    operations: int = 0
+    """How many of the operations say anything."""
+    steps: int = 0
+    """Configurations looked at."""
+
+
+def check_history(operations: Iterable[Operation], *, steps_max: int = STEPS_MAX) -> Verdict:
+    """Whether the operations, key by key, could have happened one at a time, each between call and return."""
+    by_key: defaultdict[str, list[Operation]] = defaultdict(list)
+    for each in operations:
+        if tells(each):
+            by_key[each.key].append(each)
+    telling = sum(map(len, by_key.values()))
+    if not any(not each.loose for part in by_key.values() for each in part):
+        return Verdict(Judgement.UNDECIDED, (), _nothing_to_judge(telling))
+    found: defaultdict[Found, list[str]] = defaultdict(list)
+    steps = 0
+    for key in sorted(by_key):
+        result, used = _judge(by_key[key], steps_max)
+        found[result].append(key)
+        steps += used
+    judgement, keys, text, story = _sum_up(by_key, found, steps_max)
+    return Verdict(judgement, tuple(keys), text, story, telling, steps)
+
+
+def _nothing_to_judge(loose: int) -> str:
+    if loose:
+        return f"Nothing is proven: all {loose} operations that say anything have an unknown outcome."
+    return "Nothing is proven: the history holds no operation that says anything."
+
+
+def _judge(part: Sequence[Operation], steps_max: int) -> tuple[Found, int]:
+    if any(each.kind == UNJUDGED for each in part):
+        return Found.OUT_OF_STEPS, 0
+    contents = Contents(part)
+    moves = moves_of(part, contents)
+    if contents.torn or _impossible(moves):
+        return Found.NO_ORDER, 0
+    search = Search(moves)
+    return search.run(steps_max), search.steps
+
+
+def _impossible(moves: Sequence[Move]) -> bool:
+    """Whether counting alone shows a violation.
+
+    What stands at a key is used up by a create (of nothing) or by an if-match (of what it names). So it
+    cannot be used up more often than it came to be, nor be seen before anybody was asked to make it.
+    """
+    made: Counter[str | None] = Counter({None: 1})
+    first_called: dict[str | None, int] = {}
+    for move in moves:
+        for left in move.left() if move.changes else ():
+            made[left] += 1
+            first_called[left] = min(move.operation.called, first_called.get(left, move.operation.called))
+    used: Counter[str | None] = Counter()
+    for move in moves:
+        returned = move.operation.returned
+        if not move.picky:
+            continue
+        if move.needs is not None and (made[move.needs] == 0 or first_called[move.needs] > (returned or 0)):
+            return True
+        if move.changes and move.needs not in move.left():
+            used[move.needs] += 1
+    return any(count > made[what] for what, count in used.items())
+
+
+def _sum_up(
+    by_key: dict[str, list[Operation]], found: dict[Found, list[str]], steps_max: int
+) -> tuple[Judgement, list[str], str, tuple[Operation, ...]]:
+    wrong, open_, good = found[Found.NO_ORDER], found[Found.OUT_OF_STEPS], found[Found.AN_ORDER]
+    if wrong:
+        shown = min(wrong, key=lambda key: (len(by_key[key]), key))
+        text, story = explain(by_key[shown], lambda part: _judge(part, steps_max)[0] is Found.NO_ORDER)
+        others = [repr(key) for key in wrong if key != shown]
+        if others:
+            more = "" if len(others) <= 5 else f" and {len(others) - 5} more"
+            text += f"\nAlso violated: {', '.join(others[:5])}{more}."
+        return Judgement.VIOLATED, wrong, text, story
+    if open_:
+        return Judgement.UNDECIDED, open_, _undecided(by_key, open_, steps_max), ()
+    return (
+        Judgement.LINEARIZABLE,
+        [],
+        f"Every answer on {len(good)} keys fits one order of the operations.",
+        (),
+    )
+
+
+def _undecided(by_key: dict[str, list[Operation]], keys: Sequence[str], steps_max: int) -> str:
+    removed = [key for key in keys if any(each.kind == UNJUDGED for each in by_key[key])]
+    beyond = [key for key in keys if key not in removed]
+    said = []
+    if beyond:
+        said.append(f"Key {beyond[0]!r}: no order found within {steps_max} steps; {len(beyond)} such keys.")
+    if removed:
+        said.append(
+            f"Key {removed[0]!r}: one version was removed, which is not judged; {len(removed)} such keys."
+        )
+    return "\n".join(said)

@@ -1,0 +1,108 @@
+"""Which object is which, when writers, readers and conditions each know only a part of it.
+
+The search wants to know, of every write, the ETag it leaves; of every read, whether it fits what stands.
+A write whose reply was lost never learned its ETag, so it has to be told from the others:
+
+- the same bytes put under the same key have the same ETag, whoever was told it;
+- a read that saw both the bytes and the ETag ties them together;
+- what is left over on both sides (ETags that were seen and that nobody was told to have written; writes
+  of unknown ETag) is matched by trial: such a write has several `options`, and the search picks one for
+  each content and keeps to it.
+
+Objects nobody ever looked at are interchangeable, and all become `OTHER`: that is what keeps a thousand
+blind writes from being a thousand different states.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+
+from holdfast.impl.store.requests import Outcome
+from holdfast.properties.linearizability.history import Operation
+
+OTHER = "\0other"
+"""Stands for every object that no read and no condition can tell apart. No store has such an ETag."""
+
+
+class Contents:
+    """What the operations on one key tell about the objects that ever stood there."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self._writes = [each for each in operations if each.kind in ("put", "complete-upload")]
+        self._ties: dict[Hashable, set[str]] = defaultdict(set)
+        """Values to the ETags they were seen with."""
+        self._told: dict[tuple[str, Hashable], set[str]] = defaultdict(set)
+        """(kind of write, value) to the ETags the writers were told."""
+        self._value_of: dict[str, Hashable] = {}
+        self.torn: tuple[Operation, Operation] | None = None
+        """Two operations that saw different contents under one ETag: no order of anything explains that."""
+        self._tie(operations)
+        self._produced = {each.etag for each in self._writes if each.etag}
+        self._sought = {symbol for each in operations for symbol in _seen(each)}
+        self._loose_ends = self._sought - self._produced
+        self._mentioned = self._sought | {each.named for each in operations if each.named}
+        self._values_read = {each.value for each in operations if each.reads and not each.etag} - {None}
+        self._puzzles = sum(1 for each in self._writes if not each.etag and each.value is None)
+
+    def _tie(self, operations: Sequence[Operation]) -> None:
+        first: dict[str, Operation] = {}
+        for each in operations:
+            if each.value is None or not each.etag or each.kind == "delete":
+                continue
+            self._ties[each.value].add(each.etag)
+            if not each.reads:
+                self._told[each.kind, each.value].add(each.etag)
+            known = first.setdefault(each.etag, each)
+            if known.value != each.value:
+                self.torn = self.torn or (known, each)
+            self._value_of[each.etag] = each.value
+
+    def options(self, write: Operation) -> tuple[str, ...]:
+        """The symbols that may stand at the key after `write`: one where it is known, several where not."""
+        if write.etag:
+            return (self._plain(write.etag),)
+        told = self._told.get((write.kind, write.value)) if write.value is not None else None
+        if told:
+            return tuple(sorted({self._plain(etag) for etag in told}))
+        tied = self._ties.get(write.value, set()) & self._loose_ends if write.value is not None else set()
+        if tied and not self._puzzles:
+            return tuple(sorted(tied))
+        untold = {etag for etag in self._loose_ends if write.value is None or etag not in self._value_of}
+        return (*sorted(tied | untold), self._plain(self._unnamed(write)))
+
+    def content(self, write: Operation) -> Hashable:
+        """Writes of the same content leave the same ETag; content not recorded is only like itself."""
+        return (write.kind, write.value) if write.value is not None else (write.kind, id(write))
+
+    def fits(self, read: Operation, symbol: str) -> bool:
+        """Whether a read that was done can have seen the object `symbol`."""
+        if read.etag:
+            return symbol == read.etag
+        if read.value is None or symbol == OTHER:
+            return read.value is None
+        return self._value_of.get(symbol, read.value) == read.value
+
+    def _unnamed(self, write: Operation) -> str:
+        if write.value is None:
+            return f"\0write {self._writes.index(write)}"
+        symbol = f"\0{write.kind} {write.value!r}"
+        self._value_of[symbol] = write.value
+        return symbol
+
+    def _plain(self, symbol: str) -> str:
+        """`symbol`, or `OTHER` when nothing in the history can tell it from any other such object."""
+        if symbol in self._mentioned:
+            return symbol
+        unread = not self._values_read or self._value_of.get(symbol) not in {None, *self._values_read}
+        return OTHER if unread else symbol
+
+
+def _seen(each: Operation) -> tuple[str, ...]:
+    """The ETags that certainly stood at the key because of what `each` was answered."""
+    if each.reads and each.outcome is Outcome.DONE and each.etag:
+        return (each.etag,)
+    if each.named and (
+        (each.outcome is Outcome.DONE and each.condition in ("matches", "only-if"))
+        or (each.outcome is Outcome.UNCHANGED and each.condition == "unless")
+    ):
+        return (each.named,)
+    return ()
