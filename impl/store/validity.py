@@ -22,6 +22,7 @@ PART_NUMBER_MAX = 10_000
 """S3's own limit on the parts of an upload."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_ETAG = re.compile(r"[\x21\x23-\x7e]+")
 _PLAIN = re.compile(r"[\x20-\x7e]*")
 
 
@@ -71,6 +72,9 @@ def _check_create_upload(request: ask.CreateUpload) -> None:
 def _check_get(request: ask.Get) -> None:
     if request.start < 0 or (request.stop is not None and request.stop <= request.start):
         raise Misuse(f"range {request.start}..{request.stop} of {request.key!r} is empty or negative")
+    for etag in (request.only_if, request.unless):
+        if etag is not None:
+            _check_etag(etag, "a condition on reading")
 
 
 def _check_delete(request: ask.Delete) -> None:
@@ -109,8 +113,13 @@ def _check_body(body: bytes) -> None:
 def _check_condition(when: object) -> None:
     if not isinstance(when, ask.Absent | ask.Matches | ask.Anything):
         raise Misuse(f"when={when!r} is no condition; say ABSENT, Matches(etag) or ANYTHING")
-    if isinstance(when, ask.Matches) and not (when.etag and when.etag != "*" and '"' not in when.etag):
-        raise Misuse(f"Matches({when.etag!r}) names no ETag; pass the one a reply gave, without quotes")
+    if isinstance(when, ask.Matches):
+        _check_etag(when.etag, "Matches")
+
+
+def _check_etag(etag: str, what: str) -> None:
+    if etag == "*" or not _ETAG.fullmatch(etag):
+        raise Misuse(f"{what} names no ETag: {etag!r}; pass the one a reply gave, without quotes")
 
 
 def _check_attributes(content_type: str, metadata: Mapping[str, str]) -> None:

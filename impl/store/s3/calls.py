@@ -1,0 +1,35 @@
+"""How each request is asked of the SDK: the table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.requests import Reply
+from holdfast.impl.store.s3 import listings, objects
+from holdfast.impl.store.s3.fields import Answer, Parameters, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How one kind of request is asked of the SDK."""
+
+    operation: str
+    """The SDK's method."""
+    parameters: Callable[[Place, Any], Parameters]
+    reply: Callable[[Place, Any, Answer], Reply]
+
+
+CALLS: Mapping[type, Call] = {
+    ask.Put: Call("put_object", objects.put, objects.put_reply),
+    ask.Get: Call("get_object", objects.get, objects.get_reply),
+    ask.Head: Call("head_object", objects.head, objects.head_reply),
+    ask.Delete: Call("delete_object", objects.delete, objects.delete_reply),
+    ask.List: Call("list_objects_v2", listings.list_objects, listings.list_objects_reply),
+    ask.ListVersions: Call("list_object_versions", listings.list_versions, listings.list_versions_reply),
+    ask.CreateUpload: Call("create_multipart_upload", objects.create_upload, objects.create_upload_reply),
+    ask.UploadPart: Call("upload_part", objects.upload_part, objects.upload_part_reply),
+    ask.CompleteUpload: Call("complete_multipart_upload", objects.complete_upload, objects.put_reply),
+    ask.AbortUpload: Call("abort_multipart_upload", objects.abort_upload, objects.abort_upload_reply),
+    ask.ListUploads: Call("list_multipart_uploads", listings.list_uploads, listings.list_uploads_reply),
+}

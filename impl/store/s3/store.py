@@ -1,0 +1,184 @@
+"""The S3 store: requests sent one by one or side by side, each exactly once."""
+
+import re
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+from holdfast.impl.environment import Environment, SystemEnvironment
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
+from holdfast.impl.store.interface import Store, settle
+from holdfast.impl.store.requests import Outcome, Reply, Request
+from holdfast.impl.store.s3.calls import CALLS
+from holdfast.impl.store.s3.client import Setup, make_client
+from holdfast.impl.store.s3.endings import LIBRARY_ERRORS
+from holdfast.impl.store.s3.fields import Place
+from holdfast.impl.store.s3.judging import ended
+from holdfast.impl.store.validity import KEY_BYTES_MAX, check, check_key
+
+R = TypeVar("R", bound=Reply)
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+
+
+class S3Store(Store):
+    """A bucket, or what lies in it below a prefix. Threads may share it; processes may not."""
+
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str = "",
+        endpoint: str | None = None,
+        region: str | None = None,
+        env: Environment | None = None,
+        *,
+        connect_timeout_s: float = 5.0,
+        read_timeout_s: float = 30.0,
+        connections: int = 32,
+    ) -> None:
+        _check_place(bucket, prefix, endpoint, region)
+        if not (connect_timeout_s > 0 and read_timeout_s > 0 and connections >= 1):
+            raise Misuse("time-outs must be more than 0 seconds, and connections at least 1")
+        self.env = env or SystemEnvironment()
+        prefix = prefix.rstrip("/")
+        self.url = _url(bucket, prefix, endpoint, region)
+        self._place = Place(bucket, f"{prefix}/" if prefix else "")
+        self._setup = Setup(endpoint, region, connect_timeout_s, read_timeout_s, connections)
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._versions: str | None = None
+
+    def send(self, request: Request[R]) -> R:
+        check(request)
+        self._check_length(request)
+        if isinstance(request, ask.ListVersions) or bool(getattr(request, "version", "")):
+            self._need_versions()
+        client = self._connect()
+        call = CALLS[type(request)]
+        parameters = call.parameters(self._place, request)
+        try:
+            answer = getattr(client, call.operation)(**parameters)
+            return cast(R, call.reply(self._place, request, answer))
+        except LIBRARY_ERRORS as error:
+            # Not chained: an exception of the SDK may show headers.
+            failed = error
+        except KeyError as field:
+            raise BrokenPromise(f"the reply to {request.kind} {request.subject!r} lacks {field}") from None
+        return ended(request, failed, self.url)
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        if len(requests) < 2:
+            return settle(self.send, requests)
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._setup.connections, thread_name_prefix="s3")
+            futures = [self._pool.submit(self.send, request) for request in requests]
+        return settle(Future.result, cast(Any, futures))
+
+    def verify(self) -> None:
+        """Ask for one key of the bucket: a listing needs the permission that asking for the bucket alone
+        (HEAD) needs, and its answer says what is wrong."""
+        try:
+            reply = self.send(ask.List(limit=1))
+        except StoreError as error:
+            raise Unusable(f"cannot use the store: {error}") from None
+        if reply.outcome is not Outcome.DONE:
+            raise Unusable(
+                f"cannot use the store {self.url}: {reply.detail}; check its endpoint and that it runs"
+            )
+
+    def versioned(self) -> bool:
+        """Whether versioning is on. Asked once: S3 itself takes minutes to change it everywhere."""
+        return self._versioning() == "Enabled"
+
+    def close(self) -> None:
+        with self._lock:
+            pool, self._pool = self._pool, None
+            client, self._client = self._client, None
+        if pool is not None:
+            pool.shutdown()
+        if client is not None:
+            client.close()
+
+    def _connect(self) -> Any:
+        """The SDK's client. Made on first use, since looking for credentials may ask the network."""
+        with self._lock:
+            if self._client is None:
+                try:
+                    self._client = make_client(self._setup)
+                except (*LIBRARY_ERRORS, ValueError) as error:
+                    kind = type(error).__name__
+                    raise Unusable(
+                        f"no connection to {self.url} can be set up ({kind}); check the endpoint, the region "
+                        f"and the AWS settings (the AWS_* variables, ~/.aws/config)"
+                    ) from None
+            return self._client
+
+    def _versioning(self) -> str:
+        """ "Enabled", "Suspended", or empty."""
+        if self._versions is None:
+            client = self._connect()
+            try:
+                answer = client.get_bucket_versioning(Bucket=self._place.bucket)
+            except LIBRARY_ERRORS as error:
+                failed = error
+            else:
+                self._versions = str(answer.get("Status") or "")
+                return self._versions
+            self._versions = self._no_versioning(failed)
+        return self._versions
+
+    def _no_versioning(self, error: Exception) -> str:
+        """A store that does not know the question has no versions; any other refusal is an obstacle."""
+        try:
+            reply = ended(ask.List(), error, self.url)
+        except Unsupported:
+            return ""
+        raise Unusable(f"cannot ask {self.url} whether it keeps versions: {reply.detail}; ask again later")
+
+    def _need_versions(self) -> None:
+        if not self._versioning():
+            raise Unsupported(f"the bucket of {self.url} keeps no versions; open one that does")
+
+    def _check_length(self, request: Request[Any]) -> None:
+        full = self._place.key(request.subject)
+        if len(full.encode()) > KEY_BYTES_MAX:
+            raise Misuse(
+                f"{request.subject[:40]!r}... is longer than {KEY_BYTES_MAX} bytes together with the store's "
+                f"prefix {self._place.prefix!r}; shorten one of them"
+            )
+
+
+def _check_place(bucket: str, prefix: str, endpoint: str | None, region: str | None) -> None:
+    if not _BUCKET.fullmatch(bucket):
+        raise Misuse(f"bucket {bucket!r} is no bucket's name: 3 to 63 letters, digits, '.', '_' and '-'")
+    if prefix.strip("/"):
+        check_key(prefix)
+    if region is not None and not _REGION.fullmatch(region):
+        raise Misuse(f"region {region!r} is no region's name; write one like us-east-1")
+    if endpoint is not None:
+        _check_endpoint(endpoint)
+
+
+def _check_endpoint(endpoint: str) -> None:
+    try:
+        parts = urlsplit(endpoint)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        raise Misuse("the endpoint cannot be read as an address; write http://host:port") from None
+    if parts.username is not None or parts.password is not None:
+        raise Misuse("put no credentials into the endpoint; use the AWS environment or profile")
+    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(host) or parts.query or parts.fragment:
+        raise Misuse(f"endpoint {endpoint!r} is no address of a server; write http://host:port")
+
+
+def _url(bucket: str, prefix: str, endpoint: str | None, region: str | None) -> str:
+    options = {"endpoint": endpoint, "region": region}
+    given = urlencode({name: value for name, value in options.items() if value}, safe=":/")
+    return f"s3://{bucket}{'/' if prefix else ''}{quote(prefix)}{'?' if given else ''}{given}"
