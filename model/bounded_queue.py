@@ -28,7 +28,7 @@ class BoundedQueue(Machine):
     places = Size(3, most=500, doc="places in the ring")
 
     safeguards: ClassVar = {
-        "wait-when-full": "the producer waits while the ring is full, and never writes over what was not taken",
+        "wait-when-full": "the producer waits while the ring is full, so that nothing is written over",
     }
 
     place = Each(places, Int(0, 2 * places - 1))

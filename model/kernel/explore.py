@@ -112,7 +112,7 @@ class _Expanded:
     batch: Batch
     fired: I64
     deadlock: tuple[int, ...] | None
-    steps: dict[str, Found]
+    steps: dict[str, tuple[int, Found]]
 
 
 class Explorer:
@@ -215,7 +215,7 @@ class Explorer:
         fired = np.zeros(len(model.labels), np.int64)
         alive = np.zeros(states.shape[1], np.bool_)
         watching = self._deadlocks
-        steps: dict[str, Found] = {}
+        steps: dict[str, tuple[int, Found]] = {}
         parts: list[list[U64]] = [[] for _ in range(model.words)]
         batches: list[Batch] = []
         gathered = 0
@@ -247,16 +247,19 @@ class Explorer:
         return _Expanded(batch, fired, deadlock, steps)
 
     def _judge_steps(
-        self, states: U64, label: Label, after: U64, origin: I64, steps: dict[str, Found]
+        self, states: U64, label: Label, after: U64, origin: I64, steps: dict[str, tuple[int, Found]]
     ) -> None:
+        """Keep the violation from the earliest row: a choice that does not depend on the chunks."""
         before = states.take(origin, axis=1)
         for wanted in self._open_steps:
-            if wanted.name in steps:
-                continue
             holds = self.model.holds_between(wanted, before, after)
-            if not holds.all():
-                row = int(np.flatnonzero(~holds)[0])
-                steps[wanted.name] = Found(self.search.last, packed(before, row), label, packed(after, row))
+            if holds.all():
+                continue
+            at = int(holds.argmin())
+            row = int(origin[at])
+            if wanted.name not in steps or row < steps[wanted.name][0]:
+                found = Found(self.search.last, packed(before, at), label, packed(after, at))
+                steps[wanted.name] = row, found
 
     def _account(self, expanded: _Expanded) -> None:
         search = self.search
@@ -264,7 +267,7 @@ class Explorer:
         search.generated += int(expanded.fired.sum())
         if search.deadlock is None and expanded.deadlock is not None:
             search.deadlock = Found(search.last, expanded.deadlock)
-        for name, found in expanded.steps.items():
+        for name, (_, found) in expanded.steps.items():
             search.found.setdefault(name, found)
 
     def _merge_unseen(self, batches: list[Batch]) -> Batch:

@@ -1,0 +1,283 @@
+"""Random small machines, each with two readings: the kernel's columns and plain Python.
+
+A `Spec` is data. `machine()` writes it as a Machine class; `starts()` and `successors()` read it
+state by state with dictionaries and `if`, sharing nothing with the kernel. Whatever the kernel claims
+about a machine can be compared with the naive reading.
+
+State as the naive reading sees it: a tuple of (field, value) pairs, in the order of the fields, with
+the same values that `Model.unpack` gives.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from holdfast.model import (
+    Bool,
+    Each,
+    Enum,
+    Int,
+    Machine,
+    Truth,
+    action,
+    always_recoverable,
+    eventually,
+    initial,
+    invariant,
+    may_end,
+    reachable,
+)
+
+NAMES = ("red", "green", "blue")
+LENGTH = 2
+PADDING = 61  # bits of each of the two fields that make a state wide
+
+State = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A plain field, or an element of the array `row`: by a constant, or by the number field `n`."""
+
+    field: str
+    index: int | None = None
+    by_column: bool = False
+
+    def get(self, values: dict[str, Any]) -> Any:
+        if self.field != "row":
+            return values[self.field]
+        return values["row"][values["n"] % LENGTH if self.by_column else self.index]
+
+    def put(self, values: dict[str, Any], value: Any) -> None:
+        if self.field != "row":
+            values[self.field] = value
+            return
+        row = list(values["row"])
+        row[values["n"] % LENGTH if self.by_column else self.index] = value
+        values["row"] = tuple(row)
+
+    def column(self, s: Any) -> Any:
+        if self.field != "row":
+            return getattr(s, self.field)
+        return s.row[s.n % LENGTH if self.by_column else self.index]
+
+    def assign(self, s: Any, value: Any) -> None:
+        if self.field != "row":
+            setattr(s, self.field, value)
+        else:
+            s.row[s.n % LENGTH if self.by_column else self.index] = value
+
+
+@dataclass(frozen=True)
+class Literal:
+    """`cell == value`, or `!=`."""
+
+    cell: Cell
+    value: Any
+    equal: bool
+
+    def true(self, values: dict[str, Any]) -> bool:
+        return (self.cell.get(values) == self.value) is self.equal
+
+    def column(self, s: Any) -> Truth:
+        cell = self.cell.column(s)
+        return cell == self.value if self.equal else cell != self.value
+
+
+@dataclass(frozen=True)
+class Condition:
+    """All of some literals, or any of them."""
+
+    literals: tuple[Literal, ...]
+    conjunction: bool
+
+    def true(self, values: dict[str, Any]) -> bool:
+        join = all if self.conjunction else any
+        return join(literal.true(values) for literal in self.literals)
+
+    def column(self, s: Any) -> Truth:
+        first, *others = [literal.column(s) for literal in self.literals]
+        for other in others:
+            first = first & other if self.conjunction else first | other
+        return first
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`cell := value`, `cell := source`, or for numbers `cell := (source + plus) mod size`."""
+
+    cell: Cell
+    value: Any = None
+    source: Cell | None = None
+    plus: int = 0
+
+    def run(self, values: dict[str, Any], size: int) -> None:
+        value = self.value if self.source is None else self.source.get(values)
+        self.cell.put(values, (value + self.plus) % size if self.plus else value)
+
+    def write(self, s: Any, size: int) -> None:
+        value = self.value if self.source is None else self.source.column(s)
+        self.cell.assign(s, (value + self.plus) % size if self.plus else value)
+
+
+@dataclass(frozen=True)
+class Act:
+    """Guards one after the other, then assignments one after the other; perhaps repeated for a parameter."""
+
+    guards: tuple[Condition, ...]
+    assignments: tuple[Assignment, ...]
+    with_parameter: bool
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A machine as data. `goal` serves any property, `end` says which states may end."""
+
+    size: int
+    actions: tuple[Act, ...]
+    first: tuple[Any, ...]
+    second_start: bool
+    wide: bool
+    goal: Condition
+    end: Condition
+    fair: tuple[str, ...]
+
+    def starts(self) -> list[State]:
+        f, n, colour, row = self.first
+        begun = [(("f", f), ("n", n), ("colour", colour), ("row", row))]
+        if self.second_start:
+            begun.append((("f", not f), ("n", n), ("colour", colour), ("row", row)))
+        padding = (("left", 1 << 60), ("right", 12345)) if self.wide else ()
+        return [(*start, *padding) for start in begun]
+
+    def successors(self, state: State) -> list[tuple[str, State]]:
+        found = []
+        for number, act in enumerate(self.actions):
+            for k in range(2) if act.with_parameter else [None]:
+                values = dict(state)
+                if not all(guard.true(values) for guard in act.guards):
+                    continue
+                for assignment in act.assignments:
+                    assignment.run(values, self.size)
+                if k is not None:
+                    Cell("row", k).put(values, k)
+                label = f"act{number}()" if k is None else f"act{number}(k={k})"
+                found.append((label, tuple(values.items())))
+        return found
+
+    def machine(self) -> type[Machine]:
+        """The same machine for the kernel, with every kind of property on `goal`."""
+        f, n, colour, row = self.first
+        text: dict[str, Any] = {
+            "f": Bool(start=f),
+            "n": Int(0, self.size - 1, start=n),
+            "colour": Enum(*NAMES, start=colour),
+            "row": Each(LENGTH, Int(0, self.size - 1)),
+        }
+        if self.wide:
+            text["left"] = Int(0, (1 << PADDING) - 1, start=1 << 60)
+            text["right"] = Int(0, (1 << PADDING) - 1, start=12345)
+
+        def begin(s: Any, other: bool) -> None:
+            if other:
+                s.f = ~s.f
+            for index, value in enumerate(row):
+                s.row[index] = value
+
+        text["begin"] = initial(other=(False, True) if self.second_start else (False,))(begin)
+        for number, act in enumerate(self.actions):
+            text[f"act{number}"] = self._action(number, act)
+        goal, end = self.goal, self.end
+        kinds = {
+            "never": (invariant, lambda s: ~goal.column(s)),
+            "sometimes": (reachable, lambda s: goal.column(s)),
+            "in_the_end": (eventually(fair=self.fair), lambda s: goal.column(s)),
+            "recoverable": (always_recoverable, lambda s: goal.column(s)),
+            "ends": (may_end, lambda s: end.column(s)),
+        }
+        for name, (decorator, function) in kinds.items():
+            function.__name__ = name
+            text[name] = decorator(function)
+        return type("RandomMachine", (Machine,), text)
+
+    def _action(self, number: int, act: Act) -> Any:
+        def run(s: Any, k: int | None = None) -> None:
+            for guard in act.guards:
+                s.require(guard.column(s))
+            for assignment in act.assignments:
+                assignment.write(s, self.size)
+            if k is not None:
+                s.row[k] = k
+
+        run.__name__ = f"act{number}"
+        return action(k=2)(run) if act.with_parameter else action(run)
+
+
+@dataclass(frozen=True)
+class Naive:
+    """What a plain breadth-first search finds."""
+
+    depth_of: dict[State, int]
+    edges: list[tuple[State, str, State]]
+
+
+def naive_search(spec: Spec) -> Naive:
+    """Every reachable state with its distance, and every edge, one at a time."""
+    depth_of = dict.fromkeys(spec.starts(), 0)
+    edges = []
+    waiting = deque(depth_of)
+    while waiting:
+        state = waiting.popleft()
+        for label, after in spec.successors(state):
+            edges.append((state, label, after))
+            if after not in depth_of:
+                depth_of[after] = depth_of[state] + 1
+                waiting.append(after)
+    return Naive(depth_of, edges)
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> Spec:
+    """A random machine of at most a few hundred states."""
+    size = draw(st.integers(2, 4))
+    numbers = st.integers(0, size - 1)
+    in_row = st.builds(lambda i, by: Cell("row", i, by), st.integers(0, LENGTH - 1), st.booleans())
+    number_cells = st.one_of(st.just(Cell("n")), in_row)
+    values = {"f": st.booleans(), "colour": st.sampled_from(NAMES)}
+
+    def literals() -> st.SearchStrategy[Literal]:
+        flags = [st.builds(Literal, st.just(Cell(n)), v, st.booleans()) for n, v in values.items()]
+        return st.one_of(*flags, st.builds(Literal, number_cells, numbers, st.booleans()))
+
+    conditions = st.builds(Condition, st.lists(literals(), min_size=1, max_size=3).map(tuple), st.booleans())
+    assignments = st.one_of(
+        st.builds(Assignment, st.just(Cell("f")), st.booleans()),
+        st.builds(Assignment, st.just(Cell("colour")), st.sampled_from(NAMES)),
+        st.builds(Assignment, number_cells, numbers),
+        st.builds(Assignment, number_cells, source=number_cells, plus=st.integers(0, size - 1)),
+    )
+    acts = st.builds(
+        Act,
+        st.lists(conditions, max_size=2).map(tuple),
+        st.lists(assignments, max_size=3).map(tuple),
+        st.booleans(),
+    )
+    actions = tuple(draw(st.lists(acts, min_size=1, max_size=4)))
+    fair = draw(st.lists(st.sampled_from([f"act{i}" for i in range(len(actions))]), unique=True))
+    return Spec(
+        size=size,
+        actions=actions,
+        first=(
+            draw(st.booleans()),
+            draw(numbers),
+            draw(st.sampled_from(NAMES)),
+            (draw(numbers), draw(numbers)),
+        ),
+        second_start=draw(st.booleans()),
+        wide=draw(st.booleans()),
+        goal=draw(conditions),
+        end=draw(conditions),
+        fair=tuple(fair),
+    )

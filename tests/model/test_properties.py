@@ -1,0 +1,247 @@
+"""Every kind of property, broken by a small machine, with the exact story.
+
+A property that has never failed is an opinion; a story that is not the shortest is a waste of a reader.
+"""
+
+import pytest
+
+from holdfast.model import (
+    Bool,
+    Each,
+    Enum,
+    Int,
+    Machine,
+    Size,
+    Truth,
+    action,
+    always_recoverable,
+    check,
+    eventually,
+    initial,
+    invariant,
+    may_end,
+    reachable,
+    step,
+)
+from holdfast.model.peterson import Peterson
+from holdfast.model.philosophers import Philosophers
+from holdfast.model.two_phase import TwoPhase
+
+
+class Counter(Machine):
+    """Goes up by one or two, and back to zero from the top."""
+
+    top = Size(4, least=2, most=9)
+    count = Int(0, top)
+
+    @action(by=(1, 2))
+    def up(s, by: int) -> None:
+        s.require(s.count + by <= s.top)
+        s.count = s.count + by
+
+    @action
+    def wrap(s) -> None:
+        s.require(s.count == s.top)
+        s.count = 0
+
+
+def story(result, name: str) -> list[str]:
+    assert result[name].story is not None
+    return result[name].story.lines()
+
+
+def test_a_broken_invariant_comes_with_the_shortest_story() -> None:
+    class Bounded(Counter):
+        @invariant
+        def never_three(s) -> Truth:
+            """The count is never 3."""
+            return s.count != 3
+
+        @invariant
+        def never_nine(s) -> Truth:
+            return s.count < 9
+
+    result = check(Bounded)
+    assert result.verdict == "violated"
+    assert story(result, "never_three") == [
+        "0. start  count: 0",
+        "1. up(by=2)  count: 0 -> 2",
+        "2. up(by=1)  count: 2 -> 3",
+    ]
+    assert result["never_three"].doc == "The count is never 3."
+    assert result["never_nine"].verdict == "undecided"
+    assert result["never_nine"].reason == "stopped by a violation"
+    assert check(Bounded, keep_going=True)["never_nine"].verdict == "holds"
+
+
+def test_a_broken_step_property_ends_with_the_step_that_breaks_it() -> None:
+    class Monotone(Counter):
+        @step
+        def never_down(before, after: "Monotone") -> Truth:
+            return after.count >= before.count
+
+    result = check(Monotone)
+    assert result["never_down"].verdict == "violated"
+    assert story(result, "never_down") == [
+        "0. start  count: 0",
+        "1. up(by=2)  count: 0 -> 2",
+        "2. up(by=2)  count: 2 -> 4",
+        "3. wrap()  count: 4 -> 0",
+    ]
+
+
+def test_reachable_tells_the_way_there_or_is_violated() -> None:
+    class Wanted(Counter):
+        @reachable
+        def top_reached(s) -> Truth:
+            return s.count == s.top
+
+        @reachable
+        def more_than_top(s) -> Truth:
+            return s.count > s.top
+
+    result = check(Wanted, {"top": 3})
+    assert result["top_reached"].verdict == "holds"
+    assert story(result, "top_reached")[-1] == "2. up(by=1)  count: 2 -> 3"
+    assert result["more_than_top"].verdict == "violated"
+    assert result["more_than_top"].story is None
+    assert result["more_than_top"].reason == "no reachable state satisfies it"
+
+
+def test_a_deadlock_is_reported_unless_the_machine_says_that_it_may_end() -> None:
+    class Ends(Machine):
+        phase = Enum("one", "two", "stuck", "done")
+
+        @action(to=("two", "stuck"))
+        def go(s, to: str) -> None:
+            s.require(s.phase == "one")
+            s.phase = to
+
+        @action
+        def finish(s) -> None:
+            s.require(s.phase == "two")
+            s.phase = "done"
+
+        @may_end
+        def done(s) -> Truth:
+            return s.phase == "done"
+
+    result = check(Ends)
+    assert result["no-deadlock"].verdict == "violated"
+    assert story(result, "no-deadlock") == ["0. start  phase: one", "1. go(to=stuck)  phase: one -> stuck"]
+
+    class MayAlways(Ends):
+        @may_end
+        def anywhere(s) -> Truth:
+            return s.phase.is_in("done", "stuck")
+
+    assert check(MayAlways)["no-deadlock"].verdict == "holds"
+    assert "no-deadlock" not in [found.name for found in check(Ends, deadlock=False).properties]
+
+
+def test_a_violated_initial_state_is_a_story_of_no_steps() -> None:
+    class Starts(Counter):
+        @initial(value=(1, 3))
+        def begin(s, value: int) -> None:
+            s.count = value
+
+        @invariant
+        def below_three(s) -> Truth:
+            return s.count < 3
+
+    result = check(Starts)
+    assert result.generated == 2
+    assert story(result, "below_three") == ["0. start  count: 3"]
+    assert len(result["below_three"].story) == 0
+
+
+def test_properties_about_whole_runs_are_never_taken_to_hold_unchecked() -> None:
+    class Runs(Counter):
+        @eventually(fair=["up"])
+        def top_in_the_end(s) -> Truth:
+            return s.count == s.top
+
+        @always_recoverable
+        def can_return(s) -> Truth:
+            return s.count == 0
+
+    result = check(Runs, max_states=2)
+    assert {found.verdict for found in result.properties if found.kind != "deadlock"} == {"undecided"}
+
+
+def test_the_famous_stories() -> None:
+    result = check(TwoPhase, {"managers": 2}, without=["all-prepared"])
+    assert story(result, "agreement")[1:] == [
+        "1. commit()  decision: init -> committed, sent_commit: False -> True",
+        "2. hear_commit(m=1)  manager[1]: working -> committed",
+        "3. choose_to_abort(m=0)  manager[0]: working -> aborted",
+    ]
+    result = check(Philosophers, {"seats": 2}, without=["one-left-handed"])
+    assert story(result, "no-deadlock")[1:] == [
+        "1. take_first(p=1)  philosopher[1]: thinking -> one-fork, taken[1]: False -> True",
+        "2. take_first(p=0)  philosopher[0]: thinking -> one-fork, taken[0]: False -> True",
+    ]
+    assert [len(check(Peterson, without=[name])["exclusion"].story) for name in Peterson.safeguards] == [6, 7]
+
+
+@pytest.mark.parametrize(
+    ("machine", "safeguard"),
+    [(machine, name) for machine in (TwoPhase, Peterson, Philosophers) for name in machine.safeguards],
+)
+def test_every_safeguard_is_needed(machine, safeguard) -> None:
+    assert check(machine).verdict != "violated"
+    assert check(machine, without=[safeguard]).verdict == "violated"
+
+
+def test_assumptions_are_switched_off_by_name_as_safeguards_are() -> None:
+    class Delivery(Machine):
+        assumptions = {"in-order": "messages arrive in the order they were sent"}
+        arrived = Each(2, Bool())
+
+        @action(m=2)
+        def arrive(s, m: int) -> None:
+            s.require(~s.arrived[m])
+            if m == 1:
+                s.assume("in-order", s.arrived[0])
+            s.arrived[m] = True
+
+        @invariant
+        def no_gap(s) -> Truth:
+            return s.arrived[1].implies(s.arrived[0])
+
+        @may_end
+        def done(s) -> Truth:
+            return s.arrived.all(True)
+
+    assert check(Delivery).verdict == "holds"
+    result = check(Delivery, without=["in-order"])
+    assert result.without == ("in-order",)
+    assert story(result, "no_gap")[1:] == ["1. arrive(m=1)  arrived[1]: False -> True"]
+
+
+def test_a_result_as_json_has_the_keys_that_scripts_rely_on() -> None:
+    import json
+
+    result = check(TwoPhase, {"managers": 2}, without=["all-prepared"])
+    text = json.loads(json.dumps(result.as_json()))
+    for key in ("verdict", "distinct", "generated", "depth", "seconds", "peak_bytes", "properties"):
+        assert key in text
+    assert (text["model"], text["parameters"], text["without"]) == (
+        "two-phase",
+        {"managers": 2},
+        ["all-prepared"],
+    )
+    agreement = text["properties"][0]
+    assert (agreement["name"], agreement["kind"], agreement["verdict"]) == (
+        "agreement",
+        "invariant",
+        "violated",
+    )
+    assert agreement["trace"][0]["state"]["manager"] == ["working", "working"]
+    assert agreement["trace"][2] == {
+        "step": 2,
+        "action": "hear_commit",
+        "parameters": {"m": 1},
+        "changes": {"manager[1]": ["working", "committed"]},
+    }
+    assert text["coverage"]["commit"] == result.coverage["commit"]
