@@ -1,0 +1,133 @@
+"""The attributes of an object: its ETag, its writer's mark, its content type and metadata.
+
+They are one extended attribute of the file, set before the file gets its name, so that content and
+attributes appear and disappear as one. The value is a short JSON list with the usual left out, which lets
+it fit into the inode itself on ext4.
+
+Where the file system has no extended attributes (or no room for these), they stand in a side file whose
+name says which file it belongs to: inode, time of modification, size. It is made durable before the object
+gets its name, and belongs to that one file: replacing the object brings a new inode with a side file of its
+own, so old content never meets new attributes. A reader that finds no side file looks at the object once
+more, because it may have been replaced (and its side file removed) in between.
+
+A file that somebody else put there has neither: its ETag is computed from its content.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import BrokenPromise
+from holdfast.impl.store.files.disk import NO_XATTR, Disk
+from holdfast.impl.store.files.internals import Internals
+
+SIDE = "attributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    etag: str
+    mark: str = ""
+    """Unique to the write; empty for files that are not ours."""
+    content_type: str = ask.BINARY
+    metadata: ask.Metadata = ask.NO_METADATA
+    digest: str = ""
+    """The MD5 of the content where the ETag is not."""
+
+    def encode(self) -> bytes:
+        row: list[object] = [self.etag, self.mark, self.content_type, dict(self.metadata), self.digest]
+        usual: list[object] = [None, None, ask.BINARY, {}, ""]
+        while row[-1] == usual[len(row) - 1]:
+            row.pop()
+        return json.dumps(row, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, value: bytes, where: str) -> "Attributes":
+        try:
+            row = json.loads(value)
+            known = cls(*row[:3], *(ask.Metadata(pairs) for pairs in row[3:4]), *row[4:])
+        except (ValueError, TypeError):
+            raise BrokenPromise(
+                f"the attributes of {where} cannot be read: {value[:80]!r}; write the object again"
+            ) from None
+        return known
+
+
+def md5(body: bytes) -> str:
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
+class AttributeFiles:
+    """Keeps attributes with their files."""
+
+    def __init__(self, disk: Disk, internals: Internals) -> None:
+        self._disk = disk
+        self._internals = internals
+        self._plain = True
+        """No file system here has refused an extended attribute yet."""
+
+    def attach(self, fd: int, key: str, attributes: Attributes) -> str:
+        """Attach them to a file that has its content but no name, and make both durable.
+
+        Returns the name of the side file, if it took one."""
+        value = attributes.encode()
+        try:
+            self._disk.set_attribute(fd, value)
+        except OSError as wrong:
+            if wrong.errno not in NO_XATTR:
+                raise
+            self._disk.fsync(fd)
+            return self._attach_aside(fd, key, value)
+        self._disk.fsync(fd)
+        return ""
+
+    def _attach_aside(self, fd: int, key: str, value: bytes) -> str:
+        folder = self._internals.folder(SIDE)
+        name = _side_name(os.fstat(fd))
+        with self._internals.draft() as (side, draft):
+            self._disk.write(side, json.dumps({"key": key}).encode() + b"\n" + value)
+            self._disk.fsync(side)
+            self._disk.replace(draft, self._internals.folder("tmp"), name, folder)
+        self._disk.fsync_folder(folder)
+        return name
+
+    def read(self, fd: int, found: os.stat_result, where: str) -> Attributes | None:
+        """The attributes of an open file, or None when it has none."""
+        value = self._disk.get_attribute(fd)
+        if value is None:
+            value = self._read_aside(found)
+        return None if value is None else Attributes.decode(value, where)
+
+    def _read_aside(self, found: os.stat_result) -> bytes | None:
+        folder = self._internals.existing(SIDE)
+        if folder is None:
+            return None
+        try:
+            fd = os.open(_side_name(found), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(fd, "rb") as file:
+            return file.read().partition(b"\n")[2]
+
+    def forget(self, found: os.stat_result | None) -> None:
+        """Remove the side file of a file that lost its name. One left behind is only waste."""
+        if found is not None:
+            self.forget_name(_side_name(found))
+
+    def forget_name(self, name: str) -> None:
+        folder = self._internals.existing(SIDE) if name else None
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+
+    @property
+    def aside(self) -> bool:
+        """Whether any object here has a side file."""
+        return self._internals.existing(SIDE) is not None
+
+
+def _side_name(found: os.stat_result) -> str:
+    return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"

@@ -1,0 +1,110 @@
+"""The few calls to the operating system whose order decides what survives, and what their failures mean.
+
+Every write of an object goes through here, so that a test can record the order, put a delay into every
+fsync, or have a call fail. Reads need no seam: a wrong answer there destroys nothing.
+"""
+
+import errno
+import os
+import sys
+from typing import Any
+
+from holdfast.impl.store.errors import Unusable
+
+XATTR = "user.holdfast"
+"""The one extended attribute, which holds all attributes of an object."""
+
+NO_XATTR = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno.E2BIG, errno.ERANGE, errno.ENOSPC})
+"""Setting an attribute ends so when the file system has none or no room for it (ENOSPC is both that and
+a full disk; what is tried instead finds out)."""
+
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full; free space or choose another directory",
+    errno.EDQUOT: "the disk quota is used up; free space or raise the quota",
+    errno.EROFS: "the file system is read-only; mount it writable or choose another directory",
+    errno.EACCES: "permission is denied; give this user access or choose another directory",
+    errno.EPERM: "the operation is not permitted here; choose a directory on a file system with hard links",
+    errno.EMFILE: "this process has too many open files; raise its limit (ulimit -n)",
+    errno.ENFILE: "the system has too many open files; raise its limit",
+    errno.EFBIG: "the file would be larger than the file system or the process's limit allows",
+    errno.ENOTDIR: "a part of the path is a file, not a directory; choose another directory",
+    errno.ENAMETOOLONG: "the path is too long; choose a directory nearer the root",
+    errno.ENOENT: "the directory disappeared under our hands; create it again",
+    errno.EXDEV: "a folder inside is on another file system; keep the whole directory on one",
+    errno.EMLINK: "a folder is full for this file system; spread the keys over more folders",
+    errno.EIO: "the device reports an I/O error; check the disk",
+}
+_SURE = frozenset(_REMEDIES) - {errno.EIO}
+"""After these, a link or rename certainly did not happen."""
+
+
+class Disk:
+    """The operating system as it is."""
+
+    def write(self, fd: int, body: bytes) -> None:
+        rest = memoryview(body)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+
+    def fsync(self, fd: int) -> None:
+        """Make the content and attributes of a file durable."""
+        _fsync(fd)
+
+    def fsync_folder(self, fd: int) -> None:
+        """Make the names in a folder durable."""
+        _fsync(fd)
+
+    def set_attribute(self, fd: int, value: bytes) -> None:
+        if sys.platform != "linux":
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        os.setxattr(fd, XATTR, value)
+
+    def get_attribute(self, fd: int) -> bytes | None:
+        if sys.platform != "linux":
+            return None
+        try:
+            return os.getxattr(fd, XATTR)
+        except OSError as wrong:
+            if wrong.errno in (errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP):
+                return None
+            raise
+
+    def link(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
+        """Give a file a name that nobody has: fails when anything stands there."""
+        # A symbolic link is followed for /proc/self/fd/N only, the name of a file that has none.
+        os.link(source, name, src_dir_fd=source_fd, dst_dir_fd=folder_fd, follow_symlinks=source[0] == "/")
+
+    def replace(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
+        """Move a file to a name, whatever file stands there."""
+        os.rename(source, name, src_dir_fd=source_fd, dst_dir_fd=folder_fd)
+
+    def unlink(self, name: str, folder_fd: int) -> None:
+        os.unlink(name, dir_fd=folder_fd)
+
+
+def _fsync(fd: int) -> None:
+    if sys.platform == "darwin":
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # there fsync leaves the data in the drive's cache
+    else:
+        os.fsync(fd)
+
+
+def surely_not_applied(wrong: OSError) -> bool:
+    """Whether a link, rename or unlink that ended so left everything as it was."""
+    return wrong.errno in _SURE
+
+
+def unusable(wrong: OSError, where: str, doing: str) -> Unusable:
+    """What to tell whoever runs the store: one sentence."""
+    why = _REMEDIES.get(wrong.errno or 0, f"{wrong.strerror or wrong}; check the directory")
+    return Unusable(f"cannot {doing} in {where}: {why}")
+
+
+def close_quietly(fd: int, _close: Any = os.close) -> None:
+    """Close a descriptor that was only read, or whose content is already durable."""
+    try:
+        _close(fd)
+    except OSError:  # nothing that matters can still be lost
+        return

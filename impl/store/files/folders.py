@@ -1,0 +1,220 @@
+"""The folders of a store: found, made, moved aside, and removed when empty, all while others write.
+
+The rules that make this safe without a lock on the common path:
+
+1. A folder of keys is known by its inode, not by its name. At any moment at most one folder stands for a
+   path, under its natural name or under its second one (`names`). Only the holder of the lock `TREE` makes
+   a folder, or moves one from its natural to its second name; it never moves back.
+2. Whoever looks for a folder tries the natural name first and the second one after. When both are missing
+   there was a moment in between when there was no such folder: it could leave its second name only by
+   being removed, and only an empty folder can be removed.
+3. A name is made in a folder through the folder's descriptor. If the folder was moved meanwhile, it is
+   still the right one; if it was removed, the system refuses (a removed folder takes no names) and the
+   writer looks again. So removing an empty folder needs no lock, and cannot lose a racing creator's object.
+4. A descriptor may be kept: what is found through it is true. What is *not* found has to be looked up
+   again from the root, because the folder may have been removed and made anew.
+5. An object is durable only when every folder above it is. Whoever writes through a folder for the first
+   time therefore flushes all its parents, even when somebody else made it.
+
+Symbolic links are never followed below the root.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+from holdfast.impl.store.errors import Unusable
+from holdfast.impl.store.files.disk import close_quietly
+from holdfast.impl.store.files.flush import Flush
+from holdfast.impl.store.files.internals import FOLDER_FLAGS, TREE, Internals
+from holdfast.impl.store.files.names import FOLDER, Names
+
+_KNOWN_MAX = 256
+"""Folders kept open, to stay far from a process's limit of open files."""
+
+
+class Folder:
+    """An open folder. Its descriptor is closed when nobody holds it any more."""
+
+    __slots__ = ("anchored", "fd", "flush", "name", "parent", "path")
+
+    def __init__(self, fd: int, path: str, name: str, parent: "Folder | None", flush: Flush) -> None:
+        self.fd = fd
+        self.path = path
+        self.name = name
+        """Under which it was found in its parent; it may have moved since."""
+        self.parent = parent
+        self.flush = flush
+        self.anchored = parent is None
+        """Whether it is durable itself, with all its parents."""
+
+    def __del__(self, _close: Callable[[int], None] = close_quietly) -> None:
+        _close(self.fd)
+
+
+class Folders:
+    """The folders below one root directory."""
+
+    def __init__(
+        self, root: str, names: Names, internals: Internals, new_flush: Callable[[int], Flush], root_fd: int
+    ) -> None:
+        self._where = root
+        self._names = names
+        self._internals = internals
+        self._new_flush = new_flush
+        self.root = Folder(root_fd, "", "", None, new_flush(root_fd))
+        inode = os.fstat(root_fd)
+        self._root_inode = (inode.st_ino, inode.st_dev)
+        self._known: dict[str, Folder] = {"": self.root}
+
+    def find(self, path: str) -> Folder | None:
+        """The folder, perhaps one that was removed since: only what is found in it counts."""
+        return self._known.get(path) or self.look(path)
+
+    def look(self, path: str) -> Folder | None:
+        """The folder as it is now, or None."""
+        if not path:
+            return self._same_root()
+        parent_path, name, movable = self._names.step(path)
+        parent = self.look(parent_path)
+        if parent is None:
+            return None
+        for candidate in (name, name + FOLDER) if movable else (name,):
+            fd = self.open(candidate, parent)
+            if fd is not None:
+                return self._keep(Folder(fd, path, candidate, parent, self._new_flush(fd)))
+        return None
+
+    def known(self, path: str) -> Folder | None:
+        return self._known.get(path)
+
+    def _same_root(self) -> Folder:
+        now = os.stat(self._where)
+        if (now.st_ino, now.st_dev) != self._root_inode:
+            raise FileNotFoundError(errno.ENOENT, "the root directory was replaced")
+        return self.root
+
+    def open(self, name: str, parent: Folder) -> int | None:
+        """The descriptor of a folder; None when there is none, or a file stands there."""
+        try:
+            return os.open(name, FOLDER_FLAGS, dir_fd=parent.fd)
+        except FileNotFoundError:
+            return None
+        except OSError as wrong:
+            if wrong.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+        self.refuse_link(name, parent)
+        return None
+
+    def refuse_link(self, name: str, parent: Folder) -> None:
+        """Raise when `name` is a symbolic link."""
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISLNK(os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode):
+                raise Unusable(
+                    f"{self._where} holds a symbolic link at {parent.path + name!r}; "
+                    "it could lead outside, remove it"
+                )
+
+    def _keep(self, found: Folder) -> Folder:
+        known = self._known.get(found.path)
+        if known is not None and _same(known.fd, found.fd):
+            known.name = found.name
+            return known
+        self._known[found.path] = found
+        while len(self._known) > _KNOWN_MAX:
+            with contextlib.suppress(KeyError, RuntimeError):  # another thread may be making room too
+                del self._known[next(path for path in self._known if path)]
+        return found
+
+    def make(self, path: str) -> Folder:
+        """The folder, made when it is missing, and durable with all its parents."""
+        folder = self._known.get(path)
+        if folder is not None and folder.anchored:
+            return folder
+        return self.remake(path)
+
+    def remake(self, path: str) -> Folder:
+        """Like `make`, but trusts nothing that was found before."""
+        folder = self.look(path)
+        if folder is None:
+            with self._internals.locked(TREE):
+                folder = self._made(path)
+        self._anchor(folder)
+        return folder
+
+    def _made(self, path: str) -> Folder:
+        folder = self.look(path)
+        if folder is not None:
+            return folder
+        parent_path, name, movable = self._names.step(path)
+        parent = self._made(parent_path)
+        try:
+            os.mkdir(name, dir_fd=parent.fd)
+        except FileExistsError:  # an object, or it was made by somebody who is none of us
+            if movable:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name + FOLDER, dir_fd=parent.fd)
+        folder = self.look(path)
+        if folder is None:
+            raise Unusable(f"{self._where} has a file where the folder {path!r} belongs; remove it")
+        return folder
+
+    def _anchor(self, folder: Folder) -> None:
+        if folder.anchored or folder.parent is None:
+            return
+        self._anchor(folder.parent)
+        folder.parent.flush.announce().land()
+        folder.anchored = True
+
+    def move_aside(self, name: str, parent: Folder) -> None:
+        """Free the natural name of a folder for an object."""
+        with self._internals.locked(TREE):
+            with contextlib.suppress(OSError):
+                os.rmdir(name, dir_fd=parent.fd)
+                return
+            with contextlib.suppress(NotADirectoryError, FileNotFoundError):
+                self._move(name, parent)
+                parent.flush.announce().land()
+
+    def _move(self, name: str, parent: Folder) -> None:
+        if self._internals.moves() % 2 == 0:  # else a mover died between its two counts
+            self._internals.count_move()
+        try:
+            fd = os.open(name, FOLDER_FLAGS, dir_fd=parent.fd)
+            close_quietly(fd)
+            os.rename(name, name + FOLDER, src_dir_fd=parent.fd, dst_dir_fd=parent.fd)
+        except OSError as wrong:
+            if wrong.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            raise Unusable(
+                f"{self._where} has folders {parent.path + name!r} and {parent.path + name + FOLDER!r}; "
+                "somebody else made one of them: move its files into the other"
+            ) from None
+        finally:
+            self._internals.count_move()
+
+    def prune(self, folder: Folder) -> None:
+        """Remove the folder and its parents as far as they are empty."""
+        while folder.parent is not None:
+            try:
+                os.rmdir(folder.name, dir_fd=folder.parent.fd)
+            except OSError:
+                return
+            if self._known.get(folder.path) is folder:
+                self._known.pop(folder.path, None)
+            folder = folder.parent
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """No folder moves meanwhile."""
+        with self._internals.locked(TREE):
+            if self._internals.moves() % 2:
+                self._internals.count_move()
+            yield
+
+
+def _same(left: int, right: int) -> bool:
+    a, b = os.fstat(left), os.fstat(right)
+    return (a.st_ino, a.st_dev) == (b.st_ino, b.st_dev)

@@ -1,0 +1,265 @@
+"""The reserved folder `.holdfast` inside a store's directory, and the locks that live there.
+
+    format          how keys are spelled here (see `names`), written once
+    tmp/            files on their way to a name; a live one is locked by its writer
+    locks/          256 files for keys, one for the tree of folders; only ever locked, never read
+    attributes/     attributes of objects where the file system has no extended attributes
+    uploads/        multipart uploads that are neither completed nor aborted
+    moves           its length counts the folders that moved to their second name, twice each
+
+Nothing here is needed to read an object but `format` and `attributes`. A lock is `flock` on an open file
+of its own, so that it excludes threads as well as processes, and dies with its process.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import stat
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.store.errors import Unusable
+from holdfast.impl.store.files.disk import Disk, close_quietly
+from holdfast.impl.store.files.names import INTERNAL, Names
+
+TREE = "tree"
+"""The lock that guards making and moving folders."""
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCKS = 256
+"""More keys than this share a lock, which costs only time."""
+_FORMAT = 1
+
+
+class Internals:
+    """Opened once for a root directory; folders are made at the first write that needs them."""
+
+    def __init__(self, root_fd: int, where: str, disk: Disk, env: Environment, temp_age_s: float) -> None:
+        self._root_fd = root_fd
+        self._where = where
+        self._disk = disk
+        self._env = env
+        self._temp_age_s = temp_age_s
+        self._fds: dict[str, int] = {}
+        self._making = threading.Lock()
+        self._drafts = 0
+        self._nameless_works = hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir()
+
+    def __del__(self) -> None:
+        for fd in self._fds.values():
+            close_quietly(fd)
+
+    def existing(self, name: str) -> int | None:
+        """The descriptor of an internal folder, or None when there is none yet."""
+        fd = self._fds.get(name)
+        return fd if fd is not None else self._open(name, make=False)
+
+    def folder(self, name: str) -> int:
+        """The descriptor of an internal folder, made when it is missing."""
+        fd = self._fds.get(name)
+        if fd is None:
+            fd = self._open(name, make=True)
+            assert fd is not None
+        return fd
+
+    def _open(self, name: str, *, make: bool) -> int | None:
+        with self._making:
+            if name in self._fds:
+                return self._fds[name]
+            if "" not in self._fds:
+                base = self._step(self._root_fd, INTERNAL, make)
+                if base is None:
+                    return None
+                self._fds[""] = base
+            fd = self._step(self._fds[""], name, make) if name else self._fds[""]
+            if fd is None:
+                return None
+            self._fds[name] = fd
+        if name == "tmp":
+            self._sweep(fd)
+        return fd
+
+    def _step(self, parent: int, name: str, make: bool) -> int | None:
+        try:
+            return os.open(name, FOLDER_FLAGS, dir_fd=parent)
+        except FileNotFoundError:
+            if not make:
+                return None
+        except NotADirectoryError:
+            raise Unusable(
+                f"{self._where}/{INTERNAL} holds {name!r} as a file or symbolic link, where a folder "
+                "of the store's own belongs; remove it"
+            ) from None
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent)
+        self._disk.fsync_folder(parent)
+        return os.open(name, FOLDER_FLAGS, dir_fd=parent)
+
+    # How keys are spelled.
+
+    def names(self) -> Names | None:
+        """The spelling that was written down, or None as long as nothing was written here."""
+        base = self.existing("")
+        if base is None:
+            return None
+        try:
+            fd = os.open("format", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(fd, encoding="utf-8") as file:
+            text = file.read()
+        try:
+            found = json.loads(text)
+            version, folded = found["format"], found["names"] == "folded"
+        except (ValueError, LookupError, TypeError):
+            raise Unusable(
+                f"{self._where}/{INTERNAL}/format cannot be read: {text[:60]!r}; restore it"
+            ) from None
+        if version != _FORMAT:
+            raise Unusable(
+                f"{self._where} has format {version}, this release reads {_FORMAT}; upgrade Holdfast"
+            )
+        return Names(folded=folded)
+
+    def settle_names(self) -> None:
+        """Write down how keys are spelled, unless it is. Before the first object is written."""
+        base = self.folder("")
+        text = json.dumps({"format": _FORMAT, "names": "folded" if self._folds() else "natural"})
+        with self.draft() as (fd, name):
+            self._disk.write(fd, text.encode() + b"\n")
+            self._disk.fsync(fd)
+            with contextlib.suppress(FileExistsError):
+                self._disk.link(name, self.folder("tmp"), "format", base)
+        self._disk.fsync_folder(base)
+
+    def _folds(self) -> bool:
+        """Whether this file system takes different names for the same."""
+        with self.draft(tail="-\u00e9a") as (_, name):
+            others = (name[:-1] + "A", name[:-2] + "e\u0301a")
+            return any(_exists(other, self.folder("tmp")) for other in others)
+
+    # Files on their way.
+
+    @contextlib.contextmanager
+    def nameless(self) -> Iterator[tuple[int, str]]:
+        """A new file without a name, and the path that links it: nothing is left when the writer dies."""
+        folder = self.folder("tmp")
+        fd = self._nameless(folder) if self._nameless_works else None
+        if fd is None:
+            with self.draft() as named:
+                yield named
+            return
+        try:
+            yield fd, f"/proc/self/fd/{fd}"
+        finally:
+            os.close(fd)
+
+    def _nameless(self, folder: int) -> int | None:
+        try:
+            return os.open(".", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        except OSError as wrong:
+            if wrong.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+                raise
+            self._nameless_works = False  # this file system knows named files only
+            return None
+
+    @contextlib.contextmanager
+    def draft(self, tail: str = "") -> Iterator[tuple[int, str]]:
+        """A new file in tmp, locked as long as it is open, gone afterwards unless it was renamed."""
+        folder = self.folder("tmp")
+        self._drafts += 1
+        name = f"{self._env.new_id().lower()}-{os.getpid()}-{threading.get_ident():x}-{self._drafts}{tail}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(name, flags, 0o666, dir_fd=folder)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield fd, name
+        finally:
+            close_quietly(fd)
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+
+    def _sweep(self, folder: int) -> None:
+        """Remove what dead writers left: old enough, and locked by nobody."""
+        oldest_ns = self._env.now_ns() - round(self._temp_age_s * 1e9)
+        with contextlib.suppress(OSError):  # a store that is only read has nothing to clean and no right to
+            for name in os.listdir(folder):
+                with contextlib.suppress(OSError):
+                    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns < oldest_ns:
+                        remove_unlocked(name, folder)
+
+    # Locks.
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold one lock: nobody else does, in this or another process."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(name, flags, 0o666, dir_fd=self.folder("locks"))
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def key_locked(self, key: str) -> contextlib.AbstractContextManager[None]:
+        """Hold the lock of `key`. Whoever holds it may still take `TREE`, never the other way round."""
+        return self.locked(f"{zlib.crc32(key.encode()) % _LOCKS:02x}")
+
+    # Folders that moved.
+
+    def moves(self) -> int:
+        """Odd while a folder is moving (or its mover died); differs when one moved in between."""
+        base = self.existing("")
+        if base is None:
+            return 0
+        try:
+            return os.stat("moves", dir_fd=base, follow_symlinks=False).st_size
+        except FileNotFoundError:
+            return 0
+
+    def count_move(self) -> None:
+        """Once before and once after a folder moves; only while holding `TREE`."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open("moves", flags, 0o666, dir_fd=self.folder(""))
+        try:
+            os.ftruncate(fd, os.fstat(fd).st_size + 1)  # a length without content: takes no space
+        finally:
+            os.close(fd)
+
+
+def remove_unlocked(name: str, folder: int) -> None:
+    """Remove a file, or a folder with the files in it, unless a writer holds it locked."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode):
+        remove_folder(name, folder)
+        return
+    if stat.S_ISREG(found.st_mode):
+        fd = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: its writer lives
+            os.unlink(name, dir_fd=folder)
+        finally:
+            os.close(fd)
+
+
+def remove_folder(name: str, parent: int) -> None:
+    """Remove a folder of ours that holds files only."""
+    fd = os.open(name, FOLDER_FLAGS, dir_fd=parent)
+    try:
+        for file in os.listdir(fd):
+            os.unlink(file, dir_fd=fd)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

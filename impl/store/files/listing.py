@@ -1,0 +1,203 @@
+"""Listing keys in order, a page at a time, from the folders that can hold keys of the page.
+
+Keys are ordered by their bytes in UTF-8, which is the order of their code points. In a folder, an object
+sorts as its name and a folder as its name with the slash behind it, so that walking entries in that order
+yields keys in order. A folder is entered only when keys in it can start with the prefix and sort behind
+the page before. With the delimiter "/", a folder that is one group is not walked at all: it is enough
+that something is in it. Each folder that is entered is read whole, because systems return names unordered.
+
+An object that stands at its key from before the request until after it is always found: a listing that saw
+a folder move to its second name begins again. Files that are not spelled as we spell keys, symbolic links
+and everything that is neither file nor folder are left out; so are folders without any object.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.files.disk import close_quietly
+from holdfast.impl.store.files.flush import Flush
+from holdfast.impl.store.files.folders import Folder, Folders
+from holdfast.impl.store.files.internals import FOLDER_FLAGS, Internals
+from holdfast.impl.store.files.names import FOLDER, INTERNAL, MORE, Names
+from holdfast.impl.store.files.reading import Reader
+from holdfast.impl.store.requests import Outcome
+
+_TRIES = 3
+"""After so many listings in which a folder moved, moving has to wait for us."""
+
+
+class _Entry(NamedTuple):
+    text: str
+    """What it adds to a key; of a folder with its slash."""
+    folder: bool
+    name: str
+    holder: Folder
+    """The folder it is in on disk."""
+
+
+class Lister:
+    """Lists the objects below one root directory."""
+
+    def __init__(self, names: Names, folders: Folders, internals: Internals, reader: Reader) -> None:
+        self._names = names
+        self._folders = folders
+        self._internals = internals
+        self._reader = reader
+
+    def page(self, request: ask.List) -> ask.ListReply:
+        for _ in range(_TRIES):
+            moves = self._internals.moves()
+            if moves % 2:
+                break
+            found = _Page(self, request).reply()
+            if self._internals.moves() == moves:
+                return found
+        with self._folders.still():
+            return _Page(self, request).reply()
+
+    def info(self, key: str, entry: _Entry) -> ask.ObjectInfo | None:
+        """What a listing tells of an object, or None when it is gone by now."""
+        opened = self._reader.open(entry.name, entry.holder, key)
+        if opened is None:
+            return None
+        close_quietly(opened.fd)
+        return ask.ObjectInfo(key, opened.attributes.etag, opened.found.st_size, opened.found.st_mtime_ns)
+
+    def start(self, prefix: str) -> Folder | None:
+        """The deepest folder that holds all keys with this prefix."""
+        return self._folders.look(prefix[: prefix.rfind("/") + 1])
+
+    def entries(self, folder: Folder) -> list[_Entry]:
+        """What is in a folder, in key order."""
+        return sorted(self._scan(folder, ()), key=lambda entry: entry.text)
+
+    def _scan(self, folder: Folder, before: tuple[str, ...]) -> Iterator[_Entry]:
+        # A descriptor of its own: the position in a folder belongs to the descriptor, which threads share.
+        fd = os.open(".", FOLDER_FLAGS, dir_fd=folder.fd)
+        try:
+            with os.scandir(fd) as scan:
+                for found in scan:
+                    yield from self._entry(found, folder, before)
+        except FileNotFoundError:
+            return
+        finally:
+            close_quietly(fd)
+
+    def _entry(self, found: "os.DirEntry[str]", folder: Folder, before: tuple[str, ...]) -> Iterator[_Entry]:
+        name = found.name
+        if found.is_file(follow_symlinks=False):
+            text = self._names.text((*before, name))
+            if text is not None:
+                yield _Entry(text, False, name, folder)
+        elif found.is_dir(follow_symlinks=False) and name != INTERNAL:
+            if name.endswith(MORE):
+                rest = self.enter(name, folder, "")
+                if rest is not None:
+                    yield from self._scan(rest, (*before, name.removesuffix(MORE)))
+                return
+            text = self._names.text((*before, name.removesuffix(FOLDER)))
+            if text is not None:
+                yield _Entry(text + "/", True, name, folder)
+
+    def enter(self, name: str, parent: Folder, path: str) -> Folder | None:
+        """A folder for this listing only; None when it is gone by now."""
+        fd = self._folders.open(name, parent)
+        return None if fd is None else Folder(fd, path, name, parent, _NO_FLUSH)
+
+    def holds_any(self, folder: Folder) -> bool:
+        """Whether an object is anywhere in the folder."""
+        below: list[_Entry] = []
+        for entry in self._scan(folder, ()):
+            if not entry.folder:
+                return True
+            below.append(entry)
+        return any(
+            inner is not None and self.holds_any(inner)
+            for inner in (self.enter(entry.name, entry.holder, "") for entry in below)
+        )
+
+
+def _never() -> None:
+    raise AssertionError("a listing flushes nothing")
+
+
+_NO_FLUSH = Flush(_never, 0)
+
+
+class _Page:
+    """One page being made."""
+
+    def __init__(self, lister: Lister, request: ask.List) -> None:
+        self._lister = lister
+        self._request = request
+        self._after = max(request.after, request.token)
+        grouped = bool(request.delimiter) and request.token.endswith(request.delimiter)
+        self._done_with = request.token if grouped else ""
+        """A group that was reported: its keys are not wanted any more."""
+
+    def reply(self) -> ask.ListReply:
+        objects: list[ask.ObjectInfo] = []
+        prefixes: list[str] = []
+        last = ""
+        for key, entry in self._keys():
+            if len(objects) + len(prefixes) == self._request.limit:
+                return ask.ListReply(Outcome.DONE, "", tuple(objects), tuple(prefixes), last)
+            group = self._group(key)
+            if group:
+                prefixes.append(group)
+                self._done_with = group
+            else:
+                info = self._lister.info(key, entry)
+                if info is None:
+                    continue
+                objects.append(info)
+            last = group or key
+        return ask.ListReply(Outcome.DONE, "", tuple(objects), tuple(prefixes), "")
+
+    def _group(self, key: str) -> str:
+        """The common prefix that is reported instead of `key`; empty when it is the key itself."""
+        delimiter, prefix = self._request.delimiter, self._request.prefix
+        at = key.find(delimiter, len(prefix)) if delimiter else -1
+        return "" if at < 0 else key[: at + len(delimiter)]
+
+    def _keys(self) -> Iterator[tuple[str, _Entry]]:
+        prefix = self._request.prefix
+        folder = self._lister.start(prefix)
+        if folder is not None:
+            yield from self._walk(folder, prefix[: prefix.rfind("/") + 1])
+
+    def _walk(self, folder: Folder, path: str) -> Iterator[tuple[str, _Entry]]:
+        """The keys in a folder that belong on this page or behind it, in order."""
+        for entry in self._lister.entries(folder):
+            key = path + entry.text
+            if self._done_with and key.startswith(self._done_with):
+                continue
+            if not entry.folder:
+                if key.startswith(self._request.prefix) and (not self._after or key > self._after):
+                    yield key, entry
+            elif self._enters(key):
+                inner = self._lister.enter(entry.name, entry.holder, key)
+                if inner is None:
+                    continue
+                if not self._is_group(key):
+                    yield from self._walk(inner, key)
+                elif self._lister.holds_any(inner):
+                    yield key, entry
+
+    def _enters(self, path: str) -> bool:
+        """Whether keys that start with `path` can have the prefix and sort behind the page before."""
+        prefix = self._request.prefix
+        if not (path.startswith(prefix) or prefix.startswith(path)):
+            return False
+        return path > self._after or self._after.startswith(path)
+
+    def _is_group(self, path: str) -> bool:
+        """Whether all keys in this folder are wanted, and as one group."""
+        return (
+            self._request.delimiter == "/"
+            and self._group(path) == path
+            and path > self._after
+            and path.startswith(self._request.prefix)
+        )

@@ -1,0 +1,255 @@
+"""A store in a local directory.
+
+    store = FileStore("/var/lib/ledger")
+    store.put("data/x.parquet", body, when=ABSENT)      # is /var/lib/ledger/data/x.parquet on disk
+
+Every request means what `bucket` says, without versions, for all threads and processes that share the
+directory. How each part is done is told where it is done:
+
+    names       keys and names on disk            folders     folders, while others make and remove them
+    writing     one object, atomically            flush       sharing the fsync of a folder
+    reading     one object, consistently          attributes  ETags and metadata, one with the content
+    listing     keys in order                     internals   locks, drafts, what else lies in .holdfast
+    uploads     multipart                         disk        the calls whose order matters
+
+What it is not for: network file systems whose `link`, `rename` or `flock` are not atomic between hosts, and
+directories in which others rename folders or change files in place while it runs.
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+
+from holdfast.impl.environment import Environment, SystemEnvironment
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.bucket import Bucket
+from holdfast.impl.store.errors import Misuse, Unsupported, Unusable
+from holdfast.impl.store.files.attributes import AttributeFiles
+from holdfast.impl.store.files.disk import Disk, unusable
+from holdfast.impl.store.files.flush import Flush
+from holdfast.impl.store.files.folders import Folders
+from holdfast.impl.store.files.internals import Internals
+from holdfast.impl.store.files.listing import Lister
+from holdfast.impl.store.files.names import Names
+from holdfast.impl.store.files.reading import Reader
+from holdfast.impl.store.files.uploads import Uploads
+from holdfast.impl.store.files.writing import Writer
+from holdfast.impl.store.interface import Store, settle
+from holdfast.impl.store.requests import Reply, Request
+from holdfast.impl.store.validity import check
+
+R = TypeVar("R", bound=Reply)
+
+LINGER_MS = 5.0
+_ROOT_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class FileStore(Store):
+    """Objects in the directory `path`, which the first write makes.
+
+    `linger_ms` is how long a flush may wait for others to share it (0: it does not); `temp_age_s` how old a
+    dead writer's temporary file gets before it is removed; `parallel` how many requests of a `send_all` are
+    on their way at once; `verify_reads` whether whole reads are compared with their MD5.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        linger_ms: float = LINGER_MS,
+        env: Environment | None = None,
+        temp_age_s: float = 3600.0,
+        parallel: int = 16,
+        verify_reads: bool = True,
+        disk: Disk | None = None,
+    ) -> None:
+        text = os.fspath(path)
+        if not text or "\0" in text:
+            raise Misuse(f"directory {text!r} cannot be: name an existing or a new directory")
+        for name, value in (("linger_ms", linger_ms), ("temp_age_s", temp_age_s), ("parallel", parallel - 1)):
+            if not 0 <= value < float("inf"):
+                raise Misuse(f"{name} of {text!r} is out of range; give a number of at least 0 (parallel: 1)")
+        self.path = str(Path(text).absolute())
+        self.env = env or SystemEnvironment()
+        self.url = f"file://{quote(self.path)}" + (
+            "" if linger_ms == LINGER_MS else f"?linger_ms={linger_ms:g}"
+        )
+        self._options = _Options(linger_ms / 1000, temp_age_s, verify_reads, disk or Disk())
+        self._parallel = parallel
+        self._start()
+
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._session: _Session | None = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    def send(self, request: Request[R]) -> R:
+        check(request)
+        _refuse_versions(request)
+        if os.getpid() != self._pid:
+            self._start()  # a forked child has our locks as they were, and none of our threads
+        try:
+            try:
+                return self._answer(request)
+            except FileNotFoundError:  # the directory or its .holdfast was removed: begin again, once
+                self._session = None
+                return self._answer(request)
+        except OSError as wrong:
+            raise unusable(wrong, self.path, f"{request.kind} {request.subject!r}") from wrong
+
+    def _answer(self, request: Request[R]) -> R:
+        session = self._opened(writes=type(request) in _MAKES_ROOT)
+        if session is None:  # nothing is there, and a bucket with nothing in it knows all the answers
+            return Bucket(part_bytes_min=0).answer(request, self.env.now_ns())
+        return cast(R, session.answers[type(request)](request))
+
+    def _opened(self, *, writes: bool) -> "_Session | None":
+        session = self._session
+        if session is not None and session.settled:
+            return session
+        with self._lock:
+            if self._session is None or not self._session.settled:
+                self._session = self._open(writes=writes)
+            return self._session
+
+    def _open(self, *, writes: bool) -> "_Session | None":
+        if writes:
+            _make_root(self.path, self._options.disk)
+        try:
+            root_fd = os.open(self.path, _ROOT_FLAGS)
+        except FileNotFoundError:
+            return None
+        return _Session(self.path, root_fd, self._options, self.env, writes=writes)
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        if len(requests) < 2:
+            return settle(self.send, requests)
+        pool = self._workers()
+        futures: list[Future[Any]] = [pool.submit(self.send, request) for request in requests]
+        return settle(lambda future: future.result(), cast(Any, futures))
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if os.getpid() != self._pid:
+            self._start()
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="holdfast-files")
+            return self._pool
+
+    def verify(self) -> None:
+        """Raise `Unusable` unless objects can be written here. Makes the directory's `.holdfast`, if the
+        directory is there; a missing directory is left missing."""
+        try:
+            if os.path.lexists(self.path):
+                session = self._opened(writes=True)
+                assert session is not None, "a directory that is there can be opened or raises"
+                session.try_out()
+            else:
+                _check_ancestor(self.path)
+        except OSError as wrong:
+            raise unusable(wrong, self.path, "keep objects") from wrong
+
+    def close(self) -> None:
+        with self._lock:
+            pool, self._pool, self._session = self._pool, None, None
+        if pool is not None:
+            pool.shutdown()
+
+
+class _Options:
+    """What was asked for at opening."""
+
+    def __init__(self, linger_s: float, temp_age_s: float, verify_reads: bool, disk: Disk) -> None:
+        self.linger_s = linger_s
+        self.temp_age_s = temp_age_s
+        self.verify_reads = verify_reads
+        self.disk = disk
+
+
+class _Session:
+    """One root directory, open, with everything that works in it."""
+
+    def __init__(self, path: str, root_fd: int, options: _Options, env: Environment, *, writes: bool) -> None:
+        disk = options.disk
+        self._disk = disk
+        self._internals = internals = Internals(root_fd, path, disk, env, options.temp_age_s)
+        self.root_fd = root_fd
+
+        def new_flush(fd: int) -> Flush:
+            return Flush(lambda: disk.fsync_folder(fd), options.linger_s)
+
+        try:
+            if writes:
+                internals.settle_names()
+            names = internals.names()
+        except BaseException:
+            os.close(root_fd)
+            raise
+        self.settled = names is not None
+        """Whether it is written down how keys are spelled here, so that this session can stay."""
+        names = names or Names()
+        folders = Folders(path, names, internals, new_flush, root_fd)
+        attributes = AttributeFiles(disk, internals)
+        reader = Reader(path, names, folders, attributes, verify_reads=options.verify_reads)
+        writer = Writer(names, folders, internals, attributes, reader, disk, env)
+        uploads = Uploads(internals, reader, writer, disk, env)
+        self.answers: dict[type, Callable[[Any], Reply]] = {
+            ask.Put: writer.put,
+            ask.Get: reader.get,
+            ask.Head: reader.head,
+            ask.Delete: writer.delete,
+            ask.List: Lister(names, folders, internals, reader).page,
+            ask.CreateUpload: uploads.create,
+            ask.UploadPart: uploads.part,
+            ask.CompleteUpload: uploads.complete,
+            ask.AbortUpload: uploads.abort,
+            ask.ListUploads: uploads.list,
+        }
+
+    def try_out(self) -> None:
+        """Raise `OSError` unless files can be written, linked and locked here."""
+        folder = self._internals.folder("tmp")
+        with self._internals.key_locked(""), self._internals.draft() as (fd, name):
+            self._disk.write(fd, b"holdfast")
+            self._disk.fsync(fd)
+            self._disk.link(name, folder, name + "-linked", folder)
+            self._disk.unlink(name + "-linked", folder)
+
+
+_MAKES_ROOT = frozenset({ask.Put, ask.CreateUpload})
+"""What needs the directory; the rest has an answer without it."""
+
+
+def _refuse_versions(request: Request[Any]) -> None:
+    if isinstance(request, ask.ListVersions) or getattr(request, "version", None):
+        raise Unsupported("a directory keeps no versions; use memory://?versioned=true or a versioned bucket")
+
+
+def _make_root(path: str, disk: Disk) -> None:
+    """Make the directory with its parents, durably."""
+    if os.path.lexists(path):
+        return
+    parent = str(Path(path).parent)
+    _make_root(parent, disk)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+    fd = os.open(parent, _ROOT_FLAGS)
+    try:
+        disk.fsync_folder(fd)
+    finally:
+        os.close(fd)
+
+
+def _check_ancestor(path: str) -> None:
+    """Raise `Unusable` unless a missing directory could be made."""
+    ancestor = next(parent for parent in Path(path).parents if os.path.lexists(parent))
+    if not ancestor.is_dir():
+        raise Unusable(f"{path} cannot be made: {ancestor} is a file; choose another directory")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        raise Unusable(f"{path} cannot be made: {ancestor} is not writable; choose another directory")

@@ -1,0 +1,268 @@
+"""Multipart uploads: parts gathered in a folder of their own until they become one object.
+
+    .holdfast/uploads/<upload>/about      key, attributes, what stood at the key at the beginning
+    .holdfast/uploads/<upload>/00001      a part: its MD5 (16 bytes), then its content
+
+An upload appears by one rename and disappears by one. Completing it copies the parts into a draft, and
+then, under the key's lock, decides, takes the upload away and publishes. A process that is killed between
+those last two has lost the upload without making the object, as if it had aborted; the other order could
+publish an upload twice, over what others wrote in between.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.bucket import check_parts, fingerprint, fingerprint_of_parts
+from holdfast.impl.store.errors import Misuse
+from holdfast.impl.store.files.attributes import Attributes
+from holdfast.impl.store.files.disk import Disk
+from holdfast.impl.store.files.internals import FOLDER_FLAGS, Internals, remove_folder
+from holdfast.impl.store.files.reading import Reader
+from holdfast.impl.store.files.writing import Draft, Writer
+from holdfast.impl.store.requests import Outcome, Reply
+
+_UPLOAD = re.compile(r"u[0-9a-f]{24,64}")
+_DIGEST_BYTES = 16
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_COPY_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _About:
+    """What an upload was created with."""
+
+    key: str
+    started_ns: int
+    content_type: str
+    metadata: dict[str, str]
+    standing: str
+    """The mark of the write that stood at the key, or empty."""
+
+
+class Uploads:
+    """The uploads of one root directory."""
+
+    def __init__(
+        self, internals: Internals, reader: Reader, writer: Writer, disk: Disk, env: Environment
+    ) -> None:
+        self._internals = internals
+        self._reader = reader
+        self._writer = writer
+        self._disk = disk
+        self._env = env
+
+    def create(self, request: ask.CreateUpload) -> ask.UploadReply:
+        started_ns = self._env.now_ns()
+        # Sorts by the time of creation within a key.
+        upload = f"u{started_ns:016x}{int(self._writer.new_mark(), 16):024x}"
+        about = _About(
+            request.key, started_ns, request.content_type, dict(request.metadata), self._standing(request.key)
+        )
+        folder = self._internals.folder("tmp")
+        os.mkdir(upload, dir_fd=folder)
+        fd = os.open(upload, FOLDER_FLAGS, dir_fd=folder)
+        try:
+            self._write(fd, "about", json.dumps(dataclasses.asdict(about)).encode())
+        finally:
+            os.close(fd)
+        uploads = self._internals.folder("uploads")
+        os.rename(upload, upload, src_dir_fd=folder, dst_dir_fd=uploads)
+        return ask.UploadReply(self._flushed(uploads), upload=upload)
+
+    def _standing(self, key: str) -> str:
+        with self._reader.current(key) as opened:
+            return "" if opened is None else opened.mark
+
+    def _write(self, folder: int, name: str, *content: bytes) -> None:
+        with self._internals.draft() as (fd, draft):
+            for piece in content:
+                self._disk.write(fd, piece)
+            self._disk.fsync(fd)
+            self._disk.replace(draft, self._internals.folder("tmp"), name, folder)
+        self._disk.fsync_folder(folder)
+
+    def _flushed(self, folder: int) -> Outcome:
+        try:
+            self._disk.fsync_folder(folder)
+        except OSError:
+            return Outcome.UNKNOWN
+        return Outcome.DONE
+
+    @contextlib.contextmanager
+    def _opened(self, key: str, upload: str) -> Iterator[tuple[int, _About] | None]:
+        """The folder of an upload and what it was created with; None when there is no such upload."""
+        uploads = self._internals.existing("uploads") if _UPLOAD.fullmatch(upload) else None
+        fd = None
+        try:
+            if uploads is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)
+            about = None if fd is None else _about(fd)
+            yield None if fd is None or about is None or about.key != key else (fd, about)
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def part(self, request: ask.UploadPart) -> ask.PartReply:
+        with self._opened(request.key, request.upload) as found:
+            if found is None:
+                return request.ends(Outcome.GONE)
+            etag = fingerprint(request.body)
+            try:
+                self._write(found[0], f"{request.number:05d}", bytes.fromhex(etag), request.body)
+            except FileNotFoundError:  # completed or aborted meanwhile
+                return request.ends(Outcome.GONE)
+            return ask.PartReply(Outcome.DONE, etag=etag)
+
+    def complete(self, request: ask.CompleteUpload) -> ask.PutReply:
+        with self._opened(request.key, request.upload) as found:
+            if found is None:
+                return request.ends(Outcome.GONE)
+            folder, about = found
+            with contextlib.ExitStack() as parts:
+                files = _parts(folder, request, parts)
+                refused = self._refusal(request, about)
+                if refused is not None:
+                    return request.ends(refused)
+                return self._publish(request, about, files)
+
+    def _refusal(self, request: ask.CompleteUpload, about: _About) -> Outcome | None:
+        """A conditional completion loses to whatever happened at the key since the upload was created."""
+        refused = self._reader.refusal(request.key, request.when)
+        if refused is not None or isinstance(request.when, ask.Anything):
+            return refused
+        return None if self._standing(request.key) == about.standing else Outcome.CONFLICT
+
+    def _publish(self, request: ask.CompleteUpload, about: _About, files: list[int]) -> ask.PutReply:
+        known = Attributes(
+            fingerprint_of_parts([etag for _, etag in request.parts]),
+            self._writer.new_mark(),
+            about.content_type,
+            ask.Metadata(about.metadata),
+        )
+        create = isinstance(request.when, ask.Absent)
+        with self._writer.spot(request.key) as spot, self._writer.draft(request.key, known, create) as draft:
+            self._copy(files, draft)
+            self._writer.finish(draft, request.key)
+            with self._internals.key_locked(request.key):
+                outcome = self._refusal(request, about)
+                if outcome is None:
+                    with self._taken(request.upload) as taken:
+                        if not taken:
+                            return request.ends(Outcome.GONE)
+                        outcome = (self._writer.create if create else self._writer.swap)(spot, draft)
+                        if not draft.landed:
+                            self._give_back(request.upload)
+            return self._writer.settle(spot, draft, outcome)
+
+    def _copy(self, files: list[int], draft: Draft) -> None:
+        digest = hashlib.md5(usedforsecurity=False)
+        for fd in files:
+            at = _DIGEST_BYTES
+            while chunk := os.pread(fd, _COPY_BYTES, at):
+                digest.update(chunk)
+                self._disk.write(draft.fd, chunk)
+                at += len(chunk)
+        draft.attributes = dataclasses.replace(draft.attributes, digest=digest.hexdigest())
+
+    @contextlib.contextmanager
+    def _taken(self, upload: str) -> Iterator[bool]:
+        """Take an upload away for good; it comes back when publishing raises."""
+        try:
+            self._move(upload, "uploads", "tmp")
+        except FileNotFoundError:
+            yield False
+            return
+        try:
+            self._disk.fsync_folder(self._internals.folder("uploads"))
+            yield True
+        except BaseException:
+            self._give_back(upload)
+            raise
+        with contextlib.suppress(OSError):  # given back, or left to the next sweep
+            remove_folder(upload, self._internals.folder("tmp"))
+
+    def _give_back(self, upload: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._move(upload, "tmp", "uploads")
+
+    def _move(self, upload: str, source: str, target: str) -> None:
+        os.rename(
+            upload,
+            upload,
+            src_dir_fd=self._internals.folder(source),
+            dst_dir_fd=self._internals.folder(target),
+        )
+
+    def abort(self, request: ask.AbortUpload) -> Reply:
+        with self._opened(request.key, request.upload) as found:
+            if found is None:
+                return request.ends(Outcome.GONE)
+        with self._internals.key_locked(request.key):
+            try:
+                self._move(request.upload, "uploads", "tmp")
+            except FileNotFoundError:
+                return request.ends(Outcome.GONE)
+        outcome = self._flushed(self._internals.folder("uploads"))
+        with contextlib.suppress(OSError):  # left to the next sweep
+            remove_folder(request.upload, self._internals.folder("tmp"))
+        return request.ends(outcome)
+
+    def list(self, request: ask.ListUploads) -> ask.UploadsReply:
+        found = sorted(
+            (about.key, upload, about.started_ns)
+            for upload, about in self._all()
+            if about.key.startswith(request.prefix)
+        )
+        if request.token and not request.token.isdecimal():
+            raise Misuse(
+                f"token {request.token!r} is none that a page of uploads gave; pass `next` unchanged"
+            )
+        start = int(request.token or 0)
+        stop = start + request.limit
+        page = tuple(ask.UploadInfo(*row) for row in found[start:stop])
+        return ask.UploadsReply(Outcome.DONE, "", page, str(stop) if stop < len(found) else "")
+
+    def _all(self) -> Iterator[tuple[str, _About]]:
+        uploads = self._internals.existing("uploads")
+        if uploads is None:
+            return
+        for upload in os.listdir(uploads):
+            with contextlib.suppress(FileNotFoundError):
+                fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)
+                try:
+                    about = _about(fd)
+                finally:
+                    os.close(fd)
+                if about is not None:
+                    yield upload, about
+
+
+def _about(folder: int) -> _About | None:
+    try:
+        fd = os.open("about", _FILE, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        return _About(**json.loads(file.read()))
+
+
+def _parts(folder: int, request: ask.CompleteUpload, stack: contextlib.ExitStack) -> list[int]:
+    """The parts named, open for reading; `Misuse` when one was not uploaded."""
+    files: dict[int, int] = {}
+    known: dict[int, tuple[str, int]] = {}
+    for number, _ in request.parts:
+        with contextlib.suppress(FileNotFoundError):
+            fd = os.open(f"{number:05d}", _FILE, dir_fd=folder)
+            stack.callback(os.close, fd)
+            files[number] = fd
+            known[number] = (os.pread(fd, _DIGEST_BYTES, 0).hex(), os.fstat(fd).st_size - _DIGEST_BYTES)
+    check_parts(request, known, part_bytes_min=0)
+    return [files[number] for number, _ in request.parts]

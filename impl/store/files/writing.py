@@ -1,0 +1,246 @@
+"""Writing and deleting one object.
+
+A write makes a file that nobody can see, with its attributes, and makes it durable. Then one call to the
+system gives it its name, and the folder is flushed:
+
+    write -> attributes -> fsync -> link or rename -> fsync of the folder -> answer
+
+- Create-only uses `link`, which fails when anything stands at the name. Checking and renaming after that
+  would be a race; here the check and the act are one call. It needs no lock: only the holder of a key's lock
+  removes or replaces an object, so as long as a holder relies on what stands there, `link` fails.
+- Everything else (if-match, last one wins, delete) happens under the key's lock, by `rename` and `unlink`.
+  A blind overwrite takes the lock too, or it could slip between another's comparison and its swap. The
+  file is written and made durable before the lock is taken, and the folder flushed after it is let go.
+
+Killed at any moment, the name shows the old file or the new one. When the folder's fsync fails, the write
+may or may not survive a power failure, and the answer is `unknown`; so it is when link or rename itself
+ends in a way that does not say. A failure before that applied nothing, and `Unusable` is raised.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.files.attributes import AttributeFiles, Attributes, md5
+from holdfast.impl.store.files.disk import Disk, surely_not_applied
+from holdfast.impl.store.files.folders import Folder, Folders
+from holdfast.impl.store.files.internals import Internals
+from holdfast.impl.store.files.names import Names
+from holdfast.impl.store.files.reading import Reader
+from holdfast.impl.store.requests import Outcome
+
+_TRIES = 100
+"""How often a folder may be removed under a writer before it says `throttled`: each time, somebody
+deleted the last object of that folder in the very moment."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A file with content and attributes, durable, that has no key yet."""
+
+    fd: int
+    source: str
+    source_fd: int
+    attributes: Attributes
+    links: int
+    side: str
+    landed: bool = False
+    """Whether it has its key, or perhaps."""
+
+
+class Spot:
+    """Where an object gets its name: a folder, the name there, and the flush that will be wanted."""
+
+    def __init__(self, folders: Folders, path: str, name: str) -> None:
+        self._folders = folders
+        self._path = path
+        self.name = name
+        self.folder = folders.make(path)
+        self._flight = self.folder.flush.announce()
+        self._kept = False
+
+    def again(self) -> None:
+        """The folder was removed: make it anew."""
+        self._flight.cancel()
+        self.folder = self._folders.remake(self._path)
+        self._flight = self.folder.flush.announce()
+
+    def land(self) -> Outcome:
+        """Wait until the name is durable."""
+        self._kept = True
+        try:
+            self._flight.land()
+        except OSError:
+            return Outcome.UNKNOWN
+        return Outcome.DONE
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._flight.cancel()
+        if not self._kept:
+            self._folders.prune(self.folder)  # perhaps made for an object that did not come
+
+
+class Writer:
+    """Writes and deletes the objects below one root directory."""
+
+    def __init__(
+        self,
+        names: Names,
+        folders: Folders,
+        internals: Internals,
+        attributes: AttributeFiles,
+        reader: Reader,
+        disk: Disk,
+        env: Environment,
+    ) -> None:
+        self._names = names
+        self._folders = folders
+        self._internals = internals
+        self._attributes = attributes
+        self._reader = reader
+        self._disk = disk
+        self._opening = hashlib.sha256(f"{env.new_id()} {os.getpid()}".encode()).hexdigest()[:12]
+        self._count = itertools.count()
+
+    def put(self, request: ask.Put) -> ask.PutReply:
+        refused = self._reader.refusal(request.key, request.when)
+        if refused is not None:  # spares the work; it is decided again when it counts
+            return request.ends(refused)
+        known = Attributes(md5(request.body), self.new_mark(), request.content_type, request.metadata)
+        create = isinstance(request.when, ask.Absent)
+        with self.spot(request.key) as spot, self.draft(request.key, known, create) as draft:
+            self._disk.write(draft.fd, request.body)
+            self.finish(draft, request.key)
+            if create:
+                outcome = self.create(spot, draft)
+            else:
+                with self._internals.key_locked(request.key):
+                    outcome = self._reader.refusal(request.key, request.when) or self.swap(spot, draft)
+            return self.settle(spot, draft, outcome)
+
+    def new_mark(self) -> str:
+        """Unique to a write."""
+        return f"{self._opening}{next(self._count):x}"
+
+    def spot(self, key: str) -> Spot:
+        path, name = self._names.place(key)
+        return Spot(self._folders, path, name)
+
+    @contextlib.contextmanager
+    def draft(self, key: str, attributes: Attributes, create: bool) -> Iterator[Draft]:
+        """A new file; `finish` it before it lands. What has not landed is gone afterwards."""
+        # A file without a name can only be linked, not renamed over another.
+        made = self._internals.nameless() if create else self._internals.draft()
+        with made as (fd, source):
+            draft = Draft(fd, source, self._internals.folder("tmp"), attributes, 0, "")
+            try:
+                yield draft
+            finally:
+                if draft.side and not draft.landed:
+                    self._attributes.forget_name(draft.side)
+
+    def finish(self, draft: Draft, key: str) -> None:
+        """Attach the attributes and make the file durable."""
+        draft.side = self._attributes.attach(draft.fd, key, draft.attributes)
+
+    def create(self, spot: Spot, draft: Draft) -> Outcome:
+        """Give the draft its key unless an object is there."""
+        for _ in range(_TRIES):
+            try:
+                self._disk.link(draft.source, draft.source_fd, spot.name, spot.folder.fd)
+            except FileExistsError:
+                standing = self._reader.standing(spot.name, spot.folder)
+                if standing == "file":
+                    return Outcome.EXISTS
+                if standing == "folder":
+                    self._folders.move_aside(spot.name, spot.folder)
+            except FileNotFoundError:
+                spot.again()
+            except OSError as wrong:
+                return _perhaps(wrong, draft)
+            else:
+                draft.landed = True
+                return Outcome.DONE
+        return Outcome.THROTTLED
+
+    def swap(self, spot: Spot, draft: Draft) -> Outcome:
+        """Give the draft its key, whatever is there. Only while holding the key's lock."""
+        for _ in range(_TRIES):
+            old = self._side_of(spot.name, spot.folder)
+            try:
+                self._disk.replace(draft.source, draft.source_fd, spot.name, spot.folder.fd)
+            except (IsADirectoryError, FileExistsError):
+                self._folders.move_aside(spot.name, spot.folder)
+            except FileNotFoundError:
+                spot.again()
+            except OSError as wrong:
+                return _perhaps(wrong, draft)
+            else:
+                draft.landed = True
+                self._attributes.forget(old)
+                return Outcome.DONE
+        return Outcome.THROTTLED
+
+    def _side_of(self, name: str, folder: Folder) -> os.stat_result | None:
+        """What names the side file of the object that stands there now, where side files are in use."""
+        if not self._attributes.aside:
+            return None
+        with contextlib.suppress(FileNotFoundError):
+            return os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+        return None
+
+    def settle(self, spot: Spot, draft: Draft, outcome: Outcome) -> ask.PutReply:
+        """The answer, after the folder's fsync."""
+        if outcome is Outcome.DONE:
+            outcome = spot.land()
+        return ask.PutReply(outcome, etag=draft.attributes.etag if outcome is Outcome.DONE else "")
+
+    def delete(self, request: ask.Delete) -> ask.DeleteReply:
+        with self._reader.current(request.key) as opened:
+            if opened is None:
+                return request.ends(_NOTHING_THERE[type(request.when)])
+        with self._internals.key_locked(request.key):
+            outcome = self._reader.refusal(request.key, request.when)
+            if outcome is not None:
+                return request.ends(outcome)
+            path, name = self._names.place(request.key)
+            folder = self._folders.look(path)
+            if folder is None or not self._unlink(name, folder):
+                return request.ends(_NOTHING_THERE[type(request.when)])
+        return request.ends(self._gone(folder))
+
+    def _unlink(self, name: str, folder: Folder) -> bool:
+        old = self._side_of(name, folder)
+        if self._reader.standing(name, folder) != "file":
+            return False
+        self._disk.unlink(name, folder.fd)
+        self._attributes.forget(old)
+        return True
+
+    def _gone(self, folder: Folder) -> Outcome:
+        try:
+            folder.flush.announce().land()
+        except OSError:
+            return Outcome.UNKNOWN
+        self._folders.prune(folder)
+        return Outcome.DONE
+
+
+_NOTHING_THERE = {ask.Anything: Outcome.DONE, ask.Matches: Outcome.MISSING}
+
+
+def _perhaps(wrong: OSError, draft: Draft) -> Outcome:
+    """The end of a link or rename that failed: raised again when it surely changed nothing."""
+    if surely_not_applied(wrong):
+        raise wrong
+    draft.landed = True
+    return Outcome.UNKNOWN
