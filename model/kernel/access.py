@@ -138,12 +138,12 @@ class CellAccess(Access):
             try:
                 return self.kind.encode(value)
             except ModellingMistake as wrong:
-                if isinstance(self.kind, IntKind) and isinstance(value, int):
+                if isinstance(self.kind, IntKind) and isinstance(value, int) and not isinstance(value, bool):
                     self._overflow(frame, int(value), 0)
                 raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {wrong}") from None
         if not isinstance(value, _COLUMNS[type(self.kind)]):
             raise ModellingMistake(
-                f"{frame.doing()} assigns a {type(value).__name__.lower()} column to `{self.slot.name}`, "
+                f"{frame.doing()} assigns {value.describe()} to `{self.slot.name}`, "
                 f"which holds {self.kind.describe()}"
             )
         codes = value.codes()

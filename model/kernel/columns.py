@@ -18,7 +18,7 @@ many; all of them end in the same explanation.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, overload
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class Column:
     """One value a row of `frame`, as of `epoch`; `frame` is None for a constant."""
 
     __slots__ = ("_array", "_epoch", "_frame", "_raw", "_shift", "kind")
+    noun: ClassVar[str]
     __hash__ = None  # type: ignore[assignment]  # == compares whole columns, so a column cannot be a key
 
     def __init__(
@@ -69,6 +70,10 @@ class Column:
     @property
     def frame(self) -> Frame | None:
         return self._frame
+
+    def describe(self) -> str:
+        """What it is, for messages."""
+        return f"a {self.noun} column"
 
     def codes(self) -> np.ndarray[Any, Any]:
         """The codes of the rows that are left now, as signed numbers (truths as booleans)."""
@@ -108,6 +113,7 @@ class Truth(Column):
     """A column of booleans."""
 
     __slots__ = ()
+    noun = "truth"
 
     @staticmethod
     def of(frame: Frame | None, array: np.ndarray[Any, Any]) -> Truth:
@@ -204,6 +210,7 @@ class Number(Column):
     """A column of whole numbers. Sums may leave the field's bounds; assigning them back is checked."""
 
     __slots__ = ()
+    noun = "number"
 
     @staticmethod
     def of(frame: Frame | None, array: np.ndarray[Any, Any]) -> Number:
@@ -297,6 +304,7 @@ class Choice(Column):
     """A column of names of one enum."""
 
     __slots__ = ()
+    noun = "name"
 
     def __eq__(self, other: Choice | str) -> Truth:  # type: ignore[override]  # columns compare to columns
         if isinstance(other, Choice):
@@ -320,6 +328,7 @@ class Members(Column):
     """A column of sets over one finite domain."""
 
     __slots__ = ()
+    noun = "set"
 
     def has(self, member: int | str | Number) -> Truth:
         """Whether the set contains `member`, a constant or a column of numbers."""
@@ -452,7 +461,7 @@ def _truth(value: object, sign: str) -> Truth:
     if isinstance(value, bool):
         return Truth.constant(value)
     raise ModellingMistake(
-        f"{sign} joins truth values, and {_describe(value)} is none: compare it with something first"
+        f"{sign} joins truth values, and {describe(value)} is none: compare it with something first"
     )
 
 
@@ -463,12 +472,12 @@ def _operand(value: Number | Truth | int, sign: str) -> np.ndarray[Any, Any] | i
         return value.mask().astype(np.int64)
     if isinstance(value, int):
         return int(value)
-    raise ModellingMistake(f"{sign} works on numbers, and {_describe(value)} is none")
+    raise ModellingMistake(f"{sign} works on numbers, and {describe(value)} is none")
 
 
 def _divisor(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ModellingMistake(f"divide a column by a positive whole number, not by {_describe(value)}")
+        raise ModellingMistake(f"divide a column by a positive whole number, not by {describe(value)}")
     return value
 
 
@@ -485,8 +494,9 @@ def _member_index(member: Number, kind: FlagsKind) -> np.ndarray[Any, Any]:
     return index
 
 
-def _describe(value: object) -> str:
-    return f"a {type(value).__name__.lower()} column" if isinstance(value, Column) else repr(value)
+def describe(value: object) -> str:
+    """A value, or the name of a kind of column, for a message."""
+    return value.describe() if isinstance(value, Column) else repr(value)
 
 
 _ANY_NUMBER = IntKind(0, (1 << 62) - 1)

@@ -7,18 +7,20 @@ where a condition holds. One row or a million, the text is the same.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from holdfast.model.kernel.columns import Column, Truth
-from holdfast.model.kernel.declare import MARK
+from holdfast.model.kernel.columns import Truth, describe
+from holdfast.model.kernel.declare import MARK, ActionDeclared, Ending, Property
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import Size
-from holdfast.model.kernel.fields import AnyField, Field
+from holdfast.model.kernel.fields import Field
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.frame import Frame
 
 _T = TypeVar("_T")
+_D = TypeVar("_D", ActionDeclared, Property, Ending)
 
 
 class Machine:
@@ -42,7 +44,7 @@ class Machine:
         for condition in conditions:
             if not isinstance(condition, Truth | bool):
                 raise ModellingMistake(
-                    f"s.require takes conditions, not {_what(condition)}: compare it first"
+                    f"s.require takes conditions, not {describe(condition)}: compare it first"
                 )
             truth = condition if isinstance(condition, Truth) else Truth.constant(condition)
             self.frame.narrow_to(truth)
@@ -107,17 +109,20 @@ def declared(machine: type[Machine], kind: type[_T]) -> list[tuple[str, _T]]:
     return list(found.items())
 
 
-def marked(machine: type[Machine], kind: type[_T]) -> Iterator[_T]:
-    """What the decorators of a kind declared, those of base classes first, in the order written."""
-    found: dict[str, _T | None] = {}
+def marked(machine: type[Machine], kind: type[_D]) -> Iterator[_D]:
+    """What the decorators of a kind declared, those of base classes first, in the order written.
+
+    Each goes by the name it has in the class, so that one function may serve under several names.
+    """
+    found: dict[str, _D] = {}
     for base in reversed(machine.__mro__):
         for name, value in vars(base).items():
             mark = getattr(value, MARK, None)
             if isinstance(mark, kind):
-                found[name] = mark
-            elif name in found:
-                found[name] = None
-    return (mark for mark in found.values() if mark is not None)
+                found[name] = replace(mark, name=name)
+            else:
+                found.pop(name, None)
+    yield from found.values()
 
 
 def _declared_names(machine: type[Machine]) -> Iterator[str]:
@@ -126,10 +131,3 @@ def _declared_names(machine: type[Machine]) -> Iterator[str]:
         yield name
     for name, _ in declared(machine, Size):
         yield name
-
-
-def _what(value: object) -> str:
-    return f"a {type(value).__name__.lower()} column" if isinstance(value, Column) else repr(value)
-
-
-__all__ = ["AnyField", "Machine", "declared", "marked"]

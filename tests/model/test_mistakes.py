@@ -1,0 +1,351 @@
+"""What a modeller who makes a mistake is told. The text is the product here, so the text is tested."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.model import (
+    BadSettings,
+    Bool,
+    Each,
+    Enum,
+    FieldOverflow,
+    Flags,
+    Int,
+    Machine,
+    Model,
+    ModellingMistake,
+    Seq,
+    Size,
+    Stepper,
+    Truth,
+    action,
+    all_of,
+    check,
+    count_of,
+    eventually,
+    initial,
+    invariant,
+    pick,
+    step,
+)
+from holdfast.model.two_phase import TwoPhase
+
+HERE = "test_mistakes.py"
+
+
+class Base(Machine):
+    """A machine with one of everything, for actions and properties that are wrong."""
+
+    slots = Size(3, most=8)
+    count = Int(0, 4)
+    phase = Enum("init", "done")
+    other = Enum("up", "down")
+    flag = Bool()
+    place = Each(slots, Int(0, 3))
+    readers = Flags(slots)
+    marks = Flags("r", "w")
+    queue = Seq(2, Int(0, 3))
+
+    @action
+    def stay(s) -> None: ...
+
+
+def told(work: Any, kind: Any = action) -> str:
+    """What the author of an action (or a property) is told, after the place in their text."""
+    machine = type("Wrong", (Base,), {"work": kind(work)})
+    with pytest.raises(ModellingMistake) as wrong:
+        check(machine)
+    return str(wrong.value)
+
+
+def test_an_overflow_names_the_action_the_field_the_value_and_the_state() -> None:
+    class Overflowing(Machine):
+        count = Int(0, 2)
+        flag = Bool()
+
+        @action(by=(1, 2))
+        def add(s, by: int) -> None:
+            s.require(s.count < 2)
+            s.count = s.count + by
+
+        @action
+        def flip(s) -> None:
+            s.flag = ~s.flag
+
+    with pytest.raises(FieldOverflow) as wrong:
+        check(Overflowing)
+    assert str(wrong.value) == (
+        "add(by=2) takes `count` to 3, outside 0..2, from state {'count': 1, 'flag': False}; "
+        "narrow its guard or widen `count`"
+    )
+    assert wrong.value.action == "add(by=2)"
+    assert wrong.value.field == "count"
+    assert wrong.value.state == {"count": 1, "flag": False}
+
+
+def test_an_action_without_a_guard_that_never_stops_is_told_so() -> None:
+    class Ticking(Machine):
+        tick = Int(0, 3)
+
+        @action
+        def forever(s) -> None:
+            s.tick = s.tick + 1
+
+    with pytest.raises(FieldOverflow) as wrong:
+        check(Ticking)
+    assert str(wrong.value) == (
+        "forever() takes `tick` to 4, outside 0..3, from state {'tick': 3}; the action has no guard, so "
+        "nothing ever stops it: begin it with s.require(...), or widen `tick`"
+    )
+
+
+def test_an_underflow_and_a_constant_out_of_range_are_overflows() -> None:
+    class Under(Machine):
+        count = Int(-1, 2)
+
+        @action
+        def down(s) -> None:
+            s.count = s.count - 1
+
+    with pytest.raises(FieldOverflow, match=r"to -2, outside -1\.\.2, from state \{'count': -1\}"):
+        check(Under)
+    message = told(lambda s: setattr(s, "count", 9))
+    assert message.startswith("work() takes `count` to 9, outside 0..4, from state {'count': 0")
+
+
+def test_a_full_sequence_is_an_overflow_and_an_empty_one_cannot_give() -> None:
+    def fill(s: Any) -> None:
+        s.queue.append(1)
+
+    message = told(fill)
+    assert "work() takes `queue` beyond its 2 places, from state" in message
+    assert "the action has no guard" in message
+    message = told(lambda s: s.queue.pop_first() and None)
+    assert message.startswith(f"in work() ({HERE}:")
+    assert "takes from `queue`, which is empty in state {" in message
+    assert message.endswith("write s.require(~s.queue.is_empty()) before")
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (lambda s: s.require(s.phase == "dnoe"), "'dnoe' is not one of init, done (did you mean 'done'?)"),
+        (lambda s: s.require(s.phase != "x"), "'x' is not one of init, done"),
+        (lambda s: setattr(s, "phase", "x"), "work() assigns to `phase`: 'x' is not one of init, done"),
+        (lambda s: setattr(s, "phase", s.other), "work() assigns to `phase`: 'up' is not one of init, done"),
+        (lambda s: s.require(s.phase == s.other), "two enums with different names are compared"),
+        (lambda s: s.require(s.phase), "s.require takes conditions, not a name column: compare it first"),
+        (lambda s: s.require(s.count), "s.require takes conditions, not a number column: compare it first"),
+        (lambda s: s.require(s.count == "one"), "a number column is compared with 'one' by =="),
+        (lambda s: s.require(s.count < s.flag), "a number column is compared with"),
+        (lambda s: s.require(s.flag & s.count), "& joins truth values, and a number column is none"),
+        (lambda s: s.require(s.flag & 1), "& joins truth values, and 1 is none"),
+        (lambda s: s.require((s.count + "x") == 1), "+ works on numbers, and 'x' is none"),
+        (lambda s: setattr(s, "count", s.count // 0), "divide a column by a positive whole number, not by 0"),
+        (lambda s: setattr(s, "count", s.flag), "assigns a truth column to `count`, which holds 0..4"),
+        (lambda s: setattr(s, "count", s.flag & True), "assigns a truth column to `count`"),
+        (lambda s: setattr(s, "flag", 1), "work() assigns to `flag`: 1 is neither True nor False"),
+        (lambda s: setattr(s, "count", True), "work() assigns to `count`: True is not a whole number"),
+        (lambda s: s.require(s.marks.has("x")), "'x' is not a member of {r, w}"),
+        (lambda s: s.require(s.readers.has(3)), "3 is not a member of {0, 1, 2}"),
+        (lambda s: s.require(s.marks.has(s.count)), "the members are names"),
+        (lambda s: s.require((s.marks | s.readers).is_empty()), "two sets over different domains meet"),
+        (lambda s: setattr(s, "readers", 1), "work() assigns to `readers`: 1 is not a set; write {1}"),
+        (lambda s: setattr(s, "place", 1), "`place` is an array: assign to `place[i]`, or 3 values at once"),
+        (lambda s: s.require(s.place[3] == 0), "work() reaches for `place[3]`; its elements are 0..2"),
+        (lambda s: s.require(s.place[-1] == 0), "work() reaches for `place[-1]`; its elements are 0..2"),
+        (lambda s: s.require(s.place["a"] == 0), "`place` is indexed by numbers 0..2, not by 'a'"),
+        (lambda s: s.require(s.queue[2] == 0), "`queue` has places 0..1, not 2"),
+        (lambda s: s.require(s.queue == 1), "`queue` is a sequence: compare it with a tuple"),
+        (lambda s: setattr(s, "queue", 1), "`queue` is a sequence: assign a tuple or another sequence"),
+        (lambda s: setattr(s, "slots", 1), "`slots` is a size: it is given at check time"),
+        (lambda s: s.guard("fence", s.flag), "'fence' is not declared; the safeguards of Wrong are none"),
+        (lambda s: s.assume("calm", s.flag), "'calm' is not declared; the assumptions of Wrong are none"),
+        (lambda s: s.is_on("fence"), "'fence' is not declared"),
+        (lambda s: s.require(pick(s.flag, s.phase, s.other) == "up"), "pick is between one of init, done"),
+        (lambda s: s.require(all_of([s.flag, s.count])), "& joins truth values, and a number column is none"),
+        (
+            lambda s: s.require(count_of([s.count]) > 0),
+            "count_of joins truth values, and a number column is none",
+        ),
+    ],
+)
+def test_a_wrong_use_of_a_field_says_what_is_right(work: Any, expected: str) -> None:
+    assert expected in told(work)
+
+
+def test_the_place_in_the_modellers_text_is_named() -> None:
+    def work(s: Any) -> None:
+        s.require(s.phase == "nowhere")
+
+    line = work.__code__.co_firstlineno + 1
+    assert told(work).startswith(f"in work() ({HERE}:{line}): 'nowhere' is not one of init, done")
+    assert told(lambda s: s.phase == "nowhere", invariant).startswith(f"in property `work` ({HERE}:")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda s: s.require(s.flag and s.count == 1),
+        lambda s: s.require(s.flag or s.count == 1),
+        lambda s: s.require(not s.flag),
+        lambda s: s.require(0 < s.count < 3),
+        lambda s: s.require("r" in s.marks),
+        lambda s: s.require(s.phase in ("init", "done")),
+        lambda s: setattr(s, "flag", True if s.flag else False),  # noqa: SIM210  # the mistake under test
+    ],
+    ids=["and", "or", "not", "chained", "in a set", "in a tuple", "if"],
+)
+def test_python_branching_on_a_column_says_what_to_write(work: Any) -> None:
+    message = told(work)
+    assert "a column holds one value a state, so it has no single truth value" in message
+    for cure in ("& for `and`", "| for `or`", "~ for `not`", "s.require(...) for `if`", ".has(...) for `in`"):
+        assert cure in message
+
+
+def test_an_index_column_out_of_range_names_the_state() -> None:
+    class Reaching(Machine):
+        place = Each(3, Bool())
+        at = Int(0, 5)
+
+        @action
+        def go(s) -> None:
+            s.at = (s.at + 2) % 6
+
+        @action
+        def mark(s) -> None:
+            s.place[s.at] = True
+
+    with pytest.raises(ModellingMistake) as wrong:
+        check(Reaching)
+    assert "mark() reaches for `place[4]` in state {'place': (True, False, False), 'at': 4}" in str(
+        wrong.value
+    ) or "mark() reaches for `place[4]` in state {'place': (False, False, False), 'at': 4}" in str(
+        wrong.value
+    )
+    assert str(wrong.value).endswith("narrow the rows with s.require(...) before indexing")
+
+
+def test_a_property_must_return_a_column() -> None:
+    assert told(lambda s: None, invariant) == (
+        "property `work` returns None, not a column of truth values: "
+        "return a comparison of fields, joined with &, | and ~"
+    )
+    assert "returns True, not a column" in told(lambda s: True, invariant)
+    assert "property `work` returns a number column, not" in told(lambda s: s.count, invariant)
+    assert "a property only reads" in told(lambda s: setattr(s, "count", 1), invariant)
+    assert "a property only reads" in told(lambda before, after: after.require(True), step)
+
+
+def test_an_action_returns_nothing() -> None:
+    assert "work() returns a truth column; an action returns nothing" in told(lambda s: s.flag)
+
+
+def test_an_unknown_field_is_refused_with_the_fields() -> None:
+    fields = "the fields are count, phase, other, flag, place, readers, marks, queue"
+    assert f"`cuont` is not a field (did you mean 'count'?); {fields}" in told(
+        lambda s: setattr(s, "cuont", 1)
+    )
+    assert f"`flags` is not part of this machine (did you mean 'flag'?); {fields}" in told(
+        lambda s: s.require(s.flags)
+    )
+
+
+def test_sizes_are_checked_by_name_and_range() -> None:
+    for sizes, expected in [
+        ({"managers": 0}, "managers=0 is outside 1..60"),
+        ({"managers": 61}, "managers=61 is outside 1..60"),
+        ({"managres": 3}, "no size is called 'managres' (did you mean 'managers'?); the sizes are managers"),
+        ({"managers": True}, "managers=True is not a whole number; give one in 1..60"),
+    ]:
+        with pytest.raises(BadSettings) as wrong:
+            Model(TwoPhase, sizes)
+        assert str(wrong.value) == expected
+
+
+def test_an_unknown_safeguard_is_refused_with_the_list() -> None:
+    with pytest.raises(BadSettings) as wrong:
+        check(TwoPhase, without=["all-prepare"])
+    assert str(wrong.value) == (
+        "two-phase has no safeguard or assumption 'all-prepare' (did you mean 'all-prepared'?); "
+        "safeguards: all-prepared, no-abort-once-prepared; assumptions: none"
+    )
+
+
+def test_a_state_too_wide_names_its_widest_fields() -> None:
+    with pytest.raises(ModellingMistake) as wrong:
+        Model(type("Huge", (Machine,), {"much": Each(100, Each(100, Bool())), "few": Each(9, Bool())}))
+    assert str(wrong.value) == (
+        "a state of 10,009 bits is too wide (at most 2,048); the widest fields are much (10,000 bits), "
+        "few (9 bits); give smaller sizes or bounds"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declare", "expected"),
+    [
+        (lambda: Int(3, 1).kind({}), "Int(3, 1) has no value"),
+        (lambda: Int(0, 1 << 63).kind({}), "needs 64 bits, more than 62"),
+        (lambda: Enum("a", "a"), "needs names, each of them once"),
+        (lambda: Flags(63).kind({}), "declare it as Each(size, Bool()), which may span words"),
+        (lambda: Seq(3, Each(2, Bool())), "the items of a Seq are Bool, Int, Enum or Flags"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Size(9, most=3), "a size with default 9 must allow it: 1..3 does not"),
+        (lambda: type("Taken", (Machine,), {"require": Bool()}), "`require` is part of every machine"),
+        (lambda: Model(type("Empty", (Machine,), {})), "Empty has no fields"),
+        (lambda: Model(type("Still", (Machine,), {"f": Bool()})), "Still has no actions"),
+        (lambda: action(invariant(lambda s: s)), "has two decorators of a machine"),
+        (
+            lambda: Each("slotz", Bool()).first({"slots": 3}),
+            "no size is called 'slotz' (did you mean 'slots'?)",
+        ),
+        (
+            lambda: Model(type("Unfair", (Base,), {"p": eventually(fair=["sty"])(lambda s: s.flag)})),
+            "property `p` is fair to 'sty', which is no action (did you mean 'stay'?); the actions are stay",
+        ),
+        (
+            lambda: Model(type("Late", (Base,), {"count": Int(0, 4, start=5)})).initial(),
+            "`count`: 5 is outside 0..4",
+        ),
+        (
+            lambda: check(type("Never", (Base,), {"begin": initial(lambda s: s.require(s.flag))})),
+            "Never has no initial state: every @initial requires more",
+        ),
+    ],
+)
+def test_a_wrong_declaration_is_refused_when_it_is_made(declare: Any, expected: str) -> None:
+    with pytest.raises(ModellingMistake) as wrong:
+        declare()
+    assert expected in str(wrong.value)
+
+
+def test_packing_by_hand_says_what_is_missing() -> None:
+    model = Model(TwoPhase)
+    with pytest.raises(ModellingMistake, match=r"missing fields .*decision.*, unknown fields decided"):
+        model.pack({"decided": True})
+    values = model.unpack(model.initial()[:, 0])
+    with pytest.raises(ModellingMistake, match="`manager`: 'ill' is not one of"):
+        model.pack({**values, "manager": ("ill",) * 3})
+    with pytest.raises(ModellingMistake, match="`manager` has 3 elements, not 2"):
+        model.pack({**values, "manager": ("working",) * 2})
+
+
+def test_a_column_is_neither_hashed_nor_truthy() -> None:
+    column = Truth.constant(True)
+    with pytest.raises(TypeError):
+        hash(column)
+    with pytest.raises(ModellingMistake):
+        bool(column)
+    assert np.asarray(column.codes()).all()
+
+
+def test_the_stepper_refuses_what_is_not_enabled() -> None:
+    stepper = Stepper(Model(TwoPhase, {"managers": 1}))
+    state = stepper.initial()[0]
+    with pytest.raises(BadSettings, match=r"commit\(\) is not enabled in manager: \[working\]"):
+        stepper.step(state, stepper.label("commit()"))
+    with pytest.raises(
+        BadSettings, match=r"no label reads 'prepare\(m=1\)' \(did you mean 'prepare\(m=0\)'\?\)"
+    ):
+        stepper.label("prepare(m=1)")
