@@ -72,7 +72,9 @@ def _weed(binary: str, directory: Path, ports: list[int]) -> list[str]:
     listening = [f"-{name}={port}" for name, port in zip(names, ports, strict=False)]
     return [
         *(binary, "server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={data}"),
-        *("-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=50"),
+        *("-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=500"),
+        # Its catalogues listen on fixed ports, on which a second server would fail.
+        *("-s3.port.iceberg=0", "-s3.port.lance=0"),
         *("-filer", "-s3", f"-s3.config={config}", *listening),
     ]
 

@@ -97,6 +97,10 @@ class S3Store(Store):
         """Whether versioning is on. Asked once: S3 itself takes minutes to change it everywhere."""
         return self._versioning() == "Enabled"
 
+    def client(self) -> Any:
+        """The SDK's client, for whoever must act below a request: its events see every message."""
+        return self._connect()
+
     def close(self) -> None:
         with self._lock:
             pool, self._pool = self._pool, None

@@ -1,0 +1,284 @@
+"""What every feature works with: stores that write down what they do, rivals, keys, notes, and a clock.
+
+A feature is a function of a `Bench`. It returns when all was well and raises one of the three endings
+(`Broken`, `NotOffered`, `Inconclusive`) when it was not; what deviates without danger is a `note`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import StoreError, Unsupported
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.layers.retrying import Retrying
+from holdfast.impl.store.requests import ANYTHING, NOT_NOW, Outcome, Reply, Request
+from holdfast.sim.probe.crew import Crew, Opener, ProcessCrew, Sent, ThreadCrew
+from holdfast.sim.probe.ground import Ground, batches
+from holdfast.sim.probe.history import History, Recorded, Step, body_of, token_of
+from holdfast.sim.probe.plan import Plan
+from holdfast.sim.probe.verdict import Broken, Inconclusive, NotOffered, bound_of
+
+BAD_ROUNDS_MAX = 10
+"""The case is clear by then."""
+ROUNDS_MIN = 10
+"""Fewer rounds than this (and than were asked for) decide nothing."""
+
+
+class Bench:
+    """One probe's tools; `begin` prepares them for the next feature."""
+
+    def __init__(self, store: Store, env: Environment, plan: Plan, opener: Opener | None) -> None:
+        self.env = env
+        self.plan = plan
+        self.ground = Ground(store, env)
+        self.history = History(self.ground.prefix)
+        self.raw = store
+        self.store = self._view(store, "me")
+        self.notes: list[str] = []
+        self.rounds_done = 0
+        self.rounds_bad = 0
+        self.counts: Counter[str] = Counter()
+        self.kept: dict[str, Any] = {}
+        """What one feature prepared for another."""
+        self.applies = True
+        self._name = ""
+        self._deadline_ns = 0
+        self._first_bad: tuple[str, tuple[Step, ...]] | None = None
+        self._opener = opener
+        self._elsewhere: Store | None = None
+        self._threads: ThreadCrew | None = None
+        self._processes: ProcessCrew | None = None
+
+    def _view(self, store: Store, worker: str) -> Store:
+        recorded = Recorded(store, worker, self.history, self.ground.before, self.ground.after)
+        return Retrying(recorded, pause_s=0.02, pause_max_s=1.0)
+
+    def begin(self, name: str, seconds: float) -> None:
+        """The next feature, and how long it may take."""
+        self._name = name
+        self.applies = True
+        self.notes = []
+        self.rounds_done = self.rounds_bad = 0
+        self.counts = Counter()
+        self._first_bad = None
+        self._deadline_ns = self.env.monotonic_ns() + round(seconds * 1e9)
+        self.history.begin()
+
+    # Stores and rivals.
+
+    @property
+    def other(self) -> Store:
+        """The same place opened once more: other connections, nothing remembered. Else the same store."""
+        if self._elsewhere is None:
+            store = self.raw if self._opener is None else self._opener()
+            self._elsewhere = self._view(store, "other")
+        return self._elsewhere
+
+    def quiet(self) -> Store:
+        """For bulk work that no history needs."""
+        return Retrying(_Tracked(self.raw, self.ground))
+
+    @property
+    def threads(self) -> Crew:
+        if self._threads is None:
+            self._threads = ThreadCrew(self.raw, self.plan.threads)
+        return self._threads
+
+    @property
+    def processes(self) -> Crew:
+        if self._opener is None:
+            self.not_applicable("no other process can open this store; the same race ran on threads")
+        if self._processes is None:
+            try:
+                self._processes = ProcessCrew(self._opener, self.plan.processes)
+            except OSError as wrong:
+                raise Inconclusive(f"no processes could be started here ({wrong})") from wrong
+        return self._processes
+
+    def tidy(self) -> None:
+        """Between features: a bucket full of what others left behind slows every listing."""
+        self.ground.tidy(self.kept["paged"][1] if "paged" in self.kept else ())
+
+    def close(self) -> None:
+        """Send the rivals home. What stands is swept by the caller."""
+        for crew in (self._threads, self._processes):
+            if crew is not None:
+                crew.close()
+        self._threads = self._processes = None
+        if self._elsewhere is not None and self._opener is not None:
+            self._elsewhere.close()
+        self._elsewhere = None
+
+    def together(self, crew: Crew, requests: Sequence[Request[Any]]) -> list[Sent]:
+        """One request a member, released together, written down; a refusal of the store is raised."""
+        for request in requests:
+            self.ground.before(request)
+        try:
+            every = crew.together(requests)
+        except Inconclusive:
+            self._processes = None if crew is self._processes else self._processes
+            raise
+        for sent in every:
+            self.history.add(sent.worker, sent.request, sent.reply, sent.started_ns, sent.ended_ns)
+        for sent in every:
+            if isinstance(sent.reply, StoreError):
+                raise sent.reply
+            self.ground.after(sent.request, sent.reply)
+        return every
+
+    def in_bulk(self, requests: Sequence[Request[Any]]) -> list[Any]:
+        """All requests, a portion in parallel at a time; each must be done."""
+        store = self.quiet()
+        replies: list[Any] = []
+        for batch in batches(requests):
+            self.in_time()
+            replies += store.send_all(batch)
+        lost = next((reply for reply in replies if not reply.done), None)
+        if lost is not None:
+            raise Inconclusive(f"preparing: {lost.outcome.value} {lost.detail}".rstrip())
+        return replies
+
+    # Steps of a feature.
+
+    def key(self, label: str = "") -> str:
+        """A key nobody used before, named after the feature."""
+        return self.ground.key(f"{self._name}/{label or 'k'}")
+
+    def note(self, text: str) -> None:
+        """Worth knowing, and no danger. Said once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Something to mention in the end, with how often it happened."""
+        self.counts[what] += times
+
+    def not_applicable(self, why: str) -> NoReturn:
+        """This feature makes no sense on this store: its row decides nothing."""
+        self.applies = False
+        raise NotOffered(f"does not apply: {why}")
+
+    def case(self) -> None:
+        """A new history: what comes stands on its own."""
+        self.history.begin()
+
+    def put(self, key: str, token: str, when: ask.Condition = ANYTHING, size: int = 0) -> str:
+        """A put that has to succeed; answers the ETag."""
+        reply = expect(self.store.put(key, body_of(token, size), when=when), Outcome.DONE)
+        if not reply.etag:
+            raise NotOffered("the store gives no ETag for what it wrote")
+        return reply.etag
+
+    def delete(self, key: str) -> None:
+        expect(self.store.delete(key, when=ANYTHING), Outcome.DONE)
+
+    def standing(self, key: str, store: Store | None = None) -> str | None:
+        """The token of what stands at `key`, or None."""
+        reply = expect((store or self.store).get(key), Outcome.DONE, Outcome.MISSING)
+        return token_of(reply.body) if reply.done else None
+
+    def must_stand(self, key: str, token: str | None, after: str) -> None:
+        """What stands at `key` must be this."""
+        found = self.standing(key)
+        if found != token:
+            raise Broken(f"after {after} the object is {_named(found)}, not {_named(token)}")
+
+    # Time and rounds.
+
+    def out_of_time(self) -> bool:
+        return self.env.monotonic_ns() >= self._deadline_ns
+
+    def in_time(self) -> None:
+        """Raise when this feature's time is over."""
+        if self.out_of_time():
+            raise Inconclusive("its time was over; give more with --seconds")
+
+    def rounds(self, most: int | None = None) -> Iterator[int]:
+        """Numbers of rounds until they, the time, or the patience with bad ones are over."""
+        most = self.plan.rounds if most is None else most
+        for number in range(1, most + 1):
+            if self.out_of_time() or self.rounds_bad >= BAD_ROUNDS_MAX:
+                return
+            self.case()
+            yield number
+            self.rounds_done = number
+
+    def judged(self, wrong: str | None) -> None:
+        """The round that just ended was bad when `wrong` says something."""
+        if wrong is None:
+            return
+        self.rounds_bad += 1
+        if self._first_bad is None:
+            self._first_bad = (wrong, self.history.steps())
+
+    def conclude(self, most: int | None = None) -> str:
+        """Raise what the rounds showed; answers how strong the evidence is when they showed nothing."""
+        most = self.plan.rounds if most is None else most
+        if self.rounds_bad:
+            assert self._first_bad is not None, "a bad round leaves its history"
+            raise Broken(f"{self.rounds_bad} of {self.rounds_done} rounds: {self._first_bad[0]}")
+        if self.rounds_done < min(most, ROUNDS_MIN):
+            raise Inconclusive(
+                f"only {self.rounds_done} rounds fitted into the time; give more with --seconds"
+            )
+        bound = self.bound()
+        assert bound is not None, "at least one round was run"
+        return f"0 bad of {self.rounds_done} rounds (true rate below {100 * bound:.2g} %, 95 % sure)"
+
+    def bound(self) -> float | None:
+        """What rounds without a bad one say about the rate of bad ones."""
+        return bound_of(self.rounds_done) if not self.rounds_bad else None
+
+    def evidence(self) -> tuple[Step, ...]:
+        """The history of the first bad round; else of the last case."""
+        return self._first_bad[1] if self._first_bad else self.history.steps()
+
+
+class _Tracked(Recorded):
+    """Tracks what it leaves behind, keeps no history."""
+
+    def __init__(self, inner: Store, ground: Ground) -> None:
+        super().__init__(inner, "", History(""), ground.before, ground.after)
+
+    def send(self, request: Request[Any]) -> Any:
+        return self.send_all([request])[0]
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        for request in requests:
+            self._before(request)
+        replies = self.inner.send_all(requests)
+        for request, reply in zip(requests, replies, strict=True):
+            self._after(request, reply)
+        return replies
+
+
+def expect(reply: Any, *outcomes: Outcome) -> Any:
+    """`reply` with one of these outcomes. Others: inconclusive where the store did not tell, else broken."""
+    if reply.outcome in outcomes:
+        return reply
+    wanted = " or ".join(outcome.value for outcome in outcomes)
+    said = f"{reply.outcome.value} {reply.detail}".rstrip()
+    if reply.outcome is Outcome.UNKNOWN or reply.outcome in NOT_NOW:
+        raise Inconclusive(f"expected {wanted}, got {said}")
+    raise Broken(f"expected {wanted}, got {said}")
+
+
+def refused(reply: Reply, *outcomes: Outcome, otherwise: str) -> Reply:
+    """`reply`, which must be a refusal; a success is broken, and `otherwise` says what that means."""
+    if reply.done:
+        raise Broken(otherwise)
+    return expect(reply, *outcomes)
+
+
+def offered(act: Callable[[], Any], what: str) -> Any:
+    """`act()`, where the store may answer that it does not offer it."""
+    try:
+        return act()
+    except Unsupported as wrong:
+        raise NotOffered(f"{what} is not offered: {wrong}") from wrong
+
+
+def _named(token: str | None) -> str:
+    return "missing" if token is None else repr(token)

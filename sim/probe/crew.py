@@ -1,0 +1,210 @@
+"""Rivals who act at the same moment: threads of this process, or processes of their own.
+
+    crew = ThreadCrew(store, 8)
+    sent = crew.together([Put(key, body_of(f"w{n}"), ABSENT) for n in range(crew.size)])
+
+Every member gets one request; all wait at a barrier and are released together. Where the store speaks
+HTTP the request is already on the wire by then, all but its last byte (see `heldback`): what is raced is
+the store's own check and write, not our work of building and signing a request.
+
+Threads share one client, and on a store inside this process they take turns at Python's own lock.
+Processes share nothing but the store, which is how rivals meet in production.
+"""
+
+import contextlib
+import multiprocessing
+import signal
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.impl.environment import SystemEnvironment
+from holdfast.impl.store.errors import StoreError
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Outcome, Reply, Request
+from holdfast.sim.probe.heldback import HeldBack
+from holdfast.sim.probe.verdict import Inconclusive
+
+GATE_SECONDS_MAX = 30.0
+"""A member that never arrives must not hold the others for ever."""
+REPLY_SECONDS_MAX = 180.0
+"""Longer than any client's own time-outs and retries."""
+
+Opener = Callable[[], Store]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One member's request, its reply or error, and when."""
+
+    worker: str
+    request: Request[Any]
+    reply: Reply | StoreError
+    started_ns: int
+    ended_ns: int
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome; `unknown` where an error was raised (callers raise errors before they judge)."""
+        return self.reply.outcome if isinstance(self.reply, Reply) else Outcome.UNKNOWN
+
+
+class Crew(ABC):
+    """Some members, always all at once."""
+
+    names: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    @abstractmethod
+    def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
+        """Send one request a member, released together; in the order of the members."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Send everybody home; nothing is under way afterwards."""
+
+
+class ThreadCrew(Crew):
+    """Threads of this process on one store."""
+
+    def __init__(self, store: Store, size: int) -> None:
+        self.names = [f"w{number}" for number in range(1, size + 1)]
+        self._store = store
+        self._held = HeldBack.over(store)
+        self._pool = ThreadPoolExecutor(size, thread_name_prefix="probe")
+
+    def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
+        assert len(requests) == self.size, "one request a member"
+        gate = threading.Barrier(self.size)
+        futures = [
+            self._pool.submit(_act, self._held, name, request, gate)
+            for name, request in zip(self.names, requests, strict=True)
+        ]
+        with _finished(futures, gate):
+            return [future.result() for future in futures]
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._held.close()
+
+
+@contextlib.contextmanager
+def _finished(futures: Sequence["Future[Sent]"], gate: threading.Barrier) -> Iterator[None]:
+    """Whatever interrupts us, no member is still at work afterwards: its write could outlive the sweep."""
+    try:
+        yield
+    except BaseException:
+        gate.abort()
+        wait(futures)
+        raise
+
+
+class ProcessCrew(Crew):
+    """Processes of their own, each with a store of its own. Started once, then told what to send."""
+
+    def __init__(self, opener: Opener, size: int) -> None:
+        self.names = [f"p{number}" for number in range(1, size + 1)]
+        # Spawned, not forked: a fork would copy locks and connections in whatever state they are.
+        context = multiprocessing.get_context("spawn")
+        self._gate = context.Barrier(size)
+        self._members: list[tuple[Any, Any]] = []
+        try:
+            with _ignoring_interrupts():
+                for name in self.names:
+                    here, there = context.Pipe()
+                    member = context.Process(
+                        target=_serve, args=(opener, name, there, self._gate), daemon=True
+                    )
+                    member.start()
+                    there.close()
+                    self._members.append((member, here))
+            for _, line in self._members:
+                self._hear(line)
+        except BaseException:
+            self.close()
+            raise
+
+    def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
+        assert len(requests) == self.size, "one request a member"
+        for (_, line), request in zip(self._members, requests, strict=True):
+            line.send(request)
+        try:
+            return [self._hear(line) for _, line in self._members]
+        except BaseException:
+            self.close()
+            raise
+
+    def _hear(self, line: Any) -> Any:
+        try:
+            if line.poll(REPLY_SECONDS_MAX):
+                said = line.recv()
+                if isinstance(said, Exception):
+                    raise said
+                return said
+        except (EOFError, ConnectionError):
+            raise Inconclusive("a racing process ended early; see its error above") from None
+        raise Inconclusive(f"a racing process did not answer within {REPLY_SECONDS_MAX:.0f} s")
+
+    def close(self) -> None:
+        members, self._members = self._members, []
+        self._gate.abort()
+        for _, line in members:
+            line.close()
+        for member, _ in members:
+            member.join(REPLY_SECONDS_MAX)
+            if member.is_alive():
+                member.kill()
+                member.join()
+
+
+@contextlib.contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """What is started here inherits deafness to Ctrl-C: it ends when its line to us closes, and not
+    with a traceback of its own in the middle of an import."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, kept)
+
+
+def _serve(opener: Opener, name: str, line: Any, gate: Any) -> None:
+    """The life of a member process."""
+    try:
+        store = opener()
+        held = HeldBack.over(store)
+    except Exception as error:  # noqa: BLE001 - told to the parent, which raises it
+        line.send(error)
+        return
+    line.send("ready")
+    with contextlib.suppress(EOFError, ConnectionError), store:
+        while True:
+            line.send(_act(held, name, line.recv(), gate))
+
+
+def _act(held: HeldBack, name: str, request: Request[Any], gate: Any) -> Sent:
+    """Send `request` when everybody is ready."""
+    clock = SystemEnvironment()
+    started_ns = clock.monotonic_ns()
+
+    def arrive() -> None:
+        nonlocal started_ns
+        with contextlib.suppress(threading.BrokenBarrierError):
+            gate.wait(GATE_SECONDS_MAX)
+        # What happened before the release cannot have taken effect: its last byte was not sent.
+        started_ns = clock.monotonic_ns()
+
+    try:
+        reply: Reply | StoreError = held.send(request, arrive)
+    except StoreError as error:
+        reply = error
+    return Sent(name, request, reply, started_ns, clock.monotonic_ns())

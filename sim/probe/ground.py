@@ -1,0 +1,171 @@
+"""The plot a probe works on: a prefix of its own, and the duty to leave nothing on it.
+
+What is to be removed is known twice: from the listing, and from what was sent. A store that lists
+wrongly is exactly what a probe looks for, so its listing alone cannot be trusted to find our objects.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import StoreError, Unsupported
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import ANYTHING, Outcome, Reply, Request
+
+ROOT = "holdfast-probe/"
+PASSES = 3
+"""A write whose reply was lost may land while we sweep; each pass looks again."""
+BATCH = 64
+"""Removals sent in one parallel step."""
+
+
+class Ground:
+    """Hands out keys, remembers what stands, sweeps it away."""
+
+    def __init__(self, store: Store, env: Environment) -> None:
+        self.prefix = f"{ROOT}{env.new_id().lower()}/"
+        self._store = store
+        self._numbers = itertools.count()
+        self._standing: set[str] = set()
+        self._uploads: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    def key(self, name: str) -> str:
+        """A key nobody used before."""
+        return f"{self.prefix}{name}-{next(self._numbers):05d}"
+
+    def before(self, request: Request[Any]) -> None:
+        """Remember what `request` may leave behind, whatever comes back."""
+        if isinstance(request, ask.Put | ask.CompleteUpload):
+            with self._lock:
+                self._standing.add(request.key)
+
+    def after(self, request: Request[Any], reply: Reply) -> None:
+        """Remember what `request` made or removed."""
+        with self._lock:
+            if isinstance(reply, ask.UploadReply) and reply.done:
+                self._uploads.add((request.subject, reply.upload))
+            elif isinstance(request, ask.AbortUpload | ask.CompleteUpload) and reply.done:
+                self._uploads.discard((request.key, request.upload))
+            elif isinstance(request, ask.Delete) and reply.done:
+                self._standing.discard(request.key)
+
+    @property
+    def touched(self) -> bool:
+        """Whether anything may stand."""
+        return bool(self._standing or self._uploads)
+
+    def tidy(self, keep: Collection[str] = ()) -> None:
+        """Remove what we know to stand, except `keep`; in silence, for `sweep` looks at it all again."""
+        if self._is_versioned():
+            # A plain delete would leave a marker: one sweep of all versions in the end is better.
+            return
+        with self._lock:
+            removals: list[Request[Any]] = [ask.AbortUpload(*pair) for pair in sorted(self._uploads)]
+            removals += [ask.Delete(key, ANYTHING) for key in sorted(self._standing.difference(keep))]
+        self._send(removals, [])
+
+    def sweep(self) -> list[str]:
+        """Remove everything; answers what could not be removed, in words."""
+        complaints: list[str] = []
+        for _ in range(PASSES):
+            complaints = []
+            found = self._sweep_once(complaints)
+            if not found and not complaints:
+                return []
+        return complaints or self._remaining()
+
+    def _sweep_once(self, complaints: list[str]) -> int:
+        uploads = self._abort_uploads(complaints)
+        versions = self._remove(self._versions(complaints), complaints)
+        objects = self._remove(self._objects(complaints), complaints)
+        return uploads + versions + objects
+
+    def _abort_uploads(self, complaints: list[str]) -> int:
+        pages = _pages(lambda token: self._store.list_uploads(self.prefix, token=token), complaints)
+        listed = {(upload.key, upload.upload) for page in pages for upload in page.uploads}
+        with self._lock:
+            aborts = [ask.AbortUpload(*pair) for pair in sorted(listed | self._uploads)]
+        self._send(aborts, complaints)
+        return len(aborts)
+
+    def _versions(self, complaints: list[str]) -> list[ask.Delete]:
+        if not self._is_versioned():
+            return []
+        pages = _pages(lambda token: self._store.list_versions(self.prefix, token=token), complaints)
+        return [ask.Delete(found.key, ANYTHING, found.version) for page in pages for found in page.versions]
+
+    def _objects(self, complaints: list[str]) -> list[ask.Delete]:
+        pages = _pages(lambda token: self._store.list(self.prefix, token=token), complaints)
+        listed = {found.key for page in pages for found in page.objects}
+        with self._lock:
+            # In a versioned bucket a plain delete would leave a marker, so only what is listed counts.
+            unlisted = set() if self._is_versioned() else self._standing
+            return [ask.Delete(key, ANYTHING) for key in sorted(listed | unlisted)]
+
+    def _is_versioned(self) -> bool:
+        try:
+            return self._store.versioned()
+        except StoreError:
+            return False
+
+    def _remove(self, deletes: Sequence[ask.Delete], complaints: list[str]) -> int:
+        self._send(deletes, complaints)
+        return len(deletes)
+
+    def _send(self, removals: Sequence[Request[Any]], complaints: list[str]) -> None:
+        for batch in batches(removals):
+            try:
+                replies = self._store.send_all(batch)
+            except Unsupported:
+                continue
+            except StoreError as wrong:
+                complaints.append(str(wrong))
+                return
+            for request, reply in zip(batch, replies, strict=True):
+                if reply.outcome in (Outcome.DONE, Outcome.MISSING, Outcome.GONE):
+                    self._forget(request)
+                else:
+                    complaints.append(f"{request.subject}: {reply.outcome.value}")
+
+    def _forget(self, removal: Request[Any]) -> None:
+        with self._lock:
+            if isinstance(removal, ask.AbortUpload):
+                self._uploads.discard((removal.key, removal.upload))
+            else:
+                self._standing.discard(removal.subject)
+
+    def _remaining(self) -> list[str]:
+        complaints: list[str] = []
+        pages = _pages(lambda token: self._store.list(self.prefix, token=token), complaints)
+        return complaints + [found.key for page in pages for found in page.objects]
+
+
+def batches(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    """Portions for one parallel step."""
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+
+
+def _pages(turn: Callable[[str], Any], complaints: list[str]) -> list[Any]:
+    """All pages of a listing; what is not offered has no pages."""
+    pages: list[Any] = []
+    token, tokens = "", set()
+    try:
+        while token not in tokens:
+            tokens.add(token)
+            page = turn(token)
+            if not page.done:
+                complaints.append(f"listing what is left: {page.outcome.value} {page.detail}".rstrip())
+                break
+            pages.append(page)
+            token = page.next
+            if not token:
+                break
+    except Unsupported:
+        pass
+    except StoreError as wrong:
+        complaints.append(str(wrong))
+    return pages

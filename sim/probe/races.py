@@ -1,0 +1,221 @@
+"""Rivals released together, round after round, and what their answers may say.
+
+Every race has one judge: a pure function of what each rival wrote and was told, and of what stands
+afterwards. Of a race in which all wanted the same version replaced,
+
+- at most one may be told `done`;
+- what stands is the winner's, and never somebody's who was told no;
+- nobody is told `exists` or `changed` when in the end nothing was.
+
+`unknown` may have been applied, so it excuses what stands, but not a second winner. `conflict` and
+`throttled` prove nothing and excuse a round without any winner, but must not have been applied.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import StoreError
+from holdfast.impl.store.requests import ABSENT, Matches, Outcome
+from holdfast.sim.probe.bench import Bench, offered
+from holdfast.sim.probe.conditions import deletes_missing
+from holdfast.sim.probe.crew import Crew, Sent
+from holdfast.sim.probe.history import body_of
+from holdfast.sim.probe.multipart import Begun
+from holdfast.sim.probe.verdict import Inconclusive
+
+LIES = frozenset({Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING})
+"""Refusals with a reason, which must be true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One member of a race: who, the token it wanted to write, and what it was told."""
+
+    name: str
+    token: str | None
+    """None of a delete."""
+    outcome: Outcome
+
+
+def judge(rivals: Sequence[Rival], before: str | None, after: str | None) -> str | None:
+    """What is wrong with a race for replacing `before`, after which `after` stands; None when nothing is."""
+    winners = [rival for rival in rivals if rival.outcome is Outcome.DONE]
+    perhaps = {rival.token for rival in rivals if rival.outcome is Outcome.UNKNOWN}
+    if len(winners) > 1:
+        return f"{len(winners)} winners: {', '.join(rival.name for rival in winners)} were all told done"
+    author = next((rival for rival in rivals if rival.token == after and after != before), None)
+    if winners and after != winners[0].token:
+        return f"{winners[0].name} was told done, but {_what(after)} stands"
+    if not winners and after != before and after not in perhaps:
+        said = f"{author.name} was told {author.outcome}, and yet its write" if author else _what(after)
+        return f"{said} stands" if author else f"{said} stands, which no rival wrote"
+    lied = next((rival for rival in rivals if rival.outcome in LIES), None)
+    if lied and after == before:
+        return f"{lied.name} was told {lied.outcome}, though nobody's write was applied"
+    return None
+
+
+def _what(token: str | None) -> str:
+    return "nothing" if token is None else repr(token)
+
+
+def racing_creates(crew_of: Callable[[Bench], Crew]) -> Callable[[Bench], str]:
+    """Create-only puts of the same new key."""
+
+    def run(bench: Bench) -> str:
+        crew = crew_of(bench)
+        for number in bench.rounds():
+            key = bench.key("create")
+            tokens = _tokens(crew, number)
+            bodies = [body_of(token, bench.plan.body_bytes) for token in tokens]
+            sent = bench.together(crew, [ask.Put(key, body, ABSENT) for body in bodies])
+            _settle(bench, key, _rivals(sent, tokens), None)
+        return _conclude(bench)
+
+    return run
+
+
+def counters(crew_of: Callable[[Bench], Crew]) -> Callable[[Bench], str]:
+    """Everybody reads the counter and puts the next value if it is still what was read."""
+
+    def run(bench: Bench) -> str:
+        crew = crew_of(bench)
+        key = bench.key("counter")
+        bench.put(key, "0.start", size=bench.plan.body_bytes)
+        wins = 0
+        for _ in bench.rounds():
+            read = bench.store.get(key)
+            if not read.done or read.info is None:
+                raise Inconclusive(f"the counter could not be read: {read.outcome.value}")
+            before = read.body.split(b"\n", 1)[0].decode()
+            count = int(before.split(".")[0])
+            tokens = [f"{count + 1}.{name}" for name in crew.names]
+            bodies = [body_of(token, bench.plan.body_bytes) for token in tokens]
+            sent = bench.together(crew, [ask.Put(key, body, Matches(read.info.etag)) for body in bodies])
+            wins += sum(one.outcome is Outcome.DONE for one in sent)
+            _settle(bench, key, _rivals(sent, tokens), before)
+        total = int((bench.standing(key) or "0").split(".")[0])
+        if wins > total:
+            bench.note(f"{wins} increments were acknowledged, the counter stands at {total}")
+        return _conclude(bench)
+
+    return run
+
+
+def racing_completes(matching: bool) -> Callable[[Bench], str]:
+    """Completions of as many uploads of one key, create-only or over the same version."""
+
+    def run(bench: Bench) -> str:
+        crew = bench.threads
+        for number in bench.rounds():
+            key = bench.key("complete")
+            tokens = _tokens(crew, number)
+            before = "before" if matching else None
+            when: ask.Condition = Matches(bench.put(key, "before")) if matching else ABSENT
+            begun = _begin_all(bench, key, tokens)
+            sent = bench.together(crew, [each(when) for each in begun])
+            _settle(bench, key, _rivals(sent, tokens), before)
+            _abandon(bench, begun, sent)
+        return _conclude(bench)
+
+    return run
+
+
+def puts_against_completes(bench: Bench) -> str:
+    """Half put, half complete an upload, all create-only: one lock must cover both."""
+    crew = bench.threads
+    for number in bench.rounds():
+        key = bench.key("create")
+        tokens = _tokens(crew, number)
+        # Turns change every round: whoever is released first must not always do the same.
+        first = number % 2
+        begun = _begin_all(bench, key, tokens[first::2])
+        requests: list[ask.Request[ask.Reply]] = [
+            ask.Put(key, body_of(token, bench.plan.body_bytes), ABSENT) for token in tokens
+        ]
+        requests[first::2] = [each(ABSENT) for each in begun]
+        sent = bench.together(crew, requests)
+        _settle(bench, key, _rivals(sent, tokens), None)
+        _abandon(bench, begun, sent[first::2])
+    return _conclude(bench)
+
+
+def puts_against_deletes(bench: Bench) -> str:
+    """Half delete and half replace the same version: a delete must not remove what came after it."""
+    crew = bench.threads
+    key = bench.key("model")
+    etag = bench.put(key, "first")
+    offered(lambda: bench.store.delete(key, when=Matches(etag)), "an if-match delete")
+    lenient = deletes_missing(bench)
+    for number in bench.rounds():
+        key = bench.key("contested")
+        etag = bench.put(key, "before")
+        tokens = [None if (at + number) % 2 else token for at, token in enumerate(_tokens(crew, number))]
+        sent = bench.together(crew, [_put_or_delete(bench, key, token, etag) for token in tokens])
+        _settle(bench, key, _without_echoes(_rivals(sent, tokens), lenient), "before")
+    return _conclude(bench)
+
+
+def _put_or_delete(bench: Bench, key: str, token: str | None, etag: str) -> ask.Request[ask.Reply]:
+    if token is None:
+        return ask.Delete(key, Matches(etag))
+    return ask.Put(key, body_of(token, bench.plan.body_bytes), Matches(etag))
+
+
+def _without_echoes(rivals: Sequence[Rival], lenient: bool) -> list[Rival]:
+    """Where deleting what is gone is answered `done`, only the first delete can be told to have done it."""
+    first = next((rival for rival in rivals if rival.token is None and rival.outcome is Outcome.DONE), None)
+    return [
+        rival
+        for rival in rivals
+        if not (lenient and rival.token is None and rival.outcome is Outcome.DONE and rival is not first)
+    ]
+
+
+def _tokens(crew: Crew, number: int) -> list[str]:
+    return [f"{name}.{number}" for name in crew.names]
+
+
+def _rivals(sent: Sequence[Sent], tokens: Sequence[str | None]) -> list[Rival]:
+    return [Rival(one.worker, token, one.outcome) for one, token in zip(sent, tokens, strict=True)]
+
+
+def _settle(bench: Bench, key: str, rivals: Sequence[Rival], before: str | None) -> None:
+    """Judge one round."""
+    outcomes = [rival.outcome for rival in rivals]
+    if Outcome.DONE not in outcomes:
+        bench.count("rounds without a winner")
+    for outcome in (Outcome.UNKNOWN, Outcome.CONFLICT, Outcome.THROTTLED):
+        bench.count(f"answers {outcome.value}", outcomes.count(outcome))
+    bench.judged(judge(rivals, before, bench.standing(key)))
+
+
+def _conclude(bench: Bench) -> str:
+    """A race nobody ever won shows nothing."""
+    evidence = bench.conclude()
+    if bench.counts["rounds without a winner"] == bench.rounds_done:
+        raise Inconclusive("nobody ever won a round")
+    return evidence
+
+
+def _begin_all(bench: Bench, key: str, tokens: Sequence[str]) -> list[Begun]:
+    """As many uploads of one key, each of one part."""
+    started = offered(lambda: bench.in_bulk([ask.CreateUpload(key)] * len(tokens)), "multipart upload")
+    uploads = [reply.upload for reply in started]
+    parts = bench.in_bulk(
+        [
+            ask.UploadPart(key, upload, 1, body_of(token))
+            for upload, token in zip(uploads, tokens, strict=True)
+        ]
+    )
+    return [Begun(key, upload, part.etag) for upload, part in zip(uploads, parts, strict=True)]
+
+
+def _abandon(bench: Bench, begun: Sequence[Begun], sent: Sequence[Sent]) -> None:
+    """Abort the losers' uploads; what fails here is the sweep's to do."""
+    losers = [each for each, one in zip(begun, sent, strict=True) if one.outcome is not Outcome.DONE]
+    try:
+        bench.quiet().send_all([ask.AbortUpload(each.key, each.upload) for each in losers])
+    except StoreError:
+        bench.note("an upload could not be aborted at once")

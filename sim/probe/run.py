@@ -1,0 +1,210 @@
+"""One probe, from the announcement to the sweep.
+
+    with open_store(url) as store:
+        probe = Probe(store, Plan(rounds=50), opener=partial(open_store, url))
+        print(probe.announcement())
+        report = probe.run(watch=print)
+
+Nothing is written before `run`. Whatever ends it (success, a store that becomes unusable, Ctrl-C), the
+rivals are sent home first and then everything that was written is removed.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from holdfast.impl.environment import Environment, SystemEnvironment
+from holdfast.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import ANYTHING, Outcome
+from holdfast.sim.probe import latency
+from holdfast.sim.probe.bench import Bench
+from holdfast.sim.probe.crew import Opener
+from holdfast.sim.probe.features import BY_NAME, FEATURES, Feature, Sizes
+from holdfast.sim.probe.history import body_of
+from holdfast.sim.probe.plan import Plan
+from holdfast.sim.probe.verdict import (
+    Broken,
+    Finding,
+    Inconclusive,
+    NotOffered,
+    Report,
+    Verdict,
+    overall,
+)
+
+ATTEMPTS_MAX = 3
+"""A feature whose replies were lost is asked again, with new keys."""
+LATENCY_WEIGHT = 6
+SWEEP_SHARE = 0.9
+"""Of the time for the features; removing what they wrote takes the rest."""
+
+Watch = Callable[[str, int, int], None]
+"""Told what is being done, its number, and how many there are."""
+
+
+class Probe:
+    """Certifies one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan | None = None,
+        *,
+        opener: Opener | None = None,
+        only: Sequence[str] = (),
+        env: Environment | None = None,
+    ) -> None:
+        self.plan = plan or Plan()
+        self.features = [BY_NAME[name] for name in only] if only else list(FEATURES)
+        self._all_core = bool(only)
+        self._store = store
+        self._env = env or SystemEnvironment()
+        self._bench = Bench(store, self._env, self.plan, opener)
+
+    @property
+    def prefix(self) -> str:
+        return self._bench.ground.prefix
+
+    def announcement(self) -> str:
+        """What `run` will do, in words."""
+        objects, requests, volume = self._estimate()
+        return (
+            f"Probing {self._store.url}: {len(self.features)} features and the latency, in at most about "
+            f"{self.plan.seconds:.0f} s.\n"
+            f"Writes only under {self.prefix}: up to {objects:,} objects and {requests:,} requests, "
+            f"{volume / 1e6:,.0f} MB sent; removes all of it afterwards."
+        )
+
+    def _estimate(self) -> tuple[int, int, int]:
+        plan = self.plan
+        sizes = Sizes(plan.rounds, plan.threads, plan.processes, plan.keys, plan.operations)
+        objects = requests = volume = 0
+        for feature in self.features:
+            wrote, sent = feature.writes(sizes)
+            objects, requests = objects + wrote, requests + sent
+            volume += sent * (plan.body_bytes if feature.heavy else 100)
+        timed = plan.samples * 5 // 4
+        volume += timed // 5 * 3 * latency.LARGE + timed * 3 * latency.SMALL
+        # One removal for every object.
+        return objects + timed, requests + 9 * timed + objects + timed, volume
+
+    def run(self, watch: Watch = lambda *_: None) -> Report:
+        """Ask every feature, measure, sweep. Raises what makes the store unusable, after the sweep."""
+        started_ns = self._env.monotonic_ns()
+        self._store.verify()
+        try:
+            self._preflight()
+            findings = self._findings(watch)
+            profile = self._latency(watch)
+        except BaseException as stopped:
+            left = self._end(watch)
+            if left:
+                stopped.add_note(_left(self.prefix, left))
+            raise
+        left = self._end(watch)
+        return Report(
+            url=self._store.url,
+            verdict=overall(findings),
+            features=findings,
+            latency=latency.summary(profile),
+            profile=profile,
+            prefix=self.prefix,
+            left=left,
+            requests=self._bench.history.requests,
+            seconds=(self._env.monotonic_ns() - started_ns) / 1e9,
+            options=self.plan.to_json(),
+        )
+
+    def _preflight(self) -> None:
+        """Whatever we need can be done at all; raises otherwise."""
+        store, key = self._bench.store, self._bench.ground.key("preflight")
+        replies = [
+            store.put(key, body_of("hello"), when=ANYTHING),
+            store.get(key),
+            store.list(key),
+            store.delete(key, when=ANYTHING),
+        ]
+        # Only silence stops us here: a wrong answer is for the features to find.
+        silent = (Outcome.UNKNOWN, Outcome.THROTTLED, Outcome.CONFLICT)
+        lost = next((reply for reply in replies if reply.outcome in silent), None)
+        if lost is not None:
+            raise Unusable(
+                f"{self._store.url} answered {lost.outcome.value} to an ordinary request"
+                f"{f' ({lost.detail})' if lost.detail else ''}; see to it that it works before it is probed"
+            )
+
+    def _findings(self, watch: Watch) -> list[Finding]:
+        findings = []
+        deadline_ns = self._env.monotonic_ns() + round(self.plan.seconds * SWEEP_SHARE * 1e9)
+        weights = sum(feature.weight for feature in self.features) + LATENCY_WEIGHT
+        for number, feature in enumerate(self.features, 1):
+            watch(feature.name, number, len(self.features) + 2)
+            remaining = max(0.0, (deadline_ns - self._env.monotonic_ns()) / 1e9)
+            findings.append(self._ask(feature, remaining * feature.weight / weights))
+            weights -= feature.weight
+        self._latency_seconds = max(0.0, (deadline_ns - self._env.monotonic_ns()) / 1e9)
+        return findings
+
+    def _ask(self, feature: Feature, seconds: float) -> Finding:
+        started_ns = self._env.monotonic_ns()
+        verdict, detail = Verdict.UNDECIDED, ""
+        for _ in range(ATTEMPTS_MAX):
+            self._bench.begin(feature.name, seconds)
+            verdict, detail = self._tried(feature)
+            if verdict is not Verdict.UNDECIDED or self._bench.out_of_time():
+                break
+        finding = self._finding(feature, verdict, detail, (self._env.monotonic_ns() - started_ns) / 1e9)
+        self._bench.tidy()
+        return finding
+
+    def _tried(self, feature: Feature) -> tuple[Verdict, str]:
+        try:
+            return Verdict.SAFE, feature.run(self._bench) or "every answer right"
+        except Broken as wrong:
+            return Verdict.UNSAFE, str(wrong)
+        except BrokenPromise as wrong:
+            return Verdict.UNSAFE, f"the store broke its word: {wrong}"
+        except NotOffered as wrong:
+            return Verdict.UNSUPPORTED, str(wrong)
+        except Unsupported as wrong:
+            return Verdict.UNSUPPORTED, f"not offered: {wrong}"
+        except (Inconclusive, Misuse) as wrong:
+            return Verdict.UNDECIDED, str(wrong)
+        except Unusable as wrong:
+            # Perhaps one permission is missing, perhaps the disk is full: in that case this raises as well.
+            self._preflight()
+            return Verdict.UNDECIDED, str(wrong)
+
+    def _finding(self, feature: Feature, verdict: Verdict, detail: str, seconds: float) -> Finding:
+        bench = self._bench
+        counted = [f"{count} {what}" for what, count in bench.counts.items() if count]
+        clear = verdict is Verdict.SAFE
+        return Finding(
+            name=feature.name,
+            verdict=verdict,
+            detail="; ".join([detail, *counted, *bench.notes]),
+            core=feature.core or self._all_core,
+            applies=bench.applies,
+            rounds=bench.rounds_done,
+            bad=bench.rounds_bad,
+            bound=bench.bound() if clear else None,
+            history=bench.evidence() if verdict is Verdict.UNSAFE else (),
+            seconds=seconds,
+        )
+
+    def _latency(self, watch: Watch) -> dict[str, Any]:
+        watch("latency", len(self.features) + 1, len(self.features) + 2)
+        self._bench.begin("latency", self._latency_seconds)
+        return latency.measure(self._bench)
+
+    def _end(self, watch: Watch) -> list[str]:
+        watch("removing what was written", len(self.features) + 2, len(self.features) + 2)
+        self._bench.close()
+        try:
+            return self._bench.ground.sweep()
+        except StoreError as wrong:
+            return [str(wrong)]
+
+
+def _left(prefix: str, left: Sequence[str]) -> str:
+    return f"could not remove everything under {prefix}: {left[0]}"

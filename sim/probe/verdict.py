@@ -1,0 +1,117 @@
+"""What a probe may conclude: a verdict a feature, and one for the whole store.
+
+    safe          what was tried behaved; of races this is evidence with a bound, never a proof
+    unsafe        the store did what must never happen; the history that shows it is part of the finding
+    unsupported   the store says that it does not offer this (or it does not apply): nothing is lost silently
+    undecided     too little was learned: replies were lost, time ran out, permission was missing
+
+The whole is `unsafe` when any feature is: each of them loses somebody's data. Otherwise the *core*
+features decide (what practically every protocol stands on): one that is undecided leaves the whole
+undecided, one that is unsupported makes it unsupported. The rest tell which operations to build on.
+"""
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.sim.probe.history import Step
+
+
+class Verdict(enum.StrEnum):
+    """The table is at the top of this module."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+    UNSUPPORTED = "unsupported"
+    UNDECIDED = "undecided"
+
+
+class Broken(Exception):
+    """The store did what it must never do."""
+
+
+class NotOffered(Exception):
+    """The store does not offer this, or it makes no sense here."""
+
+
+class Inconclusive(Exception):
+    """Nothing can be concluded from what happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row: what was found out about one feature."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    core: bool = False
+    applies: bool = True
+    """False when the feature makes no sense here: then it decides nothing."""
+    rounds: int = 0
+    bad: int = 0
+    bound: float | None = None
+    """With no bad round of `rounds`: the true rate of bad rounds is below this, with 95 % confidence."""
+    history: tuple[Step, ...] = ()
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "verdict": self.verdict.value,
+            "detail": self.detail,
+            "core": self.core,
+            "applies": self.applies,
+            "rounds": self.rounds,
+            "bad": self.bad,
+            "bound": self.bound,
+            "seconds": round(self.seconds, 3),
+            "history": [step.to_json() for step in self.history],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a probe found out."""
+
+    url: str
+    verdict: Verdict
+    features: Sequence[Finding]
+    latency: dict[str, dict[str, float]]
+    profile: dict[str, Any]
+    prefix: str
+    left: Sequence[str]
+    """What could not be removed."""
+    requests: int
+    seconds: float
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "url": self.url,
+            "verdict": self.verdict.value,
+            "features": [finding.to_json() for finding in self.features],
+            "latency": self.latency,
+            "prefix": self.prefix,
+            "left": list(self.left),
+            "requests": self.requests,
+            "seconds": round(self.seconds, 3),
+            "options": self.options,
+        }
+
+
+def overall(findings: Iterable[Finding]) -> Verdict:
+    """The verdict on the store; the rule is at the top of this module."""
+    every = list(findings)
+    core = {finding.verdict for finding in every if finding.core and finding.applies}
+    if any(finding.verdict is Verdict.UNSAFE for finding in every):
+        return Verdict.UNSAFE
+    if not core or Verdict.UNDECIDED in core:
+        return Verdict.UNDECIDED
+    return Verdict.UNSUPPORTED if Verdict.UNSUPPORTED in core else Verdict.SAFE
+
+
+def bound_of(rounds: int) -> float | None:
+    """No bad round among `rounds`: the rate that would still show none once in twenty probes."""
+    return 1 - 0.05 ** (1 / rounds) if rounds else None

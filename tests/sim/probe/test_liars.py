@@ -1,0 +1,184 @@
+"""Every store that lies is called unsafe, by the features that ought to notice; honest ones are not."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.impl.store.requests import Outcome
+from holdfast.sim.probe import Plan, Probe, Report, Verdict
+from tests import liars
+
+SMALL = Plan(rounds=12, seconds=30, keys=250, page=100, samples=2, operations=800, threads=6, body_bytes=8192)
+
+
+def probed(store: MemoryStore, opener: Any = None, **bounds: Any) -> Report:
+    return Probe(store, SMALL, opener=opener, **bounds).run()
+
+
+def verdicts(report: Report) -> dict[str, str]:
+    return {finding.name: finding.verdict.value for finding in report.features}
+
+
+@pytest.mark.parametrize("liar", liars.LIARS, ids=lambda liar: liar.__name__)
+def test_every_liar_is_called_unsafe(liar: Callable[[], MemoryStore]) -> None:
+    """By each feature named for it, with the history that shows it, and nothing is left behind."""
+    store = liar()
+    report = probed(store)
+    found = verdicts(report)
+    assert report.verdict is Verdict.UNSAFE
+    missed = {name for name in liars.LIARS[liar] if found[name] != "unsafe"}
+    assert not missed, {name: found[name] for name in missed}
+    for finding in report.features:
+        if finding.verdict is Verdict.UNSAFE:
+            assert finding.history, f"{finding.name} shows nothing"
+            assert finding.detail
+    assert not store.contents()
+
+
+@pytest.mark.parametrize("make", liars.HONEST, ids=lambda make: make.__name__)
+def test_honest_stores_are_not_called_liars(make: Callable[[], MemoryStore]) -> None:
+    store = make()
+    report = probed(store)
+    found = verdicts(report)
+    assert "unsafe" not in found.values(), found
+    assert report.verdict is Verdict.SAFE, found
+    for name, verdict in liars.HONEST[make].items():
+        assert found[name] == verdict
+    assert not store.contents()
+
+
+def test_a_versioned_bucket_is_swept_with_all_its_versions() -> None:
+    store = MemoryStore(versioned=True)
+    report = probed(store)
+    assert report.verdict is Verdict.SAFE
+    assert verdicts(report)["versioned-bucket"] == "safe"
+    assert not store.list_versions().versions
+    assert not store.list_uploads().uploads
+
+
+def test_a_store_without_if_match_is_unsupported_and_says_so() -> None:
+    report = probed(liars.RefusesIfMatch())
+    found = verdicts(report)
+    assert report.verdict is Verdict.UNSUPPORTED
+    assert found["if-match-put"] == found["counter-threads"] == "unsupported"
+    assert found["create-only-put"] == found["racing-creates-threads"] == found["linearizability"] == "safe"
+
+
+def test_only_the_features_asked_for_decide() -> None:
+    """Who never uses if-match may be well served by a store without it."""
+    report = probed(liars.RefusesIfMatch(), only=["create-only-put", "racing-creates-threads"])
+    assert report.verdict is Verdict.SAFE
+    assert len(report.features) == 2
+    report = probed(liars.RefusesIfMatchOnDelete(), only=["if-match-delete"])
+    assert report.verdict is Verdict.UNSUPPORTED
+
+
+def test_a_reader_elsewhere_sees_a_cache() -> None:
+    """Looking only through the writer's own connection would miss it."""
+    store = liars.ReadsStaleElsewhere()
+    plan = Plan(rounds=3, seconds=30)
+    report = Probe(store, plan, opener=store.reader, only=["read-after-write"]).run()
+    assert report.verdict is Verdict.UNSAFE
+    assert "another reader" in report.features[0].detail
+
+
+def test_rounds_without_a_winner_are_counted_not_condemned() -> None:
+    report = probed(liars.LosersConflict(), only=["counter-threads"])
+    assert report.verdict is Verdict.SAFE
+    assert "answers conflict" in report.features[0].detail
+
+
+def test_a_history_tells_who_did_what() -> None:
+    report = probed(liars.IgnoresIfNoneMatch(), only=["create-only-put"])
+    steps = report.features[0].history
+    assert [step.number for step in steps] == [1, 2]
+    assert steps[0].request.startswith("put create-only-put/existing-")
+    assert steps[1].request.endswith("if absent 'second'")
+    assert steps[1].outcome.startswith("done")
+
+
+def test_a_race_shows_only_its_first_bad_round() -> None:
+    report = probed(liars.ChecksThenActs(), only=["racing-creates-threads"])
+    finding = report.features[0]
+    puts = [step for step in finding.history if step.request.startswith("put")]
+    assert len(puts) == SMALL.threads
+    assert sum(step.outcome.startswith("done") for step in puts) > 1
+    assert len({step.request.split()[1] for step in finding.history}) == 1
+    assert finding.bad > 0
+    assert "winners" in finding.detail
+
+
+class LosesReplies(MemoryStore):
+    """After a while no reply of a write arrives any more, though all are applied."""
+
+    answered = 40
+
+    def send(self, request: Any) -> Any:
+        reply = super().send(request)
+        if request.reads or request.kind == "delete":
+            return reply
+        self.answered -= 1
+        return reply if self.answered > 0 else request.ends(Outcome.UNKNOWN, "read timed out")
+
+
+def test_lost_replies_leave_it_undecided() -> None:
+    """Silence is no evidence of anything, least of all of safety."""
+    store = LosesReplies()
+    report = probed(store)
+    found = verdicts(report)
+    assert report.verdict is Verdict.UNDECIDED
+    assert found["create-only-put"] == "safe"
+    assert found["racing-creates-threads"] == "undecided"
+    assert "unsafe" not in found.values()
+    assert not store.contents()
+
+
+def test_no_time_leaves_it_undecided() -> None:
+    report = Probe(MemoryStore(), Plan(seconds=0)).run()
+    assert report.verdict is Verdict.UNDECIDED
+    found = next(finding for finding in report.features if finding.name == "racing-creates-threads")
+    assert found.verdict is Verdict.UNDECIDED
+    assert "--seconds" in found.detail
+
+
+class Interrupts(MemoryStore):
+    """Somebody presses Ctrl-C in the middle of a race."""
+
+    left = 300
+
+    def send(self, request: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return super().send(request)
+
+
+def test_an_interrupt_leaves_nothing_behind() -> None:
+    for left in (1, 40, 300, 900):
+        store = Interrupts()
+        store.left = left
+        with contextlib.suppress(KeyboardInterrupt):
+            probed(store)
+            pytest.fail("was not interrupted")
+        assert not store.contents()
+        assert not store.list_uploads().uploads
+
+
+class WillNotDelete(MemoryStore):
+    """Deletes under the probe's prefix are throttled for ever, once the features are through."""
+
+    def send(self, request: Any) -> Any:
+        if request.kind == "delete" and "latency" in request.key:
+            return request.ends(Outcome.THROTTLED)
+        return super().send(request)
+
+
+def test_what_could_not_be_removed_is_told() -> None:
+    store = WillNotDelete()
+    report = probed(store, only=["create-only-put"])
+    assert report.left
+    assert all("latency" in line for line in report.left)
+    assert all("latency" in key for key in store.contents())
