@@ -105,6 +105,14 @@ class Column:
             return Match(self._frame, raw, mask, code << self._shift)
         return Truth.of(self._frame, self.codes() == code)
 
+    def _same(self, other: Column) -> Truth:
+        """Whether two cells of one kind hold the same code."""
+        raw, others = self.fresh_raw(), other.fresh_raw()
+        if raw is not None and others is not None and self._shift == other._shift:
+            # The same field before and after a step: equal where the words agree under its bits.
+            return Match(self._frame, raw ^ others, ((1 << self.kind.width) - 1) << self._shift, 0)
+        return Truth.of(self._frame_with(other), self.codes() == other.codes())
+
     def _frame_with(self, other: Column) -> Frame | None:
         return self._frame if self._frame is not None else other.frame
 
@@ -247,6 +255,8 @@ class Number(Column):
             code = other - self._least()
             if self.fresh_raw() is not None and 0 <= code < 1 << self.kind.width:
                 return self._matches(code)
+        if isinstance(other, Number) and other.kind == self.kind:
+            return self._same(other)
         return self._compare(other, np.equal, "==")
 
     def __ne__(self, other: Number | int) -> Truth:  # type: ignore[override]  # columns compare to columns
@@ -313,7 +323,7 @@ class Choice(Column):
                     f"two enums with different names are compared: {self.kind.describe()}, "
                     f"against {other.kind.describe()}"
                 )
-            return Truth.of(self._frame_with(other), self.codes() == other.codes())
+            return self._same(other)
         return self._matches(self.kind.encode(other))
 
     def __ne__(self, other: Choice | str) -> Truth:  # type: ignore[override]  # columns compare to columns
@@ -369,7 +379,7 @@ class Members(Column):
     def __eq__(self, other: Members | AbstractSet[Any]) -> Truth:  # type: ignore[override]  # columns compare to columns
         if isinstance(other, Members):
             self._same_domain(other)
-            return Truth.of(self._frame_with(other), self.codes() == other.codes())
+            return self._same(other)
         return self._matches(self.kind.encode(other))
 
     def __ne__(self, other: Members | AbstractSet[Any]) -> Truth:  # type: ignore[override]  # columns compare to columns

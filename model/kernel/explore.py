@@ -29,6 +29,7 @@ import numpy as np
 
 from holdfast.model.kernel import keys
 from holdfast.model.kernel.declare import Property
+from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.keys import Batch
 from holdfast.model.kernel.layout import I64, U64
 from holdfast.model.kernel.model import Label, Model
@@ -229,7 +230,8 @@ class Explorer:
                 watching = not alive.all()
             words = frame.finish()
             if self._open_steps:
-                self._judge_steps(states, label, np.stack(words), frame.origin(), steps)
+                after = words[0][np.newaxis, :] if len(words) == 1 else np.stack(words)
+                self._judge_steps(frame, label, after, steps)
             for part, word in zip(parts, words, strict=True):
                 part.append(word)
             gathered += frame.size
@@ -247,16 +249,16 @@ class Explorer:
         return _Expanded(batch, fired, deadlock, steps)
 
     def _judge_steps(
-        self, states: U64, label: Label, after: U64, origin: I64, steps: dict[str, tuple[int, Found]]
+        self, frame: Frame, label: Label, after: U64, steps: dict[str, tuple[int, Found]]
     ) -> None:
         """Keep the violation from the earliest row: a choice that does not depend on the chunks."""
-        before = states.take(origin, axis=1)
+        before = frame.kept_before()
         for wanted in self._open_steps:
             holds = self.model.holds_between(wanted, before, after)
             if holds.all():
                 continue
             at = int(holds.argmin())
-            row = int(origin[at])
+            row = int(frame.origin()[at])
             if wanted.name not in steps or row < steps[wanted.name][0]:
                 found = Found(self.search.last, packed(before, at), label, packed(after, at))
                 steps[wanted.name] = row, found

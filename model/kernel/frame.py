@@ -134,6 +134,16 @@ class Frame:
             rows = rows.compress(mask)
         return rows
 
+    def kept_before(self) -> U64:
+        """The states before the action, of the rows that are left: they line up with `finish`."""
+        before = self.before
+        for mask in self._masks:
+            if len(before) == 1:
+                before = before[0].compress(mask)[np.newaxis, :]
+            else:
+                before = before.take(mask.nonzero()[0], axis=1)
+        return before
+
     def mark_origin(self, marks: Mask) -> None:
         """Set `marks` for the rows that are left: cheaper than `origin` when one guard narrowed."""
         if not self._masks:
