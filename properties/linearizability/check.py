@@ -13,10 +13,17 @@ from dataclasses import dataclass
 from holdfast.properties.linearizability.contents import Contents
 from holdfast.properties.linearizability.explain import explain
 from holdfast.properties.linearizability.history import UNJUDGED, Operation
-from holdfast.properties.linearizability.search import Found, Move, Search, moves_of, tells
+from holdfast.properties.linearizability.moves import Move, moves_of, tells
+from holdfast.properties.linearizability.search import Found, Search
+from holdfast.properties.linearizability.windows import narrow
 
 STEPS_MAX = 100_000
 """Configurations looked at for one key before giving up, a few seconds: keeps the search finite."""
+
+
+EXPLAIN_STEPS_MAX = 2_000
+"""The same for each attempt at a smaller story, of which there may be hundreds. Running out only makes
+the story longer than it could be."""
 
 
 class Judgement(enum.StrEnum):
@@ -72,7 +79,7 @@ def _judge(part: Sequence[Operation], steps_max: int) -> tuple[Found, int]:
         return Found.OUT_OF_STEPS, 0
     contents = Contents(part)
     moves = moves_of(part, contents)
-    if contents.torn or _impossible(moves):
+    if contents.torn or _impossible(moves) or not narrow(moves):
         return Found.NO_ORDER, 0
     search = Search(moves)
     return search.run(steps_max), search.steps
@@ -108,7 +115,8 @@ def _sum_up(
     wrong, open_, good = found[Found.NO_ORDER], found[Found.OUT_OF_STEPS], found[Found.AN_ORDER]
     if wrong:
         shown = min(wrong, key=lambda key: (len(by_key[key]), key))
-        text, story = explain(by_key[shown], lambda part: _judge(part, steps_max)[0] is Found.NO_ORDER)
+        steps = min(steps_max, EXPLAIN_STEPS_MAX)
+        text, story = explain(by_key[shown], lambda part: _judge(part, steps)[0] is Found.NO_ORDER)
         others = [repr(key) for key in wrong if key != shown]
         if others:
             more = "" if len(others) <= 5 else f" and {len(others) - 5} more"

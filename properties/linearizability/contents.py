@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 from holdfast.impl.store.requests import Outcome
+from holdfast.model.store_reference import Standing
 from holdfast.properties.linearizability.history import Operation
 
 OTHER = "\0other"
@@ -37,7 +38,9 @@ class Contents:
         """Two operations that saw different contents under one ETag: no order of anything explains that."""
         self._tie(operations)
         self._produced = {each.etag for each in self._writes if each.etag}
-        self._sought = {symbol for each in operations for symbol in _seen(each)}
+        self._sought = {seen for _, seen in map(saw, operations) if seen is not None}
+        # A write without reply may have landed because the object it names was there.
+        self._sought |= {each.named for each in operations if each.loose and each.condition == "matches"}
         self._loose_ends = self._sought - self._produced
         self._mentioned = self._sought | {each.named for each in operations if each.named}
         self._values_read = {each.value for each in operations if each.reads and not each.etag} - {None}
@@ -96,13 +99,13 @@ class Contents:
         return OTHER if unread else symbol
 
 
-def _seen(each: Operation) -> tuple[str, ...]:
-    """The ETags that certainly stood at the key because of what `each` was answered."""
+def saw(each: Operation) -> tuple[bool, Standing]:
+    """Whether the answer tells exactly what stood there when the operation took effect, and what."""
+    if each.outcome is Outcome.MISSING or (each.applied and each.condition == "absent"):
+        return True, None
     if each.reads and each.outcome is Outcome.DONE and each.etag:
-        return (each.etag,)
-    if each.named and (
-        (each.outcome is Outcome.DONE and each.condition in ("matches", "only-if"))
-        or (each.outcome is Outcome.UNCHANGED and each.condition == "unless")
-    ):
-        return (each.named,)
-    return ()
+        return True, each.etag
+    agreed = each.applied or (each.reads and each.outcome in (Outcome.DONE, Outcome.PAST_END))
+    if (agreed and each.condition in ("matches", "only-if")) or each.outcome is Outcome.UNCHANGED:
+        return True, each.named
+    return False, None

@@ -15,15 +15,15 @@ from dataclasses import replace
 from holdfast.impl.store.requests import Outcome
 from holdfast.properties.linearizability.contents import Contents
 from holdfast.properties.linearizability.history import Operation
+from holdfast.properties.linearizability.moves import NEVER, moves_of, tells
 from holdfast.properties.linearizability.narrate import listing, orders
-from holdfast.properties.linearizability.search import NEVER, moves_of, tells
 
 Violated = Callable[[Sequence[Operation]], bool]
 
 
 def explain(part: Sequence[Operation], violated: Violated) -> tuple[str, tuple[Operation, ...]]:
     """The explanation of one key's violation, and its story in the order it is numbered."""
-    part = [each for each in part if tells(each)]
+    part = _identified([each for each in part if tells(each)])
     facts, doubted = smallest(part, violated)
     torn = Contents([*facts, *doubted]).torn
     story = _recorded(torn, part) if torn else [*facts, *_context(facts, doubted, part)]
@@ -50,6 +50,17 @@ def smallest(part: Sequence[Operation], violated: Violated) -> tuple[list[Operat
     for also_writes in (False, True):
         facts, doubted = _strike(facts, doubted, also_writes, violated)
     return facts, doubted
+
+
+def _identified(part: Sequence[Operation]) -> list[Operation]:
+    """The writes whose ETag others saw carry it from here on: those others may be struck out."""
+    contents = Contents(part)
+    named = []
+    for each in part:
+        options = () if each.reads or each.kind == "delete" or each.etag else contents.options(each)
+        known = len(options) == 1 and not options[0].startswith("\0")
+        named.append(replace(each, etag=options[0]) if known else each)
+    return named
 
 
 def _uncertain(each: Operation) -> bool:

@@ -7,7 +7,7 @@ from holdfast.impl.store.requests import Outcome
 from holdfast.model.store_reference import Standing
 from holdfast.properties.linearizability.contents import Contents
 from holdfast.properties.linearizability.history import Operation
-from holdfast.properties.linearizability.search import NEVER, Move, moves_of
+from holdfast.properties.linearizability.moves import NEVER, moves_of
 
 LINES_MAX = 60
 """A walk that would need more lines is not told: nobody would read it."""
@@ -50,7 +50,7 @@ def _asked(each: Operation) -> str:
 
 def _told(each: Operation) -> str:
     if each.outcome is not Outcome.DONE:
-        return each.outcome.value
+        return each.outcome.value + (f" (etag {each.etag}, as others saw)" if each.etag else "")
     seen = f" {shown(each.value)}" if each.kind == "get" and each.value is not None else ""
     return f"done{seen}" + (f", etag {each.etag}" if each.etag else "")
 
@@ -153,10 +153,7 @@ class _Walk:
         return not self._moves[index].changes
 
     def _firm(self, done: frozenset[int]) -> list[int]:
-        return [at for at, move in enumerate(self._moves) if at not in done and not self._is_loose(move)]
-
-    def _is_loose(self, move: Move) -> bool:
-        return move.changes and move.operation.loose
+        return [at for at, move in enumerate(self._moves) if at not in done and not move.loose]
 
     def _limit(self, done: frozenset[int]) -> int:
         returns = (self._moves[at].operation.returned for at in self._firm(done))
@@ -174,7 +171,7 @@ class _Walk:
             if at in done or not move.changes or move.operation.called > limit:
                 continue
             for left in move.outcomes(standing):
-                if not self._is_loose(move) or (left != standing and self._helps(done, standing, left)):
+                if not move.loose or (left != standing and self._helps(done, standing, left)):
                     found.append((at, left))
         return found
 

@@ -25,106 +25,17 @@ Known holes, each pinned by a test of the same name:
 import enum
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.model.store_reference import KeyOperation, Standing, When, on_key
-from holdfast.properties.linearizability.contents import OTHER, Contents
-from holdfast.properties.linearizability.history import Operation
-
-NEVER = 1 << 200
-"""Later than any time: when an operation returns that did not."""
+from holdfast.model.store_reference import Standing
+from holdfast.properties.linearizability.contents import OTHER
+from holdfast.properties.linearizability.moves import NEVER, Move
 
 
 class Found(enum.Enum):
     AN_ORDER = enum.auto()
     NO_ORDER = enum.auto()
     OUT_OF_STEPS = enum.auto()
-
-
-@dataclass(slots=True, eq=False)
-class Move:
-    """One operation as the search sees it."""
-
-    operation: Operation
-    contents: Contents
-    options: tuple[str, ...] = ()
-    """What may stand there afterwards, of a write that leaves an object."""
-    alike: Hashable = None
-    """Equal for writes that could trade places."""
-    needs: Standing = None
-    """The only thing that may stand there before, when `picky`."""
-    picky: bool = False
-    _known: dict[Standing, tuple[Standing, ...]] = field(default_factory=dict)
-
-    def outcomes(self, standing: Standing) -> tuple[Standing, ...]:
-        """What may stand there afterwards; nothing when the operation cannot come next."""
-        if standing not in self._known:
-            self._known[standing] = self._try(standing)
-        return self._known[standing]
-
-    def _try(self, standing: Standing) -> tuple[Standing, ...]:
-        each = self.operation
-        _, outcome = on_key(standing, meaning(each))
-        if each.reads:
-            told = Outcome.DONE if each.outcome is Outcome.PAST_END else each.outcome
-            fits = standing is None or told is not Outcome.DONE or self.contents.fits(each, standing)
-            return (standing,) if outcome == told.value and fits else ()
-        if each.loose or each.applied:
-            return self.left() if outcome == "done" else ()
-        return (standing,) if outcome == each.outcome.value else ()
-
-    def left(self) -> tuple[Standing, ...]:
-        """What may stand there once it took effect."""
-        return self.options or (None,)
-
-    @property
-    def changes(self) -> bool:
-        return self.operation.loose or self.operation.applied
-
-
-def meaning(each: Operation) -> KeyOperation:
-    """The operation in the reference's words. The ETag a write leaves is told by `Contents`, not here."""
-    if each.reads:
-        only_if = each.named if each.condition == "only-if" else None
-        return "read", only_if, each.named if each.condition == "unless" else None
-    when: When = ("anything",)
-    if each.condition:
-        when = ("absent",) if each.condition == "absent" else ("matches", each.named)
-    return ("delete", when) if each.kind == "delete" else ("write", when, OTHER)
-
-
-def moves_of(operations: Sequence[Operation], contents: Contents) -> list[Move]:
-    """The operations that say anything, ready for the search."""
-    return [_move(each, contents) for each in operations if tells(each)]
-
-
-def tells(each: Operation) -> bool:
-    """A refusal for the store's own reasons took no effect and proves nothing; no more does a lost read."""
-    empty = (Outcome.CONFLICT, Outcome.THROTTLED, Outcome.GONE)
-    return each.outcome not in empty and not (each.reads and each.outcome is Outcome.UNKNOWN)
-
-
-def _move(each: Operation, contents: Contents) -> Move:
-    move = Move(each, contents)
-    if each.kind in ("put", "complete-upload"):
-        move.options = contents.options(each)
-    tied = contents.content(each) if len(move.options) > 1 else None
-    move.alike = (each.kind == "delete", each.condition, each.named, move.options, tied)
-    move.picky, move.needs = _needs(each)
-    return move
-
-
-def _needs(each: Operation) -> tuple[bool, Standing]:
-    """What has to stand there for the answer to be right, when that is a single thing."""
-    if each.outcome is Outcome.MISSING or (each.applied and each.condition == "absent"):
-        return True, None
-    if each.outcome is Outcome.UNCHANGED or (each.applied and each.condition == "matches"):
-        return True, each.named
-    if each.reads and each.outcome is Outcome.DONE and each.etag:
-        return True, each.etag
-    return False, None
 
 
 class _At(NamedTuple):
@@ -145,11 +56,11 @@ class Search:
     """One key's operations; `run` looks for an order."""
 
     def __init__(self, moves: Sequence[Move]) -> None:
-        in_order = sorted(moves, key=lambda move: move.operation.called)
-        self._firm = [move for move in in_order if not (move.operation.loose and move.changes)]
-        self._loose = [move for move in in_order if move.operation.loose and move.changes]
-        self._called = [move.operation.called for move in self._firm]
-        self._returned = [_returned(move) for move in self._firm]
+        in_order = sorted(moves, key=lambda move: move.called)
+        self._firm = [move for move in in_order if not move.loose]
+        self._loose = [move for move in in_order if move.loose]
+        self._called = [move.called for move in self._firm]
+        self._returned = [move.returned for move in self._firm]
         self._seekers: dict[Standing, int] = defaultdict(int)
         self._makers: dict[Standing, int] = defaultdict(int)
         self._loose_makers: dict[Standing, int] = defaultdict(int)
@@ -236,7 +147,7 @@ class Search:
     def _loose_next(self, at: _At, limit: int) -> Iterator[_At]:
         tried = set()
         for index, move in enumerate(self._loose):
-            if move.operation.called > limit:
+            if move.called > limit:
                 break
             if at.loose >> index & 1 or move.alike in tried or self._useless(at, move):
                 continue
@@ -261,11 +172,6 @@ class Search:
             or bool(self._makers.get(at.standing, 0) >> at.base & ~mask)
             or bool(self._loose_makers.get(at.standing, 0) & ~loose)
         )
-
-
-def _returned(move: Move) -> int:
-    returned = move.operation.returned
-    return NEVER if returned is None else returned
 
 
 def _bind(

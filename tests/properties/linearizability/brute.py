@@ -1,0 +1,118 @@
+"""The slowest honest checker: every choice, every order. Nothing is shared with the one it judges.
+
+The meaning of an operation is written here once more, in plain cases, so that a mistake in the reference
+shows as a disagreement. Loose writes take effect or not: both are tried. What nobody was told (the ETag
+of a write without reply, the content of an upload) may be anything the history mentions, or something
+else: all are tried.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from holdfast.impl.store.requests import Outcome
+from holdfast.properties.linearizability import Operation
+
+TAKEN_BACK = (Outcome.CONFLICT, Outcome.THROTTLED, Outcome.GONE)
+Thing = tuple[str, object]
+"""An object: its ETag and its content."""
+
+
+def explainable(history: Sequence[Operation]) -> bool:
+    """Whether some order of some choice explains one key's history."""
+    history = [each for each in history if not says_nothing(each)]
+    firm = [each for each in history if each.outcome is not Outcome.UNKNOWN]
+    loose = [each for each in history if each.outcome is Outcome.UNKNOWN]
+    return any(
+        orders_exist([*firm, *landed], [things.get(content(history, each)) for each in [*firm, *landed]])
+        for things in assignments(history)
+        for count in range(len(loose) + 1)
+        for landed in itertools.combinations(loose, count)
+    )
+
+
+def says_nothing(each: Operation) -> bool:
+    return each.outcome in TAKEN_BACK or (each.outcome is Outcome.UNKNOWN and each.kind in ("get", "head"))
+
+
+def content(history: Sequence[Operation], each: Operation) -> object:
+    """Equal for writes that certainly leave the same object."""
+    alike = [other for other in history if other.kind == each.kind and other.value == each.value is not None]
+    etags = [other.etag for other in [each, *alike] if other.etag]
+    if etags:
+        return "etag", etags[0]
+    return each.kind, each.value if each.value is not None else ("untold", history.index(each))
+
+
+def assignments(history: Sequence[Operation]) -> Iterator[dict[object, Thing]]:
+    """Every way to give each content an ETag, each ETag to one content, and each content its bytes."""
+    writes = [each for each in history if each.kind in ("put", "complete-upload")]
+    etags = {each.etag for each in history} | {each.named for each in history}
+    values = {each.value for each in history if each.value is not None}
+    alike: dict[object, list[Operation]] = {}
+    for each in writes:
+        alike.setdefault(content(history, each), []).append(each)
+    choices = []
+    for what, same in alike.items():
+        may_have = {each.etag for each in same if each.etag} or {*(etags - {""}), f"etag of {what}"}
+        may_hold = {each.value for each in same} - {None} or {*values, f"bytes of {what}"}
+        choices.append([(what, (etag, value)) for etag in sorted(may_have) for value in sorted(may_hold)])
+    for chosen in itertools.product(*choices):
+        named = [etag for _, (etag, _) in chosen]
+        if len(set(named)) == len(named):
+            yield dict(chosen)
+
+
+def orders_exist(history: Sequence[Operation], things: Sequence[Thing | None]) -> bool:
+    """Every permutation that respects the clock, without any memory."""
+
+    def extend(missing: tuple[int, ...], there: Thing | None) -> bool:
+        if not missing:
+            return True
+        for index in missing:
+            if any(before(history[other], history[index]) for other in missing if other != index):
+                continue
+            possible, then = effect(history[index], there, things[index])
+            if possible and extend(tuple(other for other in missing if other != index), then):
+                return True
+        return False
+
+    return extend(tuple(range(len(history))), None)
+
+
+def before(first: Operation, second: Operation) -> bool:
+    if first.outcome is Outcome.UNKNOWN:
+        return False
+    assert first.returned is not None
+    return first.returned < second.called
+
+
+def effect(each: Operation, there: Thing | None, writes: Thing | None) -> tuple[bool, Thing | None]:
+    """Whether the answer is right while `there` is there, and what is there afterwards."""
+    etag = there[0] if there else None
+    if each.kind in ("get", "head"):
+        return read_is_right(each, there), there
+    holds = True
+    refusal = None
+    if each.condition == "absent" and there is not None:
+        holds, refusal = False, Outcome.EXISTS
+    if each.condition == "matches" and there is None:
+        holds, refusal = False, Outcome.MISSING
+    if each.condition == "matches" and there is not None and etag != each.named:
+        holds, refusal = False, Outcome.CHANGED
+    if each.outcome in (Outcome.DONE, Outcome.UNKNOWN):
+        return holds, (None if each.kind == "delete" else writes)
+    return each.outcome is refusal, there
+
+
+def read_is_right(each: Operation, there: Thing | None) -> bool:
+    if there is None or each.outcome is Outcome.MISSING:
+        return there is None and each.outcome is Outcome.MISSING
+    etag, value = there
+    if each.condition == "only-if" and etag != each.named:
+        return each.outcome is Outcome.CHANGED
+    if each.condition == "unless" and etag == each.named:
+        return each.outcome is Outcome.UNCHANGED
+    if each.outcome is Outcome.PAST_END:
+        return True
+    told_right = each.etag in ("", etag) and each.value in (None, value)
+    return each.outcome is Outcome.DONE and told_right

@@ -1,0 +1,47 @@
+"""The checker against one that tries everything."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from holdfast.properties.linearizability import Judgement, Operation, check_history
+from tests.properties.linearizability.brute import explainable, says_nothing
+from tests.properties.linearizability.histories import HISTORIES, executions
+
+EXAMPLES = 3_000
+"""The bar is 2,000; the rest makes up for examples that say nothing."""
+
+
+def test_the_checker_agrees_with_trying_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every pruning rule of the search is a chance to be wrong; brute force has none."""
+    seen: Counter[str] = Counter()
+    with_loose: Counter[str] = Counter()
+
+    @settings(max_examples=max(EXAMPLES, settings().max_examples), suppress_health_check=list(HealthCheck))
+    @given(HISTORIES)
+    def agree(history: list[Operation]) -> None:
+        verdict = check_history(history)
+        telling = [each for each in history if not says_nothing(each)]
+        if all(each.loose for each in telling):
+            assert verdict.judgement is Judgement.UNDECIDED
+            return
+        expected = Judgement.LINEARIZABLE if explainable(history) else Judgement.VIOLATED
+        assert verdict.judgement is expected, verdict.explanation
+        seen[expected] += 1
+        with_loose[expected] += any(each.loose and not each.reads for each in history)
+
+    agree()
+    with capsys.disabled():
+        # The share is part of what this test shows.
+        print(f"\nverdicts {dict(seen)}, of these with loose writes {dict(with_loose)}")  # noqa: T201 - on purpose
+    assert sum(seen.values()) >= 2_000
+    assert min(seen[Judgement.LINEARIZABLE], seen[Judgement.VIOLATED]) >= 0.3 * sum(seen.values())
+    assert min(with_loose.values()) >= 300
+
+
+@settings(max_examples=300)
+@given(executions(most=40))
+def test_an_execution_is_always_linearizable(history: list[Operation]) -> None:
+    """Longer than brute force can go: what a sequential store answered must never be called violated."""
+    assert check_history(history).judgement is not Judgement.VIOLATED
