@@ -15,6 +15,7 @@ from holdfast.model.kernel.columns import (
 )
 from holdfast.model.kernel.declare import (
     Property,
+    Together,
     action,
     always_recoverable,
     eventually,
@@ -23,6 +24,7 @@ from holdfast.model.kernel.declare import (
     may_end,
     reachable,
     step,
+    together,
 )
 from holdfast.model.kernel.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
 from holdfast.model.kernel.explore import Bounds, Explorer, Progress, Search
@@ -72,6 +74,7 @@ __all__ = [
     "Stepper",
     "Story",
     "Successors",
+    "Together",
     "Truth",
     "action",
     "all_of",
@@ -88,4 +91,5 @@ __all__ = [
     "reachable",
     "reachable_graph",
     "step",
+    "together",
 ]

@@ -39,25 +39,26 @@ def check(
         if bound is not None and bound < 1:
             raise BadSettings(f"{name}={bound} must be at least 1")
     model = machine if isinstance(machine, Model) else Model(machine, sizes, without=without)
-    explorer = Explorer(
+    search = Explorer(
         model,
         bounds=Bounds(max_states, memory, max_depth),
         workers=workers,
         keep_going=keep_going,
         deadlocks=deadlock,
         progress=progress,
-    )
-    search = explorer.run()
-    properties = [decide(search, wanted) for wanted in model.properties]
+    ).run()
+    properties = [decide(search, wanted, memory=memory, workers=workers) for wanted in model.properties]
     if deadlock:
         properties.append(_deadlock(search))
     return _result(search, properties)
 
 
-def decide(search: Search, wanted: Property) -> PropertyResult:
+def decide(
+    search: Search, wanted: Property, *, memory: int | None = None, workers: int | None = None
+) -> PropertyResult:
     """One property's verdict after an exploration."""
     if wanted.kind in ("eventually", "always_recoverable"):
-        return temporal.decide(search, wanted)
+        return temporal.decide(search, wanted, memory=memory, workers=workers)
     found = search.found.get(wanted.name)
     verdict: Verdict
     if found is not None:

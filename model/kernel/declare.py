@@ -42,6 +42,22 @@ class ActionDeclared:
 
 
 @dataclass(frozen=True)
+class Together:
+    """Several actions as one demand of fairness: while some of them can happen, some of them must."""
+
+    actions: tuple[str, ...]
+    by: str = ""
+
+
+def together(*actions: str, by: str = "") -> Together:
+    """In `fair=`: one demand for all these actions, or with `by` one for each value of that parameter.
+
+    `together("enter", "wait", "leave", by="p")` is a scheduler that never starves a process `p`.
+    """
+    return Together(actions, by)
+
+
+@dataclass(frozen=True)
 class Property:
     """What must hold: a name, a kind, one sentence."""
 
@@ -49,7 +65,7 @@ class Property:
     kind: Kind
     function: Callable[..., Any]
     doc: str
-    fair: tuple[str, ...] = field(default=())
+    fair: tuple[str | Together, ...] = field(default=())
 
 
 @dataclass(frozen=True)
@@ -125,8 +141,13 @@ def always_recoverable(function: F) -> F:
     return _property("always_recoverable")(function)
 
 
-def eventually(*, fair: Sequence[str] = ()) -> Callable[[F], F]:
-    """Every run reaches it, given that no action named in `fair` stays enabled forever without happening."""
+def eventually(*, fair: Sequence[str | Together] = ()) -> Callable[[F], F]:
+    """Every run reaches it, given that nothing named in `fair` stays enabled forever without happening.
+
+    An action's name is one demand for each choice of its parameters; `together` joins several actions.
+    """
+    if isinstance(fair, str):
+        raise ModellingMistake(f"fair='{fair}' must be a tuple of names: write fair=('{fair}',)")
 
     def decorate(function: F) -> F:
         declared = Property(function.__name__, "eventually", function, sentence(function), tuple(fair))

@@ -18,10 +18,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from holdfast.model.kernel.columns import Truth
+from holdfast.model.kernel.columns import Truth, describe
 from holdfast.model.kernel.declare import ActionDeclared, Ending, Property, choices
 from holdfast.model.kernel.errors import BadSettings, FieldOverflow, ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import Size, settle
+from holdfast.model.kernel.fairness import demands
 from holdfast.model.kernel.fields import AnyField, Each, Field
 from holdfast.model.kernel.frame import Frame, NothingLeft
 from holdfast.model.kernel.layout import I64, U64, Mask, arrange
@@ -101,6 +102,10 @@ class Model:
             )
         return np.concatenate(found, axis=1)
 
+    def representatives(self, states: U64) -> U64:
+        """The states that stand for these; themselves, unless a reduction says otherwise."""
+        return states
+
     def apply(self, states: U64, label: Label) -> Frame | None:
         """Run one label on a batch; None when it is enabled nowhere."""
         return self._run(states, label, *self._calls[label.number])
@@ -156,7 +161,7 @@ class Model:
             _locate(wrong, str(label))
         if answer is not None:
             raise ModellingMistake(
-                f"{label} returns {type(answer).__name__}; an action returns nothing: "
+                f"{label} returns {describe(answer)}; an action returns nothing: "
                 "its guards are s.require(...)"
             )
         return frame if frame.size else None
@@ -169,7 +174,7 @@ class Model:
             _locate(wrong, f"property `{name}`")
         if not isinstance(answer, Truth):
             raise ModellingMistake(
-                f"property `{name}` returns {answer!r}, not a column of truth values: "
+                f"property `{name}` returns {describe(answer)}, not a column of truth values: "
                 "return a comparison of fields, joined with &, | and ~"
             )
         mask = answer.mask()
@@ -215,12 +220,7 @@ class Model:
 
     def _check_fairness(self) -> None:
         for wanted in self.properties:
-            for name in wanted.fair:
-                if name not in self.actions:
-                    raise ModellingMistake(
-                        f"property `{wanted.name}` is fair to '{name}', which is no action"
-                        f"{suggestion(name, self.actions)}; the actions are {names(self.actions)}"
-                    )
+            demands(wanted, self.labels)
 
 
 def kebab(name: str) -> str:

@@ -1,0 +1,168 @@
+"""Verdicts about whole runs against an independent reading, on random machines.
+
+The independent reading shares nothing with the kernel: plain Python states, networkx components, and
+fairness asked of every component label by label. If these fail, a protocol that can stall forever is
+called live, or a live one is accused with a story that nobody can walk.
+"""
+
+from collections import Counter, deque
+
+import networkx as nx
+from hypothesis import HealthCheck, given, settings
+
+from holdfast.model import Model, Stepper, check
+from tests.model.random_machines import Naive, Spec, State, naive_search, specs
+
+MACHINES = max(600, settings.default.max_examples)
+thorough = settings(max_examples=MACHINES, deadline=None, suppress_health_check=list(HealthCheck))
+Edges = dict[State, list[tuple[str, State]]]
+
+
+class Reading:
+    """The naive reading of one machine: what avoids the goal, and which labels are demanded."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.naive: Naive = naive_search(spec)
+        self.edges: Edges = {state: [] for state in self.naive.depth_of}
+        for state, label, after in self.naive.edges:
+            self.edges[state].append((label, after))
+        self.demands = [
+            f"{name}({parameter})"
+            for name in spec.fair
+            for parameter in (("k=0", "k=1") if spec.actions[int(name[3:])].with_parameter else ("",))
+        ]
+
+    def reaches(self, state: State) -> bool:
+        return self.spec.goal.true(dict(state))
+
+    def avoiding(self) -> nx.MultiDiGraph:
+        """What can be reached from a start without ever meeting the goal."""
+        graph = nx.MultiDiGraph()
+        waiting = [state for state in self.spec.starts() if not self.reaches(state)]
+        graph.add_nodes_from(waiting)
+        while waiting:
+            state = waiting.pop()
+            for label, after in self.edges[state]:
+                if not self.reaches(after):
+                    if after not in graph:
+                        waiting.append(after)
+                    graph.add_edge(state, after, label=label)
+        return graph
+
+    def fair_components(self, graph: nx.MultiDiGraph) -> list[set[State]]:
+        return [part for part in nx.strongly_connected_components(graph) if self._fair(graph, part)]
+
+    def _fair(self, graph: nx.MultiDiGraph, part: set[State]) -> bool:
+        inside = graph.subgraph(part)
+        taken = {label for _, _, label in inside.edges(data="label")}
+        return inside.number_of_edges() > 0 and all(
+            demand in taken or any(demand not in dict(self.edges[state]) for state in part)
+            for demand in self.demands
+        )
+
+    def shortest(self, graph: nx.MultiDiGraph) -> int | None:
+        """The fewest steps of a run that misses the goal, by asking every state of every fair component."""
+        if not graph:
+            return None
+        depth = nx.multi_source_dijkstra_path_length(graph, {s for s in self.spec.starts() if s in graph})
+        lengths = [depth[state] for state in graph if not self.edges[state]]
+        for part in self.fair_components(graph):
+            lengths += [depth[state] + self._loop(graph.subgraph(part), state) for state in part]
+        return min(lengths, default=None)
+
+    def met(self, state: State, label: str | None) -> frozenset[str]:
+        enabled = dict(self.edges[state])
+        return frozenset(d for d in self.demands if d not in enabled or d == label)
+
+    def _loop(self, part: nx.MultiDiGraph, begin: State) -> int:
+        waiting = deque([(begin, frozenset(), 0)])
+        seen = set()
+        while waiting:
+            state, met, steps = waiting.popleft()
+            if steps and state == begin and len(met) == len(set(self.demands)):
+                return steps
+            for _, after, label in part.out_edges(state, data="label"):
+                reached = (after, met | self.met(state, label))
+                if reached not in seen:
+                    seen.add(reached)
+                    waiting.append((*reached, steps + 1))
+        raise AssertionError("a fair component has a fair loop through each of its states")
+
+
+def walked(spec: Spec, story) -> tuple[list[State], list[str]]:
+    """The states and the labels of a story, followed in the naive reading."""
+    stepper = Stepper(Model(spec.machine()))
+    states = [tuple(stepper.state(story.start).values.items())]
+    labels = []
+    assert states[0] in spec.starts()
+    for step in story.steps:
+        label = f"{step.action}({', '.join(f'{name}={value}' for name, value in step.parameters.items())})"
+        after = dict(spec.successors(states[-1]))[label]
+        assert {name.split("[")[0] for name in step.changes} == {
+            name for (name, old), (_, new) in zip(states[-1], after, strict=True) if old != new
+        }
+        states.append(after)
+        labels.append(label)
+    return states, labels
+
+
+def agree_on_eventually(reading: Reading, found, seen: Counter[str]) -> None:
+    spec, graph = reading.spec, reading.avoiding()
+    expected = reading.shortest(graph)
+    assert found.verdict == ("holds" if expected is None else "violated")
+    if expected is None:
+        assert found.story is None
+        seen["holds" if nx.is_directed_acyclic_graph(graph) else "holds, though there are loops"] += 1
+        return
+    assert len(found.story) == expected, "the story is not the shortest"
+    states, labels = walked(spec, found.story)
+    assert not any(reading.reaches(state) for state in states)
+    if found.story.loop is None:
+        assert not reading.edges[states[-1]]
+        assert found.reason == "a run can end without it"
+        seen["ends"] += 1
+        return
+    back = found.story.loop - 1
+    assert states[back] == states[-1]
+    assert back < len(labels)
+    loop = zip(states[back:], labels[back:], strict=False)
+    assert {demand for state, label in loop for demand in reading.met(state, label)} == set(reading.demands)
+    assert found.reason == "a fair run goes on forever without it"
+    seen["loops, fair to something" if reading.demands else "loops"] += 1
+
+
+def agree_on_recoverable(reading: Reading, found, seen: Counter[str]) -> None:
+    graph = nx.DiGraph((state, after) for state, _, after in reading.naive.edges)
+    graph.add_nodes_from(reading.naive.depth_of)
+    goals = [state for state in graph if reading.reaches(state)]
+    recoverable = set(goals).union(*(nx.ancestors(graph, goal) for goal in goals))
+    lost = [depth for state, depth in reading.naive.depth_of.items() if state not in recoverable]
+    assert found.verdict == ("violated" if lost else "holds")
+    seen[f"recoverable {found.verdict}"] += 1
+    if lost:
+        assert len(found.story) == min(lost)
+        states, _ = walked(reading.spec, found.story)
+        assert states[-1] not in recoverable
+
+
+def test_verdicts_about_whole_runs_agree_with_networkx() -> None:
+    """600 machines; that each kind of answer is well represented is part of the test."""
+    seen: Counter[str] = Counter()
+
+    @thorough
+    @given(specs())
+    def agree(spec: Spec) -> None:
+        reading = Reading(spec)
+        result = check(spec.machine(), keep_going=True, workers=1)
+        agree_on_eventually(reading, result["in_the_end"], seen)
+        agree_on_recoverable(reading, result["recoverable"], seen)
+
+    agree()
+    total = seen["recoverable holds"] + seen["recoverable violated"]
+    assert total >= 500
+    assert min(seen["recoverable holds"], seen["recoverable violated"]) >= total / 5, seen
+    assert seen["holds"] + seen["holds, though there are loops"] >= total / 5, seen
+    assert seen["ends"] + seen["loops"] + seen["loops, fair to something"] >= total / 5, seen
+    for kind in ("holds, though there are loops", "loops, fair to something", "ends"):
+        assert seen[kind] >= total / 30, seen
