@@ -217,7 +217,7 @@ class Explorer:
         alive = np.zeros(states.shape[1], np.bool_)
         watching = self._deadlocks
         steps: dict[str, tuple[int, Found]] = {}
-        parts: list[list[U64]] = [[] for _ in range(model.words)]
+        frames: list[Frame] = []
         batches: list[Batch] = []
         gathered = 0
         for label in model.labels:
@@ -228,18 +228,13 @@ class Explorer:
             if watching:
                 frame.mark_origin(alive)
                 watching = not alive.all()
-            words = frame.finish()
-            if self._open_steps:
-                after = words[0][np.newaxis, :] if len(words) == 1 else np.stack(words)
-                self._judge_steps(frame, label, after, steps)
-            for part, word in zip(parts, words, strict=True):
-                part.append(word)
+            frames.append(frame)
             gathered += frame.size
             if gathered > _PENDING:
-                batches.append(keys.distinct(_stacked(parts)))
-                parts, gathered = [[] for _ in range(model.words)], 0
-        if gathered:
-            batches.append(keys.distinct(_stacked(parts)))
+                batches.append(self._gather(frames, steps))
+                frames, gathered = [], 0
+        if frames:
+            batches.append(self._gather(frames, steps))
         deadlock = None
         if watching:
             stuck = np.flatnonzero(~alive)
@@ -248,20 +243,29 @@ class Explorer:
         batch = keys.merge(batches) if batches else keys.empty(model.words)
         return _Expanded(batch, fired, deadlock, steps)
 
-    def _judge_steps(
-        self, frame: Frame, label: Label, after: U64, steps: dict[str, tuple[int, Found]]
-    ) -> None:
+    def _gather(self, frames: list[Frame], steps: dict[str, tuple[int, Found]]) -> Batch:
+        """The successors of a few labels as one set, the step properties judged on the way."""
+        after = _stacked([frame.finish() for frame in frames])
+        if self._open_steps:
+            self._judge_steps(frames, after, steps)
+        return keys.distinct(after)
+
+    def _judge_steps(self, frames: list[Frame], after: U64, steps: dict[str, tuple[int, Found]]) -> None:
         """Keep the violation from the earliest row: a choice that does not depend on the chunks."""
-        before = frame.kept_before()
+        before = keys.concatenated([frame.kept_before() for frame in frames])
         for wanted in self._open_steps:
             holds = self.model.holds_between(wanted, before, after)
             if holds.all():
                 continue
-            at = int(holds.argmin())
-            row = int(frame.origin()[at])
-            if wanted.name not in steps or row < steps[wanted.name][0]:
-                found = Found(self.search.last, packed(before, at), label, packed(after, at))
-                steps[wanted.name] = row, found
+            start = 0
+            for frame in frames:
+                part = holds[start : start + frame.size]
+                at = int(part.argmin())
+                row = int(frame.origin()[at])
+                if not part[at] and (wanted.name not in steps or row < steps[wanted.name][0]):
+                    one, other = packed(before, start + at), packed(after, start + at)
+                    steps[wanted.name] = row, Found(self.search.last, one, frame.label, other)
+                start += frame.size
 
     def _account(self, expanded: _Expanded) -> None:
         search = self.search
@@ -311,10 +315,12 @@ class Explorer:
         return list(self._pool.map(work, items))
 
     def _chunk_size(self, states: int) -> int:
+        """As few chunks as fit the caches, and as many as keep every thread busy to the end."""
         if states < _SMALL:
             return _SMALL
-        chunk = max(1 << 12, _CHUNK // self.model.words)
-        return min(chunk, -(-states // (2 * self._workers)))
+        most = max(1 << 12, _CHUNK // self.model.words)
+        rounds = -(-states // (most * self._workers))
+        return -(-states // (rounds * self._workers))
 
     def _must_stop(self) -> bool:
         search = self.search
@@ -368,8 +374,8 @@ def _chunks(states: U64, size: int = _CHUNK) -> Iterator[U64]:
 
 
 def _stacked(parts: list[list[U64]]) -> U64:
-    """Successors of many labels, gathered word by word, as one new array."""
-    states = np.empty((len(parts), sum(len(word) for word in parts[0])), np.uint64)
-    for number, part in enumerate(parts):
-        np.concatenate(part, out=states[number])
+    """Successors of many labels, each given as its words, as one new array."""
+    states = np.empty((len(parts[0]), sum(len(part[0]) for part in parts)), np.uint64)
+    for number in range(len(states)):
+        np.concatenate([part[number] for part in parts], out=states[number])
     return states

@@ -39,6 +39,7 @@ class Frame:
         "_put",
         "_words",
         "before",
+        "epoch",
         "guarded",
         "label",
         "model",
@@ -54,15 +55,12 @@ class Frame:
         self.label = label
         self.read_only = read_only
         self.guarded = False
+        self.epoch = 0
         self.size = len(words[0])
         self._words: list[U64] = list(words)
         self._clear = [0] * len(words)
         self._put = [0] * len(words)
         self._masks: list[Mask] = []
-
-    @property
-    def epoch(self) -> int:
-        return len(self._masks)
 
     def word(self, number: int) -> U64:
         """The current content of a word, for the rows that are left."""
@@ -112,6 +110,7 @@ class Frame:
             rows = mask.nonzero()[0]
             self._words = [word.take(rows) for word in self._words]
         self._masks.append(mask)
+        self.epoch += 1
         self.size = kept
 
     def narrowed(

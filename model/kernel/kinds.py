@@ -5,7 +5,7 @@ unsigned number that is packed. Codes start at 0, and the all-zero word is every
 """
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 
@@ -50,8 +50,10 @@ class BoolKind(Kind):
 class IntKind(Kind):
     least: int
     most: int
+    width: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "width", max(1, (self.most - self.least).bit_length()))
         if self.most < self.least:
             raise ModellingMistake(
                 f"Int({self.least}, {self.most}) has no value: the lower bound comes first"
@@ -61,10 +63,6 @@ class IntKind(Kind):
                 f"Int({self.least}, {self.most}) needs {self.width} bits, more than {WIDEST_CELL}; "
                 "a model wants the smallest range that still shows the behaviour"
             )
-
-    @property
-    def width(self) -> int:  # type: ignore[override]  # derived from the bounds rather than stored
-        return max(1, (self.most - self.least).bit_length())
 
     def encode(self, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -83,21 +81,22 @@ class IntKind(Kind):
 @dataclass(frozen=True)
 class EnumKind(Kind):
     options: tuple[str, ...]
+    width: int = field(init=False, compare=False)
+    _codes: dict[object, int] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "width", max(1, (len(self.options) - 1).bit_length()))
+        object.__setattr__(self, "_codes", {option: code for code, option in enumerate(self.options)})
         if not self.options or len(set(self.options)) != len(self.options):
             raise ModellingMistake(f"Enum{self.options} needs names, each of them once")
 
-    @property
-    def width(self) -> int:  # type: ignore[override]  # derived from the names rather than stored
-        return max(1, (len(self.options) - 1).bit_length())
-
     def encode(self, value: object) -> int:
-        if value not in self.options:
+        code = self._codes.get(value) if isinstance(value, str) else None
+        if code is None:
             raise ModellingMistake(
                 f"{value!r} is not one of {names(self.options)}{suggestion(value, self.options)}"
             )
-        return self.options.index(str(value))
+        return code
 
     def decode(self, code: int) -> str:
         return self.options[code]

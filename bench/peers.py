@@ -1,0 +1,105 @@
+"""Two-phase commit for the other checkers: the machine of `model/two_phase.py`, state by state."""
+
+
+def promela(managers: int) -> str:
+    """For SPIN: one process, every transition a `d_step`, so that its states are exactly the machine's."""
+    each = range(managers)
+    clash = " || ".join(
+        f"(manager[{m}] == COMMITTED && manager[{n}] == ABORTED)" for m in each for n in each if m != n
+    )
+    options = [
+        f"d_step {{ decision == INIT && {' && '.join(f'prepared[{m}]' for m in each)} -> "
+        "decision = COMMITTED; sent_commit = 1 }",
+        "d_step { decision == INIT -> decision = ABORTED; sent_abort = 1 }",
+    ]
+    for m in each:
+        options += [
+            f"d_step {{ decision == INIT && sent_prepared[{m}] -> prepared[{m}] = 1 }}",
+            f"d_step {{ manager[{m}] == INIT -> manager[{m}] = PREPARED; sent_prepared[{m}] = 1 }}",
+            f"d_step {{ manager[{m}] == INIT -> manager[{m}] = ABORTED }}",
+            f"d_step {{ sent_commit -> manager[{m}] = COMMITTED }}",
+            f"d_step {{ sent_abort -> manager[{m}] = ABORTED }}",
+        ]
+    body = "\n".join(f"  :: {option}" for option in options)
+    return f"""#define INIT 0
+#define PREPARED 1
+#define COMMITTED 2
+#define ABORTED 3
+#define AGREEMENT !({clash})
+byte manager[{managers}];
+byte decision;
+bit prepared[{managers}];
+bit sent_prepared[{managers}];
+bit sent_commit;
+bit sent_abort;
+active proctype protocol() {{
+end:
+  do
+{body}
+  od
+}}
+"""
+
+
+def pan_options(managers: int) -> list[str]:
+    """A hash table that fits the states, so that SPIN is measured at its best."""
+    return ["-m100000", f"-w{26 if managers > 8 else 21}"]
+
+
+def tla_module() -> str:
+    """For TLC: messages are a set, as TLA+ would have it."""
+    return """---- MODULE TwoPhaseCommit ----
+CONSTANT Managers
+VARIABLES manager, decision, prepared, sent
+
+Init == /\\ manager = [m \\in Managers |-> "working"]
+        /\\ decision = "init"
+        /\\ prepared = {}
+        /\\ sent = {}
+
+Commit == /\\ decision = "init"
+          /\\ prepared = Managers
+          /\\ decision' = "committed"
+          /\\ sent' = sent \\cup {[kind |-> "commit"]}
+          /\\ UNCHANGED <<manager, prepared>>
+
+Abort == /\\ decision = "init"
+         /\\ decision' = "aborted"
+         /\\ sent' = sent \\cup {[kind |-> "abort"]}
+         /\\ UNCHANGED <<manager, prepared>>
+
+HearPrepared(m) == /\\ decision = "init"
+                   /\\ [kind |-> "prepared", by |-> m] \\in sent
+                   /\\ prepared' = prepared \\cup {m}
+                   /\\ UNCHANGED <<manager, decision, sent>>
+
+Prepare(m) == /\\ manager[m] = "working"
+              /\\ manager' = [manager EXCEPT ![m] = "prepared"]
+              /\\ sent' = sent \\cup {[kind |-> "prepared", by |-> m]}
+              /\\ UNCHANGED <<decision, prepared>>
+
+ChooseToAbort(m) == /\\ manager[m] = "working"
+                    /\\ manager' = [manager EXCEPT ![m] = "aborted"]
+                    /\\ UNCHANGED <<decision, prepared, sent>>
+
+HearCommit(m) == /\\ [kind |-> "commit"] \\in sent
+                 /\\ manager' = [manager EXCEPT ![m] = "committed"]
+                 /\\ UNCHANGED <<decision, prepared, sent>>
+
+HearAbort(m) == /\\ [kind |-> "abort"] \\in sent
+                /\\ manager' = [manager EXCEPT ![m] = "aborted"]
+                /\\ UNCHANGED <<decision, prepared, sent>>
+
+Next == \\/ Commit
+        \\/ Abort
+        \\/ \\E m \\in Managers : \\/ HearPrepared(m) \\/ Prepare(m) \\/ ChooseToAbort(m)
+                               \\/ HearCommit(m) \\/ HearAbort(m)
+
+Agreement == \\A m, n \\in Managers : ~(manager[m] = "committed" /\\ manager[n] = "aborted")
+====
+"""
+
+
+def tla_config(managers: int) -> str:
+    names = ", ".join(f"m{number}" for number in range(managers))
+    return f"INIT Init\nNEXT Next\nINVARIANT Agreement\nCONSTANT Managers = {{{names}}}\n"

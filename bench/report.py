@@ -1,0 +1,46 @@
+"""What the benchmarks share: medians, the machine they ran on, and the JSON file they write."""
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+OUT = Path(__file__).parent.parent / "out" / "bench"
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle measurement: one disturbed run does not move it."""
+    return statistics.median(values)
+
+
+def machine() -> dict[str, Any]:
+    """Where the figures were measured."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def write(name: str, figures: dict[str, Any]) -> Path:
+    """Write `out/bench/NAME.json` and answer where it is."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    path = OUT / f"{name}.json"
+    path.write_text(json.dumps({"benchmark": name, "machine": machine(), **figures}, indent=2) + "\n")
+    return path
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
