@@ -209,7 +209,7 @@ class AcknowledgesAndForgets(MemoryStore):
 
     def send(self, request: Any) -> Any:
         reply = super().send(request)
-        if isinstance(request, ask.Put) and reply.done and next(self._count) % 23 == 0:
+        if isinstance(request, ask.Put) and reply.done and next(self._count) % 7 == 0:
             super().send(ask.Delete(request.key, ANYTHING))
         return reply
 

@@ -20,10 +20,16 @@ from holdfast.sim.probe.history import History, Recorded, Step, body_of, token_o
 from holdfast.sim.probe.plan import Plan
 from holdfast.sim.probe.verdict import Broken, Inconclusive, NotOffered, bound_of
 
+RIVALS_MIN = 2
 BAD_ROUNDS_MAX = 10
 """The case is clear by then."""
 ROUNDS_MIN = 10
 """Fewer rounds than this (and than were asked for) decide nothing."""
+ROUNDS_WANTED = 40
+"""Rivals are added as long as this many rounds fit into a race's time: on a store that makes losers wait for
+seconds, many rounds of few rivals tell more than one round of many."""
+OVERRUN = 2.5
+"""A race may take so much longer than its share to get to the fewest rounds that decide anything."""
 
 
 class Bench:
@@ -44,7 +50,11 @@ class Bench:
         """What one feature prepared for another."""
         self.applies = True
         self._name = ""
+        self._seconds = 0.0
         self._deadline_ns = 0
+        self._hard_ns = 0
+        self._rivals = self.rivals_max = RIVALS_MIN
+        self._patience = self._quick = 1
         self._first_bad: tuple[str, tuple[Step, ...]] | None = None
         self._opener = opener
         self._elsewhere: Store | None = None
@@ -63,7 +73,12 @@ class Bench:
         self.rounds_done = self.rounds_bad = 0
         self.counts = Counter()
         self._first_bad = None
-        self._deadline_ns = self.env.monotonic_ns() + round(seconds * 1e9)
+        self._seconds = seconds
+        started_ns = self.env.monotonic_ns()
+        self._deadline_ns = started_ns + round(seconds * 1e9)
+        self._hard_ns = started_ns + round(seconds * OVERRUN * 1e9)
+        self._rivals = self.rivals_max = RIVALS_MIN
+        self._patience = self._quick = 1
         self.history.begin()
 
     # Stores and rivals.
@@ -191,19 +206,40 @@ class Bench:
         return self.env.monotonic_ns() >= self._deadline_ns
 
     def in_time(self) -> None:
-        """Raise when this feature's time is over."""
-        if self.out_of_time():
+        """Raise when this feature's time is over, overrun and all."""
+        if self.env.monotonic_ns() >= self._hard_ns:
             raise Inconclusive("its time was over; give more with --seconds")
 
     def rounds(self, most: int | None = None) -> Iterator[int]:
         """Numbers of rounds until they, the time, or the patience with bad ones are over."""
         most = self.plan.rounds if most is None else most
         for number in range(1, most + 1):
-            if self.out_of_time() or self.rounds_bad >= BAD_ROUNDS_MAX:
+            deadline_ns = self._hard_ns if number <= ROUNDS_MIN else self._deadline_ns
+            now_ns = self.env.monotonic_ns()
+            if now_ns >= deadline_ns or self.rounds_bad >= BAD_ROUNDS_MAX:
                 return
             self.case()
             yield number
             self.rounds_done = number
+            self._adapt((self.env.monotonic_ns() - now_ns) / 1e9)
+
+    def _adapt(self, seconds: float) -> None:
+        """More rivals after quick rounds, fewer after a slow one; each slow one asks for more quick ones."""
+        if seconds * ROUNDS_WANTED > self._seconds:
+            self._rivals = max(RIVALS_MIN, self._rivals // 2)
+            self._patience *= 4
+            self._quick = 0
+            return
+        self._quick += 1
+        if self._quick >= self._patience:
+            self._rivals *= 2
+            self._quick = 0
+
+    def rivals(self, crew: Crew) -> Sequence[str]:
+        """Who races in this round."""
+        self._rivals = min(self._rivals, crew.size)
+        self.rivals_max = max(self.rivals_max, self._rivals)
+        return crew.names[: self._rivals]
 
     def judged(self, wrong: str | None) -> None:
         """The round that just ended was bad when `wrong` says something."""

@@ -63,7 +63,7 @@ class Crew(ABC):
 
     @abstractmethod
     def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
-        """Send one request a member, released together; in the order of the members."""
+        """Send one request a member, released together, by as many members as there are requests."""
 
     @abstractmethod
     def close(self) -> None:
@@ -80,11 +80,11 @@ class ThreadCrew(Crew):
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="probe")
 
     def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
-        assert len(requests) == self.size, "one request a member"
-        gate = threading.Barrier(self.size)
+        assert 0 < len(requests) <= self.size, "one request a member"
+        gate = threading.Barrier(len(requests))
         futures = [
             self._pool.submit(_act, self._held, name, request, gate)
-            for name, request in zip(self.names, requests, strict=True)
+            for name, request in zip(self.names, requests, strict=False)
         ]
         with _finished(futures, gate):
             return [future.result() for future in futures]
@@ -131,11 +131,13 @@ class ProcessCrew(Crew):
             raise
 
     def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
-        assert len(requests) == self.size, "one request a member"
-        for (_, line), request in zip(self._members, requests, strict=True):
-            line.send(request)
+        assert 0 < len(requests) <= self.size, "one request a member"
+        # The gate opens for all members at once, so who has nothing to send has to come to it as well.
+        idle = [None] * (self.size - len(requests))
         try:
-            return [self._hear(line) for _, line in self._members]
+            for (_, line), request in zip(self._members, [*requests, *idle], strict=True):
+                line.send(request)
+            return [said for _, line in self._members if (said := self._hear(line)) is not None]
         except BaseException:
             self.close()
             raise
@@ -188,7 +190,13 @@ def _serve(opener: Opener, name: str, line: Any, gate: Any) -> None:
     line.send("ready")
     with contextlib.suppress(EOFError, ConnectionError), store:
         while True:
-            line.send(_act(held, name, line.recv(), gate))
+            request = line.recv()
+            line.send(_idle(gate) if request is None else _act(held, name, request, gate))
+
+
+def _idle(gate: Any) -> None:
+    with contextlib.suppress(threading.BrokenBarrierError):
+        gate.wait(GATE_SECONDS_MAX)
 
 
 def _act(held: HeldBack, name: str, request: Request[Any], gate: Any) -> Sent:

@@ -69,7 +69,9 @@ class History:
     def add(
         self, worker: str, request: Request[Any], reply: Reply | Exception, started_ns: int, ended_ns: int
     ) -> None:
-        entry = _Entry(started_ns, ended_ns, worker, asked(request, self._prefix), answered(reply))
+        entry = _Entry(
+            started_ns, ended_ns, worker, asked(request, self._prefix), answered(reply, self._prefix)
+        )
         with self._lock:
             self.requests += 1
             self._entries.append(entry)
@@ -151,10 +153,10 @@ def asked(request: Request[Any], prefix: str) -> str:
     return " ".join([request.kind, subject, *_conditions(request), *_arguments(request)])
 
 
-def answered(reply: Reply | Exception) -> str:
+def answered(reply: Reply | Exception, prefix: str = "") -> str:
     """One line for people: what came back."""
     if isinstance(reply, Exception):
-        return f"refused: {reply}"
+        return f"refused: {reply}".replace(prefix, "")
     said = [reply.outcome.value]
     if isinstance(reply, ask.GetReply) and reply.done:
         said.append(repr(token_of(reply.body)))

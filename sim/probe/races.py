@@ -67,7 +67,7 @@ def racing_creates(crew_of: Callable[[Bench], Crew]) -> Callable[[Bench], str]:
         crew = crew_of(bench)
         for number in bench.rounds():
             key = bench.key("create")
-            tokens = _tokens(crew, number)
+            tokens = _tokens(bench, crew, number)
             bodies = [body_of(token, bench.plan.body_bytes) for token in tokens]
             sent = bench.together(crew, [ask.Put(key, body, ABSENT) for body in bodies])
             _settle(bench, key, _rivals(sent, tokens), None)
@@ -90,7 +90,7 @@ def counters(crew_of: Callable[[Bench], Crew]) -> Callable[[Bench], str]:
                 raise Inconclusive(f"the counter could not be read: {read.outcome.value}")
             before = read.body.split(b"\n", 1)[0].decode()
             count = int(before.split(".")[0])
-            tokens = [f"{count + 1}.{name}" for name in crew.names]
+            tokens = [f"{count + 1}.{name}" for name in bench.rivals(crew)]
             bodies = [body_of(token, bench.plan.body_bytes) for token in tokens]
             sent = bench.together(crew, [ask.Put(key, body, Matches(read.info.etag)) for body in bodies])
             wins += sum(one.outcome is Outcome.DONE for one in sent)
@@ -110,7 +110,7 @@ def racing_completes(matching: bool) -> Callable[[Bench], str]:
         crew = bench.threads
         for number in bench.rounds():
             key = bench.key("complete")
-            tokens = _tokens(crew, number)
+            tokens = _tokens(bench, crew, number)
             before = "before" if matching else None
             when: ask.Condition = Matches(bench.put(key, "before")) if matching else ABSENT
             begun = _begin_all(bench, key, tokens)
@@ -127,7 +127,7 @@ def puts_against_completes(bench: Bench) -> str:
     crew = bench.threads
     for number in bench.rounds():
         key = bench.key("create")
-        tokens = _tokens(crew, number)
+        tokens = _tokens(bench, crew, number)
         # Turns change every round: whoever is released first must not always do the same.
         first = number % 2
         begun = _begin_all(bench, key, tokens[first::2])
@@ -151,7 +151,9 @@ def puts_against_deletes(bench: Bench) -> str:
     for number in bench.rounds():
         key = bench.key("contested")
         etag = bench.put(key, "before")
-        tokens = [None if (at + number) % 2 else token for at, token in enumerate(_tokens(crew, number))]
+        tokens = [
+            None if (at + number) % 2 else token for at, token in enumerate(_tokens(bench, crew, number))
+        ]
         sent = bench.together(crew, [_put_or_delete(bench, key, token, etag) for token in tokens])
         _settle(bench, key, _without_echoes(_rivals(sent, tokens), lenient), "before")
     return _conclude(bench)
@@ -173,8 +175,8 @@ def _without_echoes(rivals: Sequence[Rival], lenient: bool) -> list[Rival]:
     ]
 
 
-def _tokens(crew: Crew, number: int) -> list[str]:
-    return [f"{name}.{number}" for name in crew.names]
+def _tokens(bench: Bench, crew: Crew, number: int) -> list[str]:
+    return [f"{name}.{number}" for name in bench.rivals(crew)]
 
 
 def _rivals(sent: Sequence[Sent], tokens: Sequence[str | None]) -> list[Rival]:
@@ -196,7 +198,7 @@ def _conclude(bench: Bench) -> str:
     evidence = bench.conclude()
     if bench.counts["rounds without a winner"] == bench.rounds_done:
         raise Inconclusive("nobody ever won a round")
-    return evidence
+    return f"{evidence}, up to {bench.rivals_max} rivals"
 
 
 def _begin_all(bench: Bench, key: str, tokens: Sequence[str]) -> list[Begun]:

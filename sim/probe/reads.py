@@ -1,5 +1,7 @@
 """What a reader sees: at once what was written, whole objects, and of the ETag it named."""
 
+from collections.abc import Sequence
+
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import StoreError
 from holdfast.impl.store.requests import ANYTHING, Outcome
@@ -11,6 +13,19 @@ LOOKS_MAX = 50
 """Rounds of looking after each step: staleness shows early or by luck."""
 BIG = 262_144
 """A body that is written in several pieces by every store we know."""
+ORDINARY = (
+    ("a b", "a+b", "a%20b", "a%2Bb"),
+    ("Case", "case", "CASE"),
+    ("\u00e9", "e\u0301"),
+    ("f", "f/g", "f.g", "f-g"),
+)
+"""Names that programs make up every day."""
+ODD = (
+    ("x/y", "x//y", "x%2Fy", "x\\y"),
+    ("q?a=1", "q#a", "q&a;b", "q'\"<>"),
+    ("f", "f ", " f"),
+)
+"""Names that are easily avoided, once one knows."""
 SKEW_SECONDS_MAX = 2.0
 """Beyond this, comparing the store's times with this host's misleads a lease."""
 
@@ -47,7 +62,7 @@ def whole_objects(bench: Bench) -> str:
     allowed = {"start"}
     for number in bench.rounds(most):
         requests: list[ask.Request[ask.Reply]] = []
-        for at, name in enumerate(bench.threads.names):
+        for at, name in enumerate(bench.rivals(bench.threads)):
             allowed.add(f"{name}.{number}")
             write = ask.Put(key, body_of(f"{name}.{number}", BIG), ANYTHING)
             requests.append(write if (at + number) % 2 else ask.Get(key))
@@ -129,20 +144,20 @@ def _etags_of(bench: Bench, key: str, number: int) -> str | None:
 
 def distinct_keys(bench: Bench) -> None:
     """Two keys that become one are lost data."""
-    families = [
-        ["a b", "a+b", "a%20b", "a%2Bb"],
-        ["Case", "case", "CASE"],
-        ["\u00e9", "e\u0301"],
-        ["x/y", "x//y", "x%2Fy", "x\\y"],
-        ["f", "f/g", "f "],
-        ["q?a=1", "q#a", "q&a;b", "q'\"<>"],
-    ]
-    for family in families:
+    for family in ORDINARY:
         bench.case()
         _apart(bench, bench.key("names"), family)
+    try:
+        for family in ODD:
+            bench.case()
+            _apart(bench, bench.key("names"), family)
+    except Broken as merged:
+        raise NotOffered(
+            f"ordinary keys stay apart, odd ones do not: {merged}; keep to plain names"
+        ) from merged
 
 
-def _apart(bench: Bench, root: str, names: list[str]) -> None:
+def _apart(bench: Bench, root: str, names: Sequence[str]) -> None:
     stored: dict[str, str] = {}
     for at, name in enumerate(names):
         try:

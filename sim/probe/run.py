@@ -139,10 +139,14 @@ class Probe:
         weights = sum(feature.weight for feature in self.features) + LATENCY_WEIGHT
         for number, feature in enumerate(self.features, 1):
             watch(feature.name, number, len(self.features) + 2)
-            remaining = max(0.0, (deadline_ns - self._env.monotonic_ns()) / 1e9)
-            findings.append(self._ask(feature, remaining * feature.weight / weights))
+            started_ns = self._env.monotonic_ns()
+            share = max(0, deadline_ns - started_ns) / 1e9 * feature.weight / weights
+            findings.append(self._ask(feature, share))
+            # What one feature takes beyond its share is not taken from the others.
+            overrun_ns = self._env.monotonic_ns() - started_ns - round(share * 1e9)
+            deadline_ns += max(0, overrun_ns)
             weights -= feature.weight
-        self._latency_seconds = max(0.0, (deadline_ns - self._env.monotonic_ns()) / 1e9)
+        self._latency_seconds = max(0, deadline_ns - self._env.monotonic_ns()) / 1e9
         return findings
 
     def _ask(self, feature: Feature, seconds: float) -> Finding:
@@ -182,7 +186,7 @@ class Probe:
         return Finding(
             name=feature.name,
             verdict=verdict,
-            detail="; ".join([detail, *counted, *bench.notes]),
+            detail="; ".join([detail, *counted, *bench.notes]).replace(self.prefix, ""),
             core=feature.core or self._all_core,
             applies=bench.applies,
             rounds=bench.rounds_done,

@@ -5,9 +5,9 @@
     unsupported   the store says that it does not offer this (or it does not apply): nothing is lost silently
     undecided     too little was learned: replies were lost, time ran out, permission was missing
 
-The whole is `unsafe` when any feature is: each of them loses somebody's data. Otherwise the *core*
-features decide (what practically every protocol stands on): one that is undecided leaves the whole
-undecided, one that is unsupported makes it unsupported. The rest tell which operations to build on.
+The whole is `unsafe` when any feature is: each of them loses somebody's data. It is `undecided` when any
+feature is, because that one may hide the worst. It is `unsupported` when a *core* feature is, which
+practically every protocol stands on; the others only tell which operations not to build on.
 """
 
 import enum
@@ -104,10 +104,11 @@ class Report:
 def overall(findings: Iterable[Finding]) -> Verdict:
     """The verdict on the store; the rule is at the top of this module."""
     every = list(findings)
+    verdicts = {finding.verdict for finding in every}
     core = {finding.verdict for finding in every if finding.core and finding.applies}
-    if any(finding.verdict is Verdict.UNSAFE for finding in every):
+    if Verdict.UNSAFE in verdicts:
         return Verdict.UNSAFE
-    if not core or Verdict.UNDECIDED in core:
+    if Verdict.UNDECIDED in verdicts or not core:
         return Verdict.UNDECIDED
     return Verdict.UNSUPPORTED if Verdict.UNSUPPORTED in core else Verdict.SAFE
 

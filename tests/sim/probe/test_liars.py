@@ -104,7 +104,7 @@ def test_a_race_shows_only_its_first_bad_round() -> None:
     report = probed(liars.ChecksThenActs(), only=["racing-creates-threads"])
     finding = report.features[0]
     puts = [step for step in finding.history if step.request.startswith("put")]
-    assert len(puts) == SMALL.threads
+    assert 2 <= len(puts) <= SMALL.threads
     assert sum(step.outcome.startswith("done") for step in puts) > 1
     assert len({step.request.split()[1] for step in finding.history}) == 1
     assert finding.bad > 0
