@@ -27,6 +27,7 @@ class PropertyResult:
             "kind": self.kind,
             "verdict": self.verdict,
             "trace": trace,
+            "doc": self.doc,
             **({"reason": self.reason} if self.reason else {}),
         }
 
