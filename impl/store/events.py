@@ -43,7 +43,7 @@ class Event:
     upload: str = ""
     size: int = -1
     hash: str = ""
-    """SHA-256 of the body sent or received, the first 16 hexadecimal digits."""
+    """SHA-256 of the whole body sent or received, the first 16 hexadecimal digits; none for a range."""
     outcome: str = ""
     note: str = ""
 
@@ -81,7 +81,8 @@ def results(request: Request[Any], reply: Reply) -> dict[str, Any]:
         "size": getattr(source, "size", -1),
     }
     body = getattr(reply, "body", None)
-    if body and reply.done:
+    ranged = isinstance(request, ask.Get) and (request.start > 0 or request.stop is not None)
+    if body is not None and reply.done and not ranged:
         columns["hash"] = short_hash(body)
     return columns
 

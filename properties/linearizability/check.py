@@ -22,8 +22,10 @@ STEPS_MAX = 100_000
 
 
 EXPLAIN_STEPS_MAX = 2_000
-"""The same for each attempt at a smaller story, of which there may be hundreds. Running out only makes
-the story longer than it could be."""
+"""The same for each attempt at a smaller story, of which there may be hundreds."""
+EXPLAIN_WORK_MAX = 500_000
+"""Operations and steps (a step counts as twenty) for all those attempts together: some ten seconds. Running
+out only leaves the story longer than it could be."""
 
 
 class Judgement(enum.StrEnum):
@@ -85,6 +87,20 @@ def _judge(part: Sequence[Operation], steps_max: int) -> tuple[Found, int]:
     return search.run(steps_max), search.steps
 
 
+class Doubter:
+    """Says whether operations on one key are certainly contradictory, as long as its patience lasts."""
+
+    def __init__(self, work_max: int = EXPLAIN_WORK_MAX) -> None:
+        self._work = work_max
+
+    def violated(self, part: Sequence[Operation]) -> bool:
+        if self._work <= 0:
+            return False
+        found, steps = _judge(part, EXPLAIN_STEPS_MAX)
+        self._work -= len(part) + 20 * steps
+        return found is Found.NO_ORDER
+
+
 def _impossible(moves: Sequence[Move]) -> bool:
     """Whether counting alone shows a violation.
 
@@ -115,8 +131,7 @@ def _sum_up(
     wrong, open_, good = found[Found.NO_ORDER], found[Found.OUT_OF_STEPS], found[Found.AN_ORDER]
     if wrong:
         shown = min(wrong, key=lambda key: (len(by_key[key]), key))
-        steps = min(steps_max, EXPLAIN_STEPS_MAX)
-        text, story = explain(by_key[shown], lambda part: _judge(part, steps)[0] is Found.NO_ORDER)
+        text, story = explain(by_key[shown], Doubter().violated)
         others = [repr(key) for key in wrong if key != shown]
         if others:
             more = "" if len(others) <= 5 else f" and {len(others) - 5} more"

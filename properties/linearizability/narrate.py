@@ -11,6 +11,8 @@ from holdfast.properties.linearizability.moves import NEVER, moves_of
 
 LINES_MAX = 60
 """A walk that would need more lines is not told: nobody would read it."""
+LISTED_MAX = 40
+"""A story this long was not made small within its steps; the rest of it is only counted."""
 _SHOWN_MAX = 24
 
 
@@ -21,13 +23,12 @@ def listing(story: Sequence[Operation]) -> list[str]:
     asked = [_asked(each) for each in story]
     columns = [names, [each.process for each in story], times, asked]
     widths = [max(map(len, column)) for column in columns]
-    rows = zip(*columns, [_told(each) for each in story], strict=True)
-    return [
-        "  "
-        + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=False))
-        + f"  -> {row[-1]}"
-        for row in rows
-    ]
+    lines = []
+    for *cells, told in zip(*columns, [_told(each) for each in story], strict=True):
+        padded = "  ".join(text.ljust(width) for text, width in zip(cells, widths, strict=True))
+        lines.append(f"  {padded}  -> {told}")
+    left_out = len(lines) - LISTED_MAX
+    return lines if left_out <= 0 else [*lines[:LISTED_MAX], f"  ... and {left_out} more"]
 
 
 def _time(each: Operation) -> str:

@@ -1,0 +1,133 @@
+"""Verdicts: what counts as nothing, as undecided, as one key; and the holes that are known."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.impl.store.requests import Outcome
+from holdfast.properties.linearizability import Judgement, Operation, check_history
+from tests.properties.linearizability.test_explanations import DONE, get, put
+
+UNKNOWN = Outcome.UNKNOWN
+
+
+def judged(*operations: Operation, **more: int) -> Judgement:
+    return check_history(operations, **more).judgement
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        (),
+        (Operation("p", "k", "get", 0, 1, UNKNOWN),),
+        (put("p", 0, 1, "a", outcome=Outcome.CONFLICT), put("p", 2, 3, "b", outcome=Outcome.THROTTLED)),
+        (Operation("p", "k", "complete-upload", 0, 1, Outcome.GONE),),
+        (put("p", 0, None, "a"),),
+    ],
+)
+def test_a_history_that_says_nothing_is_a_finding_not_a_pass(nothing: tuple[Operation, ...]) -> None:
+    verdict = check_history(nothing)
+    assert verdict.judgement is Judgement.UNDECIDED
+    assert verdict.explanation.startswith("Nothing is proven: ")
+
+
+def test_running_out_of_steps_is_undecided() -> None:
+    """Twelve overlapping writes of two values and a read too many leave the search with a real choice."""
+    writes = [put(f"p{at}", 0, 100, "ab"[at % 2]) for at in range(12)]
+    reads = [get("r", 200 + at, 200 + at, "ab"[at % 2]) for at in range(2)]
+    assert judged(*writes, *reads) is Judgement.VIOLATED
+    verdict = check_history([*writes, *reads], steps_max=3)
+    assert verdict.judgement is Judgement.UNDECIDED
+    assert verdict.keys == ("k",)
+    assert verdict.explanation == "Key 'k': no order found within 3 steps; 1 such keys."
+
+
+def test_keys_are_judged_apart() -> None:
+    good = put("p", 0, 1, "a")
+    bad = replace(get("p", 2, 3, "b"), key="other")
+    verdict = check_history([good, bad])
+    assert (verdict.judgement, verdict.keys) == (Judgement.VIOLATED, ("other",))
+
+
+def test_a_conflict_took_no_effect_and_an_unknown_may_have() -> None:
+    seen = get("r", 10, 11, "a")
+    assert judged(put("p", 0, 1, "a", outcome=Outcome.CONFLICT, etag=""), seen) is Judgement.VIOLATED
+    assert judged(put("p", 0, 1, "a", outcome=UNKNOWN, etag=""), seen) is Judgement.LINEARIZABLE
+
+
+def test_an_unknown_write_may_land_long_after_its_sender_gave_up() -> None:
+    late = put("p", 0, 1, "late", outcome=UNKNOWN, etag="")
+    reads = [get("r", 4, 5, "a"), get("r", 6, 7, "late")]
+    assert judged(late, put("q", 2, 3, "a"), *reads) is Judgement.LINEARIZABLE
+
+
+def test_an_unknown_write_lands_once_and_not_before_it_was_called() -> None:
+    late = put("p", 10, None, "late")
+    assert judged(late, get("r", 4, 5, "late")) is Judgement.VIOLATED
+    twice = [get("r", 11, 12, "late"), put("q", 13, 14, "b"), get("r", 15, 16, "b"), get("r", 17, 18, "late")]
+    assert judged(late, *twice) is Judgement.VIOLATED
+
+
+def test_an_unknown_delete_explains_a_second_create() -> None:
+    creates = [put("p", 0, 1, "a", condition="absent"), put("q", 5, 6, "b", condition="absent")]
+    delete = Operation("r", "k", "delete", 2)
+    assert judged(*creates) is Judgement.VIOLATED
+    assert judged(*creates, delete) is Judgement.LINEARIZABLE
+
+
+def test_operations_that_touch_in_time_overlap() -> None:
+    """A clock that is too coarse must not invent a violation."""
+    assert judged(put("p", 0, 5, "a"), put("q", 5, 9, "b"), get("r", 10, 11, "a")) is Judgement.LINEARIZABLE
+    assert judged(put("p", 0, 5, "a"), put("q", 6, 9, "b"), get("r", 10, 11, "a")) is Judgement.VIOLATED
+
+
+def test_the_etag_of_a_write_without_reply_is_found_by_trial() -> None:
+    """Only a head saw it: either write may be the one, but not both."""
+    lost = [put("p", 0, None, "a"), put("q", 0, None, "b")]
+    head = Operation("r", "k", "head", 5, 6, DONE, etag="e?")
+    other = put("s", 7, 8, "c")
+    again = Operation("r", "k", "head", 9, 10, DONE, etag="e?")
+    assert judged(*lost, head) is Judgement.LINEARIZABLE
+    assert judged(*lost, head, other, get("s", 8, 9, "c"), replace(again, called=10)) is Judgement.VIOLATED
+
+
+def test_contended_counters_are_judged_to_the_end() -> None:
+    """Sixteen processes, one key, a thousand if-match writes that overlap, every tenth reply lost."""
+    history = [put("p", 0, 1, "0")]
+    for at in range(1, 1_000):
+        returned = None if at % 10 == 0 else at * 2 + 30
+        history.append(
+            put(f"p{at % 16}", at * 2, returned, str(at), condition="matches", named=f"e-{at - 1}")
+        )
+        if returned is None:
+            history.append(get(f"p{at % 16}", at * 2, at * 2 + 30, str(at)))
+    assert judged(*history) is Judgement.LINEARIZABLE
+    stale = put("q", 1500, 1530, "stolen", condition="matches", named="e-700")
+    verdict = check_history([*history, stale])
+    assert verdict.judgement is Judgement.VIOLATED
+    assert stale in verdict.story
+    assert len(verdict.story) <= 4
+
+
+# Known holes.
+
+
+def test_hole_aba() -> None:
+    """The bytes came back, so the ETag did, and an if-match that missed two writes is accepted."""
+    back_and_forth = [put("p", 0, 1, "a"), put("p", 2, 3, "b"), put("p", 4, 5, "a")]
+    fooled = put("q", 6, 7, "c", condition="matches", named="e-a")
+    assert judged(*back_and_forth, fooled) is Judgement.LINEARIZABLE
+
+
+def test_hole_upload_memory() -> None:
+    """S3 refuses to complete an upload under if-match when anything was written since it was created."""
+    complete = Operation(
+        "p", "k", "complete-upload", 6, 7, DONE, condition="matches", named="e-b", etag="u-1"
+    )
+    assert judged(put("q", 2, 3, "b"), complete) is Judgement.LINEARIZABLE
+
+
+def test_hole_removed_versions_are_not_judged() -> None:
+    verdict = check_history([put("p", 0, 1, "a"), Operation("p", "k", "delete-version", 2, 3, DONE)])
+    assert verdict.judgement is Judgement.UNDECIDED
+    assert verdict.explanation == "Key 'k': one version was removed, which is not judged; 1 such keys."
