@@ -7,6 +7,10 @@ new seed every time and prints the blob that repeats a failure.
 import os
 
 import hypothesis
+import pytest
+
+# Suites that live beside the properties explain their assertions like tests do.
+pytest.register_assert_rewrite("holdfast.properties.store_behaviour")
 
 pytest_plugins = ["tests.servers.fixtures"]
 

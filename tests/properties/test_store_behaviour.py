@@ -31,6 +31,11 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
         yield store
 
 
+def directory(request: pytest.FixtureRequest) -> Store:
+    """A new directory."""
+    return open_store(request.getfixturevalue("tmp_path").as_uri())
+
+
 _count = itertools.count(1)
 _buckets: dict[tuple[str, bool], str] = {}
 
@@ -53,6 +58,16 @@ class TestMemory(StoreBehaviour):
 
 class TestMemoryVersioned(VersionedStoreBehaviour):
     open = staticmethod(lambda request: MemoryStore(versioned=True))
+
+
+FILES = {
+    "test_a_small_part_before_the_last_is_refused": "files has no reason to refuse small parts",
+}
+
+
+class TestFiles(StoreBehaviour):
+    open = staticmethod(directory)
+    deviations = FILES
 
 
 MOTO = {
@@ -183,7 +198,9 @@ class TestGivenVersioned(VersionedStoreBehaviour):
     deviations = {name: why for name, why in GIVEN.items() if hasattr(VersionedStoreBehaviour, name)}
 
 
-@pytest.mark.parametrize("behaviour", [TestMoto, TestMotoVersioned, TestSeaweedFS, TestSeaweedFSVersioned])
+@pytest.mark.parametrize(
+    "behaviour", [TestFiles, TestMoto, TestMotoVersioned, TestSeaweedFS, TestSeaweedFSVersioned]
+)
 def test_every_declared_deviation_names_a_test(behaviour: type[StoreBehaviour]) -> None:
     """A misspelt name would pin nothing."""
     assert [name for name in behaviour.deviations if not hasattr(behaviour, name)] == []

@@ -1,10 +1,12 @@
 """How the SDK is set up: one attempt a request, no redirects, our time-outs."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import boto3.session
+import botocore.session
 from botocore.config import Config
 
 VERSION_ORDER = "HoldfastVersionOrder"
@@ -24,13 +26,22 @@ class Setup:
 
 def make_client(setup: Setup) -> Any:
     """A client of its own session: the SDK's default session is not safe to share between threads."""
-    client = boto3.session.Session().client(
+    core = botocore.session.Session()
+    core.register_component("data_loader", _descriptions())
+    session = boto3.session.Session(botocore_session=core)
+    client = session.client(
         "s3", endpoint_url=setup.endpoint, region_name=setup.region, config=_config(setup)
     )
     events = client.meta.events
     events.register_last("before-parameter-build.s3", _stay)
     events.register("before-parse.s3.ListObjectVersions", _keep_version_order)
     return client
+
+
+@functools.cache
+def _descriptions() -> Any:
+    """The SDK's descriptions of services, read once a process: most of what making a client costs."""
+    return botocore.session.Session().get_component("data_loader")
 
 
 def _config(setup: Setup) -> Config:

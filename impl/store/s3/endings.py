@@ -51,7 +51,10 @@ UNKNOWN = Ending(Outcome.UNKNOWN)
 BUSY = Ending(Outcome.THROTTLED)
 REFUSED = Ending(Unusable, "see what the store says, and its documentation")
 _CREDENTIALS = Ending(Unusable, "renew the credentials (AWS_ACCESS_KEY_ID and so on, or the profile)")
-_PERMISSION = Ending(Unusable, "give these credentials the permission, or use others")
+_PERMISSION = Ending(
+    Unusable,
+    "give these credentials the permission, or use others (who may not list is told so of missing keys too)",
+)
 _REGION = Ending(Unusable, "name the bucket's own region in the store URL: &region=...")
 _FULL = Ending(Unusable, "make room in the store, or raise the quota")
 _CALLER = Ending(Misuse, "correct the request")
@@ -93,6 +96,9 @@ CODES: Mapping[str, Ending] = {
     "KeyTooLongError": _CALLER,
     "InvalidArgument": _CALLER,
     "MetadataTooLarge": _CALLER,
+    # SeaweedFS keeps keys as files: "a" and "a/b" cannot both be, whoever asks and however often.
+    "ExistingObjectIsFile": _OFFERS_NOT,
+    "ExistingObjectIsDirectory": _OFFERS_NOT,
     "NotImplemented": _OFFERS_NOT,
     "MethodNotAllowed": _OFFERS_NOT,
     "BadDigest": _DAMAGED,

@@ -26,6 +26,8 @@ R = TypeVar("R", bound=Reply)
 
 TEXT_MAX = 300
 """So much of a store's message is passed on."""
+SUBJECT_MAX = 80
+"""So much of a key is named in a message."""
 
 
 def ended(request: Request[R], error: BaseException, where: str) -> R:
@@ -39,7 +41,10 @@ def ended(request: Request[R], error: BaseException, where: str) -> R:
         said = f"{ending.advice or 'no whole reply'} ({_story(error)})"
     if isinstance(ending.means, Outcome):
         return request.ends(ending.means, said)
-    raise ending.means(f"{request.kind} {request.subject!r} in {where}: {said}")
+    subject = (
+        request.subject if len(request.subject) <= SUBJECT_MAX else f"{request.subject[:SUBJECT_MAX]}..."
+    )
+    raise ending.means(f"{request.kind} {subject!r} in {where}: {said}")
 
 
 class _Answer:

@@ -1,12 +1,11 @@
 """Listings: of objects, versions and uploads, a page at a time.
 
-Keys are asked for URL-encoded, since XML cannot carry every character. The SDK decodes them, except in
-the listing of uploads, where it knows nothing of it. Pages come in the store's order.
+The SDK asks for keys URL-encoded, since XML cannot carry every character, and decodes them: but not in
+the listing of uploads. There we take them as they are, because SeaweedFS says that it encodes them and
+does not. Pages come in the store's order.
 """
 
 import json
-from collections.abc import Callable
-from urllib.parse import unquote_plus
 
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import BrokenPromise, Misuse
@@ -113,22 +112,17 @@ def list_uploads(place: Place, request: ask.ListUploads) -> Parameters:
         "Bucket": place.bucket,
         "Prefix": place.key(request.prefix),
         "MaxUploads": request.limit,
-        "EncodingType": "url",
         **_markers(request.token, "KeyMarker", "UploadIdMarker"),
     }
 
 
 def list_uploads_reply(place: Place, request: ask.ListUploads, answer: Answer) -> ask.UploadsReply:
-    encoded = answer.get("EncodingType") == "url"
-    decode: Callable[[str], str] = unquote_plus if encoded else str
-    keys = [decode(entry["Key"]) for entry in answer.get("Uploads", ())]
-    # A marker is a key, and is sent back as one. SeaweedFS leaves it out: it is the last key of the page.
-    marker = decode(str(answer.get("NextKeyMarker") or "")) or (keys[-1] if keys else "")
+    # Every store gets back the markers it gave: SeaweedFS gives no key, and stumbles over one.
     return ask.UploadsReply(
         Outcome.DONE,
         uploads=tuple(
-            ask.UploadInfo(place.strip(key), entry["UploadId"], ns_of(entry.get("Initiated")))
-            for key, entry in zip(keys, answer.get("Uploads", ()), strict=True)
+            ask.UploadInfo(place.strip(entry["Key"]), entry["UploadId"], ns_of(entry.get("Initiated")))
+            for entry in answer.get("Uploads", ())
         ),
-        next=_next({**answer, "NextKeyMarker": marker}, "NextKeyMarker", "NextUploadIdMarker"),
+        next=_next(answer, "NextKeyMarker", "NextUploadIdMarker"),
     )
