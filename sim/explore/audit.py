@@ -1,0 +1,200 @@
+"""Audit a program: explore its runs under a fault budget, and say what that proved.
+
+    def program(world):
+        store = world.store()
+        for name in ("a", "b"):
+            world.spawn(elect, store, name, name=name)
+        world.always("one leader", lambda view: len(view.notes("leader")) <= 1)
+
+    result = audit(program, budget=Budget(crashes=1, lost=1))
+    print(result)
+
+Three verdicts. `holds`: every schedule within the budget was explored, up to swaps nobody can notice.
+`violated`: here is the shortest story found, and the token that repeats it. `undecided`: time or bounds
+ran out first, or only samples were taken.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.sim.explore import tokens
+from holdfast.sim.explore.minimise import minimise as make_minimal
+from holdfast.sim.explore.plain import Plain
+from holdfast.sim.explore.reduced import Reduced
+from holdfast.sim.explore.runs import Coverage, Failure, Setting
+from holdfast.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
+from holdfast.sim.explore.story import Story, tell
+from holdfast.sim.world import Budget, Program
+
+STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
+SAMPLES = 2_000
+"""Schedules a sampling strategy tries when nothing else limits it."""
+
+
+@dataclass
+class Audit:
+    """What an audit found out."""
+
+    verdict: str
+    bound: str
+    """What was proven, or how far it came, in one sentence."""
+    strategy: str
+    schedules: int
+    pruned: int
+    """Runs given up early: they could only repeat another, or met a known state."""
+    seconds: float
+    stories: list[Story]
+    findings: list[str]
+    coverage: Coverage
+    still_to_run: int | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.verdict}: {self.bound}",
+            f"{self.schedules} schedules ({self.pruned} given up early) in {self.seconds:.2f} s",
+        ]
+        for story in self.stories:
+            lines += ["", *story.text(), "", f"replay token: {story.token}"]
+        lines += [f"finding: {finding}" for finding in self.findings]
+        return "\n".join(lines)
+
+    def as_json(self) -> dict[str, Any]:
+        """The keys scripts may rely on, as far as this part knows them."""
+        return {
+            "strategy": self.strategy,
+            "verdict": self.verdict,
+            "bound": self.bound,
+            "schedules": self.schedules,
+            "pruned": self.pruned,
+            "seconds": self.seconds,
+            "violations": [
+                {"property": s.property, "reason": s.reason, "story": s.text(), "token": s.token}
+                for s in self.stories
+            ],
+            "findings": self.findings,
+            "coverage": {
+                "outcomes": {f"{k} {o}": n for (k, o), n in sorted(self.coverage.outcomes.items())},
+                "faults": dict(sorted(self.coverage.faults.items())),
+                "steps": dict(sorted(self.coverage.steps.items())),
+                "conflicts": self.coverage.conflicts,
+                "sometimes": {name: name in self.coverage.met for name in sorted(self.coverage.wanted)},
+            },
+            **self.details,
+        }
+
+
+def audit(
+    program: Program,
+    *,
+    budget: Budget | None = None,
+    strategy: str = "exhaustive",
+    seed: int = 0,
+    seconds: float | None = None,
+    schedules: int | None = None,
+    steps_max: int = 400,
+    depth: int = 3,
+    minimise_seconds: float = 5.0,
+    progress: Callable[[Any], None] | None = None,
+    database: Any = None,
+) -> Audit:
+    """Explore `program` and judge it. Stops at the first violation, and makes its story short."""
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy {strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
+    setting = Setting(program, budget or Budget(), seed, steps_max)
+    start = time.perf_counter()
+    search = _searched(setting, strategy, seconds, schedules, depth, progress, database)
+    elapsed = time.perf_counter() - start
+    stories = [
+        story_of(setting, failure, search.objects, minimise_seconds) for failure in search.failures[:1]
+    ]
+    return _judged(setting, strategy, search, elapsed, stories)
+
+
+def _searched(
+    setting: Setting,
+    strategy: str,
+    seconds: float | None,
+    schedules: int | None,
+    depth: int,
+    progress: Callable[[Any], None] | None,
+    database: Any,
+) -> Any:
+    if strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
+        schedules = SAMPLES
+    limit = stop_after(seconds, schedules)
+
+    def stop(search: Any) -> bool:
+        if progress is not None:
+            progress(search)
+        return limit(search)
+
+    search: Any = {
+        "exhaustive": lambda: Reduced(setting),
+        "plain": lambda: Plain(setting),
+        "random": lambda: Random(setting),
+        "pct": lambda: Pct(setting, depth),
+        "hypothesis": lambda: ByHypothesis(setting, database),
+    }[strategy]()
+    search.explore(stop)
+    return search
+
+
+def _judged(setting: Setting, strategy: str, search: Any, elapsed: float, stories: list[Story]) -> Audit:
+    complete = search.exhausted and not search.cut
+    findings = [*getattr(search, "findings", [])]
+    if search.cut:
+        findings.append(
+            f"{search.cut} runs were cut after {setting.steps_max} steps: some process spins, "
+            "or steps_max is too small"
+        )
+    if not stories:
+        findings += search.coverage.findings()
+    verdict = "violated" if stories else "holds" if complete else "undecided"
+    return Audit(
+        verdict=verdict,
+        bound=_bound(setting, strategy, search, verdict),
+        strategy=strategy,
+        schedules=search.schedules,
+        pruned=getattr(search, "pruned", 0) + getattr(search, "merged", 0),
+        seconds=elapsed,
+        stories=stories,
+        findings=findings,
+        coverage=search.coverage,
+        still_to_run=search.still_to_run() if isinstance(search, Reduced) else None,
+    )
+
+
+def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
+    processes = len(search.coverage.steps)
+    scope = f"{processes} processes with {setting.budget.sentence()}"
+    if verdict == "holds":
+        return f"every schedule of {scope}"
+    if verdict == "violated":
+        return f"a schedule of {scope} breaks a property"
+    if isinstance(search, Pct):
+        return f"{search.schedules} schedules of {scope} sampled; {search.guarantee()}"
+    if isinstance(search, Reduced):
+        left = search.still_to_run()
+        tail = "" if left is None else f"; by estimate about {left} runs are left"
+        return f"{search.schedules} schedules of {scope}, {search.explored():.1%} of the tree{tail}"
+    return f"{search.schedules} schedules of {scope} tried ({strategy}), which proves nothing about the rest"
+
+
+def story_of(setting: Setting, failure: Failure, objects: Any, seconds: float) -> Story:
+    """The shortest story of a failure that can be found in `seconds`."""
+    steps = tokens.name_choices(setting, failure.choices, objects, timed=failure.timed)
+    found = tokens.follow(setting, steps)
+    assert found.violation is not None, "a failure that was found must repeat"
+    best, targets = make_minimal(setting, found, seconds)
+    return tell(best, tokens.write(targets))
+
+
+def replay(
+    program: Program, token: str, *, budget: Budget | None = None, seed: int = 0, steps_max: int = 400
+) -> tokens.Replay:
+    """Run `program` along a token. Look at `misfit` before trusting a run that shows no violation."""
+    setting = Setting(program, budget or Budget(), seed, steps_max)
+    return tokens.follow(setting, tokens.read(token))

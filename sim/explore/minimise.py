@@ -1,0 +1,155 @@
+"""From a run that fails to the story with the fewest switches and faults that we find in a stated time.
+
+First what was found is thinned out: a target of its token that is not needed goes, a fault that is not
+needed goes, data goes back to the first option. Then, with the time that is left, all schedules with no
+switch or fault are tried, then all with one, and so on, up to one less than we have: the first that fails
+in the same property is the shortest there is, as long as time suffices.
+"""
+
+import time
+from collections.abc import Sequence
+
+from holdfast.sim.explore.memory import Memory
+from holdfast.sim.explore.runs import Choice, Setting
+from holdfast.sim.explore.tokens import HARMLESS, Replay, Target, follow, shorten, switches_of
+from holdfast.sim.world import CLOCK_ACTOR, Objects, World
+
+
+def cost(steps: Sequence[Target]) -> tuple[int, int]:
+    """What makes a story hard to follow: switches and faults, then length."""
+    faults = sum(1 for step in steps if step.alternative not in HARMLESS)
+    return (switches_of(list(steps)) + faults, len(steps))
+
+
+def minimise(setting: Setting, found: Replay, seconds: float) -> tuple[Replay, list[Target]]:
+    """A shorter run that violates the same property, and its targets."""
+    deadline = time.perf_counter() + seconds
+    best = found
+    targets = shorten(setting, found.steps)
+    best, targets = _thin(setting, best, targets, deadline)
+    for allowed in range(cost(best.steps)[0]):
+        if time.perf_counter() > deadline:
+            break
+        shorter = _Bounded(setting, best, allowed, deadline).search()
+        if shorter is not None:
+            replay = follow(setting, shorter)
+            if _same_failure(replay, found) and cost(replay.steps) < cost(best.steps):
+                best, targets = replay, shorten(setting, replay.steps)
+            break
+    return best, targets
+
+
+def _same_failure(replay: Replay, found: Replay) -> bool:
+    return (
+        replay.violation is not None
+        and found.violation is not None
+        and replay.violation.name == found.violation.name
+    )
+
+
+def _thin(
+    setting: Setting, best: Replay, targets: list[Target], deadline: float
+) -> tuple[Replay, list[Target]]:
+    """Leave out every target without which the failure is still there, or is cheaper."""
+    changed = True
+    while changed and time.perf_counter() < deadline:
+        changed = False
+        for at in range(len(targets) - 1, -1, -1):
+            if time.perf_counter() > deadline:
+                break
+            replay = follow(setting, targets[:at] + targets[at + 1 :])
+            if not replay.misfit and _same_failure(replay, best) and cost(replay.steps) <= cost(best.steps):
+                best, targets, changed = replay, targets[:at] + targets[at + 1 :], True
+    return best, targets
+
+
+class _Bounded:
+    """Every schedule of at most so many switches and faults, states met before left out."""
+
+    def __init__(self, setting: Setting, model: Replay, allowed: int, deadline: float) -> None:
+        self.setting = setting
+        self._wanted = model.violation.name if model.violation else ""
+        self._steps_max = max(len(model.steps) + 10, 2 * len(model.steps))
+        self._allowed = allowed
+        self._deadline = deadline
+        self._objects = Objects()
+        self._memory = Memory()
+        self._met: dict[object, int] = {}
+        self._path: list[tuple[list[tuple[Choice, int]], int]] = []
+
+    def search(self) -> list[Target] | None:
+        """The names of the steps of a run that fails in the same property."""
+        while time.perf_counter() < self._deadline:
+            world = self.setting.world(self._objects)
+            try:
+                if self._run(world):
+                    return self._names()
+            finally:
+                world.close()
+            if not self._next():
+                return None
+        return None
+
+    def _run(self, world: World) -> bool:
+        world.start(self.setting.program)
+        memories = self._memory.start(world)
+        depth, spent, last = 0, 0, ""
+        while world.violation is None:
+            enabled = world.enabled()
+            if not enabled:
+                world.complete()
+                break
+            if depth == len(self._path):
+                if depth >= self._steps_max or not self._fresh(world, memories, last, spent):
+                    return False
+                options = self._options(world, enabled, last, spent)
+                if not options:
+                    return False
+                self._path.append((options, 0))
+            options, at = self._path[depth]
+            (actor, alternative), spent = options[at]
+            last = self._owner(world, actor) or last
+            world.step(actor, alternative)
+            memories = self._memory.remember(world, memories)
+            depth += 1
+        return world.violation is not None and world.violation.name == self._wanted
+
+    def _fresh(self, world: World, memories: tuple[object, ...], last: str, spent: int) -> bool:
+        key = (world.state(memories), last)
+        if self._met.get(key, self._allowed + 1) <= spent:
+            return False
+        self._met[key] = spent
+        return True
+
+    def _options(self, world: World, enabled: list[int], last: str, spent: int) -> list[tuple[Choice, int]]:
+        found = []
+        for actor in enabled:
+            owner = self._owner(world, actor)
+            turned = spent + (1 if last and owner and owner != last else 0)
+            for alternative in world.alternatives(actor):
+                total = turned + (alternative not in HARMLESS)
+                if total <= self._allowed:
+                    found.append(((actor, alternative), total))
+        found.sort(key=lambda option: option[1])
+        return found
+
+    def _owner(self, world: World, actor: int) -> str:
+        """Whose story line a step belongs to; the clock and the set-up have none."""
+        if actor in (0, CLOCK_ACTOR):
+            return ""
+        index = actor if actor <= len(world.processes) else world.objects.owner(actor)
+        return world.processes[index - 1].name
+
+    def _names(self) -> list[Target]:
+        from holdfast.sim.explore.tokens import name_choices
+
+        choices = [options[at][0] for options, at in self._path]
+        return name_choices(self.setting, choices, self._objects, timed=True)
+
+    def _next(self) -> bool:
+        while self._path:
+            options, at = self._path.pop()
+            if at + 1 < len(options):
+                self._path.append((options, at + 1))
+                return True
+        return False

@@ -1,0 +1,83 @@
+"""Every schedule, one after another, with nothing left out: what reduced exploration is compared with.
+
+It shares no cleverness with `reduced`, so that a mistake there shows. Only for small programs: the
+number of schedules grows like the number of ways to shuffle the processes' steps.
+"""
+
+from collections.abc import Callable
+
+from holdfast.sim.explore.runs import Choice, Coverage, Failure, Setting
+from holdfast.sim.world import Objects, World
+
+
+class Plain:
+    """Depth-first over all choices."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        first_only: bool = True,
+        observe: Callable[[World], None] | None = None,
+    ) -> None:
+        self.setting = setting
+        self._first_only = first_only
+        self._observe = observe
+        self.objects = Objects()
+        self.coverage = Coverage()
+        self.failures: list[Failure] = []
+        self.schedules = 0
+        self.cut = 0
+        self.exhausted = False
+        self._path: list[tuple[list[Choice], int]] = []
+
+    def explore(self, stop: Callable[["Plain"], bool] = lambda _: False) -> None:
+        while not self.exhausted and not stop(self):
+            world = self.setting.world(self.objects)
+            try:
+                self._run(world)
+            finally:
+                world.close()
+            if world.violation is not None:
+                choices = tuple(options[at] for options, at in self._path)
+                self.failures.append(Failure(world.violation, choices, timed=True))
+                if self._first_only:
+                    return
+            self.exhausted = not self._next()
+
+    def _run(self, world: World) -> None:
+        world.start(self.setting.program)
+        depth = 0
+        while world.violation is None or not self._first_only:
+            new = depth == len(self._path)
+            if new:
+                options = [
+                    (actor, alternative)
+                    for actor in world.enabled()
+                    for alternative in world.alternatives(actor)
+                ]
+                if not options:
+                    world.complete()
+                    self.coverage.end(world)
+                    if self._observe is not None:
+                        self._observe(world)
+                    break
+                if depth >= self.setting.steps_max:
+                    self.cut += 1
+                    return
+                self._path.append((options, 0))
+            options, at = self._path[depth]
+            world.step(*options[at])
+            self.coverage.meet(world)
+            if new:
+                self.coverage.step(world)
+            depth += 1
+        self.schedules += 1
+
+    def _next(self) -> bool:
+        while self._path:
+            options, at = self._path.pop()
+            if at + 1 < len(options):
+                self._path.append((options, at + 1))
+                return True
+        return False

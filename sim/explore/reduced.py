@@ -1,0 +1,461 @@
+"""Exhaustive exploration with dynamic partial-order reduction, sleep sets and merging of equal states.
+
+Theory. Two runs that differ only by swapping neighbouring steps that do not conflict (see
+`sim.world.objects`) are one run as far as anybody can tell. The search runs the program again and again
+from the start, each time with another beginning, and aims at one run of every such class.
+
+*Source sets.* After every new step, the earlier steps it races with are looked up: they conflict, belong
+to another actor, and nothing in between orders the two already. For each race, some actor that could
+begin the reversed order must be tried where the earlier step was taken; it is added to that node's
+`backtrack`, unless one is there. (Source-set DPOR; races are followed by bit sets of the steps that
+happened before, one integer a step.) All *alternatives* of an actor's step, that is its faults, are
+tried whenever the actor is; budgets cannot break a swap, because both orders spend the same.
+
+*Sleep sets.* What was tried at a node need not be tried again after a step that does not conflict with
+it. Sleepers are (actor, alternative) with the footprint they had.
+
+*Merging.* A state is the bucket, the budget left, the clock, the requests in flight, what every running
+process was told since it started, and what the properties know. A state met again is not explored again,
+with two provisos, without which merging loses runs:
+  - what was left out below it because it slept must sleep now as well (the stored sleep set is a subset
+    of the present one), else it is explored again;
+  - steps below it may race with steps that came *before* it on the present path. Every node therefore
+    sums up the steps taken below it (who, what it touched, and which step comes first among those it
+    depends on), and races are looked up as if those steps had just been taken. The summary forgets in
+    which runs they occurred, so a few actors too many may be tried: more work, never less.
+
+Where it can mislead: a state is compared by what a process was told, so a process that keeps state in a
+variable shared with another is not covered (write notes instead). Waiting loops: see `sim.world.world`
+on the clock. A run is cut at `steps_max`, and then the verdict is undecided.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from holdfast.sim.explore.memory import Memory
+from holdfast.sim.explore.runs import Choice, Coverage, Diverged, Failure, Setting, divergence
+from holdfast.sim.world import CLOCK_ACTOR, Objects, World
+from holdfast.sim.world.objects import CLOCK
+from holdfast.sim.world.operations import same
+
+Footprint = tuple[int, int]
+Entry = tuple[int, int, int, int, int, int]
+"""Of a summary: actor, what it read, what it wrote; the same of the first step it depends on."""
+
+
+class Node:
+    """A state on the present path, and the step taken from it."""
+
+    __slots__ = (
+        "actor",
+        "alternative",
+        "alternatives",
+        "backtrack",
+        "done",
+        "happened",
+        "judgement",
+        "key",
+        "memories",
+        "op",
+        "r",
+        "runs_before",
+        "sleep",
+        "summary",
+        "todo",
+        "tried",
+        "w",
+    )
+
+    def __init__(
+        self,
+        alternatives: dict[int, tuple[str, ...]],
+        sleep: dict[Choice, Footprint],
+        memories: tuple[Any, ...],
+        judgement: tuple[Any, ...],
+    ) -> None:
+        self.alternatives = alternatives
+        self.sleep = sleep
+        self.memories = memories
+        self.judgement = judgement
+        self.backtrack: set[int] = set()
+        self.tried: set[int] = set()
+        self.done: dict[Choice, Footprint] = {}
+        self.todo: list[str] = []
+        self.summary: set[Entry] = set()
+        self.key: Any = None
+        self.runs_before = 0
+        self.actor = -1
+        self.alternative = ""
+        self.op: Any = None
+        self.r = 0
+        self.w = 0
+        self.happened = 0
+        """The steps that happened before the one taken here, as a bit set of their places."""
+
+
+class Reduced:
+    """The search. `explore` runs until everything is explored, something is wrong, or `stop` says so."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        races: bool = True,
+        sleep: bool = True,
+        merge: bool = True,
+        first_only: bool = True,
+        observe: Callable[[World], None] | None = None,
+        timed: bool = False,
+    ) -> None:
+        self.setting = setting
+        self._races = races
+        self._sleep = sleep
+        self._merge = merge
+        self._first_only = first_only
+        self._observe = observe
+        """Called at the end of every complete run."""
+        self.timed = timed or bool(setting.budget.skews)
+        self.coverage = Coverage()
+        self.failures: list[Failure] = []
+        self.findings: list[str] = []
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is explored yet."""
+        self.objects = Objects()
+        self.stack: list[Node] = []
+        self.schedules = 0
+        """Runs to their end."""
+        self.pruned = 0
+        """Runs given up because they could only repeat another: asleep."""
+        self.merged = 0
+        """Runs given up at a state met before."""
+        self.cut = 0
+        self.steps = 0
+        self.exhausted = False
+        self._memory = Memory()
+        self._known: dict[Any, tuple[frozenset[Choice], set[Entry], int]] = {}
+        self._generation = 0
+
+    @property
+    def runs(self) -> int:
+        return self.schedules + self.pruned + self.merged + self.cut
+
+    def explore(self, stop: Callable[["Reduced"], bool] = lambda _: False) -> None:
+        """Run after run, until nothing is left to try."""
+        while not self.exhausted:
+            world = self._run()
+            if world.time_mattered and not self.timed:
+                # Time matters after all, so readings of the clock must be steps: start over.
+                self.timed = True
+                self.clear()
+                continue
+            for finding in world.findings:
+                if finding not in self.findings:
+                    self.findings.append(finding)
+            if world.violation is not None:
+                choices = tuple((node.actor, node.alternative) for node in self.stack)
+                self.failures.append(Failure(world.violation, choices, self.timed))
+                if self._first_only:
+                    return
+            self.exhausted = not self._next()
+            if stop(self):
+                return
+
+    def explored(self) -> float:
+        """The part of the tree that is done, as far as it is known: every branch counts alike."""
+        if self.exhausted:
+            return 1.0
+        part, share = 0.0, 1.0
+        for node in self.stack:
+            width = len(node.done) + 1 + len(node.todo)
+            width += sum(len(node.alternatives[actor]) for actor in node.backtrack - node.tried)
+            part += share * len(node.done) / width
+            share /= width
+        return part
+
+    def still_to_run(self) -> int | None:
+        """An estimate of the runs that are left. It sees no branch that has not been found yet."""
+        part = self.explored()
+        return round(self.runs / part * (1 - part)) if part else None
+
+    # One run.
+
+    def _run(self) -> World:
+        """Repeat the path up to its last node, take the step chosen there, and go on to an end."""
+        world = self.setting.world(self.objects, timed=self.timed)
+        stack = self.stack
+        try:
+            if stack:
+                world.judging = False
+                world.start(self.setting.program)
+                self._repeat(world)
+                world.judging = True
+                world.restore(stack[-1].judgement)
+                self._take(world)
+            else:
+                world.start(self.setting.program)
+            self._extend(world)
+        finally:
+            world.close()
+        return world
+
+    def _repeat(self, world: World) -> None:
+        stack = self.stack
+        for node in stack[:-1]:
+            if not same(node.op, world.pending(node.actor)):
+                raise Diverged(divergence(world, node.actor, node.op))
+            world.step(node.actor, node.alternative)
+        last = stack[-1]
+        if last.op is not None and not same(last.op, world.pending(last.actor)):
+            raise Diverged(divergence(world, last.actor, last.op))
+
+    def _extend(self, world: World) -> None:
+        steps_max = self.setting.steps_max
+        while world.violation is None or not self._first_only:
+            # Beyond a violation only when all are wanted: what comes after it may race with what was before.
+            enabled = world.enabled()
+            if not enabled:
+                world.complete()
+                self.schedules += 1
+                self.coverage.end(world)
+                if self._observe is not None:
+                    self._observe(world)
+                return
+            if len(self.stack) >= steps_max:
+                self.cut += 1
+                return
+            node = self._node(world, enabled)
+            if self._merge and self._seen(world, node):
+                self.merged += 1
+                return
+            if not self._choose_first(node):
+                self.pruned += 1
+                return
+            if not self._races:
+                node.backtrack.update(node.alternatives)
+            self.stack.append(node)
+            self._take(world)
+        self.schedules += 1
+
+    def _node(self, world: World, enabled: list[int]) -> Node:
+        alternatives = {actor: world.alternatives(actor) for actor in enabled}
+        if not self.stack:
+            return Node(alternatives, {}, self._memory.start(world), world.judgement())
+        parent = self.stack[-1]
+        actor, r, w = parent.actor, parent.r, parent.w
+        sleep = {
+            choice: mark
+            for asleep in (parent.sleep, parent.done)
+            for choice, mark in asleep.items()
+            if self._sleep and choice[0] != actor and not (w & mark[0] or r & mark[1])
+        }
+        return Node(alternatives, sleep, self._memory.remember(world, parent.memories), world.judgement())
+
+    def _choose_first(self, node: Node) -> bool:
+        """Pick who steps first from here: whoever stepped last, if it may."""
+        last = self.stack[-1].actor if self.stack else -1
+        for actor in [last, *node.alternatives]:
+            if actor in node.alternatives and self._enter(node, actor):
+                node.backtrack.add(actor)
+                return True
+        return False
+
+    def _enter(self, node: Node, actor: int) -> bool:
+        """Make the first alternative of `actor` that does not sleep the step of this node."""
+        node.tried.add(actor)
+        node.todo = [a for a in node.alternatives[actor] if (actor, a) not in node.sleep]
+        if not node.todo:
+            return False
+        node.actor = actor
+        node.alternative = node.todo.pop(0)
+        return True
+
+    def _take(self, world: World) -> None:
+        """Take the step of the last node, and look for its races."""
+        node = self.stack[-1]
+        place = len(self.stack) - 1
+        node.op = world.pending(node.actor)
+        if node.alternatives[node.actor][-1] == "crash":
+            node.backtrack.update(world.rivals(node.actor))
+        world.step(node.actor, node.alternative)
+        self.steps += 1
+        node.r, node.w = world.r, world.w
+        if self._generation != self.objects.generation:
+            self._widen_all()
+        if node.r & CLOCK and CLOCK_ACTOR in node.alternatives:
+            # No run needs time to pass when nobody sleeps, so no race would ever ask for it. It can be put
+            # off until somebody looks at the clock: that is where it is tried.
+            node.backtrack.add(CLOCK_ACTOR)
+        self.coverage.step(world)
+        before = self._closure(world.before)
+        happened, races = self._conflicts(node.actor, node.r, node.w, before, place)
+        node.happened = happened
+        if races:
+            self.coverage.conflicts += len(races)
+            if self._races:
+                for earlier in races:
+                    self._reverse(earlier, place, node.actor, node.alternative, happened)
+        if self._merge:
+            self._sum_up(place)
+
+    # Races.
+
+    def _closure(self, steps: int) -> int:
+        """The steps and all that happened before them."""
+        found = steps
+        while steps:
+            place = steps.bit_length() - 1
+            found |= self.stack[place].happened
+            steps &= ~(1 << place)
+        return found
+
+    def _conflicts(self, actor: int, r: int, w: int, before: int, place: int) -> tuple[int, list[int]]:
+        """What happened before a step at `place`, and the earlier steps it races with."""
+        stack = self.stack
+        races = []
+        for earlier in range(place - 1, -1, -1):
+            if before >> earlier & 1:
+                continue
+            node = stack[earlier]
+            if w & node.r or r & node.w:
+                before |= node.happened | 1 << earlier
+                if node.actor != actor:
+                    races.append(earlier)
+        return before, races
+
+    def _reverse(self, earlier: int, place: int, actor: int, alternative: str, happened: int) -> None:
+        """See to it that the steps after `earlier` are also tried without it."""
+        stack = self.stack
+        node = stack[earlier]
+        independent = 0
+        starters: list[Choice] = []
+        for between in range(earlier + 1, place):
+            other = stack[between]
+            if other.happened >> earlier & 1:
+                continue
+            if not other.happened & independent:
+                starters.append((other.actor, other.alternative))
+            independent |= 1 << between
+        if not happened & independent:
+            starters.append((actor, alternative))
+        self._schedule(node, starters)
+
+    def _schedule(self, node: Node, starters: list[Choice]) -> None:
+        """Let one of `starters` be tried at `node`, unless one is or need not be."""
+        for choice in starters:
+            if choice[0] in node.backtrack or choice in node.sleep:
+                return
+        for actor, _ in starters:
+            if actor in node.alternatives:
+                node.backtrack.add(actor)
+                return
+
+    # Merging.
+
+    def _seen(self, world: World, node: Node) -> bool:
+        """Whether this state was explored before; then its races with the present path are looked up."""
+        node.key = world.state(node.memories) if self.stack and len(node.memories) > 1 else None
+        node.runs_before = self.runs
+        known = self._known.get(node.key) if node.key is not None else None
+        if known is None:
+            return False
+        slept, summary, generation = known
+        if not slept <= node.sleep.keys():
+            return False
+        if generation != self._generation:
+            widen = self.objects.widen
+            summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in summary}
+            self._known[node.key] = (slept, summary, self._generation)
+        self._race_below(world, summary)
+        return True
+
+    def _race_below(self, world: World, summary: set[Entry]) -> None:
+        """Look up the races of the steps in `summary` with the present path, as if they came next."""
+        place = len(self.stack)
+        firsts: dict[tuple[int, int, int], int] = {}
+        for actor, r, w, first, first_r, first_w in summary:
+            key = (first, first_r, first_w)
+            happened = firsts.get(key, -1)
+            if happened < 0:
+                past = self._closure(world.past(first))
+                happened = firsts[key] = self._conflicts(first, first_r, first_w, past, place)[0]
+            before = happened if actor == first else happened | self._closure(world.past(actor))
+            if (actor, r, w) == key:
+                before = self._closure(world.past(actor))
+            _, races = self._conflicts(actor, r, w, before, place)
+            if self._races:
+                for earlier in races:
+                    self._reverse(earlier, place, first, "", happened)
+            self._hand_up(actor, r, w, first, first_r, first_w, happened)
+
+    def _hand_up(self, actor: int, r: int, w: int, first: int, fr: int, fw: int, happened: int) -> None:
+        """Enter a step below a merged state into the summaries of the present path."""
+        stack = self.stack
+        entry = (actor, r, w, first, fr, fw)
+        for place in range(len(stack) - 1, -1, -1):
+            node = stack[place]
+            if happened >> place & 1:
+                entry = (actor, r, w, node.actor, node.r, node.w)
+            node.summary.add(entry)
+
+    def _sum_up(self, place: int) -> None:
+        """Enter the step at `place` into the summaries of the path above it."""
+        node = self.stack[place]
+        self._hand_up(node.actor, node.r, node.w, node.actor, node.r, node.w, node.happened)
+
+    def _store(self, node: Node) -> None:
+        if self._merge and node.key is not None and self.runs - node.runs_before > 1:
+            self._known[node.key] = (frozenset(node.sleep), node.summary, self._generation)
+
+    def _widen_all(self) -> None:
+        """A prefix was listed for the first time: writes below it made earlier write that listing too."""
+        widen = self.objects.widen
+        self._generation = self.objects.generation
+        for node in self.stack:
+            node.w = widen(node.w)
+            for marks in (node.sleep, node.done):
+                for choice, (r, w) in marks.items():
+                    marks[choice] = (r, widen(w))
+            node.summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in node.summary}
+
+    # What to try next.
+
+    def _next(self) -> bool:
+        """Set the deepest node that has something left to its next step. False when none has."""
+        while self.stack:
+            node = self.stack[-1]
+            node.done[node.actor, node.alternative] = (node.r, node.w)
+            if self._next_at(node):
+                return True
+            self._store(node)
+            self.stack.pop()
+        return False
+
+    def _next_at(self, node: Node) -> bool:
+        if not node.w:
+            # The request changed nothing, so losing it is losing the reply, and asking twice is asking once.
+            useless = {"lost": "dropped", "ok": "retry"}.get(node.alternative)
+            if useless in node.todo:
+                node.todo.remove(useless)
+        if node.todo:
+            node.alternative = node.todo.pop(0)
+            return True
+        node.op = None
+        return any(self._enter(node, actor) for actor in self._left(node))
+
+    def _left(self, node: Node) -> Iterator[int]:
+        yield from sorted(node.backtrack - node.tried)
+
+
+def within(seconds: float | None, schedules: int | None) -> Callable[[Reduced], bool]:
+    """A stopping rule: after so many seconds or runs, whichever comes first."""
+    start = time.perf_counter()
+
+    def stop(search: Reduced) -> bool:
+        if schedules is not None and search.runs >= schedules:
+            return True
+        return seconds is not None and time.perf_counter() - start >= seconds
+
+    return stop

@@ -1,0 +1,188 @@
+"""Running a program once, and what every way of exploring shares: settings, outcomes of a run, coverage."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.sim.world import Budget, Objects, Program, Violation, World
+from holdfast.sim.world.operations import same
+from holdfast.sim.world.view import SOMETIMES
+
+Choice = tuple[int, str]
+"""An actor and the alternative of its step."""
+
+
+class Diverged(Exception):
+    """The program did something else although every choice was the same: it is not deterministic."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is explored: a program, what the adversary may do, and how long a run may get."""
+
+    program: Program
+    budget: Budget = field(default_factory=Budget)
+    seed: int = 0
+    steps_max: int = 400
+    """A run longer than this is cut and reported: some process is spinning."""
+
+    def world(
+        self, objects: Objects | None = None, *, timed: bool = True, budget: Budget | None = None
+    ) -> World:
+        return World(objects, budget or self.budget, seed=self.seed, timed=timed)
+
+
+@dataclass
+class Failure:
+    """A run that broke a property."""
+
+    violation: Violation
+    choices: tuple[Choice, ...]
+    timed: bool
+
+
+@dataclass
+class Coverage:
+    """What the runs met. A count says how many explored steps, not how many replays of them."""
+
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By kind of request and outcome."""
+    faults: Counter[str] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
+    """By process."""
+    conflicts: int = 0
+    """Pairs of steps of different processes whose order mattered."""
+    met: set[str] = field(default_factory=set)
+    """The `sometimes` properties that came true in some run."""
+    wanted: set[str] = field(default_factory=set)
+    touched: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)
+    """By process: what it read and wrote in the present run."""
+
+    def step(self, world: World) -> None:
+        """Count the step that was just taken."""
+        _, alternative, process, _, _, op, answer, _ = world.trace[-1]
+        if process is not None:
+            self.steps[process.name] += 1
+        if alternative not in ("ok", "land", "advance"):
+            self.faults[alternative if not alternative.startswith("pick") else "pick"] += 1
+        outcome = getattr(answer, "outcome", None)
+        if outcome is not None:
+            self.outcomes[op.kind, outcome.value] += 1
+
+    def meet(self, world: World) -> None:
+        """Count the step as a conflict when another process touched the same before, in this run."""
+        actor = world.trace[-1][0]
+        owner = world.objects.owner(actor) if actor >= 1000 else actor
+        r, w = world.r & ~1, world.w
+        if len(world.trace) == 1:
+            self.touched.clear()
+        for other, (other_r, other_w) in self.touched.items():
+            if other != owner and (w & other_r or r & other_w):
+                self.conflicts += 1
+        old_r, old_w = self.touched.get(owner, (0, 0))
+        self.touched[owner] = (old_r | r, old_w | w)
+
+    def end(self, world: World) -> None:
+        """Take up what a complete run showed."""
+        for promise in world.properties:
+            if promise.kind == SOMETIMES:
+                self.wanted.add(promise.name)
+                if promise.met:
+                    self.met.add(promise.name)
+
+    def add(self, other: "Coverage") -> None:
+        self.outcomes.update(other.outcomes)
+        self.faults.update(other.faults)
+        self.steps.update(other.steps)
+        self.conflicts += other.conflicts
+        self.met |= other.met
+        self.wanted |= other.wanted
+
+    def findings(self) -> list[str]:
+        """What makes a pass worth little."""
+        found = [
+            f"sometimes {name!r}: it never happened in any run" for name in sorted(self.wanted - self.met)
+        ]
+        faults = sum(count for name, count in self.faults.items() if name not in ("pick", "stall", "pause"))
+        if not self.conflicts and not faults:
+            found.append(
+                "nothing was covered: no two steps of different processes ever conflicted and no fault "
+                "landed, so no order could matter"
+            )
+        return found
+
+
+def run(
+    world: World, program: Program, choose: Callable[[World, Sequence[int]], Choice], steps_max: int
+) -> bool:
+    """Run to the end with `choose`. False when the run was cut at `steps_max`."""
+    world.start(program)
+    while world.violation is None:
+        enabled = world.enabled()
+        if not enabled:
+            world.complete()
+            return True
+        if len(world.trace) >= steps_max:
+            return False
+        world.step(*choose(world, enabled))
+    return True
+
+
+def check_repeated(world: World, actor: int, op: Any) -> None:
+    """Raise unless the actor is about to do what it did the last time."""
+    if actor not in world.enabled() or not same(op, world.pending(actor)):
+        raise Diverged(divergence(world, actor, op))
+
+
+def divergence(world: World, actor: int, op: Any) -> str:
+    now = world.pending(actor) if actor in world.enabled() else None
+    name = name_of(world, actor)
+    asked = "nothing" if now is None else f"{describe(now)}"
+    return (
+        f"step {len(world.trace) + 1}: {name} asked for {describe(op)} in one run and for {asked} in "
+        "another with the same choices. Something outside the world decides: a clock, randomness, an "
+        "identifier, the order of a set, or a variable that outlives a run"
+    )
+
+
+def describe(op: Any) -> str:
+    when = getattr(op, "when", None)
+    body = getattr(op, "body", None)
+    parts = [op.kind, op.subject]
+    if when is not None:
+        etag = getattr(when, "etag", "")
+        parts.append(f"if {type(when).__name__.lower()}{' ' + etag[:8] if etag else ''}")
+    if body is not None:
+        parts.append(repr(body[:32]))
+    return " ".join(part for part in parts if part)
+
+
+def name_of(world: World, actor: int) -> str:
+    """The process an actor belongs to."""
+    if actor == 0:
+        return "setup"
+    if actor <= len(world.processes):
+        return world.processes[actor - 1].name
+    if actor < 1000:
+        return "clock"
+    return world.processes[world.objects.owner(actor) - 1].name
+
+
+def final_state(world: World) -> Any:
+    """What a complete run left behind, comparable between runs."""
+    return (
+        tuple(sorted(world.bucket.contents().items())),
+        tuple(
+            (process.name, process.state, repr(process.result), repr(process.error))
+            for process in world.processes
+        ),
+        tuple((topic, tuple(map(repr, notes))) for topic, notes in sorted(world.noted.items())),
+    )
+
+
+def without_faults(budget: Budget) -> Budget:
+    return dataclasses.replace(
+        budget, **{f.name: 0 for f in dataclasses.fields(budget) if f.name != "restarts"}
+    )

@@ -1,0 +1,233 @@
+"""Sampling schedules: at random, by priorities (PCT), and with Hypothesis as the source of choices.
+
+PCT (probabilistic concurrency testing): every process gets a random priority and the highest that can
+step does; at d - 1 places, drawn among the k steps of a run, the one about to step falls to the lowest
+priority. A failure that needs d ordered steps of n processes ("depth d") is then met with a chance of at
+least 1 / (n * k^(d-1)) in every single run, whatever the program. The same for a fault that has to strike
+at one of k steps as one of m alternatives: each multiplies the chance by 1 / (k * m).
+
+Hypothesis draws each choice as a number, 0 being "go on as before, nothing goes wrong". So what it
+shrinks to has few switches and few faults, and failures are remembered in its example database.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis import strategies as st
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.sim.explore.runs import Choice, Coverage, Failure, Setting, run
+from holdfast.sim.explore.tokens import HARMLESS, by_rule
+from holdfast.sim.world import CLOCK_ACTOR, Objects, Violation, World
+
+Stop = Callable[[Any], bool]
+
+BATCH = 250
+"""Examples Hypothesis draws before the time is looked at."""
+
+
+class Sampled:
+    """Runs with choices from somewhere; what all samplers share."""
+
+    exhausted = False
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.objects = Objects()
+        self.coverage = Coverage()
+        self.failures: list[Failure] = []
+        self.findings: list[str] = []
+        self.schedules = 0
+        self.cut = 0
+
+    def one(self, choose: Callable[[World, Sequence[int]], Choice]) -> Violation | None:
+        """One run; what went wrong in it."""
+        world = self.setting.world(self.objects)
+        choices: list[Choice] = []
+
+        def choose_and_count(world: World, enabled: Sequence[int]) -> Choice:
+            if world.trace:
+                self._count(world)
+            choices.append(choose(world, enabled))
+            return choices[-1]
+
+        try:
+            ended = run(world, self.setting.program, choose_and_count, self.setting.steps_max)
+            if world.trace:
+                self._count(world)
+            self._after(world, ended)
+        finally:
+            world.close()
+        if world.violation is not None:
+            self.failures.append(Failure(world.violation, tuple(choices), timed=True))
+        return world.violation
+
+    def _count(self, world: World) -> None:
+        self.coverage.step(world)
+        self.coverage.meet(world)
+
+    def _after(self, world: World, ended: bool) -> None:
+        self.schedules += 1
+        self.cut += not ended
+        if ended:
+            self.coverage.end(world)
+        self.findings.extend(found for found in world.findings if found not in self.findings)
+
+
+class Random(Sampled):
+    """Any process, any alternative; faults kept as rare as steps are many."""
+
+    def explore(self, stop: Stop) -> None:
+        draw = SeededEnvironment(self.setting.seed).stream("schedules")
+        while not self.failures and not stop(self):
+            self.one(lambda world, enabled: _any(draw, world, enabled))
+
+
+def _any(draw: Any, world: World, enabled: Sequence[int]) -> Choice:
+    options = _options(world, enabled, -1)
+    actor = draw.choice(enabled)
+    harmless = [choice for choice in options if choice[0] == actor and choice[1] in HARMLESS]
+    return draw.choice(options if draw.random() < 0.2 or not harmless else harmless)
+
+
+class Pct(Sampled):
+    """Random priorities with `depth - 1` changes."""
+
+    def __init__(self, setting: Setting, depth: int = 3) -> None:
+        super().__init__(setting)
+        self.depth = depth
+        self.length = 1
+        self.width = 1
+
+    def explore(self, stop: Stop) -> None:
+        draw = SeededEnvironment(self.setting.seed).stream("schedules")
+        self.one(lambda world, enabled: by_rule(world, enabled, -1))
+        while not self.failures and not stop(self):
+            self.one(_Priorities(draw, self))
+
+    def _after(self, world: World, ended: bool) -> None:
+        super()._after(world, ended)
+        self.length = max(self.length, len(world.trace))
+        self.width = max(self.width, len(world.processes))
+
+    def chance(self) -> float:
+        """The least chance of one run to meet a failure of this depth that needs no fault."""
+        return 1.0 / (self.width * self.length ** (self.depth - 1))
+
+    def guarantee(self) -> str:
+        """What the runs so far are worth."""
+        missed = (1 - self.chance()) ** self.schedules if self.chance() < 1 else 0.0
+        return (
+            f"a failure of depth {self.depth} that needs no fault ({self.width} processes, at most "
+            f"{self.length} steps) is met with a chance of at least {self.chance():.2g} in a run, "
+            f"{1 - missed:.2g} in {self.schedules} runs"
+        )
+
+
+class _Priorities:
+    """The choices of one run of PCT."""
+
+    def __init__(self, draw: Any, search: Pct) -> None:
+        self._draw = draw
+        self._priorities: dict[int, float] = {}
+        length = max(1, search.length)
+        self._changes = {draw.randrange(length) for _ in range(search.depth - 1)}
+        faults = sum(search.setting.budget.left()[:8])
+        self._faults = {draw.randrange(length) for _ in range(draw.randint(0, faults))}
+        self._lowest = 0.0
+
+    def __call__(self, world: World, enabled: Sequence[int]) -> Choice:
+        place = len(world.trace)
+        for actor in enabled:
+            if actor not in self._priorities:
+                # The clock starts last: time passes when others wait, or at a change.
+                self._priorities[actor] = self._draw.random() - (actor == CLOCK_ACTOR)
+        actor = max(enabled, key=self._priorities.__getitem__)
+        if place in self._changes:
+            self._lowest -= 1.0
+            self._priorities[actor] = self._lowest
+            actor = max(enabled, key=self._priorities.__getitem__)
+        offered = world.alternatives(actor)
+        picks = world.pending(actor).kind == "pick"
+        if picks or (place in self._faults and len(offered) > 1):
+            return actor, self._draw.choice(offered if picks else offered[1:])
+        return actor, offered[0]
+
+
+class _Broken(Exception):
+    """Tells Hypothesis that a run failed."""
+
+
+class ByHypothesis(Sampled):
+    """Hypothesis draws the choices, shrinks what fails, and remembers it."""
+
+    def __init__(self, setting: Setting, database: Any = None) -> None:
+        super().__init__(setting)
+        self._database = database
+
+    def explore(self, stop: Stop) -> None:
+        batch = 0
+        while not self.failures and not stop(self):
+            before = self.schedules
+            self._batch(batch)
+            batch += 1
+            if self.schedules - before < BATCH // 2 and not self.failures:
+                # Hypothesis found no more that it had not tried.
+                return
+
+    def _batch(self, number: int) -> None:
+        """Some examples. Hypothesis wants to end by itself, so time is looked at between batches."""
+
+        @seed(f"{self.setting.seed}/{number}")
+        @settings(
+            max_examples=BATCH,
+            deadline=None,
+            database=self._database,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.reuse, Phase.generate, Phase.shrink],
+            verbosity=Verbosity.quiet,
+            print_blob=False,
+        )
+        @given(st.data())
+        def attempt(data: Any) -> None:
+            last = -1
+
+            def choose(world: World, enabled: Sequence[int]) -> Choice:
+                nonlocal last
+                options = _options(world, enabled, last)
+                at = data.draw(st.integers(0, len(options) - 1)) if len(options) > 1 else 0
+                last = options[at][0]
+                return options[at]
+
+            broken = self.one(choose)
+            if broken is not None:
+                raise _Broken(broken.name)
+
+        try:
+            attempt()
+        except _Broken:
+            # The last run that failed is the one it shrank to.
+            self.failures = self.failures[-1:]
+
+
+def _options(world: World, enabled: Sequence[int], last: int) -> list[Choice]:
+    """Every choice, the plainest first: go on, let another go on, let something go wrong."""
+    order = sorted(enabled, key=lambda actor: actor != last)
+    plain = [(actor, world.alternatives(actor)[0]) for actor in order]
+    plain.sort(key=lambda choice: choice[1] not in HARMLESS)
+    worse = [(actor, other) for actor in order for other in world.alternatives(actor)[1:]]
+    return plain + worse
+
+
+def stop_after(seconds: float | None, schedules: int | None) -> Stop:
+    """A stopping rule: after so many seconds or schedules, whichever comes first."""
+    end = math.inf if seconds is None else time.perf_counter() + seconds
+
+    def stop(search: Any) -> bool:
+        done = getattr(search, "runs", search.schedules)
+        return (schedules is not None and done >= schedules) or time.perf_counter() >= end
+
+    return stop

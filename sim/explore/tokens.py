@@ -1,0 +1,252 @@
+"""Replay tokens: a schedule in one line that a person can read, and that outlives unrelated edits.
+
+    owner-1:put:lock:1,owner-2:put:lock:1=lost
+
+A token is a list of targets: process, kind of operation, key, occurrence, and the alternative when it is
+not the harmless one. Each means: let this process run until it has done this. What no target says follows
+one rule, the same for everybody: whoever stepped last goes on; when it cannot, the first process that can.
+So a token only holds the places where a schedule leaves that rule. Requests to other keys that an edit
+adds or removes on the way do not disturb it; when a target is never reached, the replay says which.
+"""
+
+import itertools
+import urllib.parse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.impl.store.events import Event
+from holdfast.sim.explore.runs import Choice, Setting, name_of
+from holdfast.sim.world import CLOCK_ACTOR, Budget, Violation, World
+from holdfast.sim.world.operations import Parallel
+from holdfast.sim.world.trace import events
+
+MANY = 1_000_000
+
+
+class BadToken(ValueError):
+    """The text is no token."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Run `process` until it has done this."""
+
+    process: str
+    kind: str
+    subject: str
+    occurrence: int
+    alternative: str
+
+    def __str__(self) -> str:
+        quoted = [_quote(part) for part in (self.process, self.kind, self.subject)]
+        text = ":".join([*quoted, str(self.occurrence)])
+        return text if self.alternative in HARMLESS else f"{text}={self.alternative}"
+
+
+HARMLESS = ("ok", "land", "advance")
+
+
+def write(targets: Sequence[Target]) -> str:
+    return ",".join(map(str, targets)) or "default"
+
+
+def read(token: str) -> list[Target]:
+    """The targets of a token, or `BadToken` with the part that cannot be read."""
+    if token.strip() in ("", "default"):
+        return []
+    return [_read_one(part) for part in token.strip().split(",")]
+
+
+def _read_one(part: str) -> Target:
+    step, _, alternative = part.partition("=")
+    fields = step.split(":")
+    if len(fields) != 4 or not fields[3].isdecimal():
+        raise BadToken(
+            f"{part!r} in the token is not process:operation:key:occurrence[=fault]; "
+            "paste the whole token as it was printed"
+        )
+    process, kind, subject = map(urllib.parse.unquote, fields[:3])
+    if not alternative:
+        alternative = {"advance": "advance"}.get(kind, "ok")
+    return Target(process, kind, subject, int(fields[3]), alternative)
+
+
+def _quote(text: str) -> str:
+    return urllib.parse.quote(text, safe="/._-")
+
+
+class Namer:
+    """Gives every operation its name: process, kind, key, and the how-manieth of those it is."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._known: dict[tuple[int, int], tuple[str, str, str, int]] = {}
+        self._ticks = 0
+
+    def look(self, world: World) -> None:
+        """Name what is newly waiting. To be called before every step."""
+        for process in world.processes:
+            if process.group is not None:
+                for slot, request in enumerate(process.pending.requests):
+                    self._name(process, process.group.first + slot, request)
+            elif process.pending is not None and type(process.pending) is not Parallel:
+                self._name(process, process.ops, process.pending)
+
+    def name(self, world: World, actor: int) -> tuple[str, str, str, int]:
+        """The name of the actor's next step."""
+        if actor == CLOCK_ACTOR:
+            ticks = sum(1 for step in world.trace if step[0] == CLOCK_ACTOR)
+            return ("clock", "advance", "", ticks + 1)
+        if actor == 0:
+            op = world.pending(0)
+            picks = sum(1 for step in world.trace if step[5].kind == "pick" and step[5].subject == op.subject)
+            return ("setup", op.kind, op.subject, picks + 1)
+        flight = world.flights.get(actor)
+        if flight is not None:
+            return self._known[flight.process.index, flight.number]
+        process = world.processes[actor - 1]
+        return self._known[process.index, process.ops]
+
+    def _name(self, process: Any, number: int, op: Any) -> None:
+        key = (process.index, number)
+        if key not in self._known:
+            what = (process.name, op.kind, op.subject)
+            self._counts[what] = self._counts.get(what, 0) + 1
+            self._known[key] = (*what, self._counts[what])
+
+
+@dataclass
+class Replay:
+    """What a token led to."""
+
+    world: World
+    steps: list[Target]
+    violation: Violation | None
+    misfit: str
+    """Why the token no longer fits the program; empty when it does."""
+
+    def events(self, run: str = "") -> list[Event]:
+        return events(self.world, run)
+
+
+def follow(setting: Setting, targets: Sequence[Target], *, timed: bool = True) -> Replay:
+    """Run the program along the targets, and on to the end by the common rule."""
+    restarts = setting.budget.restarts
+    world = setting.world(timed=timed, budget=Budget(*[MANY] * 8, restarts=restarts))
+    run = _Following(world, list(targets))
+    try:
+        world.start(setting.program)
+        run.go(setting.steps_max)
+        return Replay(world, run.steps, world.violation, run.misfit)
+    finally:
+        world.close()
+
+
+class _Following:
+    def __init__(self, world: World, targets: list[Target]) -> None:
+        self.world = world
+        self.targets = targets
+        self.steps: list[Target] = []
+        self.misfit = ""
+        self._namer = Namer()
+        self._last = -1
+
+    def go(self, steps_max: int) -> None:
+        world = self.world
+        while world.violation is None and len(world.trace) < steps_max:
+            enabled = world.enabled()
+            if not enabled:
+                world.complete()
+                break
+            self._namer.look(world)
+            actor, alternative = self._choose(enabled)
+            self.steps.append(Target(*self._namer.name(world, actor), alternative))
+            world.step(actor, alternative)
+            self._last = actor
+        if self.targets and not self.misfit:
+            self.misfit = f"the run ended before {self.targets[0]} (of the token) came about"
+
+    def _choose(self, enabled: list[int]) -> Choice:
+        world = self.world
+        if self.targets and not self.misfit:
+            target = self.targets[0]
+            for actor in enabled:
+                if self._is(actor, target):
+                    if target.alternative in world.alternatives(actor) or target.alternative in HARMLESS:
+                        self.targets.pop(0)
+                        offered = world.alternatives(actor)
+                        return actor, target.alternative if target.alternative in offered else offered[0]
+                    self.misfit = f"{target}: this fault is not possible there any more"
+            for actor in enabled:
+                if not self.misfit and actor != CLOCK_ACTOR and name_of(world, actor) == target.process:
+                    return actor, world.alternatives(actor)[0]
+        return self._by_rule(enabled)
+
+    def _is(self, actor: int, target: Target) -> bool:
+        name = self._namer.name(self.world, actor)
+        if name != (target.process, target.kind, target.subject, target.occurrence):
+            return False
+        flight = self.world.flights.get(actor)
+        return flight is None or not flight.zombie or target.alternative in HARMLESS
+
+    def _by_rule(self, enabled: list[int]) -> Choice:
+        return by_rule(self.world, enabled, self._last)
+
+
+def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
+    """Whoever stepped last goes on, else the first who can; nothing goes wrong."""
+    if last in enabled and last != CLOCK_ACTOR:
+        return last, world.alternatives(last)[0]
+    return enabled[0], world.alternatives(enabled[0])[0]
+
+
+def name_choices(setting: Setting, choices: Sequence[Choice], objects: Any, *, timed: bool) -> list[Target]:
+    """The names of the steps of a schedule, by running it."""
+    world = setting.world(objects, timed=timed)
+    namer = Namer()
+    steps = []
+    try:
+        world.start(setting.program)
+        for actor, alternative in choices:
+            namer.look(world)
+            steps.append(Target(*namer.name(world, actor), alternative))
+            world.step(actor, alternative)
+    finally:
+        world.close()
+    return steps
+
+
+def shorten(setting: Setting, steps: list[Target], *, timed: bool = True) -> list[Target]:
+    """The fewest targets we find that still lead along exactly these steps."""
+    targets = _turns(steps)
+    if not _leads_along(setting, targets, steps, timed):
+        targets = list(steps)
+    at = len(targets) - 1
+    while at >= 0:
+        shorter = targets[:at] + targets[at + 1 :]
+        if _leads_along(setting, shorter, steps, timed):
+            targets = shorter
+        at -= 1
+    return targets
+
+
+def _turns(steps: list[Target]) -> list[Target]:
+    """The last step of every stretch of one process, and every fault."""
+    following = [*steps[1:], None]
+    return [
+        step
+        for step, after in zip(steps, following, strict=True)
+        if after is None or step.process != after.process or step.alternative not in HARMLESS
+    ]
+
+
+def _leads_along(setting: Setting, targets: list[Target], steps: list[Target], timed: bool) -> bool:
+    replay = follow(setting, targets, timed=timed)
+    return not replay.misfit and replay.steps[: len(steps)] == steps
+
+
+def switches_of(steps: list[Target]) -> int:
+    """How often another process goes on. Time passing is no process."""
+    people = [step.process for step in steps if step.process not in ("clock", "setup")]
+    return sum(1 for one, other in itertools.pairwise(people) if one != other)

@@ -1,0 +1,26 @@
+"""The world: ordinary blocking code as processes under full control, one step at a time.
+
+For programs:   World (store, env, spawn, note, pick, configure, always, eventually, sometimes,
+                finally_, me), View (what a property may look at), Budget and NO_FAULTS.
+For schedulers: World (start, enabled, alternatives, pending, step, complete, close, r, w, before,
+                told, trace), Objects, Crash, Violation, events.
+"""
+
+from holdfast.sim.world.budget import FAULTS, NO_FAULTS, Budget
+from holdfast.sim.world.objects import Objects
+from holdfast.sim.world.operations import Crash
+from holdfast.sim.world.view import View, Violation
+from holdfast.sim.world.world import CLOCK_ACTOR, Program, World
+
+__all__ = [
+    "CLOCK_ACTOR",
+    "FAULTS",
+    "NO_FAULTS",
+    "Budget",
+    "Crash",
+    "Objects",
+    "Program",
+    "View",
+    "Violation",
+    "World",
+]

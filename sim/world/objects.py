@@ -1,0 +1,199 @@
+"""What a step touches, as two integers: the objects it read and the objects it wrote.
+
+Theory. Two neighbouring steps of different actors may be swapped, with the same replies and the same
+state after, when neither writes what the other reads. Everything a step can touch is an
+*object*: a key, a listing, an upload, the clock, a topic of notes, a process's result, a property that
+looks on. Each object is one bit, so that asking whether two steps conflict is three operations on
+integers, whatever they touched.
+
+    put that was refused       reads its key (it learnt that something stands there, and changed nothing)
+    put that was applied       reads and writes its key; writes every listing whose prefix the key has
+    list                       reads the listing of its prefix
+    create-upload              reads its key (completion compares what stands there), writes the upload
+    a write with time stamps   reads the clock
+
+Writing alone does not conflict with writing: two puts of different keys both change a listing, and no
+listing tells which came first. Where the order of two writes matters, a write reads as well.
+
+Footprints are taken from what happened, not from what might have: a step's replies are a function of
+what it read, so a swap of independent steps leaves its footprint as it was.
+
+A prefix may be listed for the first time after keys below it were written. `widen` brings masks made
+before up to date; `generation` says when that is needed. Bits are handed out in order of first use and
+never change their meaning within one exploration.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import StoreError
+from holdfast.impl.store.requests import Outcome
+
+EVERY_STEP = 1
+"""Read by every step: what writes it conflicts with everything."""
+CLOCK = 2
+"""Read by clock readings and by writes that are stamped, written when time passes."""
+EVERYTHING = -1
+"""The mask of all objects, also of those not met yet."""
+
+Masks = tuple[int, int]
+LOCAL: Masks = (EVERY_STEP, 0)
+"""A step that nobody else can notice."""
+
+
+class Objects:
+    """Names to bits, and requests with their replies to masks. Lives as long as one exploration."""
+
+    def __init__(self) -> None:
+        self._bits: dict[Any, int] = {"every-step": EVERY_STEP, "clock": CLOCK}
+        self._actors: dict[Any, int] = {}
+        self._owners: dict[int, int] = {}
+        self._listings: list[tuple[str, str, int]] = []
+        self._reads: dict[str, Masks] = {}
+        self._writes: dict[str, Masks] = {}
+        self.generation = 0
+        self.stamp = 0
+        """`CLOCK` when writes carry the time at which they landed, else nothing."""
+        self._rules: dict[type, Callable[[Any, Any], Masks]] = {
+            ask.Put: self._keyed_write,
+            ask.Get: self._keyed_read,
+            ask.Head: self._keyed_read,
+            ask.Delete: self._delete,
+            ask.List: self._list,
+            ask.ListVersions: self._list,
+            ask.ListUploads: self._list_uploads,
+            ask.CreateUpload: self._create_upload,
+            ask.UploadPart: self._upload_part,
+            ask.CompleteUpload: self._complete_upload,
+            ask.AbortUpload: self._abort_upload,
+        }
+
+    def masks(self, request: Any, reply: Any) -> Masks:
+        """What `request` read and wrote, given how it was answered."""
+        if isinstance(reply, StoreError):
+            # Refused as senseless; a few refusals depend on the upload or key, so call it a read.
+            return self.reading("key", request.subject)
+        return self._rules[type(request)](request, reply)
+
+    def bit(self, family: str, name: str) -> int:
+        """The bit of one object."""
+        found = self._bits.get((family, name))
+        if found is None:
+            found = self._bits[family, name] = 1 << len(self._bits)
+        return found
+
+    def reading(self, family: str, name: str) -> Masks:
+        """The masks of a step that only reads one object."""
+        return (EVERY_STEP | self.bit(family, name), 0)
+
+    def writing(self, family: str, name: str) -> Masks:
+        """The masks of a step that writes one object."""
+        found = self.bit(family, name)
+        return (EVERY_STEP | found, found)
+
+    def listing(self, family: str, prefix: str) -> int:
+        """The bit of a listing: written by every change to an object of `family` below `prefix`."""
+        known = ("list-" + family, prefix)
+        if known not in self._bits:
+            found = self.bit(*known)
+            self._listings.append((family, prefix, found))
+            self._writes.clear()
+            self.generation += 1
+        return self._bits[known]
+
+    def widen(self, written: int) -> int:
+        """A mask of written objects made at an earlier generation, with the listings met since."""
+        if written == EVERYTHING or not written:
+            return written
+        for key, found in self._bits.items():
+            if found & written and isinstance(key, tuple):
+                written |= self._listed(*key)
+        return written
+
+    def owner(self, actor: int) -> int:
+        """The process that issued a request in flight."""
+        return self._owners[actor]
+
+    def actor(self, identity: Any) -> int:
+        """The number of an actor that is no process; the same in every run of the exploration."""
+        found = self._actors.get(identity)
+        if found is None:
+            found = self._actors[identity] = 1000 + len(self._actors)
+            self._owners[found] = identity[0]
+        return found
+
+    def names(self, mask: int) -> list[str]:
+        """The objects in a mask, for people."""
+        found = ((key, bit) for key, bit in self._bits.items() if bit & mask and isinstance(key, tuple))
+        return [f"{family}:{name}" for (family, name), _ in found]
+
+    # How each kind of request reads and writes.
+
+    def _listed(self, family: str, name: str) -> int:
+        mask = 0
+        for listed, prefix, found in self._listings:
+            if listed == family and name.startswith(prefix):
+                mask |= found
+        return mask
+
+    def _keyed_read(self, request: Any, _reply: Any) -> Masks:
+        found = self._reads.get(request.key)
+        if found is None:
+            found = self._reads[request.key] = self.reading("key", request.key)
+        return found
+
+    def _keyed_write(self, request: Any, reply: Any) -> Masks:
+        if reply.outcome is not Outcome.DONE:
+            return self._keyed_read(request, reply)
+        found = self._writes.get(request.key)
+        if found is None:
+            own = self.bit("key", request.key)
+            written = own | self._listed("key", request.key)
+            found = self._writes[request.key] = (EVERY_STEP | self.stamp | own, written)
+        return found
+
+    def _delete(self, request: Any, reply: Any) -> Masks:
+        return self._keyed_write(request, reply)
+
+    def _list(self, request: Any, _reply: Any) -> Masks:
+        return (EVERY_STEP | self.listing("key", request.prefix), 0)
+
+    def _list_uploads(self, request: Any, _reply: Any) -> Masks:
+        return (EVERY_STEP | self.listing("upload", request.prefix), 0)
+
+    def _upload(self, request: Any, upload: str) -> int:
+        return self.bit("upload", _upload_name(request.key, upload))
+
+    def _create_upload(self, request: Any, reply: Any) -> Masks:
+        upload = self._upload(request, reply.upload)
+        listed = self._listed("upload", _upload_name(request.key, reply.upload))
+        return (EVERY_STEP | self.stamp | self.bit("key", request.key) | upload, upload | listed)
+
+    def _upload_part(self, request: Any, reply: Any) -> Masks:
+        upload = self._upload(request, request.upload)
+        return (EVERY_STEP | upload, upload if reply.done else 0)
+
+    def _complete_upload(self, request: Any, reply: Any) -> Masks:
+        upload = self._upload(request, request.upload)
+        if reply.done:
+            key_read, key_written = self._keyed_write(request, reply)
+            listed = self._listed("upload", _upload_name(request.key, request.upload))
+            return (key_read | upload, key_written | upload | listed)
+        return (EVERY_STEP | upload | self.bit("key", request.key), 0)
+
+    def _abort_upload(self, request: Any, reply: Any) -> Masks:
+        read, written = self._upload_part(request, reply)
+        if written:
+            written |= self._listed("upload", _upload_name(request.key, request.upload))
+        return (read, written)
+
+
+def _upload_name(key: str, upload: str) -> str:
+    """By key first, so that a listing of uploads finds it by its prefix."""
+    return f"{key}\0{upload}"
+
+
+def conflict(one: Masks, other: Masks) -> bool:
+    """Whether the order of two steps matters."""
+    return bool(one[1] & other[0] or one[0] & other[1])

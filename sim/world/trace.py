@@ -1,0 +1,121 @@
+"""The events of a run in the shared schema, made when somebody wants them.
+
+While a run is explored a step is one tuple; thousands of runs a second leave no time for more. A request
+is shown as issued right after the step before it in its process, which is when its process came to it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.impl.store.events import Event, arguments, results
+from holdfast.impl.store.requests import Outcome, Request
+
+_FAULTS = {
+    "lost": "applied, the reply was lost",
+    "dropped": "not applied, the reply was lost",
+    "late": "no reply; the request is still on its way",
+    "conflict": "answered 409 by the adversary",
+    "throttled": "answered 503 by the adversary",
+    "retry": "applied, the reply was lost, and the SDK asks again",
+    "land": "a request from earlier lands",
+    "crash": "crash",
+    "skew+": "the clock is ahead",
+    "skew-": "the clock is behind",
+    "stall": "time passes although others could go on",
+    "pause": "a long time passes although others could go on",
+    "advance": "time passes",
+}
+
+
+def events(world: Any, run: str = "") -> list[Event]:
+    """Every event of the run so far."""
+    made: list[Event] = []
+    numbers: dict[tuple[int, int], int] = {}
+    for t_ns, process, incarnation, op, phase, columns in _rows(world, numbers):
+        made.append(Event(run, len(made), world.start_ns + t_ns, process, incarnation, op, phase, **columns))
+    return made
+
+
+def _rows(world: Any, numbers: dict[tuple[int, int], int]) -> Iterator[tuple[Any, ...]]:
+    issued = _issued(world)
+    yield from _requests(issued, -1, 0, numbers)
+    for place, (actor, alternative, process, incarnation, number, op, answer, clock) in enumerate(
+        world.trace
+    ):
+        who = process.name if process is not None else "clock"
+        if process is not None and process.index == 0:
+            who = "setup"
+        base = (clock, who, incarnation)
+        if isinstance(op, Request):
+            yield from _landing(base, alternative, _number(numbers, process.index, number), op, answer)
+        elif op.kind == "note":
+            columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
+            yield (*base, -1, "note", columns)
+        if alternative in _FAULTS and not isinstance(op, Request):
+            yield (*base, -1, "note", {"kind": alternative, "key": "", "note": _FAULTS[alternative]})
+        if op.kind == "finish" and alternative == "ok":
+            note = repr(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
+            yield (*base, -1, "note", {"kind": "end", "key": "", "note": note})
+        del actor
+        yield from _requests(issued, place, clock, numbers)
+
+
+def _landing(base: Any, alternative: str, op: int, request: Any, answer: Any) -> Iterator[tuple[Any, ...]]:
+    note = _FAULTS.get(alternative, "")
+    shown = {"kind": request.kind, "key": request.subject}
+    landed = alternative in ("ok", "lost", "retry", "land")
+    if landed:
+        outcome = {} if alternative in ("lost", "retry") else _outcome(request, answer)
+        yield (*base, op, "landed", {**shown, **outcome, "note": note})
+    if alternative == "crash":
+        yield (*base, op, "note", {**shown, "note": "crash"})
+    elif alternative not in ("land", "retry"):
+        columns = _outcome(request, answer)
+        yield (*base, op, "response", {**columns, "note": "" if landed and alternative == "ok" else note})
+
+
+def _outcome(request: Any, answer: Any) -> dict[str, Any]:
+    if isinstance(getattr(answer, "outcome", None), Outcome):
+        return results(request, answer)
+    return {"kind": request.kind, "key": request.subject, "outcome": f"{type(answer).__name__}"}
+
+
+def _requests(issued: Any, place: int, clock: int, numbers: Any) -> Iterator[tuple[Any, ...]]:
+    for process, incarnation, number, request in issued.get(place, ()):
+        op = _number(numbers, process.index, number)
+        yield (clock, process.name, incarnation, op, "request", arguments(request))
+
+
+def _number(numbers: dict[tuple[int, int], int], process: int, number: int) -> int:
+    """Operations are numbered in the order in which they were issued."""
+    return numbers.setdefault((process, number), len(numbers) + 1)
+
+
+def _issued(world: Any) -> dict[int, list[Any]]:
+    """By the place of the step after which they were issued: the requests."""
+    found: dict[int, list[Any]] = {}
+    last: dict[int, int] = {}
+    opened = -1
+    seen: set[tuple[int, int]] = set()
+    group: dict[tuple[int, int], int] = {}
+    for place, (_, _, process, incarnation, number, op, _, _) in enumerate(world.trace):
+        if process is None:
+            continue
+        if process.index == 0:
+            opened = place
+            continue
+        key = (process.index, number)
+        if isinstance(op, Request) and key not in seen:
+            seen.add(key)
+            at = group.get(key, last.get(process.index, opened))
+            found.setdefault(at, []).append((process, incarnation, number, op))
+        last[process.index] = place
+    for process in world.processes:
+        waiting = [(f.number, f.request) for f in world.flights.values() if f.process is process]
+        if isinstance(process.pending, Request):
+            waiting.append((process.ops, process.pending))
+        for number, request in waiting:
+            if (process.index, number) not in seen:
+                at = last.get(process.index, opened)
+                found.setdefault(at, []).append((process, process.incarnation, number, request))
+    return found
