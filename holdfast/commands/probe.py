@@ -3,10 +3,12 @@
 import contextlib
 import dataclasses
 import functools
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -60,6 +62,8 @@ def command(
         )
     if json_file == "-" and profile == "-":
         raise BadRequest("only one of --json and --profile can go to standard output")
+    for target in (json_file, profile):
+        _check_target(target)
     plan = _plan(size, rounds, seconds, seed)
     names = _names(only)
     with open_store(url) as store, _interruptible():
@@ -69,6 +73,15 @@ def command(
     if profile:
         write_json(report.profile, profile)
     return VERDICT_EXITS[report.verdict.value]
+
+
+def _check_target(target: str | None) -> None:
+    """Refuse now what could not be written in a minute."""
+    if target in (None, "-"):
+        return
+    folder = Path(str(target)).absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(str(target)).is_dir():
+        raise BadRequest(f"cannot write {target}: name a file in a folder that exists and may be written to")
 
 
 def _plan(size: str | None, rounds: int | None, seconds: float | None, seed: int) -> Plan:
@@ -94,6 +107,7 @@ def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Repo
     shared = not store.url.startswith("memory:")
     opener = functools.partial(open_store, store.url) if shared else None
     probe = Probe(store, plan, opener=opener, only=names)
+    store.verify()
     console.print(probe.announcement(), markup=False, highlight=False, soft_wrap=True)
     with _progress() as watch:
         report = probe.run(watch)

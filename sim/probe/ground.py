@@ -31,6 +31,7 @@ class Ground:
         self._numbers = itertools.count()
         self._standing: set[str] = set()
         self._uploads: set[tuple[str, str]] = set()
+        self._touched = False
         self._lock = threading.Lock()
 
     def key(self, name: str) -> str:
@@ -41,6 +42,7 @@ class Ground:
         """Remember what `request` may leave behind, whatever comes back."""
         if isinstance(request, ask.Put | ask.CompleteUpload):
             with self._lock:
+                self._touched = True
                 self._standing.add(request.key)
 
     def after(self, request: Request[Any], reply: Reply) -> None:
@@ -55,8 +57,8 @@ class Ground:
 
     @property
     def touched(self) -> bool:
-        """Whether anything may stand."""
-        return bool(self._standing or self._uploads)
+        """Whether anything was ever written: if not, there is nothing to sweep."""
+        return self._touched
 
     def tidy(self, keep: Collection[str] = ()) -> None:
         """Remove what we know to stand, except `keep`; in silence, for `sweep` looks at it all again."""

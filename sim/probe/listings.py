@@ -28,6 +28,8 @@ def list_after_write(bench: Bench) -> str:
     for number in bench.rounds(most):
         folder = bench.key("folder") + "/"
         keys = [f"{folder}{name}" for name in bench.threads.names]
+        # Whoever remembers listings has one to remember now.
+        _look_around(bench, folder)
         sent = bench.together(
             bench.threads, [ask.Put(key, body_of(f"first.{number}"), ANYTHING) for key in keys]
         )
@@ -37,6 +39,11 @@ def list_after_write(bench: Bench) -> str:
             wrong = _unlisted(bench, folder, {keys[0]: etag})
         bench.judged(wrong)
     return bench.conclude(most)
+
+
+def _look_around(bench: Bench, folder: str) -> None:
+    for store in (bench.store, bench.other):
+        _everything(store, folder)
 
 
 def _unlisted(bench: Bench, folder: str, written: dict[str, str]) -> str | None:
@@ -58,6 +65,7 @@ def list_after_delete(bench: Bench) -> str:
         folder = bench.key("folder") + "/"
         keys = [f"{folder}{name}" for name in bench.threads.names]
         bench.in_bulk([ask.Put(key, body_of(f"first.{number}"), ANYTHING) for key in keys])
+        _look_around(bench, folder)
         gone = keys[::2]
         sent = bench.together(
             bench.threads, [ask.Delete(key, ANYTHING) if key in gone else ask.Head(key) for key in keys]

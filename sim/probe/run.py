@@ -2,6 +2,7 @@
 
     with open_store(url) as store:
         probe = Probe(store, Plan(rounds=50), opener=partial(open_store, url))
+        store.verify()
         print(probe.announcement())
         report = probe.run(watch=print)
 
@@ -20,6 +21,7 @@ from holdfast.sim.probe import latency
 from holdfast.sim.probe.bench import Bench
 from holdfast.sim.probe.crew import Opener
 from holdfast.sim.probe.features import BY_NAME, FEATURES, Feature, Sizes
+from holdfast.sim.probe.footprint import Footprint
 from holdfast.sim.probe.history import body_of
 from holdfast.sim.probe.plan import Plan
 from holdfast.sim.probe.verdict import (
@@ -59,6 +61,7 @@ class Probe:
         self._all_core = bool(only)
         self._store = store
         self._env = env or SystemEnvironment()
+        self._footprint = Footprint(store)
         self._bench = Bench(store, self._env, self.plan, opener)
 
     @property
@@ -91,8 +94,8 @@ class Probe:
     def run(self, watch: Watch = lambda *_: None) -> Report:
         """Ask every feature, measure, sweep. Raises what makes the store unusable, after the sweep."""
         started_ns = self._env.monotonic_ns()
-        self._store.verify()
         try:
+            self._store.verify()
             self._preflight()
             findings = self._findings(watch)
             profile = self._latency(watch)
@@ -205,9 +208,11 @@ class Probe:
         watch("removing what was written", len(self.features) + 2, len(self.features) + 2)
         self._bench.close()
         try:
-            return self._bench.ground.sweep()
+            left = self._bench.ground.sweep() if self._bench.ground.touched else []
         except StoreError as wrong:
-            return [str(wrong)]
+            left = [str(wrong)]
+        self._footprint.remove()
+        return left
 
 
 def _left(prefix: str, left: Sequence[str]) -> str:

@@ -1,0 +1,130 @@
+"""Nothing stays behind, and what does is told."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import Unsupported, Unusable
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.impl.store.requests import ABSENT, ANYTHING, Outcome
+from holdfast.sim.probe.ground import BATCH, Ground
+from holdfast.sim.probe.history import History, Recorded
+
+
+def on(store: MemoryStore) -> tuple[Ground, Recorded]:
+    ground = Ground(store, SeededEnvironment())
+    return ground, Recorded(store, "me", History(ground.prefix), ground.before, ground.after)
+
+
+def litter(ground: Ground, store: Recorded, count: int) -> None:
+    for _ in range(count):
+        store.put(ground.key("f/k"), b"x", when=ABSENT)
+
+
+def test_everything_goes_and_nothing_else() -> None:
+    store = MemoryStore()
+    store.put("mine", b"stays", when=ABSENT)
+    store.put("holdfast-probe/other/k", b"stays", when=ABSENT)
+    ground, mine = on(store)
+    litter(ground, mine, 2 * BATCH + 3)
+    mine.create_upload(ground.key("up"))
+    theirs = store.create_upload("theirs")
+    assert ground.sweep() == []
+    assert set(store.contents()) == {"mine", "holdfast-probe/other/k"}
+    assert [found.upload for found in store.list_uploads().uploads] == [theirs.upload]
+
+
+def test_versions_and_markers_go() -> None:
+    store = MemoryStore(versioned=True)
+    ground, mine = on(store)
+    key = ground.key("k")
+    for _ in range(3):
+        mine.put(key, b"x", when=ANYTHING)
+    mine.delete(key, when=ANYTHING)
+    ground.tidy()
+    assert ground.sweep() == []
+    assert not store.list_versions().versions
+
+
+class ListsNothing(MemoryStore):
+    """The listing of a liar cannot be what cleaning up relies on."""
+
+    def send(self, request: Any) -> Any:
+        if isinstance(request, ask.List):
+            return ask.ListReply(Outcome.DONE)
+        if isinstance(request, ask.ListUploads):
+            raise Unsupported("501")
+        return super().send(request)
+
+
+def test_a_listing_that_lies_hides_nothing_from_the_sweep() -> None:
+    store = ListsNothing()
+    ground, mine = on(store)
+    litter(ground, mine, 5)
+    upload = mine.create_upload(ground.key("up"))
+    assert ground.sweep() == []
+    assert not store.contents()
+    assert store.abort_upload(ground.key("up"), upload.upload).outcome is Outcome.GONE
+
+
+class LosesReplies(MemoryStore):
+    def send(self, request: Any) -> Any:
+        reply = super().send(request)
+        return request.ends(Outcome.UNKNOWN) if isinstance(request, ask.Put) else reply
+
+
+def test_what_was_written_without_a_reply_goes() -> None:
+    store = LosesReplies()
+    ground, mine = on(store)
+    litter(ground, mine, 3)
+    assert ground.sweep() == []
+    assert not store.contents()
+
+
+class LandsLate(MemoryStore):
+    """A write whose reply was lost lands while we sweep."""
+
+    late: Any = None
+
+    def send(self, request: Any) -> Any:
+        reply = super().send(request)
+        if isinstance(request, ask.Delete) and self.late is not None:
+            late, self.late = self.late, None
+            super().send(late)
+        return reply
+
+
+def test_what_lands_during_the_sweep_goes() -> None:
+    store = LandsLate()
+    ground, mine = on(store)
+    litter(ground, mine, 1)
+    store.late = ask.Put(ground.key("late"), b"x", ANYTHING)
+    assert ground.sweep() == []
+    assert not store.contents()
+
+
+class Refuses(MemoryStore):
+    def send(self, request: Any) -> Any:
+        if isinstance(request, ask.Delete):
+            raise Unusable("403 AccessDenied: you may not delete")
+        return super().send(request)
+
+
+def test_what_stays_is_told() -> None:
+    store = Refuses()
+    ground, mine = on(store)
+    litter(ground, mine, 2)
+    assert any("may not delete" in line for line in ground.sweep())
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_tidying_keeps_what_is_still_needed(keep: bool) -> None:
+    store = MemoryStore()
+    ground, mine = on(store)
+    litter(ground, mine, 3)
+    kept = ground.key("kept")
+    mine.put(kept, b"x", when=ABSENT)
+    ground.tidy([kept] if keep else ())
+    assert set(store.contents()) == ({kept} if keep else set())
