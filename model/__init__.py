@@ -34,6 +34,7 @@ from holdfast.model.kernel import (
     FieldOverflow,
     Flags,
     Graph,
+    Id,
     Int,
     Label,
     Machine,
@@ -67,6 +68,7 @@ from holdfast.model.kernel import (
     reachable,
     reachable_graph,
     step,
+    together,
 )
 
 __all__ = [
@@ -79,6 +81,7 @@ __all__ = [
     "FieldOverflow",
     "Flags",
     "Graph",
+    "Id",
     "Int",
     "Label",
     "Machine",
@@ -112,4 +115,5 @@ __all__ = [
     "reachable",
     "reachable_graph",
     "step",
+    "together",
 ]

@@ -36,6 +36,8 @@ class TwoPhase(Machine):
         "no-abort-once-prepared": "a manager that has prepared no longer aborts on its own",
     }
 
+    symmetric: ClassVar = ("managers",)
+
     manager = Each(managers, Enum("working", "prepared", "committed", "aborted"))
     decision = Enum("init", "committed", "aborted")
     prepared = Each(managers, Bool())  # what the transaction manager has heard

@@ -29,13 +29,14 @@ from holdfast.model.kernel.declare import (
 from holdfast.model.kernel.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
 from holdfast.model.kernel.explore import Bounds, Explorer, Progress, Search
 from holdfast.model.kernel.extents import Extent, Size
-from holdfast.model.kernel.fields import Bool, Each, Enum, Field, Flags, Int, Seq
+from holdfast.model.kernel.fields import Bool, Each, Enum, Field, Flags, Id, Int, Seq
 from holdfast.model.kernel.graph import Graph, graph_of, reachable_graph
 from holdfast.model.kernel.machine import Machine
 from holdfast.model.kernel.model import Label, Model, Successors
 from holdfast.model.kernel.result import PropertyResult, Result
 from holdfast.model.kernel.stepping import State, Stepper
 from holdfast.model.kernel.story import Step, Story
+from holdfast.model.kernel.symmetry import Reduced
 
 __all__ = [
     "NO_DEADLOCK",
@@ -53,6 +54,7 @@ __all__ = [
     "FieldOverflow",
     "Flags",
     "Graph",
+    "Id",
     "Int",
     "Label",
     "Machine",
@@ -64,6 +66,7 @@ __all__ = [
     "Progress",
     "Property",
     "PropertyResult",
+    "Reduced",
     "Result",
     "Search",
     "Seq",

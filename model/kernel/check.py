@@ -11,6 +11,7 @@ from holdfast.model.kernel.machine import Machine
 from holdfast.model.kernel.model import Model
 from holdfast.model.kernel.result import PropertyResult, Result, Verdict, worst
 from holdfast.model.kernel.story import Story, chain, tell
+from holdfast.model.kernel.symmetry import Reduced
 
 NO_DEADLOCK = "no-deadlock"
 
@@ -26,6 +27,7 @@ def check(
     workers: int | None = None,
     keep_going: bool = False,
     deadlock: bool = True,
+    symmetry: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Explore every reachable state and decide every property.
@@ -33,24 +35,40 @@ def check(
     Stops at the end of the level where the first property is violated, unless `keep_going`; what is
     then not decided yet is `undecided`. `max_states`, `memory` (bytes) and `max_depth` bound the
     search; when one is hit, what was not violated is `undecided`. `deadlock=False` leaves out the
-    search for states where nothing can happen.
+    search for states where nothing can happen. `symmetry` explores one state for all that differ only
+    in the numbers of what the machine declares `symmetric`: same verdicts, fewer states.
     """
     for name, bound in {"max_states": max_states, "memory": memory, "workers": workers}.items():
         if bound is not None and bound < 1:
             raise BadSettings(f"{name}={bound} must be at least 1")
     model = machine if isinstance(machine, Model) else Model(machine, sizes, without=without)
+    if symmetry:
+        model = Reduced(model.machine, model.sizes, without=model.without)
+    bounds = Bounds(max_states, memory, max_depth)
     search = Explorer(
         model,
-        bounds=Bounds(max_states, memory, max_depth),
+        bounds=bounds,
         workers=workers,
         keep_going=keep_going,
         deadlocks=deadlock,
         progress=progress,
     ).run()
-    properties = [decide(search, wanted, memory=memory, workers=workers) for wanted in model.properties]
+    notes, whole = [], search
+    if isinstance(model, Reduced):
+        model.check_claim(search)
+        notes.append(model.reduction(search))
+        if search.complete and any(wanted.kind == "eventually" for wanted in model.properties):
+            whole = Explorer(
+                model.whole, properties=(), bounds=bounds, workers=workers, deadlocks=False
+            ).run()
+            notes.append(f"eventually is decided without symmetry, on {whole.distinct:,} states")
+    properties = [
+        decide(whole if wanted.kind == "eventually" else search, wanted, memory=memory, workers=workers)
+        for wanted in model.properties
+    ]
     if deadlock:
         properties.append(_deadlock(search))
-    return _result(search, properties)
+    return _result(search, properties, notes)
 
 
 def decide(
@@ -74,10 +92,10 @@ def decide(
 
 def story(search: Search, found: Found) -> Story:
     """The shortest story to where a property was decided."""
-    steps = chain(search.model, search.levels, found.depth, found.state)
+    steps, end = chain(search.model, search.levels, found.depth, found.state), found.state
     if found.label is not None and found.after is not None:
-        return tell(search.model, [*steps, (found.state, found.label)], found.after)
-    return tell(search.model, steps, found.state)
+        steps, end = [*steps, (found.state, found.label)], found.after
+    return tell(search.model, *search.model.lifted(steps, end))
 
 
 def _deadlock(search: Search) -> PropertyResult:
@@ -89,7 +107,7 @@ def _deadlock(search: Search) -> PropertyResult:
     return PropertyResult(NO_DEADLOCK, "deadlock", "undecided", None, doc, f"stopped by {search.stopped_by}")
 
 
-def _result(search: Search, properties: list[PropertyResult]) -> Result:
+def _result(search: Search, properties: list[PropertyResult], notes: list[str]) -> Result:
     model = search.model
     coverage = dict.fromkeys(model.actions, 0)
     for label, count in zip(model.labels, search.fired, strict=True):
@@ -110,4 +128,5 @@ def _result(search: Search, properties: list[PropertyResult]) -> Result:
         collision_odds=odds(model.words, search.distinct),
         stopped_by=search.stopped_by,
         labels_fired={str(label): n for label, n in zip(model.labels, search.fired, strict=True)},
+        notes=tuple(notes),
     )

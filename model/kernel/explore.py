@@ -248,7 +248,9 @@ class Explorer:
         after = _stacked([frame.finish() for frame in frames])
         if self._open_steps:
             self._judge_steps(frames, after, steps)
-        return keys.distinct(after)
+        found = keys.distinct(after)
+        standing = self.model.representatives(found.states)
+        return found if standing is found.states else keys.distinct(standing)
 
     def _judge_steps(self, frames: list[Frame], after: U64, steps: dict[str, tuple[int, Found]]) -> None:
         """Keep the violation from the earliest row: a choice that does not depend on the chunks."""

@@ -12,7 +12,7 @@ Every field begins at its first value (False, the lower bound, the first name, t
 empty sequence) unless it says `start=...` or an `@initial` function says otherwise.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -26,7 +26,7 @@ from holdfast.model.kernel.access import (
 )
 from holdfast.model.kernel.columns import Choice, Members, Number, Truth
 from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.extents import AnyExtent, resolve
+from holdfast.model.kernel.extents import AnyExtent, Extent, resolve
 from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind, Kind
 from holdfast.model.kernel.layout import Slot
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 W = TypeVar("W")
 Run = tuple[str, Kind, tuple[int, ...]]
+Cells = tuple[str, tuple[AnyExtent, ...], "Field[Any, Any]"]
 
 
 class Field(Generic[R, W]):
@@ -72,6 +73,10 @@ class Field(Generic[R, W]):
         """The value it begins with."""
         raise NotImplementedError
 
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> "Iterator[Cells]":
+        """The runs of cells again, with their dimensions as they were declared."""
+        raise NotImplementedError
+
 
 class _Cell(Field[R, W]):
     """A field of one cell."""
@@ -87,6 +92,9 @@ class _Cell(Field[R, W]):
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> CellAccess:
         return CellAccess(slots[name])
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        yield name, dimensions, self
 
     def first(self, sizes: Mapping[str, int]) -> object:
         return self.kind(sizes).decode(0) if self._start is None else self._start
@@ -110,8 +118,35 @@ class Int(_Cell[Number, Number | int]):
         self._least = least
         self._most = most
 
+    @property
+    def bounds(self) -> tuple[AnyExtent, AnyExtent]:
+        """The bounds as they were declared."""
+        return self._least, self._most
+
     def kind(self, sizes: Mapping[str, int]) -> IntKind:
         return IntKind(resolve(self._least, sizes), resolve(self._most, sizes))
+
+
+class _Last(Extent):
+    """The number of the last of `extent` things."""
+
+    def __init__(self, extent: AnyExtent) -> None:
+        self._extent = extent
+
+    def resolve(self, sizes: Mapping[str, int]) -> int:
+        return resolve(self._extent, sizes) - 1
+
+
+class Id(Int):
+    """The number of one of `extent` things, or -1 for nobody: a name of it, not a quantity.
+
+    Symmetry renames it with the thing that it names; ordinary numbers are left alone.
+    """
+
+    def __init__(self, extent: AnyExtent, *, nobody: bool = False, start: int | None = None) -> None:
+        super().__init__(-1 if nobody else 0, _Last(extent), start=start)
+        self.extent = extent
+        self.nobody = nobody
 
 
 class Enum(_Cell[Choice, Choice | str]):
@@ -131,6 +166,11 @@ class Flags(_Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
     def __init__(self, *domain: AnyExtent, start: AbstractSet[int] | AbstractSet[str] | None = None) -> None:
         super().__init__(start)
         self._domain = domain
+
+    @property
+    def domain(self) -> tuple[AnyExtent, ...]:
+        """The members as they were declared: one size, or names."""
+        return self._domain
 
     def kind(self, sizes: Mapping[str, int]) -> FlagsKind:
         if len(self._domain) == 1:
@@ -163,6 +203,11 @@ class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
     def first(self, sizes: Mapping[str, int]) -> object:
         return ()
 
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        yield f"{name}.length", dimensions, self
+        # A place in a sequence is nobody's number, even where the capacity is a size.
+        yield f"{name}.items", (*dimensions, 0), self._item
+
 
 class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
     """One `element` for each number below `extent`."""
@@ -180,6 +225,9 @@ class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
 
     def first(self, sizes: Mapping[str, int]) -> object:
         return (self._element.first(sizes),) * resolve(self._extent, sizes)
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        return self._element.cells(name, (*dimensions, self._extent))
 
 
 AnyField = Field[Any, Any]

@@ -32,9 +32,15 @@ class Machine:
     assumptions: ClassVar[Mapping[str, str]] = {}
     """What the world must grant the protocol: name and one sentence. Switched off by `without`."""
 
+    symmetric: ClassVar[tuple[str, ...]] = ()
+    """Sizes whose members are interchangeable: any two may swap their numbers and nothing else changes."""
+
     frame: "Frame"
 
     def __init_subclass__(cls) -> None:
+        symmetric: object = cls.symmetric
+        if isinstance(symmetric, str):
+            raise ModellingMistake(f"symmetric = '{symmetric}' must be a tuple: write ('{symmetric}',)")
         for name in vars(cls):
             if name in RESERVED and isinstance(vars(cls)[name], Field | Size):
                 raise ModellingMistake(f"`{name}` is part of every machine; give the field another name")
@@ -93,7 +99,9 @@ class Machine:
             )
 
 
-RESERVED = frozenset({"frame", "require", "guard", "assume", "is_on", "safeguards", "assumptions"})
+RESERVED = frozenset(
+    {"frame", "require", "guard", "assume", "is_on", "safeguards", "assumptions", "symmetric"}
+)
 FIELDS_OF: dict[type, frozenset[str]] = {}
 
 

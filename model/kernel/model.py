@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from holdfast.model.kernel.access import PackedState
 from holdfast.model.kernel.columns import Truth, describe
 from holdfast.model.kernel.declare import ActionDeclared, Ending, Property, choices
 from holdfast.model.kernel.errors import BadSettings, FieldOverflow, ModellingMistake, names, suggestion
@@ -41,6 +42,10 @@ class Label:
 
     def __str__(self) -> str:
         return f"{self.action}({', '.join(f'{name}={value}' for name, value in self.parameters)})"
+
+
+Transition = tuple[PackedState, Label]
+"""A step of a story: the state before, and the label."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,10 @@ class Model:
     def representatives(self, states: U64) -> U64:
         """The states that stand for these; themselves, unless a reduction says otherwise."""
         return states
+
+    def lifted(self, steps: list[Transition], end: PackedState) -> tuple[list[Transition], PackedState]:
+        """The same story through states of the machine itself, where `representatives` replaced them."""
+        return steps, end
 
     def apply(self, states: U64, label: Label) -> Frame | None:
         """Run one label on a batch; None when it is enabled nowhere."""

@@ -37,7 +37,8 @@ class Result:
     """What a check found out. `seconds` and the bytes are measured, everything else is exact.
 
     `collision_odds` is the probability that two distinct states were taken for one, which would
-    have hidden a part of the space: 0 for states of one word.
+    have hidden a part of the space: 0 for states of one word. `notes` are sentences on how it was
+    found out that a reader should see: what a reduction brought, what went to disk, what is estimated.
     """
 
     model: str
@@ -55,6 +56,7 @@ class Result:
     collision_odds: float
     stopped_by: str = ""
     labels_fired: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def never_fired(self) -> tuple[str, ...]:
@@ -85,6 +87,7 @@ class Result:
             "words": self.words,
             "collision_odds": self.collision_odds,
             "stopped_by": self.stopped_by,
+            "notes": list(self.notes),
         }
 
 

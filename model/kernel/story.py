@@ -141,7 +141,7 @@ def _predecessor(model: Model, level: U64, state: PackedState) -> tuple[PackedSt
             if frame is None:
                 continue
             same = np.ones(frame.size, np.bool_)
-            for word, wanted in zip(frame.finish(), state, strict=True):
+            for word, wanted in zip(model.representatives(np.stack(frame.finish())), state, strict=True):
                 same &= word == np.uint64(wanted)
             rows = np.flatnonzero(same)
             if len(rows):

@@ -60,7 +60,8 @@ def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) ->
     found = _first_of(search, avoiding, ~back)
     if found is None:
         return _result(wanted, "holds")
-    story = tell(search.model, chain(search.model, search.levels, found.depth, found.state), found.state)
+    steps = chain(search.model, search.levels, found.depth, found.state)
+    story = tell(search.model, *search.model.lifted(steps, found.state))
     return _result(wanted, "violated", story, "from there it can never be reached again")
 
 
