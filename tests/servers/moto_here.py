@@ -36,7 +36,7 @@ class Fault:
     status: str = ""
     """The status line sent instead; empty closes the connection without a reply."""
     body: bytes = b""
-    headers: list[tuple[str, str]] = field(default_factory=lambda: [("Content-Type", "application/xml")])
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class HonestApp:
@@ -87,7 +87,8 @@ def _fail(fault: Fault, environ: dict[str, Any], start_response: Any) -> list[by
     if not fault.status:
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         raise ConnectionAbortedError("the test lost this reply")
-    start_response(fault.status, [*fault.headers, ("Content-Length", str(len(fault.body)))])
+    headers = {"Content-Type": "application/xml", "Content-Length": str(len(fault.body)), **fault.headers}
+    start_response(fault.status, list(headers.items()))
     return [fault.body]
 
 
@@ -109,10 +110,18 @@ class Here(Endpoint):
         """The next request with this method is applied (or not), and its connection closed."""
         self.app.faults.append(Fault(lambda environ: environ["REQUEST_METHOD"] == method, apply))
 
-    def answer(self, status: str, body: bytes = b"", *, method: str = "PUT", apply: bool = False) -> None:
+    def answer(
+        self,
+        status: str,
+        body: bytes = b"",
+        *,
+        method: str = "PUT",
+        apply: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """The next request with this method is answered like this (`status` as in "503 Slow Down")."""
         self.app.faults.append(
-            Fault(lambda environ: environ["REQUEST_METHOD"] == method, apply, status, body)
+            Fault(lambda environ: environ["REQUEST_METHOD"] == method, apply, status, body, headers or {})
         )
 
 
@@ -126,6 +135,7 @@ def moto_in_thread() -> Iterator[Here]:
     """An honest moto in this process. All of them share moto's state: make buckets of your own."""
     app = HonestApp(moto_app())
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
+    server.log = lambda *_: None  # type: ignore[method-assign] # nor do moto's own tracebacks
     thread = threading.Thread(target=server.serve_forever, daemon=True, name="moto")
     thread.start()
     try:

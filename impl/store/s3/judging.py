@@ -34,7 +34,7 @@ def ended(request: Request[R], error: BaseException, where: str) -> R:
     """The reply that `error` amounts to, or raises what it amounts to. `where` names the store."""
     if isinstance(error, botocore.exceptions.ClientError):
         answer = _Answer(error.response)
-        ending = _fit(request, _decide(request, answer))
+        ending = _fit(request, _decide(request, answer), answer.code)
         said = answer.said if isinstance(ending.means, Outcome) else f"{answer.said}; {ending.advice}"
     else:
         ending = _unanswered(error)
@@ -85,13 +85,16 @@ def _no_such_version(answer: _Answer) -> bool:
     return answer.status == 405 or (answer.status == 400 and answer.argument.lower() == "versionid")
 
 
-def _fit(request: Request[Any], ending: Ending) -> Ending:
+def _fit(request: Request[Any], ending: Ending, code: str) -> Ending:
     """`ending` as this request can have it."""
     when = getattr(request, "when", None)
     if ending.means is Outcome.CHANGED and isinstance(when, ask.Absent):
         return Ending(Outcome.EXISTS)
     if _possible(request, ending.means):
         return ending
+    if isinstance(request, ask.Delete) and code in ("NoSuchKey", "NoSuchVersion"):
+        # S3 answers 204 when nothing was there to delete, others 404: it is gone either way.
+        return Ending(Outcome.DONE)
     if ending.means is Outcome.MISSING:
         # 404 to what needs nothing there: the bucket is missing, or this is no S3 endpoint.
         return Ending(Unusable, "check that the bucket exists and that the endpoint speaks S3")

@@ -135,10 +135,7 @@ def create_upload(place: Place, request: ask.CreateUpload) -> Parameters:
 
 
 def create_upload_reply(place: Place, request: ask.CreateUpload, answer: Answer) -> ask.UploadReply:
-    upload = str(answer.get("UploadId") or "")
-    if not upload:
-        raise BrokenPromise(f"an upload of {request.key!r} was created without an identifier")
-    return ask.UploadReply(Outcome.DONE, upload=upload)
+    return ask.UploadReply(Outcome.DONE, upload=answer["UploadId"])
 
 
 def upload_part(place: Place, request: ask.UploadPart) -> Parameters:

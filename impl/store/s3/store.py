@@ -64,6 +64,8 @@ class S3Store(Store):
         parameters = call.parameters(self._place, request)
         try:
             answer = getattr(client, call.operation)(**parameters)
+            if call.body_tells and not any(answer.get(name) is not None for name in call.body_tells):
+                return request.ends(Outcome.UNKNOWN, "no whole reply (a 200 without its body)")
             return cast(R, call.reply(self._place, request, answer))
         except LIBRARY_ERRORS as error:
             # Not chained: an exception of the SDK may show headers.
