@@ -1,0 +1,51 @@
+"""The cleanup boundary: ids up to and with it are deleted, or may be at any moment.
+
+It is moved by compare-and-swap and only forward, *before* anything is deleted. A reader who finds an id,
+and a writer whose create succeeded, look at it *afterwards*: an id at or behind the boundary may be one
+that was deleted and came back.
+"""
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.publish.asking import pause, read
+from holdfast.impl.publish.documents import FORMAT, decode, encode
+from holdfast.impl.publish.errors import StoreAway
+from holdfast.impl.store import ABSENT, Matches
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Get, Outcome
+
+ATTEMPTS_MAX = 10
+"""Our own limit on swaps that rivals win."""
+
+
+class Boundary:
+    """One chain's boundary."""
+
+    def __init__(self, store: Store, env: Environment, key: str) -> None:
+        self.store = store
+        self.env = env
+        self.key = key
+
+    def read(self) -> int:
+        return self._read()[0]
+
+    def advance(self, to: int) -> int:
+        """Move it forward to `to`, unless somebody moved it further; answers where it stands."""
+        for attempt in range(ATTEMPTS_MAX):
+            stands, etag = self._read()
+            if stands >= to:
+                return stands
+            body = encode({"format": FORMAT, "boundary": to})
+            reply = self.store.put(self.key, body, when=Matches(etag) if etag else ABSENT)
+            if reply.outcome is Outcome.DONE:
+                return to
+            pause(self.env, attempt)  # lost, refused or unknown: what stands now tells
+        raise StoreAway(
+            f"could not move {self.key} forward to {to} in {ATTEMPTS_MAX} attempts; try again later"
+        )
+
+    def _read(self) -> tuple[int, str]:
+        reply = read(self.store, self.env, Get(self.key))
+        if reply.outcome is Outcome.MISSING:
+            return 0, ""
+        assert reply.info is not None
+        return int(decode(reply.body, self.key)["boundary"]), reply.info.etag

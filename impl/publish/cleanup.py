@@ -1,0 +1,182 @@
+"""Cleanup: deletes what no retained manifest needs. First the boundary, then the sweep, then the deletes.
+
+Nothing here trusts a clock. Old manifests go because the boundary was moved before, and everybody who
+finds or creates an id looks at the boundary afterwards. Fragments and lineages of plans that were never
+published go because a *sweep* manifest on every branch has first made such plans void: a plan whose id
+sorts before the sweep's horizon and whose base is before the sweep can never commit. The clock only chooses
+a polite horizon. The order of the steps carries the proof: see docs/decisions/0010-publish-protocol.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from holdfast.impl.publish import branches, keys
+from holdfast.impl.publish.asking import read, read_all
+from holdfast.impl.publish.contents import Library
+from holdfast.impl.publish.documents import Manifest, Pin, read_manifest, read_version
+from holdfast.impl.publish.endings import Published
+from holdfast.impl.publish.errors import Invalid, StaleView
+from holdfast.impl.publish.ground import Ground
+from holdfast.impl.publish.handle import Handle, Mode
+from holdfast.impl.publish.machine import publish
+from holdfast.impl.store import ANYTHING
+from holdfast.impl.store.requests import Delete, Get, List, Outcome
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+BATCH = 100
+"""Deletes in one parallel step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What was deleted, by kind, and what was looked at."""
+
+    manifests: int
+    versions: int
+    fragments: int
+    swept: str
+    """The horizon of the sweep; empty when none was needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Retained:
+    pins: frozenset[Pin]
+    fragments: frozenset[str]
+    held: frozenset[tuple[str, int]]
+
+    def highest(self) -> dict[str, int]:
+        highest: dict[str, int] = {}
+        for pin in self.pins:
+            highest[pin.location] = max(pin.version, highest.get(pin.location, 0))
+        return highest
+
+
+def cleanup(ground: Ground, *, keep: int, author: str) -> Cleaned:
+    """Retain the newest `keep` manifests of every branch and what they need."""
+    if keep < 1:
+        raise Invalid(
+            f"keep is {keep}; the newest manifest of a branch is always retained, so keep at least 1"
+        )
+    for name in branches.names(ground):
+        chain = ground.on(name).chain
+        newest = chain.newest()
+        if newest is not None and newest[0] > keep:
+            chain.boundary.advance(newest[0] - keep)
+    versions = list(_listed(ground, keys.TABLES))
+    fragments = list(_listed(ground, keys.DATA))
+    horizon = _horizon(ground)
+    retained = _retained(ground)
+    # The candidates were listed before the sweep: what is written after it is not among them.
+    orphans = _orphans(retained, versions, fragments, horizon)
+    if orphans:
+        _sweep(ground, horizon, author)
+        retained = _retained(ground)
+        orphans = _orphans(retained, versions, fragments, horizon)
+    old = _old_manifests(ground, retained)
+    superseded = _superseded(retained, versions)
+    unpinned = [*superseded, *(key for key in orphans if key.startswith(keys.TABLES))]
+    unmentioned = [key for key in orphans if key.startswith(keys.DATA)]
+    for gone in (old, unpinned, unmentioned):
+        _delete(ground, gone)
+    return Cleaned(len(old), len(unpinned), len(unmentioned), horizon if orphans else "")
+
+
+def _listed(ground: Ground, prefix: str) -> Iterable[str]:
+    token = ""
+    while True:
+        page = read(ground.store, ground.env, List(prefix, token=token))
+        yield from (info.key for info in page.objects)
+        token = page.next
+        if not token:
+            return
+
+
+def _horizon(ground: Ground) -> str:
+    """The smallest plan id of the moment that is one grace window ago."""
+    ms = max(0, (ground.env.now_ns() - round(ground.grace_s * 1e9)) // 1_000_000)
+    return "".join(_CROCKFORD[ms >> shift & 31] for shift in range(45, -1, -5)) + "0" * 16
+
+
+def _retained(ground: Ground) -> _Retained:
+    """What a manifest behind a boundary, or a held one, needs. Holds are read after the boundary moved."""
+    held = frozenset(plan.hold for plan in ground.sidecars.all() if plan.hold is not None)
+    gets = []
+    for name in branches.names(ground):
+        chain = ground.on(name).chain
+        gets += [chain.probe(id_) for id_ in chain.ids(chain.boundary.read())]
+    gets += [ground.on(branch).chain.probe(id_) for branch, id_ in sorted(held)]
+    pins = {entry.pin for manifest in _manifests(ground, gets) for entry in manifest.tables.values()}
+    documents = read_all(ground.store, ground.env, [Get(keys.version(pin)) for pin in sorted(pins)])
+    found = [read_version(reply.body) for reply in documents if reply.outcome is Outcome.DONE]
+    runs = frozenset(path for document in found for path in document.fragments)
+    return _Retained(frozenset(pins), runs, held)
+
+
+def _manifests(ground: Ground, gets: Sequence[Get]) -> list[Manifest]:
+    """Those still there: another cleanup may have moved the boundary past some of them."""
+    replies = read_all(ground.store, ground.env, gets)
+    return [
+        read_manifest(reply.body, get.key)
+        for get, reply in zip(gets, replies, strict=True)
+        if reply.outcome is Outcome.DONE
+    ]
+
+
+def _orphans(
+    retained: _Retained, versions: Iterable[str], fragments: Iterable[str], horizon: str
+) -> list[str]:
+    """Fragments nobody retained mentions and lineages nobody retained pins, of plans before the horizon."""
+    lineages = {pin.location for pin in retained.pins}
+    return [
+        *(
+            key
+            for key in versions
+            if (location := _pin(key).location) not in lineages and keys.plan_of_lineage(location) < horizon
+        ),
+        *(key for key in fragments if key not in retained.fragments and keys.plan_of_fragment(key) < horizon),
+    ]
+
+
+def _superseded(retained: _Retained, versions: Iterable[str]) -> list[str]:
+    """Versions that no retained manifest pins, below one that some does."""
+    highest = retained.highest()
+    return [
+        key
+        for key in versions
+        if (pin := _pin(key)) not in retained.pins and pin.version < highest.get(pin.location, 0)
+    ]
+
+
+def _pin(key: str) -> Pin:
+    location, _, name = key.removeprefix(keys.TABLES).split("/")
+    return Pin(location, int(name.removesuffix(".json")))
+
+
+def _old_manifests(ground: Ground, retained: _Retained) -> list[str]:
+    found = []
+    for name in branches.names(ground):
+        chain = ground.on(name).chain
+        boundary = chain.boundary.read()
+        found += [chain.key(i) for i in chain.ids(0) if i <= boundary and (name, i) not in retained.held]
+    return found
+
+
+def _sweep(ground: Ground, horizon: str, author: str) -> None:
+    """Make every unpublished plan before the horizon void, on every branch that can still be written."""
+    for name in branches.names(ground):
+        on = ground.on(name)
+        newest = on.newest()
+        if newest is None or newest.deleted:
+            continue
+        handle = Handle(on, Library(on.store, on.env), author, Mode.JOIN)
+        handle.learn([newest])
+        handle.join()
+        ended = publish(handle, handle.draft("sweep", horizon=horizon))
+        if not isinstance(ended, Published):
+            raise StaleView(f"could not sweep branch {name}: {ended.why}; run cleanup again")
+
+
+def _delete(ground: Ground, names: Sequence[str]) -> None:
+    """Blind, and that is sound: none of these names can be needed again."""
+    for start in range(0, len(names), BATCH):
+        ground.store.send_all([Delete(name, ANYTHING) for name in names[start : start + BATCH]])

@@ -1,0 +1,46 @@
+"""What the protocol stands on: the store, the environment, the safeguards, and one branch's chain."""
+
+from dataclasses import dataclass
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.publish import keys
+from holdfast.impl.publish.boundary import Boundary
+from holdfast.impl.publish.chain import Chain, News
+from holdfast.impl.publish.documents import Manifest, read_manifest
+from holdfast.impl.publish.safeguards import Safeguards
+from holdfast.impl.publish.sidecar import Sidecars
+from holdfast.impl.store.interface import Store
+
+GRACE_S = 60.0
+"""How long an unfenced sidecar counts as a live write. Only politeness depends on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """See the top of this module."""
+
+    store: Store
+    env: Environment
+    branch: str
+    safeguards: Safeguards
+    grace_s: float = GRACE_S
+
+    @property
+    def chain(self) -> Chain:
+        boundary = Boundary(self.store, self.env, keys.boundary(self.branch))
+        return Chain(self.store, self.env, keys.manifests(self.branch), boundary)
+
+    @property
+    def sidecars(self) -> Sidecars:
+        return Sidecars(self.store, self.env)
+
+    def on(self, branch: str) -> "Ground":
+        return Ground(self.store, self.env, branch, self.safeguards, self.grace_s)
+
+    def newest(self) -> Manifest | None:
+        """Resolve the branch's latest manifest, knowing nothing."""
+        found = self.chain.newest()
+        return None if found is None else read_manifest(found[1], self.chain.key(found[0]))
+
+    def manifests(self, news: News) -> list[Manifest]:
+        return [read_manifest(body, self.chain.key(id_)) for id_, body in news.entries]

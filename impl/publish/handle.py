@@ -1,0 +1,120 @@
+"""One writer's or reader's view of one branch: the manifest it knows, its epoch, and what it still owes.
+
+A handle is not for several threads at once: group commit serialises them.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.impl.publish.contents import Library
+from holdfast.impl.publish.documents import Manifest
+from holdfast.impl.publish.endings import Published, Unknown
+from holdfast.impl.publish.errors import Absent, Fenced, Invalid, StaleView
+from holdfast.impl.publish.ground import Ground
+from holdfast.impl.publish.plan import PublishPlan
+from holdfast.impl.publish.safeguards import Epoch
+
+
+class Mode(enum.StrEnum):
+    """How a catalog is opened."""
+
+    CLAIM = "claim"
+    """Write, and fence every writer before: the default."""
+    JOIN = "join"
+    """Write beside others of the present epoch; lost races are StaleView."""
+    READ = "read"
+
+
+class Handle:
+    """See the top of this module."""
+
+    def __init__(self, ground: Ground, library: Library, author: str, mode: Mode) -> None:
+        self.ground = ground
+        self.library = library
+        self.author = author
+        self.mode = mode
+        self.epoch = 0
+        self.fenced = ""
+        """Why this handle can no longer write; empty while it can."""
+        self.retiring: list[str] = []
+        """Plans whose sidecars may go, with the next stage step or on close."""
+        self._latest: Manifest | None = None
+
+    # The manifest.
+
+    @property
+    def latest(self) -> Manifest:
+        """The newest manifest this handle knows of."""
+        assert self._latest is not None, "a handle is resolved before it is used"
+        return self._latest
+
+    def resolve(self) -> Manifest:
+        """Find the newest manifest, knowing nothing."""
+        found = self.ground.newest()
+        if found is None:
+            raise Absent(
+                f"there is no branch {self.ground.branch!r} at {self.ground.store.url}; "
+                "create the catalog, or look at the branches it has"
+            )
+        self._latest = found
+        return self._alive()
+
+    def refresh(self) -> Manifest:
+        """Catch up with what others committed."""
+        self.learn(self.ground.manifests(self.ground.chain.after(self.latest.id)))
+        return self._alive()
+
+    def learn(self, manifests: Sequence[Manifest]) -> None:
+        for manifest in manifests:
+            if self._latest is None or manifest.id > self._latest.id:
+                self._latest = manifest
+
+    def _alive(self) -> Manifest:
+        if self.latest.deleted:
+            raise Absent(f"branch {self.ground.branch!r} was deleted by {self.latest.author}")
+        return self.latest
+
+    # The epoch.
+
+    def claim(self) -> None:
+        """Claim the next epoch: a manifest, created like any other, that fences all writers before."""
+        ended = self.draft("claim").apply(self.ground, self.latest, self.latest.epoch)
+        if not isinstance(ended, Published):
+            why = ended.why if isinstance(ended, Unknown) else "others claimed it again and again"
+            raise StaleView(f"could not claim branch {self.ground.branch}: {why}; open the catalog again")
+        self.learn([ended.manifest])
+        self.epoch = ended.manifest.epoch
+        self.fenced = ""
+
+    def join(self) -> None:
+        self.epoch = self.latest.epoch
+
+    def check_writable(self) -> None:
+        if self.mode is Mode.READ:
+            raise Invalid("this catalog was opened for reading; open it with mode='claim' or 'join' to write")
+        if not self.fenced and self.judge(self.latest.epoch) is Epoch.LATER:
+            self.fenced = f"epoch {self.latest.epoch} was claimed, this writer has {self.epoch}"
+        if self.fenced:
+            raise Fenced(f"this writer is fenced ({self.fenced}); open the catalog again to take over")
+
+    def judge(self, theirs: int) -> Epoch:
+        return self.ground.safeguards.epoch_check(self.epoch, theirs)
+
+    def draft(self, kind: str, **details: Any) -> PublishPlan:
+        """A plan of this handle on the manifest it knows, with nothing in it but `details`."""
+        latest = self._latest
+        fields: dict[str, Any] = {
+            "branch": self.ground.branch,
+            "epoch": self.epoch,
+            "base": latest.id if latest else 0,
+            "incarnation": latest.incarnation if latest else "",
+            **details,
+        }
+        return PublishPlan(
+            id=self.ground.env.new_id(),
+            kind=kind,
+            author=self.author,
+            time_ns=self.ground.env.now_ns(),
+            **fields,
+        )

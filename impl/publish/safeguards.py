@@ -1,0 +1,136 @@
+"""The protective steps of the protocol, each a small function of its own name, in one table.
+
+The code asks `ground.safeguards.<name>(...)` at the place where the step acts, so that an audit can hand a
+catalog a table in which one of them is broken, and must then find the failure that it prevents:
+
+    broken = dataclasses.replace(STANDARD, grace_window=lambda *_: Standing.FENCED)
+    Catalog.open(store, safeguards=broken)
+
+The story of each is in docs/decisions/0010-publish-protocol.md.
+"""
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from holdfast.impl.publish.documents import Manifest, Pin, Version
+from holdfast.impl.publish.plan import PublishPlan
+from holdfast.impl.store import ABSENT
+from holdfast.impl.store.requests import Condition, Put
+
+
+class Epoch(enum.Enum):
+    """Somebody's epoch against mine."""
+
+    SAME = "same"
+    LATER = "later"
+    EARLIER = "earlier"
+
+
+class Standing(enum.Enum):
+    """What a sidecar's owner can still be."""
+
+    LIVE = "live"
+    EXPIRED = "expired"
+    FENCED = "fenced"
+
+
+class Head(enum.Enum):
+    """What a version object that stands in the way of one's own head is."""
+
+    OWN = "own"
+    DEAD = "dead"
+    LATER = "later"
+    RIVAL = "rival"
+
+
+def create_only_manifest() -> Condition:
+    """A manifest id is written once: the create decides between rivals."""
+    return ABSENT
+
+
+def sidecar_before_heads(fragments: Sequence[Put], sidecar: Put) -> Sequence[Put]:
+    """What the stage step writes: the sidecar stands before any head moves."""
+    return [*fragments, sidecar]
+
+
+def whole_plan_in_sidecar(plan: PublishPlan) -> PublishPlan:
+    """What the sidecar holds: all of it, so that recovery executes the plan and not a part."""
+    return plan
+
+
+def epoch_check(mine: int, theirs: int) -> Epoch:
+    """Judge an epoch found in a manifest or in a version object."""
+    if theirs == mine:
+        return Epoch.SAME
+    return Epoch.LATER if theirs > mine else Epoch.EARLIER
+
+
+def grace_window(plan_epoch: int, chain_epoch: int, age_ns: int, grace_ns: int) -> Standing:
+    """Whether a sidecar may be somebody's live write. A clock decides only between live and expired."""
+    if plan_epoch < chain_epoch:
+        return Standing.FENCED
+    return Standing.LIVE if age_ns < grace_ns else Standing.EXPIRED
+
+
+def shared_head(plan: PublishPlan, winners: Sequence[Manifest]) -> bool:  # noqa: ARG001 - all winners alike
+    """Whether losing to `winners` is a conflict: always, whichever tables they touched."""
+    return True
+
+
+def pins_re_evaluated_on_retry(plan: PublishPlan, parent: Manifest) -> str | None:
+    """The table that was read and is no longer as it was read, or None."""
+    return next((table for table, pin in plan.reads.items() if parent.pin(table) != pin), None)
+
+
+def inbound_check_on_removal(removed: Sequence[object], pointed_at: Mapping[object, str]) -> object | None:
+    """A removed key that an edge still points at, or None. `pointed_at`: key to the edge's description."""
+    return next((key for key in removed if key in pointed_at), None)
+
+
+def boundary_check_after_create(created: int, boundary: int) -> bool:
+    """Whether a create that succeeded was a success: ids up to the boundary may have been deleted before."""
+    return created > boundary
+
+
+def read_back_on_unknown(put: Put) -> bool:  # noqa: ARG001 - no create may be left unclear
+    """Whether to look for one's own mark when the reply to a create was lost."""
+    return True
+
+
+def late_head(found: Version, plan: PublishPlan, base: Pin | None, against: Epoch) -> Head:
+    """Judge what stands where `plan` wants to put its own; `against` is its epoch against ours."""
+    if found.plan == plan.id:
+        return Head.OWN
+    if against is Epoch.LATER:
+        return Head.LATER
+    if against is Epoch.EARLIER or (plan.undoes and found.plan == plan.undoes):
+        return Head.DEAD
+    # Pins only rise: what was built on a pin below ours waits for one that never comes back.
+    if (found.base.version if found.base else 0) < (base.version if base else 0):
+        return Head.DEAD
+    return Head.RIVAL
+
+
+@dataclass(frozen=True)
+class Safeguards:
+    """The table. Field names are the safeguards' names with underscores for dashes."""
+
+    create_only_manifest: Callable[[], Condition] = create_only_manifest
+    sidecar_before_heads: Callable[[Sequence[Put], Put], Sequence[Put]] = sidecar_before_heads
+    whole_plan_in_sidecar: Callable[[PublishPlan], PublishPlan] = whole_plan_in_sidecar
+    epoch_check: Callable[[int, int], Epoch] = epoch_check
+    grace_window: Callable[[int, int, int, int], Standing] = grace_window
+    shared_head: Callable[[PublishPlan, Sequence[Manifest]], bool] = shared_head
+    pins_re_evaluated_on_retry: Callable[[PublishPlan, Manifest], str | None] = pins_re_evaluated_on_retry
+    inbound_check_on_removal: Callable[[Sequence[object], Mapping[object, str]], object | None] = (
+        inbound_check_on_removal
+    )
+    boundary_check_after_create: Callable[[int, int], bool] = boundary_check_after_create
+    read_back_on_unknown: Callable[[Put], bool] = read_back_on_unknown
+    late_head: Callable[[Version, PublishPlan, Pin | None, Epoch], Head] = late_head
+
+
+STANDARD = Safeguards()
+SAFEGUARDS = tuple(field.name.replace("_", "-") for field in fields(Safeguards))
+"""Their names as the documents spell them."""

@@ -1,0 +1,52 @@
+"""Sidecars: one object a plan, which holds the whole plan from before its first trace to its end."""
+
+from dataclasses import dataclass
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.publish import keys
+from holdfast.impl.publish.asking import read, read_all
+from holdfast.impl.publish.plan import PublishPlan
+from holdfast.impl.store import ABSENT, ANYTHING
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Delete, Get, List, Outcome, Put
+
+
+def put(plan: PublishPlan) -> Put:
+    return Put(keys.sidecar(plan.id), plan.to_bytes(), ABSENT, "application/json")
+
+
+def delete(plan: str) -> Delete:
+    """Retire. Blind on purpose: the name belongs to one plan, which is settled."""
+    return Delete(keys.sidecar(plan), ANYTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecars:
+    """The sidecars of a catalog."""
+
+    store: Store
+    env: Environment
+
+    def names(self) -> list[str]:
+        found: list[str] = []
+        token = ""
+        while True:
+            page = read(self.store, self.env, List(keys.RECOVERY, token=token))
+            found.extend(info.key for info in page.objects)
+            token = page.next
+            if not token:
+                return found
+
+    def all(self) -> list[PublishPlan]:
+        """Every plan whose sidecar stands, oldest first."""
+        names = self.names()
+        replies = read_all(self.store, self.env, [Get(name) for name in names])
+        return [
+            PublishPlan.from_bytes(reply.body, name)
+            for name, reply in zip(names, replies, strict=True)
+            if reply.outcome is Outcome.DONE
+        ]
+
+    def one(self, plan: str) -> PublishPlan | None:
+        reply = read(self.store, self.env, Get(keys.sidecar(plan)))
+        return PublishPlan.from_bytes(reply.body, reply.info.key) if reply.info is not None else None
