@@ -2,7 +2,7 @@
 
 A state of one word is its own key, and everything below is exact. A wider state gets a 64-bit
 fingerprint: two different states may then be taken for one, with the odds that `odds` computes and
-every result carries (for 10 million states, 1 in 370,000). Words are mixed one after the other by
+every result carries (for 10 million states, about 1 in 370,000). Words are mixed one after the other by
 steps that can be undone, so two states that differ in a single word never collide.
 
 Nothing here sorts indices, because that is several times slower than sorting keys. When

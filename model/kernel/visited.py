@@ -6,12 +6,14 @@ times, and a question meets a handful of runs. The newest run is asked first: a 
 was most often seen a level or two ago.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 import numpy as np
 
 from holdfast.model.kernel.keys import span
 from holdfast.model.kernel.layout import U64, Mask
+from holdfast.model.kernel.spill import resident
 
 _RATIO = 2
 """A run at least this many times larger than all newer ones together is left alone."""
@@ -23,8 +25,14 @@ _PARALLEL = 1 << 20
 class Visited:
     """A growing set of 64-bit keys."""
 
-    def __init__(self, pool: Executor | None = None, parts: int = 1) -> None:
+    def __init__(
+        self,
+        pool: Executor | None = None,
+        parts: int = 1,
+        allocate: Callable[[int], U64] = lambda size: np.empty(size, np.uint64),
+    ) -> None:
         self._runs: list[U64] = []
+        self._allocate = allocate
         self._pool = pool
         self._parts = parts
         self.merge_bytes = 0
@@ -34,10 +42,18 @@ class Visited:
 
     @property
     def nbytes(self) -> int:
-        return 8 * len(self)
+        """Memory held; runs on disk hold none."""
+        return sum(resident(run) for run in self._runs)
+
+    def move(self, keep: Callable[[U64], U64]) -> None:
+        """Put every run somewhere else."""
+        self._runs = [keep(run) for run in self._runs]
 
     def add(self, keys: U64) -> None:
         """Add sorted keys, none of which is there yet."""
+        self.merge_bytes = 0
+        if not len(keys):
+            return
         merged = [keys]
         size = len(keys)
         while self._runs and len(self._runs[-1]) < _RATIO * size:
@@ -76,7 +92,7 @@ class Visited:
     def _merge(self, runs: list[U64], size: int) -> U64:
         if len(runs) == 1:
             return runs[0]
-        merged = np.empty(size, np.uint64)
+        merged = self._allocate(size)
         if self._pool is None or size < _PARALLEL:
             np.concatenate(runs, out=merged)
             merged.sort()
