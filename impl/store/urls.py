@@ -1,5 +1,6 @@
 """Stores by name: `memory://`, `file:///dir`, `s3://bucket/prefix?endpoint=...&region=...`."""
 
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from holdfast.impl.environment import Environment
@@ -13,7 +14,8 @@ def open_store(url: str, env: Environment | None = None) -> Store:
     """Open the store that `url` names. Nothing is sent yet: `verify` asks whether it is there.
 
     Options stand behind the question mark: `memory://?versioned=true`, `file:///dir?linger_ms=0`,
-    `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1`.
+    `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1`; also `connect_timeout_s` and
+    `read_timeout_s`.
     """
     try:
         parts = urlsplit(url)
@@ -73,12 +75,18 @@ def _s3(url: str, parts: SplitResult, options: dict[str, str], env: Environment 
         raise Misuse(f"store URL {url!r} names no bucket; write s3://bucket/prefix")
     from holdfast.impl.store.s3 import S3Store
 
+    patience: dict[str, Any] = {
+        name: seconds
+        for name in ("connect_timeout_s", "read_timeout_s")
+        if (seconds := number(url, options, name, default=None)) is not None
+    }
     return S3Store(
         bucket=parts.netloc,
         prefix=unquote(parts.path.lstrip("/")),
         endpoint=options.pop("endpoint", None),
         region=options.pop("region", None),
         env=env,
+        **patience,
     )
 
 

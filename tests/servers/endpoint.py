@@ -35,7 +35,7 @@ class Endpoint:
 
     def url(self, bucket: str) -> str:
         """The store URL of a bucket, which need not exist."""
-        return f"s3://{bucket}?{urlencode({'endpoint': self.address, 'region': REGION})}"
+        return f"s3://{bucket}?{urlencode({'endpoint': self.address, 'region': REGION}, safe=':/')}"
 
     def client(self, **config: Any) -> Any:
         """A plain boto3 client, for what a test sets up or looks at behind the store's back. Close it."""

@@ -17,11 +17,11 @@ VERSION_ORDER = "HoldfastVersionOrder"
 class Setup:
     """Where the store is and how patient we are."""
 
-    endpoint: str | None = None
-    region: str | None = None
-    connect_timeout_s: float = 5.0
-    read_timeout_s: float = 30.0
-    connections: int = 32
+    endpoint: str | None
+    region: str | None
+    connect_timeout_s: float
+    read_timeout_s: float
+    connections: int
 
 
 def make_client(setup: Setup) -> Any:

@@ -21,6 +21,9 @@ from holdfast.impl.store.validity import KEY_BYTES_MAX, check, check_key
 
 R = TypeVar("R", bound=Reply)
 
+CONNECT_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 30.0
+
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
@@ -37,16 +40,16 @@ class S3Store(Store):
         region: str | None = None,
         env: Environment | None = None,
         *,
-        connect_timeout_s: float = 5.0,
-        read_timeout_s: float = 30.0,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        read_timeout_s: float = READ_TIMEOUT_S,
         connections: int = 32,
     ) -> None:
         _check_place(bucket, prefix, endpoint, region)
         if not (connect_timeout_s > 0 and read_timeout_s > 0 and connections >= 1):
             raise Misuse("time-outs must be more than 0 seconds, and connections at least 1")
         self.env = env or SystemEnvironment()
-        prefix = prefix.rstrip("/")
-        self.url = _url(bucket, prefix, endpoint, region)
+        prefix = prefix.strip("/")
+        self.url = _url(bucket, prefix, endpoint, region, connect_timeout_s, read_timeout_s)
         self._place = Place(bucket, f"{prefix}/" if prefix else "")
         self._setup = Setup(endpoint, region, connect_timeout_s, read_timeout_s, connections)
         self._lock = threading.Lock()
@@ -184,7 +187,11 @@ def _check_endpoint(endpoint: str) -> None:
         raise Misuse(f"endpoint {endpoint!r} is no address of a server; write http://host:port")
 
 
-def _url(bucket: str, prefix: str, endpoint: str | None, region: str | None) -> str:
-    options = {"endpoint": endpoint, "region": region}
-    given = urlencode({name: value for name, value in options.items() if value}, safe=":/")
+def _url(bucket: str, prefix: str, endpoint: str | None, region: str | None, *timeouts_s: float) -> str:
+    options: dict[str, object] = {"endpoint": endpoint, "region": region}
+    names = ("connect_timeout_s", "read_timeout_s")
+    usual = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
+    for name, timeout_s, usual_s in zip(names, timeouts_s, usual, strict=True):
+        options[name] = timeout_s if timeout_s != usual_s else None
+    given = urlencode({name: value for name, value in options.items() if value is not None}, safe=":/")
     return f"s3://{bucket}{'/' if prefix else ''}{quote(prefix)}{'?' if given else ''}{given}"
