@@ -25,6 +25,7 @@ from holdfast.model.kernel.explore import Search, cores
 from holdfast.model.kernel.keys import Batch
 from holdfast.model.kernel.layout import I64, U64, Mask
 from holdfast.model.kernel.model import Label, Model
+from holdfast.model.kernel.spill import resident
 
 _CHUNK = 1 << 15
 
@@ -75,7 +76,7 @@ def build(
     model = search.model
     nodes = _without(search, goal)
     edges: list[U64] = []
-    held = sum(level.nbytes for level in search.levels) + nodes.nbytes + 27 * len(nodes)
+    held = sum(resident(level) for level in search.levels) + nodes.nbytes + 27 * len(nodes)
     loops, ends, leaves = (np.zeros(len(nodes), np.bool_) for _ in range(3))
 
     def expand(start: int) -> U64:

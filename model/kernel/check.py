@@ -1,6 +1,7 @@
 """Checking a machine: explore it, decide every property, tell the stories."""
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from holdfast.model.kernel import temporal
 from holdfast.model.kernel.declare import Property
@@ -28,6 +29,7 @@ def check(
     keep_going: bool = False,
     deadlock: bool = True,
     symmetry: bool = False,
+    spill: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Result:
     """Explore every reachable state and decide every property.
@@ -36,7 +38,9 @@ def check(
     then not decided yet is `undecided`. `max_states`, `memory` (bytes) and `max_depth` bound the
     search; when one is hit, what was not violated is `undecided`. `deadlock=False` leaves out the
     search for states where nothing can happen. `symmetry` explores one state for all that differ only
-    in the numbers of what the machine declares `symmetric`: same verdicts, fewer states.
+    in the numbers of what the machine declares `symmetric`: same verdicts, fewer states. `spill`, a
+    directory, takes what does not fit into `memory`, so that it is no bound any more; the frontier at
+    hand stays in memory.
     """
     for name, bound in {"max_states": max_states, "memory": memory, "workers": workers}.items():
         if bound is not None and bound < 1:
@@ -44,7 +48,7 @@ def check(
     model = machine if isinstance(machine, Model) else Model(machine, sizes, without=without)
     if symmetry:
         model = Reduced(model.machine, model.sizes, without=model.without)
-    bounds = Bounds(max_states, memory, max_depth)
+    bounds = Bounds(max_states, memory, max_depth, spill)
     search = Explorer(
         model,
         bounds=bounds,
@@ -54,6 +58,11 @@ def check(
         progress=progress,
     ).run()
     notes, whole = [], search
+    if search.spilled_bytes:
+        notes.append(
+            f"the memory limit of {memory:,} bytes was reached: "
+            f"{search.spilled_bytes:,} bytes went to {spill}"
+        )
     if isinstance(model, Reduced):
         model.check_claim(search)
         notes.append(model.reduction(search))

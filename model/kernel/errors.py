@@ -4,6 +4,7 @@
       ModellingMistake    the author of the machine: the machine says something it cannot mean
         FieldOverflow     ... an action gave a bounded field a value it cannot hold
       BadSettings         whoever asked: a size, a safeguard or a bound that makes no sense
+        NoRoom            ... a directory that cannot take what does not fit into memory
 
 Every message says what was found, where, and what to write instead.
 """
@@ -32,6 +33,10 @@ class FieldOverflow(ModellingMistake):
 
 class BadSettings(ModelError):
     """The machine is fine, what was asked of it is not: fix the call or the command line."""
+
+
+class NoRoom(BadSettings):
+    """The directory for what does not fit into memory is missing, read only, or full."""
 
 
 def names(known: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
@@ -33,6 +34,7 @@ from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.keys import Batch
 from holdfast.model.kernel.layout import I64, U64
 from holdfast.model.kernel.model import Label, Model
+from holdfast.model.kernel.spill import Shelf, resident
 from holdfast.model.kernel.visited import Visited
 
 _CHUNK = 1 << 16
@@ -58,6 +60,7 @@ class Progress:
     generated: int
     seconds: float
     held_bytes: int
+    spilled_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,12 @@ class Found:
 
 @dataclass
 class Bounds:
-    """When to stop without an answer."""
+    """When to stop without an answer. With `spill`, a directory, memory that is full goes there instead."""
 
     max_states: int | None = None
     memory: int | None = None
     max_depth: int | None = None
+    spill: Path | None = None
 
 
 @dataclass
@@ -94,6 +98,7 @@ class Search:
     stopped_by: str = ""
     seconds: float = 0.0
     peak_bytes: int = 0
+    spilled_bytes: int = 0
 
     @property
     def depth(self) -> int:
@@ -141,13 +146,15 @@ class Explorer:
         self._open = [p for p in wanted if p.kind in ("invariant", "reachable")]
         self._open_steps = [p for p in wanted if p.kind == "step"]
         self._held = 0
+        spill = self._bounds.spill if self._bounds.memory is not None else None
+        self._shelf = None if spill is None else Shelf(spill)
 
     def run(self) -> Search:
         """Explore until there is nothing new, a property is violated, or a bound is hit."""
         begun = perf_counter()
         with ThreadPoolExecutor(self._workers) as pool:
             self._pool = pool
-            self._visited = Visited(pool, self._workers)
+            self._visited = Visited(pool, self._workers, self._allocate)
             level = keys.distinct(self.model.initial())
             self.search.generated = len(level)
             self._visited.add(level.keys)
@@ -167,8 +174,24 @@ class Explorer:
         search = self.search
         search.levels.append(level.states)
         search.distinct += len(level)
-        self._held = self._visited.nbytes + sum(states.nbytes for states in search.levels)
+        self._held = self._visited.nbytes + sum(resident(states) for states in search.levels)
+        if self._shelf is not None and self._over_memory(0):
+            self._spill(self._shelf)
         self._note_peak(0)
+
+    def _spill(self, shelf: Shelf) -> None:
+        """Put on disk what will only be looked up: the levels behind the last one, then the visited keys."""
+        levels = self.search.levels
+        levels[:-1] = [shelf.keep(states) for states in levels[:-1]]
+        self._visited.move(shelf.keep)
+        self._held = self._visited.nbytes + sum(resident(states) for states in levels)
+        self.search.spilled_bytes = shelf.nbytes
+
+    def _allocate(self, size: int) -> U64:
+        """Room for a merged run of visited keys: on disk, once memory is full."""
+        if self._shelf is not None and self._over_memory(size):
+            return self._shelf.allocate(size)
+        return np.empty(size, np.uint64)
 
     def _judge(self, level: Batch) -> None:
         for wanted in list(self._open):
@@ -339,12 +362,16 @@ class Explorer:
 
     def _over(self, more: int) -> str:
         """The bound that is hit when `more` states are added, or nothing."""
-        most, memory = self._bounds.max_states, self._bounds.memory
+        most = self._bounds.max_states
         if most is not None and self.search.distinct + more > most:
             return f"the bound of {most:,} states"
-        if memory is not None and self._held + 16 * self.model.words * more > memory:
-            return f"the memory limit of {memory:,} bytes"
+        if self._shelf is None and self._over_memory(more):
+            return f"the memory limit of {self._bounds.memory:,} bytes"
         return ""
+
+    def _over_memory(self, more: int) -> bool:
+        memory = self._bounds.memory
+        return memory is not None and self._held + 16 * self.model.words * more > memory
 
     def _note_peak(self, transient: int) -> None:
         self.search.peak_bytes = max(self.search.peak_bytes, self._held + transient)
@@ -354,7 +381,15 @@ class Explorer:
             search = self.search
             seconds = perf_counter() - begun
             self._progress(
-                Progress(search.depth, frontier, search.distinct, search.generated, seconds, self._held)
+                Progress(
+                    search.depth,
+                    frontier,
+                    search.distinct,
+                    search.generated,
+                    seconds,
+                    self._held,
+                    search.spilled_bytes,
+                )
             )
 
 

@@ -1,0 +1,155 @@
+"""A limit on memory with a directory to spill to changes where things are, and nothing that is found."""
+
+import errno
+import os
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.model import BadSettings, ModelError, Truth, always_recoverable, check, eventually
+from holdfast.model.kernel.errors import NoRoom
+from holdfast.model.kernel.explore import Bounds, Explorer
+from holdfast.model.kernel.model import Model
+from holdfast.model.kernel.spill import Shelf, is_on_disk, resident
+from holdfast.model.two_phase import TwoPhase
+
+
+class Live(TwoPhase):
+    @eventually(fair=("commit", "abort", "hear_abort", "hear_commit"))
+    def ends(s) -> Truth:
+        return s.finished()
+
+    @always_recoverable
+    def can_commit(s) -> Truth:
+        return s.manager.all("committed")
+
+
+def found(result):
+    return replace(result, seconds=0, peak_bytes=0, notes=())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("without", [(), ("all-prepared",)])
+@pytest.mark.parametrize("sizes", [{"managers": 5}, {"managers": 20}])
+def test_a_tiny_limit_finds_the_same(tmp_path, sizes, without, workers) -> None:
+    options = {"without": without, "keep_going": True, "workers": workers}
+    if sizes["managers"] == 20:
+        options |= {"max_depth": 4}
+    plain = check(TwoPhase, sizes, **options)
+    spilled = check(TwoPhase, sizes, memory=1_000, spill=tmp_path, **options)
+    assert found(spilled) == found(plain)
+    assert plain.notes == ()
+    (note,) = spilled.notes
+    assert note.startswith("the memory limit of 1,000 bytes was reached: ")
+    assert note.endswith(f" bytes went to {tmp_path}")
+    assert spilled.peak_bytes < plain.peak_bytes
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_properties_about_whole_runs_read_what_was_spilled(tmp_path) -> None:
+    plain = check(Live, {"managers": 5}, keep_going=True)
+    spilled = check(Live, {"managers": 5}, keep_going=True, memory=1_000_000, spill=tmp_path)
+    assert found(spilled) == found(plain)
+    assert plain["can_commit"].verdict == "violated"
+    limit = plain.distinct * 16 // 2
+    assert check(TwoPhase, {"managers": 5}, memory=limit, spill=tmp_path).verdict == "holds"
+
+
+def test_symmetry_spills_as_well(tmp_path) -> None:
+    plain = check(TwoPhase, {"managers": 5}, symmetry=True)
+    spilled = check(TwoPhase, {"managers": 5}, symmetry=True, memory=500, spill=tmp_path)
+    assert found(spilled) == found(plain)
+    assert len(spilled.notes) == 2
+
+
+def test_a_limit_that_is_not_reached_spills_nothing(tmp_path) -> None:
+    result = check(TwoPhase, {"managers": 3}, memory=10_000_000, spill=tmp_path)
+    assert result.notes == ()
+
+
+def test_what_is_behind_the_frontier_is_on_disk_and_counted(tmp_path) -> None:
+    told = []
+    bounds = Bounds(memory=1_000, spill=tmp_path)
+    search = Explorer(Model(TwoPhase, {"managers": 5}), bounds=bounds, progress=told.append).run()
+    assert search.complete
+    assert all(is_on_disk(level) for level in search.levels if level.nbytes > 1_000)
+    assert sum(resident(level) for level in search.levels) < 2_000
+    assert search.spilled_bytes >= sum(level.nbytes for level in search.levels if is_on_disk(level))
+    assert told[-1].spilled_bytes == search.spilled_bytes
+    assert max(progress.held_bytes for progress in told) < 16 * search.distinct
+
+
+def test_large_merges_are_made_on_disk(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("holdfast.model.kernel.visited._PARALLEL", 100)
+    result = check(TwoPhase, {"managers": 5}, memory=1_000, spill=tmp_path, workers=2)
+    assert result.distinct == 8_832
+
+
+def test_nothing_is_left_behind_by_an_interruption(tmp_path) -> None:
+    seen = []
+
+    def interrupt(progress) -> None:
+        if progress.spilled_bytes:
+            seen.append(list(tmp_path.iterdir()))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check(TwoPhase, {"managers": 5}, memory=1_000, spill=tmp_path, progress=interrupt)
+    assert seen == [[]], "the files must have no name even while they are used"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_written_is_one_sentence(tmp_path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(
+        BadSettings, match=f"cannot put explored states into {missing}: No such file or directory; "
+    ):
+        check(TwoPhase, memory=1_000, spill=missing)
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(BadSettings, match="Not a directory"):
+        check(TwoPhase, memory=1_000, spill=file)
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch) -> None:
+    def full(descriptor: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(NoRoom, match=r"cannot put 16,777,216 bytes .* No space left on device; give another"):
+        check(TwoPhase, {"managers": 5}, memory=1_000, spill=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert issubclass(NoRoom, ModelError)
+
+
+def test_a_limit_of_the_system_on_files_is_met_before_anything_is_written(tmp_path) -> None:
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, old[1]))
+    try:
+        with pytest.raises(NoRoom, match="File too large"):
+            Shelf(tmp_path).keep(np.arange(10, dtype=np.uint64))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+
+
+def test_without_reserving_the_room_is_written_first(tmp_path, monkeypatch) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    kept = Shelf(tmp_path).keep(np.arange(10, dtype=np.uint64).reshape(2, 5))
+    assert is_on_disk(kept)
+    assert kept.tolist() == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    assert not kept.flags.writeable
+
+
+def test_many_small_arrays_share_a_file_and_a_large_one_has_its_own(tmp_path) -> None:
+    shelf = Shelf(tmp_path)
+    before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else None
+    kept = [shelf.keep(np.full(100, number, np.uint64)) for number in range(2_000)]
+    large = shelf.keep(np.arange((1 << 21) + 1, dtype=np.uint64))
+    if before is not None:
+        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
+    assert [int(array.sum()) for array in kept] == [100 * number for number in range(2_000)]
+    assert int(large[-1]) == 1 << 21
+    assert shelf.nbytes == 8 * (200_000 + (1 << 21) + 1)
