@@ -18,8 +18,10 @@ from holdfast.impl.publish.schema import Row, Schema
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import Get, Outcome
 
-KEPT_MAX = 256
-"""Table versions kept in memory: our own limit."""
+TABLES_MAX = 1024
+"""Lineages kept in memory: our own limit."""
+VERSIONS_MAX = 2
+"""Versions kept of each: the newest serves writers, the one before readers who began earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +40,32 @@ class Library:
     def __init__(self, store: Store, env: Environment) -> None:
         self._store = store
         self._env = env
-        self._kept: OrderedDict[Pin, Contents] = OrderedDict()
+        self._kept: OrderedDict[str, dict[int, Contents]] = OrderedDict()
 
     def keep(self, pin: Pin, contents: Contents) -> None:
-        self._kept[pin] = contents
-        self._kept.move_to_end(pin)
-        while len(self._kept) > KEPT_MAX:
+        """Remember what a version holds. A busy table pushes out its own old versions, never another table."""
+        versions = self._kept.setdefault(pin.location, {})
+        versions[pin.version] = contents
+        if len(versions) > VERSIONS_MAX:
+            del versions[min(versions)]
+        self._kept.move_to_end(pin.location)
+        if len(self._kept) > TABLES_MAX:
             self._kept.popitem(last=False)
+
+    def _find(self, pin: Pin) -> Contents | None:
+        return self._kept.get(pin.location, {}).get(pin.version)
 
     def contents(self, entries: Mapping[str, Entry]) -> dict[str, Contents]:
         """What these tables hold, by table."""
-        missing = {table: entry for table, entry in entries.items() if entry.pin not in self._kept}
+        kept = {table: self._find(entry.pin) for table, entry in entries.items()}
+        found = {table: contents for table, contents in kept.items() if contents is not None}
+        missing = {table: entry for table, entry in entries.items() if table not in found}
         documents = self.documents(missing)
         bodies = self._bodies([path for document in documents.values() for path in document.fragments])
         for table, document in documents.items():
-            self.keep(missing[table].pin, _fold(document, bodies))
-        return {table: self._kept[entry.pin] for table, entry in entries.items()}
+            found[table] = _fold(document, bodies)
+            self.keep(missing[table].pin, found[table])
+        return found
 
     def documents(self, entries: Mapping[str, Entry]) -> dict[str, Version]:
         """The version documents that entries pin, each checked against its pin."""

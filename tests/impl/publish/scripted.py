@@ -1,0 +1,136 @@
+"""Hand-made interleavings: stop a handle at one request, let somebody else act, or let it die there.
+
+store = Scripted(inner)
+store.before("put", "branch/main/manifest/", lambda: rival.publish(draft))
+store.crash_before("put", "branch/main/manifest/")
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.publish import STANDARD, Catalog, Safeguards
+from holdfast.impl.publish.safeguards import Epoch, Head, Standing
+from holdfast.impl.store import ANYTHING
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.layers.layer import Layer
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.impl.store.requests import Request
+
+
+class Crashed(BaseException):
+    """The process died here; not an Exception, so that no code of ours survives it."""
+
+
+@dataclass
+class _Hook:
+    kind: str
+    prefix: str
+    act: Callable[[], object]
+    after: bool
+
+    def fits(self, request: Request[Any]) -> bool:
+        return request.kind == self.kind and request.subject.startswith(self.prefix)
+
+
+class Scripted(Layer):
+    """Runs each hook once, before or after the first step that holds a request it fits."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._hooks: list[_Hook] = []
+
+    def before(self, kind: str, prefix: str, act: Callable[[], object]) -> None:
+        self._hooks.append(_Hook(kind, prefix, act, after=False))
+
+    def after(self, kind: str, prefix: str, act: Callable[[], object]) -> None:
+        self._hooks.append(_Hook(kind, prefix, act, after=True))
+
+    def crash_before(self, kind: str, prefix: str) -> None:
+        self.before(kind, prefix, _die)
+
+    def crash_after(self, kind: str, prefix: str) -> None:
+        self.after(kind, prefix, _die)
+
+    @property
+    def spent(self) -> bool:
+        """Whether everything scripted happened."""
+        return not self._hooks
+
+    def send(self, request: Request[Any]) -> Any:
+        return self.send_all([request])[0]
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        self._run(requests, after=False)
+        replies = self.inner.send_all(requests)
+        self._run(requests, after=True)
+        return replies
+
+    def _run(self, requests: Sequence[Request[Any]], *, after: bool) -> None:
+        due = [h for h in self._hooks if h.after is after and any(h.fits(request) for request in requests)]
+        for hook in due:
+            self._hooks.remove(hook)
+            hook.act()
+
+
+def _die() -> None:
+    raise Crashed
+
+
+MUTANTS: dict[str, Callable[..., Any]] = {
+    "create-only-manifest": lambda: ANYTHING,
+    "sidecar-before-heads": lambda fragments, sidecar: fragments,
+    "whole-plan-in-sidecar": lambda plan: dataclasses.replace(plan, actions=plan.actions[:1]),
+    "epoch-check": lambda mine, theirs: Epoch.SAME,
+    "grace-window": lambda *_: Standing.FENCED,
+    # A row per table: whoever wrote other rows is no rival.
+    "shared-head": lambda plan, winners: any(
+        winner.pin(action.table) != action.base for winner in winners for action in plan.actions
+    ),
+    "pins-re-evaluated-on-retry": lambda plan, parent: None,
+    "inbound-check-on-removal": lambda removed, pointed_at: None,
+    "boundary-check-after-create": lambda created, boundary: True,
+    "read-back-on-unknown": lambda put: False,
+    "late-head": lambda found, plan, base, against: Head.OWN if found.plan == plan.id else Head.RIVAL,
+}
+"""Each safeguard's broken variant, which every check must catch."""
+
+
+def without(name: str | None) -> Safeguards:
+    """The table of safeguards with one of them broken; None breaks none."""
+    if name is None:
+        return STANDARD
+    return dataclasses.replace(STANDARD, **{name.replace("-", "_"): MUTANTS[name]})
+
+
+PERSON = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}]
+
+
+def graph(seed: int = 1) -> MemoryStore:
+    """A store with a catalog of two node tables and one edge table."""
+    store = MemoryStore(env=SeededEnvironment(seed))
+    with Catalog.open(store, author="founder", create=True) as catalog:
+        with catalog.transaction("found") as txn:
+            txn.create_table("person", {"id": "int64", "name": "string"}, key="id")
+            txn.create_table("place", {"id": "int64", "name": "string"}, key="id")
+            txn.create_table(
+                "knows",
+                {"id": "int64", "a": "int64", "b": "int64"},
+                key="id",
+                edges={"a": "person", "b": "person"},
+            )
+            txn.append("person", PERSON)
+    return store
+
+
+def dangling(catalog: Catalog) -> list[Any]:
+    """Visible edges that point at nothing."""
+    tables = catalog.snapshot().load()
+    found = []
+    for table, rows in tables.items():
+        for column, target in catalog.snapshot().schema(table).edges:
+            there = {row["id"] for row in tables[target]}
+            found += [row for row in rows if row[column] is not None and row[column] not in there]
+    return found

@@ -1,0 +1,151 @@
+"""What a publish costs, counted: flat in history and in tables that are not touched."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.publish import Catalog
+from holdfast.impl.store.layers import Cost, Metered
+from holdfast.impl.store.memory import MemoryStore
+
+HOPS_MAX = 4
+REQUESTS_MAX = 7
+REQUESTS_PER_TABLE_MAX = 3
+
+
+def opened(tables: int) -> tuple[Catalog, Metered]:
+    metered = Metered(MemoryStore(env=SeededEnvironment(1)))
+    catalog = Catalog.open(metered, author="meter", create=True)
+    with catalog.transaction() as txn:
+        for number in range(tables):
+            txn.create_table(f"t{number}", {"id": "int64", "n": "int64"}, key="id")
+            txn.append(f"t{number}", [{"id": 0, "n": 0}])
+    return catalog, metered
+
+
+def verb(name: str, txn: Any, table: str, number: int) -> None:
+    match name:
+        case "append":
+            txn.append(table, [{"id": number, "n": 1}])
+        case "upsert":
+            txn.upsert(table, [{"id": 0, "n": number}, {"id": number, "n": number}])
+        case "overwrite":
+            txn.overwrite(table, [{"id": 0, "n": number}])
+        case "delete":
+            txn.upsert(table, [{"id": 99, "n": number}])
+            txn.delete(table, [99])
+            txn.delete(table, [0])
+        case "delete-and-append":
+            txn.delete(table, [0])
+            txn.append(table, [{"id": number, "n": 1}, {"id": -number, "n": 2}])
+        case "add-column":
+            txn.add_column(table, "more", "string")
+
+
+VERBS = ["append", "upsert", "overwrite", "delete", "delete-and-append", "add-column"]
+
+
+def publish(catalog: Catalog, metered: Metered, name: str, tables: int, number: int) -> Cost:
+    with metered.operation(name) as cost, catalog.transaction() as txn:
+        for table in range(tables):
+            verb(name, txn, f"t{table}", number)
+    return cost
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_warm_publish_of_one_table(name: str) -> None:
+    """Four serial hops and seven requests, whatever the verb."""
+    catalog, metered = opened(5)
+    cost = publish(catalog, metered, name, 1, 1000)
+    assert cost.serial_hops == HOPS_MAX
+    assert cost.requests <= REQUESTS_MAX
+    assert cost.by_kind["list"] == 0
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_further_table_adds_requests_but_no_hop(name: str) -> None:
+    costs = []
+    for tables in (1, 2, 3):
+        catalog, metered = opened(5)
+        costs.append(publish(catalog, metered, name, tables, 1000))
+    assert {cost.serial_hops for cost in costs} == {HOPS_MAX}
+    more = {costs[1].requests - costs[0].requests, costs[2].requests - costs[1].requests}
+    assert len(more) == 1
+    assert max(more) <= REQUESTS_PER_TABLE_MAX
+
+
+def profile(cost: Cost) -> list[tuple[str, str, tuple[int, ...]]]:
+    """The requests without the names in their keys: what kind, of which family, after which others."""
+    return [(sent.kind, sent.key.split("/")[0], sent.after) for sent in cost.sent]
+
+
+def test_cost_does_not_depend_on_history() -> None:
+    """Depth 10, 100, 1,000 without any compaction or cleanup: the same requests in the same shape."""
+    catalog, metered = opened(2)
+    profiles: dict[str, list[Any]] = {"append": [], "upsert": [], "delete-and-append": []}
+    for wanted in (10, 100, 1000):
+        while catalog.manifest.id < wanted:
+            with catalog.transaction() as txn:
+                txn.upsert("t1", [{"id": 1, "n": wanted}])
+        for at, name in enumerate(profiles):
+            profiles[name].append(profile(publish(catalog, metered, name, 1, wanted * 10 + at)))
+    for ten, hundred, thousand in profiles.values():
+        assert ten == hundred == thousand
+        assert len(ten) <= REQUESTS_MAX
+
+
+def test_cost_does_not_depend_on_untouched_tables() -> None:
+    """5, 50, 500 tables: the same requests; only the manifest's bytes grow."""
+    profiles, received = [], []
+    for tables in (5, 50, 500):
+        catalog, metered = opened(tables)
+        cost = publish(catalog, metered, "append", 1, 1000)
+        profiles.append(profile(cost))
+        received.append(cost.bytes_received)
+    assert profiles[0] == profiles[1] == profiles[2]
+    assert len(profiles[0]) <= REQUESTS_MAX
+    assert received == [0, 0, 0], "a warm write reads nothing back"
+
+
+def test_the_budget_is_tight() -> None:
+    """The neighbour past the edge: a handle that has to catch up pays more, so the meter can see it."""
+    catalog, metered = opened(2)
+    other = Catalog.open(metered, mode="join")
+    with catalog.transaction() as txn:
+        txn.append("t1", [{"id": 7, "n": 7}])
+    assert publish(other, metered, "append", 1, 1).serial_hops > HOPS_MAX
+
+
+def test_recovery_is_listed_on_open_only() -> None:
+    catalog, metered = opened(2)
+    with metered.operation("open") as cost:
+        Catalog.open(metered, mode="join")
+    assert [sent.key for sent in cost.sent if sent.kind == "list"].count("recovery/") == 1
+    with metered.operation("work") as cost:
+        for number in range(20):
+            catalog.write(lambda txn, n=number: txn.upsert("t0", [{"id": n, "n": n}]))
+    assert cost.by_kind["list"] == 0
+
+
+@pytest.mark.parametrize("tables", [5, 50])
+def test_a_branch_is_made_with_one_object(tables: int) -> None:
+    catalog, metered = opened(tables)
+    before = len(metered.inner.contents())  # type: ignore[attr-defined] - the memory store's
+    catalog.close()
+    with metered.operation("branch") as cost:
+        catalog.create_branch("dev")
+    assert len(metered.inner.contents()) == before  # type: ignore[attr-defined] - one sidecar less, one manifest more
+    created = [sent.key for sent in cost.sent if sent.kind == "put" and sent.key.startswith("branch/")]
+    assert created == ["branch/dev/manifest/00000000000000000001.json"]
+    assert cost.requests <= 10
+
+
+def test_reading_the_catalog_is_one_get() -> None:
+    catalog, metered = opened(50)
+    with metered.operation("refresh") as cost:
+        catalog.refresh()
+    assert cost.requests == 1
+    with metered.operation("tables") as cost:
+        assert len(catalog.snapshot().tables) == 50
+    assert cost.requests == 0
