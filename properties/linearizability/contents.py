@@ -13,7 +13,7 @@ Objects nobody ever looked at are interchangeable, and all become `OTHER`: that 
 blind writes from being a thousand different states.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
 from holdfast.impl.store.requests import Outcome
@@ -36,6 +36,7 @@ class Contents:
         self._value_of: dict[str, Hashable] = {}
         self.torn: tuple[Operation, Operation] | None = None
         """Two operations that saw different contents under one ETag: no order of anything explains that."""
+        self._times = Counter((each.kind, each.value) for each in self._writes)
         self._tie(operations)
         self._produced = {each.etag for each in self._writes if each.etag}
         self._sought = {seen for _, seen in map(saw, operations) if seen is not None}
@@ -73,8 +74,9 @@ class Contents:
         return (*sorted(tied | untold), self._plain(self._unnamed(write)))
 
     def content(self, write: Operation) -> Hashable:
-        """Writes of the same content leave the same ETag; content not recorded is only like itself."""
-        return (write.kind, write.value) if write.value is not None else (write.kind, id(write))
+        """What several writes share, who then left the same ETag; None for a content written once."""
+        content = write.kind, write.value
+        return content if write.value is not None and self._times[content] > 1 else None
 
     def fits(self, read: Operation, symbol: str) -> bool:
         """Whether a read that was done can have seen the object `symbol`."""

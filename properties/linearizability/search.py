@@ -52,6 +52,26 @@ class _At(NamedTuple):
     """What stood there before a loose write landed that has not been of use yet."""
 
 
+class _Seen:
+    """The configurations that were expanded.
+
+    One that is as far, with the same object there, and has used up fewer loose writes, can do all that
+    another can: if it led nowhere, so does the other.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[object, ...], list[tuple[int, tuple[Standing] | None]]] = defaultdict(list)
+
+    def covers(self, at: _At) -> bool:
+        return any(
+            not loose & ~at.loose and (owing is None or owing == at.owing)
+            for loose, owing in self._seen.get((at.base, at.mask, at.standing, at.bound), ())
+        )
+
+    def add(self, at: _At) -> None:
+        self._seen[at.base, at.mask, at.standing, at.bound].append((at.loose, at.owing))
+
+
 class Search:
     """One key's operations; `run` looks for an order."""
 
@@ -75,9 +95,9 @@ class Search:
         self.steps = 0
 
     def run(self, steps_max: int) -> Found:
-        """Depth first, on a stack of our own; every configuration is expanded once."""
+        """Depth first, on a stack of our own; no configuration is expanded twice."""
         stack = [iter((_At(0, 0, None, 0, frozenset(), None),))]
-        seen: set[_At] = set()
+        seen = _Seen()
         while stack:
             at = next(stack[-1], None)
             if at is None:
@@ -86,7 +106,7 @@ class Search:
             at = self._settle(at)
             if at.base == len(self._firm):
                 return Found.AN_ORDER
-            if at in seen:
+            if seen.covers(at):
                 continue
             if self.steps >= steps_max:
                 return Found.OUT_OF_STEPS
@@ -167,21 +187,26 @@ class Search:
         if left == at.standing:
             return True
         seekers = self._seekers.get(at.standing, 0) >> at.base & ~mask
-        return (
-            not seekers
-            or bool(self._makers.get(at.standing, 0) >> at.base & ~mask)
-            or bool(self._loose_makers.get(at.standing, 0) & ~loose)
-        )
+        if not seekers or (None, at.standing) in at.bound:
+            return not seekers
+        firm = self._makers.get(at.standing, 0) >> at.base & ~mask
+        return bool(firm or self._loose_makers.get(at.standing, 0) & ~loose)
 
 
 def _bind(
     bound: frozenset[tuple[Hashable, str]], move: Move, left: Standing
 ) -> frozenset[tuple[Hashable, str]] | None:
-    """Remember which ETag a content was taken to have; None when that was taken otherwise before."""
+    """Remember which ETag a content was taken to have; None when that was taken otherwise before.
+
+    Of a content that is written once nobody asks twice: only that the ETag is now taken.
+    """
     if left is None or len(move.options) < 2:
         return bound
     content = move.contents.content(move.operation)
+    if content is None and left == OTHER:
+        return bound
     for other, etag in bound:
-        if (other == content and etag != left) or (etag == left != OTHER and other != content):
+        same = content is not None and other == content
+        if (same and etag != left) or (etag == left != OTHER and not same):
             return None
     return bound | {(content, left)}
