@@ -18,6 +18,7 @@ from holdfast.impl.store.errors import StoreError
 
 SUMMARIES = {
     "demo": "The tour: what Holdfast does, on your machine, in under two minutes.",
+    "check": "Explore every reachable state of a model; verdicts and shortest stories.",
     "probe": "Certify a store for coordination and measure its latency.",
 }
 

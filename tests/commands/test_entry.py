@@ -45,7 +45,7 @@ def test_every_command_of_the_table_can_be_loaded() -> None:
         (["chek"], "No such command 'chek'"),
         (["--verbos"], "No such option"),
         (["probe", "memory://", "--no-such-option"], "No such option"),
-        (["probe"], "URL"),
+        (["probe"], "name the store"),
         (["probe", "gopher://x"], "known: memory://"),
     ],
 )

@@ -1,0 +1,191 @@
+"""`holdfast check`: verdicts, stories, bounds, a user's own file, and what is said to a wrong request."""
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+
+LAMPS = """
+from holdfast.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
+
+class Lamps(Machine):
+    lamps = Size(2, most=8)
+    safeguards = {"one-by-one": "a lamp is lit only while none is"}
+    lamp = Each(lamps, Enum("off", "on"))
+
+    @action(i=lamps)
+    def light(s, i):
+        s.require(s.lamp[i] == "off")
+        s.guard("one-by-one", ~s.lamp.any("on"))
+        s.lamp[i] = "on"
+
+    @action
+    def explode(s):
+        s.require(s.lamp[0] == "on", s.lamp[0] == "off")
+
+    @invariant
+    def never_all(s) -> Truth:
+        '''Never are all lamps lit.'''
+        return ~s.lamp.all("on")
+
+    @may_end
+    def lit(s) -> Truth:
+        return s.lamp.any("on")
+"""
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(["check", *words], standalone_mode=False))
+
+
+@pytest.fixture
+def lamps(tmp_path: Path) -> str:
+    file = tmp_path / "lamps.py"
+    file.write_text(LAMPS)
+    return str(file)
+
+
+def result(target: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(target.read_text())
+    return found
+
+
+def test_a_model_that_holds_says_so_with_its_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "r.json"
+    assert ends("two-phase", "--set", "managers=5", "--json", str(target)) == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert "8,832 distinct states" in said
+    assert said.splitlines()[-1] == "holds: holdfast check two-phase --set managers=5"
+    found = result(target)
+    assert (found["verdict"], found["distinct"], found["parameters"]) == ("holds", 8832, {"managers": 5})
+    assert list(found)[:10] == [
+        "model", "parameters", "without", "verdict", "distinct",
+        "generated", "depth", "seconds", "peak_bytes", "properties",
+    ]  # fmt: skip
+    assert all(set(row) >= {"name", "kind", "verdict", "trace"} for row in found["properties"])
+    assert sum(found["coverage"].values()) > 0
+
+
+def test_a_safeguard_off_shows_the_shortest_story(lamps: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(f"{lamps}:Lamps", "--without", "one-by-one") == Exit.VIOLATED
+    said = capsys.readouterr().out
+    assert "never_all is violated: Never are all lamps lit." in said
+    assert (
+        "  0. start  lamp: [off, off]\n"
+        "  1. light(i=1)  lamp[1]: off -> on\n"
+        "  2. light(i=0)  lamp[0]: off -> on\n"
+    ) in said
+    assert said.splitlines()[-1] == f"violated: holdfast check {lamps}:Lamps --without one-by-one"
+
+
+def test_an_action_that_never_fires_is_a_warning_and_under_strict_a_violation(
+    lamps: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert ends(lamps) == Exit.HOLDS
+    assert "warning: explode never fired" in capsys.readouterr().out
+    target = tmp_path / "r.json"
+    assert ends(lamps, "--strict", "--json", str(target)) == Exit.VIOLATED
+    assert "explode-fires is violated" in capsys.readouterr().out
+    assert [row["name"] for row in result(target)["properties"] if row["verdict"] == "violated"] == [
+        "explode-fires"
+    ]
+
+
+def test_what_a_stopped_search_did_not_see_is_no_warning(
+    lamps: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a violation the rest was not looked at, so nothing can be said of it."""
+    assert ends(lamps, "--without", "one-by-one", "--strict") == Exit.VIOLATED
+    said = capsys.readouterr().out
+    assert "never fired" not in said
+    assert "explode-fires" not in said
+
+
+def test_a_bound_that_is_hit_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("two-phase", "--set", "managers=7", "--max-states", "100") == Exit.UNDECIDED
+    assert capsys.readouterr().out.splitlines()[-1].startswith("undecided")
+
+
+def test_symmetry_keeps_the_verdict_and_says_what_it_saved(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("two-phase", "--set", "managers=5", "--symmetry") == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert "note: " in said
+    assert "8,832 distinct" not in said
+
+
+def test_random_walks_find_and_never_prove(lamps: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [lamps, "--walks", "100", "--steps", "5"]
+    assert ends(*words, "--without", "one-by-one", "--seed", "4") == Exit.VIOLATED
+    assert capsys.readouterr().out.splitlines()[-1].endswith("--walks 100 --steps 5 --seed 4")
+    assert ends(*words) == Exit.UNDECIDED
+
+
+def test_json_to_standard_output_leaves_it_to_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("two-phase", "--json", "-") == Exit.HOLDS
+    said = capsys.readouterr()
+    assert json.loads(said.out)["distinct"] == 288
+    assert "288 distinct states" in said.err
+
+
+def test_the_list_names_models_sizes_and_safeguards(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("--list") == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert "two-phase" in said
+    assert "managers=3" in said
+    assert "safeguard all-prepared" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "name the model to check"),
+        (["two-fase"], "no model is called 'two-fase'; known: two-phase"),
+        (["no/such.py"], "there is no file no/such.py"),
+        (["two-phase", "--set", "managers"], "must read SIZE=N"),
+        (["two-phase", "--set", "managers=many"], "'many' is not a whole number"),
+        (["two-phase", "--set", "managers=1", "--set", "managers=2"], "gives managers twice"),
+        (["two-phase", "--set", "manager=2"], "did you mean 'managers'?"),
+        (["two-phase", "--set", "managers=1000"], "outside"),
+        (["two-phase", "--without", "all-prepare"], "did you mean 'all-prepared'?"),
+        (["two-phase", "--memory", "much"], "'much' is no size; write 500M or 4G"),
+        (["two-phase", "--memory", "0"], "is no size"),
+        (["two-phase", "--seed", "1"], "give --walks N with it"),
+        (["two-phase", "--walks", "9", "--symmetry"], "leave out either it or --walks"),
+        (["two-phase", "--explore", "--json", "-"], "leave out --json and --walks"),
+        (["two-phase", "--json", "/no/such/dir/r.json"], "cannot write /no/such/dir/r.json"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(*words) == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "says"),
+    [
+        ("class Broken(\n", "", "broken.py:1: the file cannot be loaded: SyntaxError"),
+        ("x = 1\n\ny = 1 / 0\n", "", "broken.py:3: the file cannot be loaded: ZeroDivisionError"),
+        ("x = 1\n", "", "it holds: none"),
+        (LAMPS, ":Lamp", "holds no machine 'Lamp'; it holds: Lamps"),
+        (LAMPS + "\nclass More(Lamps):\n    pass\n", "", "say which machine"),
+        (LAMPS.replace('"off")\n        s.guard', '"of")\n        s.guard'), "", "'of'"),
+        (LAMPS.replace("s.lamp.all", "s.lampe.all"), "", "`lampe`"),
+    ],
+)
+def test_a_mistake_in_a_users_file_is_one_line_with_its_place(
+    text: str, wanted: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(textwrap.dedent(text))
+    assert ends(f"{file}{wanted}") == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert says in said
+    assert "broken.py" in said
+    assert said.count("\n") == 1

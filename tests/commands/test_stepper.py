@@ -1,0 +1,60 @@
+"""`holdfast check --explore`: a person walks a model, and a stream of answers walks it the same way."""
+
+import io
+
+import pytest
+
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+
+
+def walked(
+    answers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *more: str
+) -> str:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+    words = ["check", "two-phase", "--set", "managers=1", "--explore", *more]
+    assert run(lambda: group.main(words, standalone_mode=False)) == Exit.HOLDS
+    return capsys.readouterr().out
+
+
+def test_steps_back_and_the_story(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = walked("1\n0\nb\nt\nq\n", monkeypatch, capsys)
+    assert "1  prepare(m=0)  manager[0]: working -> prepared" in said
+    story = said[said.index("0. start") :]
+    assert "1. prepare(m=0)" in story
+    assert "2. " not in story
+
+
+def test_state_and_properties(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    said = walked("s\np\nq\n", monkeypatch, capsys)
+    assert "decision: init" in said
+    assert "agreement: holds here" in said
+    assert "all_commit (reachable): not met here" in said
+
+
+def test_a_broken_property_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("commit\n0\nq\n"))
+    words = ["check", "two-phase", "--set", "managers=2", "--without", "all-prepared", "--explore"]
+    assert run(lambda: group.main(words, standalone_mode=False)) == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert "'commit' is not offered" in said
+    assert "BROKEN" not in said
+
+
+def test_the_end_of_the_input_ends_the_walk(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "nothing can happen here" not in walked("", monkeypatch, capsys)
+
+
+def test_what_is_not_offered_is_refused_with_what_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = walked("99\nx\nb\nq\n", monkeypatch, capsys)
+    assert "'99' is not offered" in said
+    assert "'x' is not offered" in said
+    assert "this is the start" in said
