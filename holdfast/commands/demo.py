@@ -15,6 +15,15 @@ NEXT = (
     "holdfast probe file:///tmp/a-directory-of-yours",
     "holdfast --help",
 )
+ASKED = (
+    "create-only-put",
+    "if-match-put",
+    "racing-creates-processes",
+    "counter-processes",
+    "list-after-write",
+    "linearizability",
+)
+"""What a first look at a store needs; the rest is `holdfast probe` without --only."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ def stops(directory: Path) -> list[Stop]:
         ),
         Stop(
             "A protocol is only as good as its store. This one is a directory; it could be your S3 server.",
-            ["probe", directory.as_uri(), "--quick"],
+            ["probe", directory.as_uri(), "--rounds", "20", "--seconds", "60", "--only", ",".join(ASKED)],
             Exit.HOLDS,
         ),
     ]
