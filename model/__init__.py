@@ -69,6 +69,7 @@ from holdfast.model.kernel import (
     reachable_graph,
     step,
     together,
+    walk,
 )
 
 __all__ = [
@@ -116,4 +117,5 @@ __all__ = [
     "reachable_graph",
     "step",
     "together",
+    "walk",
 ]

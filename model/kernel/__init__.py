@@ -37,6 +37,7 @@ from holdfast.model.kernel.result import PropertyResult, Result
 from holdfast.model.kernel.stepping import State, Stepper
 from holdfast.model.kernel.story import Step, Story
 from holdfast.model.kernel.symmetry import Reduced
+from holdfast.model.kernel.walks import walk
 
 __all__ = [
     "NO_DEADLOCK",
@@ -95,4 +96,5 @@ __all__ = [
     "reachable_graph",
     "step",
     "together",
+    "walk",
 ]

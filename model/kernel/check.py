@@ -15,6 +15,7 @@ from holdfast.model.kernel.story import Story, chain, tell
 from holdfast.model.kernel.symmetry import Reduced
 
 NO_DEADLOCK = "no-deadlock"
+DEADLOCK_DOC = "Something can always happen, except where the machine says that it may end."
 
 
 def check(
@@ -108,7 +109,7 @@ def story(search: Search, found: Found) -> Story:
 
 
 def _deadlock(search: Search) -> PropertyResult:
-    doc = "Something can always happen, except where the machine says that it may end."
+    doc = DEADLOCK_DOC
     if search.deadlock is not None:
         return PropertyResult(NO_DEADLOCK, "deadlock", "violated", story(search, search.deadlock), doc)
     if search.complete:

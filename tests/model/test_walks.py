@@ -1,0 +1,258 @@
+"""Random walks: they find what is planted, never invent, repeat themselves, and count honestly.
+
+A walk's story is followed in the machine before it is believed; a verdict is never `holds` because
+nothing was met.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from holdfast.model import (
+    BadSettings,
+    Each,
+    Int,
+    Machine,
+    Model,
+    Size,
+    Stepper,
+    Truth,
+    action,
+    check,
+    invariant,
+    may_end,
+    reachable,
+    step,
+    walk,
+)
+from holdfast.model.kernel import shorten
+from holdfast.model.kernel.seen import Seen
+from holdfast.model.kernel.shorten import Walk, without_loops
+from holdfast.model.peterson import Peterson
+from holdfast.model.philosophers import Philosophers
+from holdfast.model.two_phase import TwoPhase
+from tests.model.random_machines import Spec, specs
+
+KINDS = ("invariant", "step", "reachable", "deadlock")
+
+
+def followed(model: Model, found) -> None:
+    """Walk a story in the machine, and judge its end."""
+    stepper = Stepper(model)
+    state = before = stepper.state(found.story.start)
+    assert state in stepper.initial()
+    for told in found.story.steps:
+        parameters = ", ".join(f"{name}={value}" for name, value in told.parameters.items())
+        before, state = state, stepper.step(state, stepper.label(f"{told.action}({parameters})"))
+        assert told.changes == stepper.changes(before, state)
+    if found.kind in ("invariant", "step"):
+        assert found.name in stepper.broken(state, before)
+    elif found.kind == "deadlock":
+        assert not stepper.enabled(state)
+        assert not stepper.may_end(state)
+    else:
+        wanted = next(wanted for wanted in model.properties if wanted.name == found.name)
+        assert model.holds(wanted, state.rows()).all()
+
+
+@pytest.mark.parametrize(
+    ("machine", "safeguard"),
+    [(machine, name) for machine in (TwoPhase, Peterson, Philosophers) for name in machine.safeguards],
+)
+def test_a_planted_violation_is_found_and_told_as_shortly_as_by_the_search(machine, safeguard) -> None:
+    sizes = {"managers": 5} if machine is TwoPhase else {}
+    exact = check(machine, sizes, without=[safeguard])
+    walked = walk(machine, sizes, without=[safeguard], walks=20_000, steps=60)
+    assert walked.verdict == "violated"
+    broken = [found for found in walked.properties if found.verdict == "violated"]
+    for found in broken:
+        followed(Model(machine, sizes, without=[safeguard]), found)
+        if exact[found.name].verdict == "violated":
+            assert found.story == exact[found.name].story
+    assert any("the fewest possible" in note for note in walked.notes)
+
+
+def test_nothing_is_invented_where_nothing_is_wrong() -> None:
+    for machine in (TwoPhase, Peterson, Philosophers):
+        result = walk(machine, walks=5_000, steps=60)
+        assert result.verdict == "undecided"
+        assert result.distinct <= check(machine).distinct
+        for found in result.properties:
+            assert found.verdict == ("holds" if found.kind == "reachable" else "undecided")
+            if found.kind in ("invariant", "step", "deadlock"):
+                assert found.reason == "no walk met it: 5,000 walks of 60 steps, seed 0"
+    assert walk(Peterson, walks=10)["first_enters"].reason == "walks see states and steps, not whole runs"
+
+
+@settings(
+    max_examples=max(100, settings.default.max_examples),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(specs())
+def test_random_machines_are_walked_as_they_are(spec: Spec) -> None:
+    """What a walk says is never contradicted by the search, and many walks see a small machine whole."""
+    machine = spec.machine()
+    exact = check(machine, keep_going=True, workers=1)
+    result = walk(machine, walks=300, steps=40, keep_going=True, workers=1)
+    assert result.distinct <= exact.distinct
+    for one, other in zip(result.properties, exact.properties, strict=True):
+        if one.verdict != "undecided":
+            assert one.kind in KINDS
+            assert one.verdict == other.verdict
+            assert len(one.story) == len(other.story)
+            followed(Model(machine), one)
+    assert set(exact.never_fired) <= set(result.never_fired)
+
+
+def test_the_same_seed_walks_the_same_walks_on_any_number_of_threads() -> None:
+    def told(**options):
+        result = walk(TwoPhase, {"managers": 4}, walks=100_000, steps=5, keep_going=True, **options)
+        return replace(result, seconds=0, peak_bytes=0)
+
+    assert told(seed=7, workers=1) == told(seed=7, workers=3)
+    assert told(seed=7) != told(seed=8)
+    wrong = {"without": ["all-prepared"], "seed": 3}
+    assert told(workers=1, **wrong) == told(workers=2, **wrong)
+
+
+def test_every_enabled_label_is_equally_likely() -> None:
+    class Fork(Machine):
+        at = Int(0, 8)
+
+        @action(to=8)
+        def go(s, to: int) -> None:
+            s.require(s.at == 0)
+            s.at = to + 1
+
+        @may_end
+        def gone(s) -> Truth:
+            return s.at > 0
+
+    result = walk(Fork, walks=80_000, steps=1)
+    assert sum(result.labels_fired.values()) == 80_000
+    assert all(abs(count - 10_000) < 500 for count in result.labels_fired.values())
+    assert result.depth == 2
+    assert result.generated == result.coverage["go"] == 80_000
+
+
+def test_a_walk_that_can_go_no_further_starts_anew() -> None:
+    class Short(Machine):
+        at = Int(0, 2)
+
+        @action
+        def go(s) -> None:
+            s.require(s.at < 2)
+            s.at = s.at + 1
+
+        @may_end
+        def arrived(s) -> Truth:
+            return s.at == 2
+
+    result = walk(Short, walks=1, steps=30)
+    assert result.coverage["go"] == 20
+    assert result.verdict == "undecided"
+    dead = walk(Short, walks=1, steps=30, deadlock=False)
+    assert [found.name for found in dead.properties] == []
+
+
+class Deep(Machine):
+    """A long way with detours; a counter that walks reach late and a search with a small bound never."""
+
+    length = Size(40, most=1_000)
+    at = Int(0, length)
+    noise = Each(12, Int(0, 3))
+
+    @action(i=12)
+    def rattle(s, i: int) -> None:
+        s.noise[i] = (s.noise[i] + 1) % 4
+
+    @action(by=(1, 2))
+    def go(s, by: int) -> None:
+        s.require(s.at + by <= s.length)
+        s.at = s.at + by
+
+    @action
+    def back(s) -> None:
+        s.require(s.at == s.length)
+        s.at = 0
+
+    @invariant
+    def never_there(s) -> Truth:
+        return s.at < s.length
+
+    @step
+    def never_back(before, after: "Deep") -> Truth:
+        return after.at >= before.at
+
+    @reachable
+    def half_way(s) -> Truth:
+        return s.at == s.length // 2
+
+
+def test_a_walk_is_shortened_where_the_whole_space_is_out_of_reach(monkeypatch) -> None:
+    monkeypatch.setattr(shorten, "EXPLORED", 1_000)
+    result = walk(Deep, walks=200, steps=1_500, keep_going=True, seed=1)
+    for name, least in {"never_there": 20, "never_back": 21, "half_way": 10}.items():
+        found = result[name]
+        followed(Model(Deep), found)
+        (note,) = (note for note in result.notes if note.startswith(name))
+        met = int(note.split()[6])
+        assert note.endswith("there may be a shorter story")
+        assert least <= len(found.story) <= 2 * least + 1
+        assert len(found.story) < met
+
+
+def test_loops_are_cut_out_of_a_walk() -> None:
+    label = Model(TwoPhase).labels[0]
+
+    def walked(*places: int) -> Walk:
+        return Walk(tuple(((place,), label) for place in places[:-1]), (places[-1],))
+
+    assert without_loops(walked(1, 2, 3, 2, 4)) == walked(1, 2, 4)
+    assert without_loops(walked(1, 2, 3, 1, 2, 5)) == walked(1, 2, 5)
+    assert without_loops(walked(1, 2, 3, 2)) == walked(1, 2)
+    assert without_loops(walked(1, 1, 1)) == Walk((), (1,))
+    assert without_loops(walked(1, 2, 3)) == walked(1, 2, 3)
+
+
+def test_distinct_states_are_counted_exactly_and_then_estimated() -> None:
+    many = np.random.default_rng(5).integers(0, 1 << 62, (2, 40_000)).astype(np.uint64)
+    for states in (many[:1], many):
+        exact, rough = Seen(50_000), Seen(1_000)
+        for start in range(0, 40_000, 777):
+            for seen in (exact, rough):
+                seen.add(states[:, start : start + 777])
+                seen.add(states[:, start : start + 77])
+        assert (exact.count, exact.is_exact, exact.error) == (40_000, True, 0)
+        assert not rough.is_exact
+        assert rough.share == 64
+        assert abs(rough.count - 40_000) < 4 * rough.error * 40_000
+        other = Seen(1_000)
+        other.add(states[:, ::-1])
+        assert other.count == rough.count, "the estimate must not depend on the order"
+
+
+def test_memory_bounds_what_is_counted_and_the_note_says_so() -> None:
+    exact = walk(TwoPhase, {"managers": 5}, walks=20_000, steps=30)
+    rough = walk(TwoPhase, {"managers": 5}, walks=20_000, steps=30, memory=16_000)
+    assert exact.notes[0] == f"20,000 walks of 30 steps, seed 0, saw {exact.distinct:,} states"
+    assert "counted, standard error" in rough.notes[0]
+    assert abs(rough.distinct - exact.distinct) < exact.distinct / 5
+    assert rough.peak_bytes < exact.peak_bytes
+    assert (rough.generated, rough.coverage) == (exact.generated, exact.coverage)
+
+
+@pytest.mark.parametrize("wrong", [{"walks": 0}, {"steps": 0}, {"memory": 0}, {"workers": 0}, {"seed": -1}])
+def test_what_makes_no_sense_is_refused(wrong) -> None:
+    with pytest.raises(BadSettings, match=f"{next(iter(wrong))}="):
+        walk(TwoPhase, **wrong)
+
+
+def test_progress_is_told_once_a_wave() -> None:
+    told = []
+    result = walk(TwoPhase, walks=100_000, steps=2, workers=2, progress=told.append)
+    assert [progress.frontier for progress in told] == [65_536, 100_000]
+    assert told[-1].distinct == result.distinct
