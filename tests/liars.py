@@ -183,6 +183,16 @@ class AnswersConflictThoughApplied(MemoryStore):
         return reply
 
 
+class RefusesAndWrites(MemoryStore):
+    """Says no, and writes all the same."""
+
+    def send(self, request: Any) -> Any:
+        reply = super().send(request)
+        if isinstance(request, WRITES | ask.Delete) and reply.outcome in (Outcome.EXISTS, Outcome.CHANGED):
+            super().send(replace(request, when=ANYTHING))
+        return reply
+
+
 class RefusesEveryRival(MemoryStore):
     """Tells all rivals of a create that somebody else won, when nobody did."""
 
@@ -358,6 +368,16 @@ class MergesKeys(MemoryStore):
         return super().send(request)
 
 
+class MergesKeysQuietly(MemoryStore):
+    """Reads ignore case, listings do not."""
+
+    def send(self, request: Any) -> Any:
+        reply = super().send(request)
+        if isinstance(request, ask.Put) and reply.done and request.key != request.key.lower():
+            super().send(replace(request, key=request.key.lower()))
+        return reply
+
+
 class CompletesAborted(MemoryStore):
     """Forgets that an upload was aborted."""
 
@@ -405,6 +425,7 @@ LIARS: dict[Callable[[], MemoryStore], set[str]] = {
     IgnoresIfNoneMatchWhenVersioned: {"create-only-put", "versioned-bucket"},
     SkipsAConditionNowAndThen: {"racing-creates-threads", "counter-threads"},
     AnswersConflictThoughApplied: {"create-only-put", "counter-threads"},
+    RefusesAndWrites: {"create-only-put", "if-match-put", "if-match-delete", "create-only-complete"},
     RefusesEveryRival: {"racing-creates-threads"},
     AcknowledgesAndForgets: {"read-after-write", "list-after-write", "racing-creates-threads"},
     ListsStale: {"list-after-write", "list-after-delete"},
@@ -415,6 +436,7 @@ LIARS: dict[Callable[[], MemoryStore], set[str]] = {
     RepeatsAKeyBetweenPages: {"paging"},
     ShiftsPagesUnderWrites: {"paging-under-writes"},
     MergesKeys: {"distinct-keys"},
+    MergesKeysQuietly: {"distinct-keys"},
     CompletesAborted: {"multipart"},
     CutsRanges: {"ranges"},
     NeverNews: {"conditional-get"},

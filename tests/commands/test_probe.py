@@ -70,6 +70,12 @@ def test_a_directory_has_a_complete_table_and_is_left_as_it_was(holdfast: Run, t
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_directory_that_was_not_there_is_gone_again(holdfast: Run, tmp_path: Path) -> None:
+    code, _, _ = holdfast("probe", f"file://{tmp_path}/new/store", *FAST, "--only", "create-only-put")
+    assert code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_directory_in_use_keeps_what_it_had(holdfast: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"stays")
     code, _, _ = holdfast("probe", f"file://{tmp_path}", *FAST, "--only", "create-only-put")

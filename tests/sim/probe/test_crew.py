@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import Misuse, Unusable
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Outcome
-from holdfast.sim.probe.crew import ProcessCrew, ThreadCrew
+from holdfast.sim.probe.crew import ProcessCrew, ThreadCrew, _finished
 from holdfast.sim.probe.heldback import HeldBack, wire
 from holdfast.sim.probe.history import body_of
 from holdfast.sim.probe.verdict import Inconclusive
@@ -49,6 +50,48 @@ def test_threads_are_under_way_at_once(count: int) -> None:
     assert sorted(one.outcome for one in sent) == sorted([Outcome.DONE] + [Outcome.EXISTS] * (count - 1))
     assert all(one.started_ns <= one.ended_ns for one in sent)
     assert max(one.started_ns for one in sent) <= min(one.ended_ns for one in sent)
+
+
+class Notes(MemoryStore):
+    """When each request came in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came: list[float] = []
+
+    def send(self, request: Any) -> Any:
+        self.came.append(time.monotonic())
+        return super().send(request)
+
+
+def test_nobody_starts_before_everybody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first member waits for one that is late; without the gate it would have long been done."""
+    store = Notes()
+    crew = ThreadCrew(store, 2)
+    submit, submitted = crew._pool.submit, []
+
+    def late(*arguments: Any) -> Any:
+        if submitted:
+            time.sleep(0.03)
+        submitted.append(time.monotonic())
+        return submit(*arguments)
+
+    monkeypatch.setattr(crew._pool, "submit", late)
+    crew.together([ask.Head("a"), ask.Head("b")])
+    crew.close()
+    assert min(store.came) >= submitted[1]
+
+
+def test_an_interrupt_lets_nobody_stand_at_the_gate() -> None:
+    """Nor does it return while somebody is still at work: that write would outlive the sweep."""
+    gate = threading.Barrier(2)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(gate.wait, 20)
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt), _finished([future], gate):
+            raise KeyboardInterrupt
+        assert future.done()
+        assert time.monotonic() - started < 10
 
 
 class Full(MemoryStore):

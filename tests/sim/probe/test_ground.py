@@ -119,6 +119,19 @@ def test_what_stays_is_told() -> None:
     assert any("may not delete" in line for line in ground.sweep())
 
 
+class BusyAndBlind(ListsNothing):
+    def send(self, request: Any) -> Any:
+        if isinstance(request, ask.Delete):
+            return request.ends(Outcome.THROTTLED)
+        return super().send(request)
+
+
+def test_what_stays_is_told_although_no_listing_shows_it() -> None:
+    ground, mine = on(BusyAndBlind())
+    litter(ground, mine, 2)
+    assert [line.rpartition(": ")[2] for line in ground.sweep()] == ["throttled", "throttled"]
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_tidying_keeps_what_is_still_needed(keep: bool) -> None:
     store = MemoryStore()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.impl.store.errors import Unusable
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.impl.store.requests import Outcome
 from holdfast.sim.probe import Plan, Probe, Report, Verdict
@@ -165,6 +166,43 @@ def test_an_interrupt_leaves_nothing_behind() -> None:
             pytest.fail("was not interrupted")
         assert not store.contents()
         assert not store.list_uploads().uploads
+
+
+class ForbidsUploads(MemoryStore):
+    """One permission is missing."""
+
+    def send(self, request: Any) -> Any:
+        if request.kind == "create-upload":
+            raise Unusable("403 AccessDenied: s3:AbortMultipartUpload is missing")
+        return super().send(request)
+
+
+def test_a_missing_permission_leaves_its_features_open_and_the_rest_decided() -> None:
+    report = probed(ForbidsUploads())
+    found = verdicts(report)
+    assert found["multipart"] == found["racing-completes"] == "undecided"
+    assert found["create-only-put"] == found["counter-threads"] == "safe"
+    assert report.verdict is Verdict.UNDECIDED
+    assert "403" in next(row.detail for row in report.features if row.name == "multipart")
+
+
+class FillsUp(MemoryStore):
+    room = 20
+
+    def send(self, request: Any) -> Any:
+        self.room -= request.kind == "put"
+        if self.room < 0 and request.kind == "put":
+            raise Unusable("no space left")
+        return super().send(request)
+
+
+def test_a_store_that_has_become_unusable_is_not_asked_further() -> None:
+    asked: list[str] = []
+    store = FillsUp()
+    with pytest.raises(Unusable, match="no space left"):
+        Probe(store, SMALL).run(lambda name, number, total: asked.append(name))
+    assert asked == ["create-only-put", "if-match-put", "removing what was written"]
+    assert not store.contents()
 
 
 class WillNotDelete(MemoryStore):
