@@ -70,8 +70,10 @@ def histories(features: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
 
 def _steps(history: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for column in ("right", "left", "left", "left", "right"):
-        table.add_column(justify=column, no_wrap=column == "right")  # type: ignore[arg-type]
+    table.add_column(justify="right", no_wrap=True)
+    for _ in range(3):
+        table.add_column()
+    table.add_column(justify="right", no_wrap=True)
     for step in history:
         table.add_row(
             f"{step['number']}.",

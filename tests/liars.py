@@ -290,7 +290,7 @@ class TearsWrites(MemoryStore):
         first = super().send(replace(request, body=request.body[:half] + old[half:]))
         if not first.done:
             return first
-        time.sleep(BETWEEN_S)
+        time.sleep(5 * BETWEEN_S)
         return super().send(replace(request, when=ANYTHING))
 
 

@@ -184,7 +184,7 @@ class Bench:
         reply = expect(self.store.put(key, body_of(token, size), when=when), Outcome.DONE)
         if not reply.etag:
             raise NotOffered("the store gives no ETag for what it wrote")
-        return reply.etag
+        return str(reply.etag)
 
     def delete(self, key: str) -> None:
         expect(self.store.delete(key, when=ANYTHING), Outcome.DONE)
@@ -301,11 +301,11 @@ def expect(reply: Any, *outcomes: Outcome) -> Any:
     raise Broken(f"expected {wanted}, got {said}")
 
 
-def refused(reply: Reply, *outcomes: Outcome, otherwise: str) -> Reply:
-    """`reply`, which must be a refusal; a success is broken, and `otherwise` says what that means."""
+def refused(reply: Reply, *outcomes: Outcome, otherwise: str) -> None:
+    """`reply` must be a refusal; a success is broken, and `otherwise` says what that means."""
     if reply.done:
         raise Broken(otherwise)
-    return expect(reply, *outcomes)
+    expect(reply, *outcomes)
 
 
 def offered(act: Callable[[], Any], what: str) -> Any:

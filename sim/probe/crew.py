@@ -41,8 +41,9 @@ class Sent:
     """One member's request, its reply or error, and when."""
 
     worker: str
-    request: Request[Any]
-    reply: Reply | StoreError
+    request: Any
+    reply: Any
+    """Its reply, or the `StoreError` it raised."""
     started_ns: int
     ended_ns: int
 
@@ -191,12 +192,12 @@ def _serve(opener: Opener, name: str, line: Any, gate: Any) -> None:
     with contextlib.suppress(EOFError, ConnectionError), store:
         while True:
             request = line.recv()
-            line.send(_idle(gate) if request is None else _act(held, name, request, gate))
-
-
-def _idle(gate: Any) -> None:
-    with contextlib.suppress(threading.BrokenBarrierError):
-        gate.wait(GATE_SECONDS_MAX)
+            if request is not None:
+                line.send(_act(held, name, request, gate))
+                continue
+            with contextlib.suppress(threading.BrokenBarrierError):
+                gate.wait(GATE_SECONDS_MAX)
+            line.send(None)
 
 
 def _act(held: HeldBack, name: str, request: Request[Any], gate: Any) -> Sent:

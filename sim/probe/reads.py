@@ -1,11 +1,12 @@
 """What a reader sees: at once what was written, whole objects, and of the ETag it named."""
 
+import functools
 from collections.abc import Sequence
 
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import StoreError
 from holdfast.impl.store.requests import ANYTHING, Outcome
-from holdfast.sim.probe.bench import Bench, expect, offered
+from holdfast.sim.probe.bench import ROUNDS_MIN, Bench, expect, offered
 from holdfast.sim.probe.history import body_of, token_of
 from holdfast.sim.probe.verdict import Broken, NotOffered
 
@@ -56,7 +57,7 @@ def _look(bench: Bench, number: int) -> str | None:
 
 def whole_objects(bench: Bench) -> str:
     """Readers beside writers see one write, whole, never a mix, never a part."""
-    most = max(1, bench.plan.rounds // 4)
+    most = max(min(bench.plan.rounds, ROUNDS_MIN), bench.plan.rounds // 4)
     key = bench.key("whole")
     bench.put(key, "start", size=BIG)
     allowed = {"start"}
@@ -103,10 +104,8 @@ def ranges(bench: Bench) -> None:
     body = body_of("0123456789", 1000)
     expect(bench.store.put(key, body, when=ANYTHING), Outcome.DONE)
     for start, stop in ((0, 1), (0, 1000), (990, 2000), (500, None), (999, 1000)):
-        reply = offered(
-            lambda start=start, stop=stop: expect(bench.store.get(key, start=start, stop=stop), Outcome.DONE),
-            "reading a range",
-        )
+        ask_range = functools.partial(bench.store.get, key, start=start, stop=stop)
+        reply = expect(offered(ask_range, "reading a range"), Outcome.DONE)
         if reply.body != body[start:stop]:
             raise Broken(f"bytes {start} to {stop} came back as other bytes ({len(reply.body)} of them)")
     reply = bench.store.get(key, start=1000, stop=1001)
