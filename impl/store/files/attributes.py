@@ -25,6 +25,7 @@ from holdfast.impl.store.files.disk import NO_XATTR, Disk
 from holdfast.impl.store.files.internals import Internals
 
 SIDE = "attributes"
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Attributes:
         usual: list[object] = [None, None, ask.BINARY, {}, ""]
         while row[-1] == usual[len(row) - 1]:
             row.pop()
-        return json.dumps(row, separators=(",", ":")).encode()
+        return _encode(row).encode()
 
     @classmethod
     def decode(cls, value: bytes, where: str) -> "Attributes":

@@ -11,6 +11,9 @@ from typing import Any
 
 from holdfast.impl.store.errors import Unusable
 
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How every folder is opened: never through a symbolic link."""
+
 XATTR = "user.holdfast"
 """The one extended attribute, which holds all attributes of an object."""
 

@@ -2,156 +2,184 @@
 
 What may be shared, and why it is safe. A new name is durable when an fsync of its folder *began after* the
 link or rename returned, whoever called that fsync. So all writers whose link has returned may wait for one
-fsync that begins now. One that comes after it began must wait for the next: nobody knows what the running
-one still picks up. The content of a file, on the other hand, must be durable *before* its name appears
-(else a power failure leaves a name with half a content), and that fsync is the file's own: they run side
-by side in their callers' threads and are not shared. `syncfs` would share them too, but writes out
-everything that anybody has dirty on that file system, and it would make every writer wait for the slowest
-one before the first name may appear; it was left out.
+fsync that begins now; one that began before is of no use to them, because nobody knows what it still picks
+up. The content of a file, on the other hand, must be durable *before* its name appears (else a power
+failure leaves a name with half a content): that fsync is the file's own, and those run side by side in
+their callers' threads. `syncfs` would share them too, but it writes out everything that anybody has dirty on
+that file system, and makes every writer wait for the slowest before the first name may appear; left out.
 
-When to begin. The first to arrive leads: it waits for the fsync under way, then lingers only while others
-are on their way (they announced themselves before they wrote their file), and no longer than the last
-fsync took nor than the linger window. Whoever is alone waits for nothing. Lingering longer than an fsync
-takes could only cost more than it saves.
+Who waits for whom. Whoever arrives first gathers a batch, lingers, and runs the fsync for all of it. It
+lingers only while others are on their way (they announce themselves before they write their file), and no
+longer than the linger window nor a quarter of what the last fsync took: sharing may cost a writer that
+much and no more. On a disk that answers quickly sharing saves nothing and nobody lingers; there the fsyncs
+of several batches simply overlap. Whoever is alone waits for nothing.
 
-When it fails, nobody in the batch may believe to be durable. The kernel reports a failure once for every
-open descriptor, so the next fsync may succeed although names before it were lost: those who already wait
-for the next one fail too. Fsyncs of one folder never overlap here, for the same reason.
+When it fails, nobody in the batch may believe to be durable. The kernel reports a failure once to every open
+descriptor, and a descriptor opened later may never hear of it. So every flight holds a descriptor of its own
+from before its link, which nobody else uses meanwhile, and a batch uses the oldest among its flights: it
+was there before every link of the batch, so no failure since can pass it by.
 
-    flight = flush.announce()      # before writing the file
+    flight = flush.announce()      # before the link
     ...                            # write, fsync, link
     flight.land()                  # durable when it returns; raises the OSError of a failed fsync
 """
 
 import errno
+import itertools
 import os
 import threading
 import time
 from collections.abc import Callable
 
+from holdfast.impl.store.files.disk import FOLDER_FLAGS, close_quietly
+
+WORTH_SHARING_S = 0.001
+"""An fsync that is quicker than this is no dearer than the thread switches that sharing it costs."""
+_PATIENCE = 0.25
+"""The part of an fsync's time that lingering for others may take."""
+_SPARE_MAX = 15
+"""Descriptors kept for the next flights, for each folder."""
+
 
 class _Batch:
-    """Those who wait for the same fsync."""
+    """Flights that wait for the same fsync."""
 
-    __slots__ = ("ended", "error")
+    __slots__ = ("ended", "error", "oldest")
 
-    def __init__(self) -> None:
+    def __init__(self, first: "Flight") -> None:
+        self.oldest = first
         self.ended: threading.Event | None = None
+        """For those who follow; most batches have none."""
         self.error: OSError | None = None
 
 
 class Flush:
     """The shared fsyncs of one folder."""
 
-    def __init__(self, fsync: Callable[[], None], linger_s: float) -> None:
+    def __init__(self, fsync: Callable[[int], None], folder_fd: int, linger_s: float) -> None:
         self._fsync = fsync
+        self._folder_fd = folder_fd
         self._linger_s = linger_s
-        self._lock = threading.Lock()
-        self._news = threading.Condition(self._lock)
-        """For the leader of the forming batch, the only one who ever waits for it."""
-        self._coming = 0
-        self._forming: _Batch | None = None
-        self._running: _Batch | None = None
         self._took_s = 0.0
+        self._lock = threading.Lock()
+        """Guards what follows; never held for long."""
+        self._spare = [folder_fd]
+        self._coming = 0
+        self._numbers = itertools.count()
+        self._gathering: _Batch | None = None
+        self._all_here: threading.Event | None = None
+
+    def __del__(self) -> None:
+        for fd in self._spare:
+            if fd != self._folder_fd:
+                close_quietly(fd)
 
     def announce(self) -> "Flight":
-        """Say that a flush will be wanted soon."""
+        """Say that a flush will be wanted soon. `FileNotFoundError` when the folder was removed."""
         with self._lock:
+            fd = self._spare.pop() if self._spare else -1
             self._coming += 1
-        return Flight(self)
-
-    def withdraw(self) -> None:
-        with self._lock:
-            self._arrive()
+            number = next(self._numbers)
+        if fd < 0:
+            try:
+                fd = os.open(".", FOLDER_FLAGS, dir_fd=self._folder_fd)
+            except OSError:
+                self._arrive()
+                raise
+        return Flight(self, fd, number)
 
     def _arrive(self) -> None:
-        self._coming -= 1
-        if not self._coming:
-            self._news.notify()
-
-    def join(self) -> None:
-        """Return when every name that was made before the call is durable; only from a flight."""
         with self._lock:
+            self._coming -= 1
+            if not self._coming and self._all_here is not None:
+                self._all_here.set()
+
+    def release(self, flight: "Flight", *, landed: bool) -> None:
+        """The flight is over: its descriptor may serve the next."""
+        if not landed:
             self._arrive()
-            batch = self._forming
+        with self._lock:
+            kept = len(self._spare) < _SPARE_MAX or flight.fd == self._folder_fd
+            if kept:
+                self._spare.append(flight.fd)
+        if not kept:
+            close_quietly(flight.fd)
+
+    def join(self, flight: "Flight") -> None:
+        """Return when every name made before the call is durable."""
+        self._arrive()
+        with self._lock:
+            batch = self._gathering
+            leads = batch is None
             if batch is None:
-                batch = self._forming = _Batch()
-                leads = True
+                batch = self._gathering = _Batch(flight)
             else:
-                leads = False
                 batch.ended = batch.ended or threading.Event()
-                ended = batch.ended
+                batch.oldest = min(batch.oldest, flight, key=lambda member: member.number)
         if leads:
             self._lead(batch)
         else:
-            ended.wait()
+            assert batch.ended is not None, "made just now or by another who follows"
+            batch.ended.wait()
         if batch.error is not None:
             raise OSError(*batch.error.args)  # one error object must not be raised by several threads
 
     def _lead(self, batch: _Batch) -> None:
         try:
-            self._gather(batch)
-            if batch.error is None:
-                self._run(batch)
-        except BaseException:  # interrupted: who followed must not believe to be durable
-            batch.error = batch.error or OSError(errno.EINTR, os.strerror(errno.EINTR))
-            raise
-        finally:
-            self._end(batch)
-
-    def _gather(self, batch: _Batch) -> None:
-        with self._lock:
-            while self._running is not None:
-                self._news.wait()
-            if self._coming and self._linger_s and batch.error is None:
-                self._linger()
-            self._forming = None
-            self._running = batch
-
-    def _linger(self) -> None:
-        until = time.perf_counter() + min(self._linger_s, self._took_s)
-        while self._coming:
-            left = until - time.perf_counter()
-            if left <= 0 or not self._news.wait(left):
-                return
-
-    def _run(self, batch: _Batch) -> None:
-        started = time.perf_counter()
-        try:
-            self._fsync()
+            window_s = min(self._linger_s, self._took_s * _PATIENCE)
+            if self._coming and window_s >= WORTH_SHARING_S * _PATIENCE:
+                self._linger(window_s)
+            self._close(batch)
+            started = time.perf_counter()
+            self._fsync(batch.oldest.fd)
+            self._took_s = time.perf_counter() - started
         except OSError as wrong:
             batch.error = wrong
-        self._took_s = time.perf_counter() - started
-
-    def _end(self, batch: _Batch) -> None:
-        with self._lock:
-            if self._running is batch:
-                self._running = None
-            if self._forming is batch:
-                self._forming = None
-            if batch.error is not None and self._forming is not None:
-                self._forming.error = batch.error
-            self._news.notify()
+        except BaseException as wrong:  # interrupted: who followed must not believe to be durable
+            batch.error = OSError(errno.EINTR, f"interrupted by {type(wrong).__name__}")
+            raise
+        finally:
+            self._close(batch)
             if batch.ended is not None:
                 batch.ended.set()
+
+    def _linger(self, window_s: float) -> None:
+        with self._lock:
+            if not self._coming:
+                return
+            self._all_here = all_here = threading.Event()
+        all_here.wait(window_s)
+
+    def _close(self, batch: _Batch) -> None:
+        """Nobody joins this batch any more."""
+        with self._lock:
+            if self._gathering is batch:
+                self._gathering = self._all_here = None
 
 
 class Flight:
     """One who is on the way to a flush: lands once, or gives up."""
 
-    __slots__ = ("_flush",)
+    __slots__ = ("_flush", "_over", "fd", "number")
 
-    def __init__(self, flush: Flush) -> None:
-        self._flush: Flush | None = flush
+    def __init__(self, flush: Flush, fd: int, number: int) -> None:
+        self._flush = flush
+        self._over = False
+        self.fd = fd
+        self.number = number
+        """Rises with every announcement for the folder."""
 
     def land(self) -> None:
         """Wait until what was done before is durable."""
-        flush, self._flush = self._flush, None
-        assert flush is not None, "a flight lands once"
-        flush.join()
+        assert not self._over, "a flight lands once"
+        self._over = True
+        try:
+            self._flush.join(self)
+        finally:
+            self._flush.release(self, landed=True)
 
     def cancel(self) -> None:
         """No flush is wanted after all. Does nothing after `land`."""
-        flush, self._flush = self._flush, None
-        if flush is not None:
-            flush.withdraw()
+        if not self._over:
+            self._over = True
+            self._flush.release(self, landed=False)

@@ -26,29 +26,39 @@ import stat
 from collections.abc import Callable, Iterator
 
 from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files.disk import close_quietly
-from holdfast.impl.store.files.flush import Flush
-from holdfast.impl.store.files.internals import FOLDER_FLAGS, TREE, Internals
+from holdfast.impl.store.files.disk import FOLDER_FLAGS, close_quietly
+from holdfast.impl.store.files.flush import Flight, Flush
+from holdfast.impl.store.files.internals import TREE, Internals
 from holdfast.impl.store.files.names import FOLDER, Names
 
-_KNOWN_MAX = 256
+_KNOWN_MAX = 64
 """Folders kept open, to stay far from a process's limit of open files."""
+
+
+_TRIES = 100
+"""How often others may remove a folder that is being made; each time they removed the last object in it."""
 
 
 class Folder:
     """An open folder. Its descriptor is closed when nobody holds it any more."""
 
-    __slots__ = ("anchored", "fd", "flush", "name", "parent", "path")
+    __slots__ = ("_flush", "anchored", "fd", "name", "parent", "path")
 
-    def __init__(self, fd: int, path: str, name: str, parent: "Folder | None", flush: Flush) -> None:
+    def __init__(self, fd: int, path: str, name: str, parent: "Folder | None", flush: Flush | None) -> None:
         self.fd = fd
         self.path = path
         self.name = name
         """Under which it was found in its parent; it may have moved since."""
         self.parent = parent
-        self.flush = flush
+        self._flush = flush
+        """None where nothing is ever written through it."""
         self.anchored = parent is None
         """Whether it is durable itself, with all its parents."""
+
+    def flight(self) -> Flight:
+        """A flush of this folder that will be wanted soon."""
+        assert self._flush is not None, "opened to be listed only"
+        return self._flush.announce()
 
     def __del__(self, _close: Callable[[int], None] = close_quietly) -> None:
         _close(self.fd)
@@ -137,12 +147,19 @@ class Folders:
 
     def remake(self, path: str) -> Folder:
         """Like `make`, but trusts nothing that was found before."""
-        folder = self.look(path)
-        if folder is None:
-            with self._internals.locked(TREE):
-                folder = self._made(path)
-        self._anchor(folder)
-        return folder
+        for left in reversed(range(_TRIES)):
+            try:
+                folder = self.look(path)
+                if folder is None:
+                    with self._internals.locked(TREE):
+                        folder = self._made(path)
+                self._anchor(folder)
+            except FileNotFoundError:  # a parent was empty and removed meanwhile
+                if not left:
+                    raise
+            else:
+                return folder
+        raise AssertionError("the last try returns or raises")
 
     def _made(self, path: str) -> Folder:
         folder = self.look(path)
@@ -165,7 +182,7 @@ class Folders:
         if folder.anchored or folder.parent is None:
             return
         self._anchor(folder.parent)
-        folder.parent.flush.announce().land()
+        folder.parent.flight().land()
         folder.anchored = True
 
     def move_aside(self, name: str, parent: Folder) -> None:
@@ -176,7 +193,7 @@ class Folders:
                 return
             with contextlib.suppress(NotADirectoryError, FileNotFoundError):
                 self._move(name, parent)
-                parent.flush.announce().land()
+                parent.flight().land()
 
     def _move(self, name: str, parent: Folder) -> None:
         if self._internals.moves() % 2 == 0:  # else a mover died between its two counts

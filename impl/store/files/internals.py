@@ -24,12 +24,11 @@ from pathlib import Path
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files.disk import Disk, close_quietly
+from holdfast.impl.store.files.disk import FOLDER_FLAGS, Disk, close_quietly
 from holdfast.impl.store.files.names import INTERNAL, Names
 
 TREE = "tree"
 """The lock that guards making and moving folders."""
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCKS = 256
 """More keys than this share a lock, which costs only time."""
 _FORMAT = 1

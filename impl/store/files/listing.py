@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from holdfast.impl.store import requests as ask
-from holdfast.impl.store.files.disk import close_quietly
-from holdfast.impl.store.files.flush import Flush
+from holdfast.impl.store.files.disk import FOLDER_FLAGS, close_quietly
 from holdfast.impl.store.files.folders import Folder, Folders
-from holdfast.impl.store.files.internals import FOLDER_FLAGS, Internals
+from holdfast.impl.store.files.internals import Internals
 from holdfast.impl.store.files.names import FOLDER, INTERNAL, MORE, Names
 from holdfast.impl.store.files.reading import Reader
 from holdfast.impl.store.requests import Outcome
@@ -104,7 +103,7 @@ class Lister:
     def enter(self, name: str, parent: Folder, path: str) -> Folder | None:
         """A folder for this listing only; None when it is gone by now."""
         fd = self._folders.open(name, parent)
-        return None if fd is None else Folder(fd, path, name, parent, _NO_FLUSH)
+        return None if fd is None else Folder(fd, path, name, parent, None)
 
     def holds_any(self, folder: Folder) -> bool:
         """Whether an object is anywhere in the folder."""
@@ -117,13 +116,6 @@ class Lister:
             inner is not None and self.holds_any(inner)
             for inner in (self.enter(entry.name, entry.holder, "") for entry in below)
         )
-
-
-def _never() -> None:
-    raise AssertionError("a listing flushes nothing")
-
-
-_NO_FLUSH = Flush(_never, 0)
 
 
 class _Page:

@@ -37,6 +37,9 @@ FOLDER = "%folder"
 PIECE_BYTES_MAX = 240
 """File systems take 255 bytes a name; this leaves room for the longest word behind it."""
 
+_SHORT = PIECE_BYTES_MAX // 4
+"""Letters that fit in one piece whatever they are."""
+
 _NATURAL = re.compile(r"[^\x00-\x1f\x7f%/]")
 _FOLDED = re.compile(r"[a-z0-9._=+@,-]")
 _RESERVED = frozenset({".", "..", INTERNAL})
@@ -49,12 +52,14 @@ class Names:
     def __init__(self, *, folded: bool = False) -> None:
         self.folded = folded
         self._ordinary = _FOLDED if folded else _NATURAL
-        self._whole = re.compile(f"{self._ordinary.pattern}+")
+        self._whole = re.compile(self._ordinary.pattern + ("*[a-z0-9]" if folded else "+"))
         self.pieces = lru_cache(maxsize=4096)(self._pieces)
         self.step = lru_cache(maxsize=4096)(self._step)
 
     def _pieces(self, segment: str) -> tuple[str, ...]:
         """The names that stand for `segment`: one, or several folders and a last name."""
+        if len(segment) <= _SHORT and self._whole.fullmatch(segment) and segment not in _RESERVED:
+            return (segment,)
         if not segment:
             return (EMPTY,)
         tokens = self._tokens(segment)

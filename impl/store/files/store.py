@@ -182,7 +182,7 @@ class _Session:
         self.root_fd = root_fd
 
         def new_flush(fd: int) -> Flush:
-            return Flush(lambda: disk.fsync_folder(fd), options.linger_s)
+            return Flush(disk.fsync_folder, fd, options.linger_s)
 
         try:
             if writes:

@@ -22,8 +22,8 @@ from holdfast.impl.store import requests as ask
 from holdfast.impl.store.bucket import check_parts, fingerprint, fingerprint_of_parts
 from holdfast.impl.store.errors import Misuse
 from holdfast.impl.store.files.attributes import Attributes
-from holdfast.impl.store.files.disk import Disk
-from holdfast.impl.store.files.internals import FOLDER_FLAGS, Internals, remove_folder
+from holdfast.impl.store.files.disk import FOLDER_FLAGS, Disk
+from holdfast.impl.store.files.internals import Internals, remove_folder
 from holdfast.impl.store.files.reading import Reader
 from holdfast.impl.store.files.writing import Draft, Writer
 from holdfast.impl.store.requests import Outcome, Reply

@@ -29,6 +29,7 @@ from holdfast.impl.environment import Environment
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.files.attributes import AttributeFiles, Attributes, md5
 from holdfast.impl.store.files.disk import Disk, surely_not_applied
+from holdfast.impl.store.files.flush import Flight
 from holdfast.impl.store.files.folders import Folder, Folders
 from holdfast.impl.store.files.internals import Internals
 from holdfast.impl.store.files.names import Names
@@ -62,14 +63,21 @@ class Spot:
         self._path = path
         self.name = name
         self.folder = folders.make(path)
-        self._flight = self.folder.flush.announce()
         self._kept = False
+        self._flight = self._announced()
+
+    def _announced(self) -> Flight:
+        for _ in range(_TRIES):
+            with contextlib.suppress(FileNotFoundError):
+                return self.folder.flight()
+            self.folder = self._folders.remake(self._path)
+        return self.folder.flight()
 
     def again(self) -> None:
         """The folder was removed: make it anew."""
         self._flight.cancel()
         self.folder = self._folders.remake(self._path)
-        self._flight = self.folder.flush.announce()
+        self._flight = self._announced()
 
     def land(self) -> Outcome:
         """Wait until the name is durable."""
@@ -214,25 +222,33 @@ class Writer:
                 return request.ends(outcome)
             path, name = self._names.place(request.key)
             folder = self._folders.look(path)
-            if folder is None or not self._unlink(name, folder):
-                return request.ends(_NOTHING_THERE[type(request.when)])
-        return request.ends(self._gone(folder))
-
-    def _unlink(self, name: str, folder: Folder) -> bool:
-        old = self._side_of(name, folder)
-        if self._reader.standing(name, folder) != "file":
-            return False
-        self._disk.unlink(name, folder.fd)
-        self._attributes.forget(old)
-        return True
-
-    def _gone(self, folder: Folder) -> Outcome:
+            flight = None if folder is None else self._unlinked(name, folder)
+        if folder is None or flight is None:
+            return request.ends(_NOTHING_THERE[type(request.when)])
         try:
-            folder.flush.announce().land()
+            flight.land()
         except OSError:
-            return Outcome.UNKNOWN
+            return request.ends(Outcome.UNKNOWN)
         self._folders.prune(folder)
-        return Outcome.DONE
+        return request.ends(Outcome.DONE)
+
+    def _unlinked(self, name: str, folder: Folder) -> Flight | None:
+        """The flush that is wanted after removing the object; None when there is no object."""
+        try:
+            flight = folder.flight()
+        except FileNotFoundError:  # the folder was removed, so it was empty
+            return None
+        try:
+            old = self._side_of(name, folder)
+            if self._reader.standing(name, folder) != "file":
+                flight.cancel()
+                return None
+            self._disk.unlink(name, folder.fd)
+        except BaseException:
+            flight.cancel()
+            raise
+        self._attributes.forget(old)
+        return flight
 
 
 _NOTHING_THERE = {ask.Anything: Outcome.DONE, ask.Matches: Outcome.MISSING}

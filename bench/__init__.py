@@ -1,0 +1,1 @@
+"""Benchmarks: each compares with something in the same run, and writes out/bench/NAME.json."""
