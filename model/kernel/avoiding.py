@@ -29,6 +29,9 @@ from holdfast.model.kernel.spill import resident
 
 _CHUNK = 1 << 15
 
+_NODE, _EDGE = 59, 12
+"""Bytes, at most, that a state and an edge take while the graph is built, reversed and decided on."""
+
 
 class TooLarge(Exception):  # not an error: how a graph that outgrows its memory ends early
     """The graph needs more memory than was allowed; the message says how much."""
@@ -76,7 +79,7 @@ def build(
     model = search.model
     nodes = _without(search, goal)
     edges: list[U64] = []
-    held = sum(resident(level) for level in search.levels) + nodes.nbytes + 27 * len(nodes)
+    held = sum(resident(level) for level in search.levels) + nodes.nbytes + _NODE * len(nodes)
     loops, ends, leaves = (np.zeros(len(nodes), np.bool_) for _ in range(3))
 
     def expand(start: int) -> U64:
@@ -100,7 +103,7 @@ def build(
 
     for part in _in_threads(expand, range(0, len(nodes), _CHUNK), workers or cores()):
         edges.append(part)
-        held += 12 * len(part)
+        held += _EDGE * len(part)
         if memory is not None and held > memory:
             raise TooLarge(
                 f"the graph of {len(nodes):,} states and at least {sum(map(len, edges)):,} edges "

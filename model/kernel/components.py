@@ -16,7 +16,7 @@ happens to be numbered does not make its chains slow.
 
 import numpy as np
 
-from holdfast.model.kernel.digraph import Digraph, closure, reverse, subgraph, trimmed
+from holdfast.model.kernel.digraph import Digraph, closure, once, reverse, subgraph, trimmed
 from holdfast.model.kernel.layout import I64, U64
 
 SMALL = 1 << 17
@@ -74,7 +74,7 @@ def _coloured(graph: Digraph, backward: Digraph) -> I64 | None:
         better = offered > colour[after]
         after, offered = after[better], offered[better]
         np.maximum.at(colour, after, offered)
-        changed = np.unique(after)
+        changed = once(after)
     else:
         return None
     return _roots_first(backward, own, colour)
@@ -91,7 +91,7 @@ def _roots_first(backward: Digraph, own: U64, colour: U64) -> I64:
         ahead = np.repeat(frontier, degrees[frontier])
         joins = (component[before] < 0) & (colour[before] == colour[ahead])
         component[before[joins]] = component[ahead[joins]]
-        frontier = np.unique(before[joins])
+        frontier = once(before[joins])
     return component
 
 

@@ -14,7 +14,6 @@ from shortest walks, from one demand to the next: it is fair, and may be longer 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -104,21 +103,22 @@ class _Region:
         """The shortest stem to a node, and a loop from there."""
         everywhere = np.ones(self.graph.nodes, np.bool_)
         path = walk(self.graph, self.backward, np.flatnonzero(self.depth == 0), self.only(node), everywhere)
-        labels = [self.label(before, after) for before, after in pairwise(path)]
         nodes = path + [after for _, after, _ in loop]
         return Run(
             tuple(int(self.old[each]) for each in nodes),
-            (*labels, *(label for _, _, label in loop)),
+            (*(label for _, _, label in self.moves(path)), *(label for _, _, label in loop)),
             len(path) if loop else None,
         )
 
-    def label(self, node: int, after: int) -> Label:
-        """The first label that leads from one node to another."""
+    def moves(self, path: list[int]) -> list[Move]:
+        """A path with, for each of its edges, the first label that leads along it."""
+        before, after = np.array(path[:-1], np.int64), np.array(path[1:], np.int64)
         every = self.avoiding.model.labels
-        for label, _, reached, inside in self.avoiding.expand(self.old[[node]], every):
-            if inside[0] and self._new[reached[0]] == after:
-                return label
-        raise AssertionError("an edge of the graph has a label")
+        first = np.full(len(before), -1)
+        for label, places, reached, inside in self.avoiding.expand(self.old.take(before), every):
+            along = places.compress(inside & (self._new.take(reached) == after.take(places)))
+            first[along[first[along] < 0]] = label.number
+        return [(a, b, every[n]) for a, b, n in zip(path[:-1], path[1:], first.tolist(), strict=True)]
 
     def only(self, node: int) -> Mask:
         mask = np.zeros(self.graph.nodes, np.bool_)
@@ -211,7 +211,7 @@ class _Component:
         goal[wanted] = True
         within[self._members] = True
         path = walk(region.graph, region.backward, np.array([begin]), goal, within)
-        return [(a, b, region.label(a, b)) for a, b in pairwise(path)]
+        return region.moves(path)
 
     def _move(self, node: int, labels: tuple[Label, ...]) -> Move:
         """The first of some labels that leads on from a node inside the component."""

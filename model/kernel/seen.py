@@ -12,7 +12,7 @@ from threading import Lock
 
 import numpy as np
 
-from holdfast.model.kernel.keys import fingerprints
+from holdfast.model.kernel.keys import distinct, fingerprints
 from holdfast.model.kernel.layout import U64
 from holdfast.model.kernel.visited import Visited
 
@@ -48,7 +48,7 @@ class Seen:
 
     def add(self, states: U64) -> None:
         """Count these states as well."""
-        mixed = np.unique(_mixed(fingerprints(states)))
+        mixed = distinct(_mixed(fingerprints(states))[np.newaxis]).keys
         with self._lock:
             new = self._below(mixed)
             new = new.compress(self._kept.unseen(new))

@@ -13,8 +13,8 @@ still missed the goal. A transition that changes nothing is a transition: repeat
 
 Both are decided on the graph of the states that avoid the goal (`avoiding.py`), once the whole space
 has been explored; while a bound has hidden a part of it the answer is `undecided`. Memory: 8 bytes a
-state and word for the states again (and 8 for the fingerprint of wider ones), 19 bytes a state and 12
-an edge for the graph and what is worked out on it; all counted, and a limit is respected.
+state and word for the states again (and 8 for the fingerprint of wider ones), up to 59 bytes a state
+and 12 an edge for the graph and what is worked out on it; all counted, and a limit is respected.
 """
 
 import numpy as np

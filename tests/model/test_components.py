@@ -59,7 +59,7 @@ def test_components_by_each_step_alone_and_together(seed, monkeypatch) -> None:
 
 
 def test_a_long_chain_of_small_components_is_not_slow() -> None:
-    length = 200_000
+    length = 60_000
     low = np.arange(length - 1)
     pair = low[::2]
     graph = from_pairs(length, [pairs(np.concatenate([low, pair + 1]), np.concatenate([low + 1, pair]))])
