@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.sim.explore import tokens
+from holdfast.sim.explore.checkpoint import load, save
+from holdfast.sim.explore.jobs import Together
 from holdfast.sim.explore.minimise import minimise as make_minimal
 from holdfast.sim.explore.plain import Plain
 from holdfast.sim.explore.reduced import Reduced
@@ -99,13 +101,31 @@ def audit(
     minimise_seconds: float = 5.0,
     progress: Callable[[Any], None] | None = None,
     database: Any = None,
+    jobs: int = 1,
+    checkpoint: str | None = None,
+    resume: bool = False,
 ) -> Audit:
-    """Explore `program` and judge it. Stops at the first violation, and makes its story short."""
+    """Explore `program` and judge it. Stops at the first violation, and makes its story short.
+
+    `checkpoint` names a file to which an exhaustive search is put down when a limit stops it; with
+    `resume` it is taken up from there. `jobs` operating-system processes share an exhaustive search.
+    """
+    if (checkpoint or jobs > 1) and strategy != "exhaustive":
+        raise ValueError(f"jobs and checkpoint are for the exhaustive strategy, not for {strategy}")
+    if checkpoint and jobs > 1:
+        raise ValueError("a checkpoint holds one search: give either jobs or checkpoint")
+    if resume and not checkpoint:
+        raise ValueError("resume needs the checkpoint file to take up")
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy {strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
     setting = Setting(program, budget or Budget(), seed, steps_max)
     start = time.perf_counter()
-    search = _searched(setting, strategy, seconds, schedules, depth, progress, database)
+    search = _make(setting, strategy, depth, database, jobs)
+    if resume and checkpoint:
+        load(search, checkpoint)
+    search = _searched(search, strategy, seconds, schedules, progress)
+    if checkpoint and not search.failures:
+        save(search, checkpoint)
     elapsed = time.perf_counter() - start
     stories = [
         story_of(setting, failure, search.objects, minimise_seconds) for failure in search.failures[:1]
@@ -113,15 +133,26 @@ def audit(
     return _judged(setting, strategy, search, elapsed, stories)
 
 
+def _make(setting: Setting, strategy: str, depth: int, database: Any, jobs: int) -> Any:
+    if strategy == "exhaustive":
+        return Together(setting, jobs) if jobs > 1 else Reduced(setting)
+    makers: dict[str, Callable[[], Any]] = {
+        "plain": lambda: Plain(setting),
+        "random": lambda: Random(setting),
+        "pct": lambda: Pct(setting, depth),
+        "hypothesis": lambda: ByHypothesis(setting, database),
+    }
+    return makers[strategy]()
+
+
 def _searched(
-    setting: Setting,
+    search: Any,
     strategy: str,
     seconds: float | None,
     schedules: int | None,
-    depth: int,
     progress: Callable[[Any], None] | None,
-    database: Any,
 ) -> Any:
+    """Explore within the limits; the search that holds the results."""
     if strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
@@ -131,15 +162,7 @@ def _searched(
             progress(search)
         return limit(search)
 
-    search: Any = {
-        "exhaustive": lambda: Reduced(setting),
-        "plain": lambda: Plain(setting),
-        "random": lambda: Random(setting),
-        "pct": lambda: Pct(setting, depth),
-        "hypothesis": lambda: ByHypothesis(setting, database),
-    }[strategy]()
-    search.explore(stop)
-    return search
+    return search.explore(stop) or search
 
 
 def _judged(setting: Setting, strategy: str, search: Any, elapsed: float, stories: list[Story]) -> Audit:
@@ -176,6 +199,8 @@ def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
         return f"a schedule of {scope} breaks a property"
     if isinstance(search, Pct):
         return f"{search.schedules} schedules of {scope} sampled; {search.guarantee()}"
+    if search.exhausted:
+        return f"{search.cut} schedules of {scope} were cut after {setting.steps_max} steps"
     if isinstance(search, Reduced):
         left = search.still_to_run()
         tail = "" if left is None else f"; by estimate about {left} runs are left"
@@ -185,7 +210,7 @@ def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
 
 def story_of(setting: Setting, failure: Failure, objects: Any, seconds: float) -> Story:
     """The shortest story of a failure that can be found in `seconds`."""
-    steps = tokens.name_choices(setting, failure.choices, objects, timed=failure.timed)
+    steps = list(failure.steps) or tokens.name_choices(setting, failure.choices, objects, timed=failure.timed)
     found = tokens.follow(setting, steps)
     assert found.violation is not None, "a failure that was found must repeat"
     best, targets = make_minimal(setting, found, seconds)

@@ -44,6 +44,12 @@ Entry = tuple[int, int, int, int, int, int]
 """Of a summary: actor, what it read, what it wrote; the same of the first step it depends on."""
 
 
+KNOWN_MAX = 200_000
+"""States kept for merging: bounds the memory, about 2 kB each."""
+TRIAL_RUNS = 4_000
+"""After so many runs merging must have shown that it pays."""
+
+
 class Node:
     """A state on the present path, and the step taken from it."""
 
@@ -53,6 +59,7 @@ class Node:
         "alternatives",
         "backtrack",
         "done",
+        "handed",
         "happened",
         "judgement",
         "key",
@@ -83,6 +90,8 @@ class Node:
         self.done: dict[Choice, Footprint] = {}
         self.todo: list[str] = []
         self.summary: set[Entry] = set()
+        self.handed: set[tuple[Entry, int]] = set()
+        """The summary's entries with the part of the path they depend on."""
         self.key: Any = None
         self.runs_before = 0
         self.actor = -1
@@ -134,6 +143,8 @@ class Reduced:
         self.cut = 0
         self.steps = 0
         self.exhausted = False
+        self.base = 0
+        """The first so many nodes are not ours to vary."""
         self._memory = Memory()
         self._known: dict[Any, tuple[frozenset[Choice], set[Entry], int]] = {}
         self._generation = 0
@@ -146,11 +157,15 @@ class Reduced:
         """Run after run, until nothing is left to try."""
         while not self.exhausted:
             world = self._run()
-            if world.time_mattered and not self.timed:
+            if world.time_mattered and not self.timed and not self.base:
                 # Time matters after all, so readings of the clock must be steps: start over.
                 self.timed = True
                 self.clear()
                 continue
+            if world.time_mattered and not self.timed:
+                # A piece of a search cannot start over by itself.
+                self.timed = True
+                return
             for finding in world.findings:
                 if finding not in self.findings:
                     self.findings.append(finding)
@@ -160,6 +175,10 @@ class Reduced:
                 if self._first_only:
                     return
             self.exhausted = not self._next()
+            if self.runs == TRIAL_RUNS and self.merged * 50 < TRIAL_RUNS:
+                # Histories hardly ever meet again in this program: comparing them is time lost.
+                self._merge = False
+                self._known.clear()
             if stop(self):
                 return
 
@@ -300,6 +319,76 @@ class Reduced:
         if self._merge:
             self._sum_up(place)
 
+    # Parts of a search: to go on later, or elsewhere.
+
+    def relive(self) -> None:
+        """Run the path once, to learn again what a checkpoint leaves out. Its last step is not taken."""
+        self._generation = self.objects.generation
+        world = self.setting.world(self.objects, timed=self.timed)
+        try:
+            world.start(self.setting.program)
+            memories = self._memory.start(world)
+            for place, node in enumerate(self.stack):
+                node.memories, node.judgement = memories, world.judgement()
+                if node.actor not in world.enabled():
+                    raise Diverged(divergence(world, node.actor, world.pending(node.actor)))
+                if place == len(self.stack) - 1:
+                    break
+                node.op = world.pending(node.actor)
+                world.step(node.actor, node.alternative)
+                node.r, node.w = world.r, world.w
+                node.happened = self._conflicts(
+                    node.actor, node.r, node.w, self._closure(world.before), place
+                )[0]
+                memories = self._memory.remember(world, memories)
+        finally:
+            world.close()
+
+    def children(self, path: list[Node]) -> list[list[Node]]:
+        """All ways to go on after `path` by one step, as paths of their own. None when the run is over."""
+        found: list[list[Node]] = []
+        node: Node | None = None
+        while True:
+            world = self.setting.world(self.objects, timed=self.timed)
+            try:
+                world.start(self.setting.program)
+                for earlier in path:
+                    world.step(earlier.actor, earlier.alternative)
+                    earlier.r, earlier.w = world.r, world.w
+                if world.violation is not None:
+                    return []
+                self.stack = path
+                enabled = world.enabled()
+                fresh = self._node(world, enabled)
+                if node is None:
+                    node = fresh
+                choices = [
+                    (actor, alternative)
+                    for actor in enabled
+                    for alternative in fresh.alternatives[actor]
+                    if (actor, alternative) not in node.sleep
+                ]
+                if len(found) == len(choices):
+                    return found
+                child = Node(fresh.alternatives, dict(node.sleep), fresh.memories, fresh.judgement)
+                child.done = dict(node.done)
+                child.actor, child.alternative = choices[len(found)]
+                world.step(child.actor, child.alternative)
+                child.r, child.w = world.r, world.w
+                node.done[child.actor, child.alternative] = (child.r, child.w)
+                found.append([*path, child])
+            finally:
+                self.stack = []
+                world.close()
+
+    def forget_counts(self) -> None:
+        """Start counting anew; what was counted has been reported."""
+        self.schedules = self.pruned = self.merged = self.cut = self.steps = 0
+        self.coverage = Coverage()
+        self.failures = []
+        for node in self.stack:
+            node.runs_before = 0
+
     # Races.
 
     def _closure(self, steps: int) -> int:
@@ -388,26 +477,39 @@ class Reduced:
             if self._races:
                 for earlier in races:
                     self._reverse(earlier, place, first, "", happened)
-            self._hand_up(actor, r, w, first, first_r, first_w, happened)
+            self._hand_up((actor, r, w, first, first_r, first_w), happened)
 
-    def _hand_up(self, actor: int, r: int, w: int, first: int, fr: int, fw: int, happened: int) -> None:
-        """Enter a step below a merged state into the summaries of the present path."""
+    def _hand_up(self, entry: Entry, happened: int) -> None:
+        """Enter a step at or below the end of the path into the summaries of all nodes above it."""
         stack = self.stack
-        entry = (actor, r, w, first, fr, fw)
+        actor, r, w = entry[:3]
         for place in range(len(stack) - 1, -1, -1):
             node = stack[place]
             if happened >> place & 1:
                 entry = (actor, r, w, node.actor, node.r, node.w)
+            # The nodes above stay as they are while this one is on the path: what was handed up from here
+            # with the same past reached them all.
+            mark = (entry, happened & ((1 << place) - 1))
+            if mark in node.handed:
+                return
+            node.handed.add(mark)
             node.summary.add(entry)
 
     def _sum_up(self, place: int) -> None:
         """Enter the step at `place` into the summaries of the path above it."""
         node = self.stack[place]
-        self._hand_up(node.actor, node.r, node.w, node.actor, node.r, node.w, node.happened)
+        mine = (node.actor, node.r, node.w)
+        self._hand_up((*mine, *mine), node.happened | 1 << place)
 
     def _store(self, node: Node) -> None:
-        if self._merge and node.key is not None and self.runs - node.runs_before > 1:
+        """Keep what was explored, if meeting it again would save more than looking up its races costs."""
+        if not self._merge or node.key is None or len(self._known) >= KNOWN_MAX:
+            return
+        if self._worth_keeping(node):
             self._known[node.key] = (frozenset(node.sleep), node.summary, self._generation)
+
+    def _worth_keeping(self, node: Node) -> bool:
+        return self.runs - node.runs_before > 1 + len(node.summary) // 16
 
     def _widen_all(self) -> None:
         """A prefix was listed for the first time: writes below it made earlier write that listing too."""
@@ -419,12 +521,13 @@ class Reduced:
                 for choice, (r, w) in marks.items():
                     marks[choice] = (r, widen(w))
             node.summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in node.summary}
+            node.handed = set()
 
     # What to try next.
 
     def _next(self) -> bool:
         """Set the deepest node that has something left to its next step. False when none has."""
-        while self.stack:
+        while len(self.stack) > self.base:
             node = self.stack[-1]
             node.done[node.actor, node.alternative] = (node.r, node.w)
             if self._next_at(node):

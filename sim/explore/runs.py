@@ -41,6 +41,8 @@ class Failure:
     violation: Violation
     choices: tuple[Choice, ...]
     timed: bool
+    steps: Sequence[Any] = ()
+    """The names of the steps, when the choices mean nothing here: another process found it."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ key is the order of landing, so nothing else changes.
 from typing import Any
 
 from holdfast.impl.store.bucket import Bucket
+from holdfast.impl.store.requests import BINARY
 
 
 class WorldBucket(Bucket):
@@ -16,38 +17,62 @@ class WorldBucket(Bucket):
 
     ticket = 0
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._shown: dict[str, Any] = {}
+        """By key: what can be learnt of it, made when it is first asked for after a change."""
+
     def _next(self) -> int:
         return self.ticket
 
+    def _append(self, key: str, write: Any) -> Any:
+        self._shown.pop(key, None)
+        return super()._append(key, write)
+
+    def _forget(self, key: str) -> None:
+        self._shown.pop(key, None)
+        super()._forget(key)
+
+    def _delete_version(self, request: Any) -> Any:
+        self._shown.pop(request.key, None)
+        return super()._delete_version(request)
+
     def state(self) -> tuple[Any, ...]:
         """Everything a request could ever learn from the bucket, hashable."""
-        numbered = self.versioned or bool(self._uploads)
-        objects = tuple(
-            (key, tuple(_shown(write, numbered) for write in self._writes[key])) for key in self._keys
-        )
-        if not self._uploads:
-            return objects
-        uploads = tuple((name, *_pending(upload)) for name, upload in sorted(self._uploads.items()))
-        return (objects, uploads)
+        if self._uploads:
+            uploads = tuple((name, *_pending(upload)) for name, upload in sorted(self._uploads.items()))
+            objects = tuple((key, *map(_shown, self._writes[key])) for key in self._keys)
+            numbers = tuple(write.number for key in self._keys for write in self._writes[key])
+            return (objects, numbers, uploads)
+        shown = self._shown
+        found = []
+        for key in self._keys:
+            one = shown.get(key)
+            if one is None:
+                writes = self._writes[key]
+                one = shown[key] = (
+                    key,
+                    *map(_shown, writes),
+                    *(write.number for write in writes if self.versioned),
+                )
+            found.append(one)
+        return tuple(found)
 
     def body(self, key: str) -> bytes | None:
+        """The current body at `key`."""
         write = self._current(key)
         return None if write is None else write.body
 
     def bodies(self, prefix: str) -> dict[str, bytes]:
+        """The current bodies below `prefix`, in key order."""
         found = ((key, self._current(key)) for key in self._range(prefix, ""))
         return {key: write.body for key, write in found if write is not None}
 
 
-def _shown(write: Any, numbered: bool) -> tuple[Any, ...]:
-    return (
-        write.etag,
-        write.marker,
-        write.modified_ns,
-        write.content_type,
-        write.metadata,
-        write.number if numbered else 0,
-    )
+def _shown(write: Any) -> tuple[Any, ...]:
+    if write.content_type == BINARY and not write.metadata:
+        return (write.etag, write.marker, write.modified_ns)
+    return (write.etag, write.marker, write.modified_ns, write.content_type, write.metadata)
 
 
 def _pending(upload: Any) -> tuple[Any, ...]:

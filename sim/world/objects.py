@@ -111,6 +111,26 @@ class Objects:
                 written |= self._listed(*key)
         return written
 
+    def packed(self) -> list[list[Any]]:
+        """Names and numbers, as plain data."""
+        return [
+            [list(key) if isinstance(key, tuple) else key for key in self._bits],
+            [list(identity) for identity in self._actors],
+        ]
+
+    @classmethod
+    def unpacked(cls, data: list[list[Any]]) -> "Objects":
+        """The same names for the same bits and actors."""
+        objects = cls()
+        for key in data[0][len(objects._bits) :]:
+            if key[0].startswith("list-"):
+                objects.listing(key[0].removeprefix("list-"), key[1])
+            else:
+                objects.bit(*key)
+        for identity in data[1]:
+            objects.actor(tuple(identity))
+        return objects
+
     def owner(self, actor: int) -> int:
         """The process that issued a request in flight."""
         return self._owners[actor]

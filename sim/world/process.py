@@ -30,6 +30,7 @@ class Process:
 
     __slots__ = (
         "args",
+        "asked",
         "base",
         "clean",
         "crashing",
@@ -51,6 +52,7 @@ class Process:
         "retried",
         "skew",
         "skew_ns",
+        "spins",
         "state",
         "streams",
         "worker",
@@ -97,6 +99,10 @@ class Process:
         self.refusals = 0
         self.group = None
         self.effective = not self.restart
+        self.asked: Any = None
+        """The last request that changed nothing, its reply, and what it read."""
+        self.spins = 0
+        """How often in a row it was asked in vain, with nothing of what it reads changing."""
         self.clean: bool = True
 
     def start(self) -> Any:

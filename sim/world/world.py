@@ -10,7 +10,9 @@ Who may step is an *actor*: a process (numbered from 1; 0 is the program that se
 request in flight that has a life of its own, or the clock. The clock moves to the next time somebody
 sleeps for: free of charge when nobody else can step (time passes when all wait), else, or further, at
 the price of one stall, because then a process that could have gone on was slow. So a loop that sleeps
-and asks again is followed fairly: it spins only while the others wait too.
+and asks again is followed fairly: it spins only while the others wait too. A loop that does not even
+sleep is followed for `SPINS` rounds in vain; then it waits until something it reads has changed, or until
+nobody else can do anything. So an attempt counted beyond that, while others could go on, is not explored.
 
 A run is a function of the choices (actor, alternative), of nothing else. `r` and `w` say what the last
 step read and wrote (see `objects`); `before` which steps came before it for certain, as a bit set.
@@ -37,6 +39,7 @@ from holdfast.sim.world.operations import (
     ReadClock,
     Sleep,
     Wake,
+    same,
 )
 from holdfast.sim.world.process import Flight, Group, Process
 from holdfast.sim.world.store import WorldEnvironment, WorldStore, refuse
@@ -50,6 +53,8 @@ Step = tuple[int, str, Process | None, int, int, Any, Any, int]
 
 CLOCK_ACTOR = 900
 FLIGHTS_FROM = 1000
+SPINS = 5
+"""Rounds in which a process may ask the same and be told the same while others could go on."""
 START_NS = 1_700_000_000_000_000_000
 OPERATIONS = 10_000
 """Operations an incarnation may issue before its numbers run into the next one's."""
@@ -101,6 +106,8 @@ class World:
         self._view = View(self)
         self._watched = 0
         self._ticks = 0
+        self._alone = False
+        """Whether the next step is a spinning process's, because nobody else can step."""
         self._setup: Process | None = None
         self._tickets = 0
         self._stamped = True
@@ -206,14 +213,17 @@ class World:
             return [0]
         ready = []
         asleep = False
+        spinning = None
         for process in self.processes:
             op = process.pending
             if op is None or process.group is not None:
                 continue
             if type(op) is Wake and op.until_ns > self.clock_ns:
                 asleep = True
-                continue
-            ready.append(process.index)
+            elif process.spins >= SPINS and same(op, process.asked[0]):
+                spinning = spinning or process
+            else:
+                ready.append(process.index)
         if self.flights:
             ready.extend(self.flights)
         if ready:
@@ -221,6 +231,10 @@ class World:
                 ready.append(CLOCK_ACTOR)
         elif asleep:
             ready.append(CLOCK_ACTOR)
+        elif spinning is not None:
+            # Nobody else can do anything: it may ask again, and again, until the run is cut.
+            self._alone = True
+            ready.append(spinning.index)
         return ready
 
     def alternatives(self, actor: int) -> tuple[str, ...]:
@@ -285,8 +299,17 @@ class World:
             self._step_flight(self.flights[actor], alternative)
         else:
             self._step_process(actor, alternative)
-        if self.w & self._watched and self.judging:
-            self._judge()
+        if self.w:
+            self._wake_spinners()
+            if self.w & self._watched and self.judging:
+                self._judge()
+
+    def _wake_spinners(self) -> None:
+        """Something changed: whoever asked about it in vain may ask again."""
+        for process in self.processes:
+            if process.spins and self.w & process.asked[2] and not self._alone:
+                process.spins = 0
+        self._alone = False
 
     def complete(self) -> None:
         """Nobody can step any more: judge what must hold in the end."""
@@ -320,6 +343,7 @@ class World:
                 memories[process.index] if process.pending is not None else ending(process),
                 crashes and process.effective,
                 process.retried,
+                process.spins,
                 process.skew_ns,
                 None if process.group is None else tuple(process.group.replies),
             )
@@ -380,9 +404,16 @@ class World:
         if alternative == "ok":
             reply = self._answer(process, request, process.ops)
             process.effective = self.w != 0
+            if self.w:
+                process.spins = 0
+                process.asked = None
+            else:
+                self._count_spins(process, request, reply)
         else:
             reply = self._answer_badly(process, request, process.ops, alternative)
             process.effective = alternative == "late"
+            process.spins = 0
+            process.asked = None
             if reply is None:
                 self._log(process.index, alternative, process, process.ops, request, None)
                 process.retried = True
@@ -391,6 +422,17 @@ class World:
                 return
         self._log(process.index, alternative, process, process.ops, request, reply)
         self._go_on(process, reply)
+
+    def _count_spins(self, process: Process, request: Any, reply: Any) -> None:
+        before = process.asked
+        if before is not None and before[1] == reply and same(before[0], request):
+            process.spins += 1
+        else:
+            process.spins = 0
+        process.asked = (request, reply, self.r)
+        if self._alone:
+            # It could only ask because the others had come to an end: their steps come before it.
+            self.w = EVERYTHING
 
     def _answer(self, process: Process, request: Any, number: int) -> Any:
         """The request lands."""
@@ -675,8 +717,8 @@ class World:
         self.running = process
         if not process.kill():
             self.findings.append(
-                f"process {process.name!r} does not let itself be crashed: it swallows the exception "
-                f"at {op.kind} {op.subject} (a bare `except:` or `except BaseException`)"
+                f"process {process.name!r} does not let itself be crashed: it swallows the exception that "
+                "unwinds it (look for a bare `except:` or `except BaseException:`)"
             )
         self.running = None
 
@@ -691,7 +733,7 @@ class World:
             op = process.pending
             if type(op) is Wake and op.until_ns > self.clock_ns:
                 asleep = True
-            elif op is not None:
+            elif op is not None and not (process.spins >= SPINS and same(op, process.asked[0])):
                 idle = False
         if idle:
             # The long pause is offered here too: whether somebody else has just ended must not matter.
