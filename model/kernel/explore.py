@@ -146,6 +146,8 @@ class Explorer:
         self._open = [p for p in wanted if p.kind in ("invariant", "reachable")]
         self._open_steps = [p for p in wanted if p.kind == "step"]
         self._held = 0
+        self._levels_held = 0
+        self._spilled = 0
         spill = self._bounds.spill if self._bounds.memory is not None else None
         self._shelf = None if spill is None else Shelf(spill)
 
@@ -174,7 +176,8 @@ class Explorer:
         search = self.search
         search.levels.append(level.states)
         search.distinct += len(level)
-        self._held = self._visited.nbytes + sum(resident(states) for states in search.levels)
+        self._levels_held += level.states.nbytes
+        self._held = self._visited.nbytes + self._levels_held
         if self._shelf is not None and self._over_memory(0):
             self._spill(self._shelf)
         self._note_peak(0)
@@ -182,9 +185,11 @@ class Explorer:
     def _spill(self, shelf: Shelf) -> None:
         """Put on disk what will only be looked up: the levels behind the last one, then the visited keys."""
         levels = self.search.levels
-        levels[:-1] = [shelf.keep(states) for states in levels[:-1]]
+        levels[self._spilled : -1] = [shelf.keep(states) for states in levels[self._spilled : -1]]
+        self._spilled = len(levels) - 1
         self._visited.move(shelf.keep)
-        self._held = self._visited.nbytes + sum(resident(states) for states in levels)
+        self._levels_held = resident(levels[-1])
+        self._held = self._visited.nbytes + self._levels_held
         self.search.spilled_bytes = shelf.nbytes
 
     def _allocate(self, size: int) -> U64:
