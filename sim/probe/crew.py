@@ -169,15 +169,20 @@ class ProcessCrew(Crew):
 @contextlib.contextmanager
 def _ignoring_interrupts() -> Iterator[None]:
     """What is started here inherits deafness to Ctrl-C: it ends when its line to us closes, and not
-    with a traceback of its own in the middle of an import."""
+    with a traceback of its own in the middle of an import. A request to end waits until all are started."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asked_to_end: list[int] = []
+    deaf = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    late = signal.signal(signal.SIGTERM, lambda number, _: asked_to_end.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, kept)
+        signal.signal(signal.SIGINT, deaf)
+        signal.signal(signal.SIGTERM, late)
+        if asked_to_end:
+            signal.raise_signal(signal.SIGTERM)
 
 
 def _serve(opener: Opener, name: str, line: Any, gate: Any) -> None:
