@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.impl.store import requests as ask
@@ -67,8 +68,6 @@ class AttributeFiles:
     def __init__(self, disk: Disk, internals: Internals) -> None:
         self._disk = disk
         self._internals = internals
-        self._plain = True
-        """No file system here has refused an extended attribute yet."""
 
     def attach(self, fd: int, key: str, attributes: Attributes) -> str:
         """Attach them to a file that has its content but no name, and make both durable.
@@ -124,10 +123,26 @@ class AttributeFiles:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=folder)
 
-    @property
-    def aside(self) -> bool:
-        """Whether any object here has a side file."""
-        return self._internals.existing(SIDE) is not None
+    def sweep(self, standing: Callable[[str], os.stat_result | None], oldest_ns: int) -> None:
+        """Remove side files whose writer died before or after its object had its name, once they are old.
+
+        `standing` answers what file is at a key."""
+        folder = self._internals.existing(SIDE)
+        if folder is None:
+            return
+        with contextlib.suppress(OSError):  # a store that is only read has nothing to clean and no right to
+            for name in os.listdir(folder):
+                with contextlib.suppress(OSError, ValueError, LookupError):
+                    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns < oldest_ns:
+                        self._sweep(name, folder, standing)
+
+    def _sweep(self, name: str, folder: int, standing: Callable[[str], os.stat_result | None]) -> None:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        with os.fdopen(fd, "rb") as file:
+            key = json.loads(file.readline())["key"]
+        found = standing(key)
+        if found is None or _side_name(found) != name:
+            os.unlink(name, dir_fd=folder)
 
 
 def _side_name(found: os.stat_result) -> str:

@@ -113,17 +113,24 @@ class Reader:
         """Whether an object is there; may miss one, which the act that follows then finds."""
         path, name = self._names.place(key)
         folder = self._folders.find(path)
-        return folder is not None and self.standing(name, folder) == "file"
+        found = None if folder is None else self.found(name, folder)
+        return found is not None and not stat.S_ISDIR(found.st_mode)
 
-    def standing(self, name: str, folder: Folder) -> str:
-        """What has this name: a `file`, a `folder`, or nothing."""
+    def found(self, name: str, folder: Folder) -> os.stat_result | None:
+        """What the system says of whatever has this name; a symbolic link is refused."""
         try:
-            mode = os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mode
+            found = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
         except FileNotFoundError:
-            return ""
-        if stat.S_ISLNK(mode):
+            return None
+        if stat.S_ISLNK(found.st_mode):
             self._folders.refuse_link(name, folder)
-        return "folder" if stat.S_ISDIR(mode) else "file"
+        return found
+
+    def file(self, key: str) -> os.stat_result | None:
+        """What the system says of the file at `key`, or None."""
+        path, name = self._names.place(key)
+        folder = self._folders.look(path)
+        return None if folder is None else self.found(name, folder)
 
     @contextlib.contextmanager
     def current(self, key: str) -> Iterator[Opened | None]:

@@ -199,6 +199,8 @@ class _Session:
         reader = Reader(path, names, folders, attributes, verify_reads=options.verify_reads)
         writer = Writer(names, folders, internals, attributes, reader, disk, env)
         uploads = Uploads(internals, reader, writer, disk, env)
+        if self.settled:
+            attributes.sweep(reader.file, env.now_ns() - round(options.temp_age_s * 1e9))
         self.answers: dict[type, Callable[[Any], Reply]] = {
             ask.Put: writer.put,
             ask.Get: reader.get,

@@ -70,11 +70,13 @@ class Uploads:
         fd = os.open(upload, FOLDER_FLAGS, dir_fd=folder)
         try:
             self._write(fd, "about", json.dumps(dataclasses.asdict(about)).encode())
+            self._disk.fsync_folder(fd)
         finally:
             os.close(fd)
         uploads = self._internals.folder("uploads")
         os.rename(upload, upload, src_dir_fd=folder, dst_dir_fd=uploads)
-        return ask.UploadReply(self._flushed(uploads), upload=upload)
+        outcome = self._flushed(uploads)
+        return ask.UploadReply(outcome, upload=upload if outcome is Outcome.DONE else "")
 
     def _standing(self, key: str) -> str:
         with self._reader.current(key) as opened:
@@ -86,7 +88,6 @@ class Uploads:
                 self._disk.write(fd, piece)
             self._disk.fsync(fd)
             self._disk.replace(draft, self._internals.folder("tmp"), name, folder)
-        self._disk.fsync_folder(folder)
 
     def _flushed(self, folder: int) -> Outcome:
         try:
@@ -119,7 +120,8 @@ class Uploads:
                 self._write(found[0], f"{request.number:05d}", bytes.fromhex(etag), request.body)
             except FileNotFoundError:  # completed or aborted meanwhile
                 return request.ends(Outcome.GONE)
-            return ask.PartReply(Outcome.DONE, etag=etag)
+            outcome = self._flushed(found[0])
+            return ask.PartReply(outcome, etag=etag if outcome is Outcome.DONE else "")
 
     def complete(self, request: ask.CompleteUpload) -> ask.PutReply:
         with self._opened(request.key, request.upload) as found:

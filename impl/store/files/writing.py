@@ -21,6 +21,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -39,6 +40,10 @@ from holdfast.impl.store.requests import Outcome
 _TRIES = 100
 """How often a folder may be removed under a writer before it says `throttled`: each time, somebody
 deleted the last object of that folder in the very moment."""
+
+
+_OPENINGS = itertools.count()
+"""Tells two openings in one process apart even when their environments repeat each other."""
 
 
 @dataclass(slots=True)
@@ -116,7 +121,9 @@ class Writer:
         self._attributes = attributes
         self._reader = reader
         self._disk = disk
-        self._opening = hashlib.sha256(f"{env.new_id()} {os.getpid()}".encode()).hexdigest()[:12]
+        self._opening = hashlib.sha256(
+            f"{env.new_id()} {os.getpid()} {next(_OPENINGS)}".encode()
+        ).hexdigest()[:12]
         self._count = itertools.count()
 
     def put(self, request: ask.Put) -> ask.PutReply:
@@ -166,10 +173,10 @@ class Writer:
             try:
                 self._disk.link(draft.source, draft.source_fd, spot.name, spot.folder.fd)
             except FileExistsError:
-                standing = self._reader.standing(spot.name, spot.folder)
-                if standing == "file":
+                found = self._reader.found(spot.name, spot.folder)
+                if found is not None and not stat.S_ISDIR(found.st_mode):
                     return Outcome.EXISTS
-                if standing == "folder":
+                if found is not None:
                     self._folders.move_aside(spot.name, spot.folder)
             except FileNotFoundError:
                 spot.again()
@@ -183,7 +190,7 @@ class Writer:
     def swap(self, spot: Spot, draft: Draft) -> Outcome:
         """Give the draft its key, whatever is there. Only while holding the key's lock."""
         for _ in range(_TRIES):
-            old = self._side_of(spot.name, spot.folder)
+            old = self._reader.found(spot.name, spot.folder)
             try:
                 self._disk.replace(draft.source, draft.source_fd, spot.name, spot.folder.fd)
             except (IsADirectoryError, FileExistsError):
@@ -197,14 +204,6 @@ class Writer:
                 self._attributes.forget(old)
                 return Outcome.DONE
         return Outcome.THROTTLED
-
-    def _side_of(self, name: str, folder: Folder) -> os.stat_result | None:
-        """What names the side file of the object that stands there now, where side files are in use."""
-        if not self._attributes.aside:
-            return None
-        with contextlib.suppress(FileNotFoundError):
-            return os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
-        return None
 
     def settle(self, spot: Spot, draft: Draft, outcome: Outcome) -> ask.PutReply:
         """The answer, after the folder's fsync."""
@@ -222,33 +221,46 @@ class Writer:
                 return request.ends(outcome)
             path, name = self._names.place(request.key)
             folder = self._folders.look(path)
-            flight = None if folder is None else self._unlinked(name, folder)
-        if folder is None or flight is None:
-            return request.ends(_NOTHING_THERE[type(request.when)])
+            if folder is None:
+                return request.ends(_NOTHING_THERE[type(request.when)])
+            try:
+                flight = folder.flight()
+            except FileNotFoundError:  # the folder was removed, so it was empty
+                return request.ends(_NOTHING_THERE[type(request.when)])
+            try:
+                outcome = self._unlink(name, folder) or _NOTHING_THERE[type(request.when)]
+            except BaseException:
+                flight.cancel()
+                raise
+        return request.ends(self._settled(folder, flight, outcome))
+
+    def _unlink(self, name: str, folder: Folder) -> Outcome | None:
+        """Remove an object; None when there is none."""
+        old = self._reader.found(name, folder)
+        if old is None or stat.S_ISDIR(old.st_mode):
+            return None
+        try:
+            self._disk.unlink(name, folder.fd)
+        except FileNotFoundError:
+            return None
+        except OSError as wrong:
+            if surely_not_applied(wrong):
+                raise
+            return Outcome.UNKNOWN
+        self._attributes.forget(old)
+        return Outcome.DONE
+
+    def _settled(self, folder: Folder, flight: Flight, outcome: Outcome) -> Outcome:
+        """The end of a delete, durable when it is done."""
+        if outcome is not Outcome.DONE:
+            flight.cancel()
+            return outcome
         try:
             flight.land()
         except OSError:
-            return request.ends(Outcome.UNKNOWN)
+            return Outcome.UNKNOWN
         self._folders.prune(folder)
-        return request.ends(Outcome.DONE)
-
-    def _unlinked(self, name: str, folder: Folder) -> Flight | None:
-        """The flush that is wanted after removing the object; None when there is no object."""
-        try:
-            flight = folder.flight()
-        except FileNotFoundError:  # the folder was removed, so it was empty
-            return None
-        try:
-            old = self._side_of(name, folder)
-            if self._reader.standing(name, folder) != "file":
-                flight.cancel()
-                return None
-            self._disk.unlink(name, folder.fd)
-        except BaseException:
-            flight.cancel()
-            raise
-        self._attributes.forget(old)
-        return flight
+        return Outcome.DONE
 
 
 _NOTHING_THERE = {ask.Anything: Outcome.DONE, ask.Matches: Outcome.MISSING}

@@ -1,0 +1,260 @@
+"""What is durable when, which no kill can show: the order of the calls, and what a failed one means."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast.impl.store.errors import Unusable
+from holdfast.impl.store.files import Disk, FileStore
+from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from tests.impl.store.files.broken import NoFileFsync, NoFolderFsync
+
+
+def path_of(fd):
+    return str(Path(f"/proc/self/fd/{fd}").readlink()).removesuffix(" (deleted)")
+
+
+def recording(base=Disk):
+    """A disk that writes down each call with what it touched, before doing it as `base` does."""
+
+    class Recording(base):
+        def __init__(self):
+            self.calls = []
+
+        def note(self, *call):
+            self.calls.append(call)
+
+        def write(self, fd, body):
+            self.note("write", path_of(fd))
+            super().write(fd, body)
+
+        def set_attribute(self, fd, value):
+            self.note("attribute", path_of(fd))
+            super().set_attribute(fd, value)
+
+        def fsync(self, fd):
+            if base is not NoFileFsync:
+                self.note("fsync", path_of(fd))
+            super().fsync(fd)
+
+        def fsync_folder(self, fd):
+            if base is not NoFolderFsync:
+                self.note("fsync-folder", path_of(fd))
+            super().fsync_folder(fd)
+
+        def link(self, source, source_fd, name, folder_fd):
+            self.note("link", f"{path_of(folder_fd)}/{name}", source)
+            super().link(source, source_fd, name, folder_fd)
+
+        def replace(self, source, source_fd, name, folder_fd):
+            self.note("replace", f"{path_of(folder_fd)}/{name}", source)
+            super().replace(source, source_fd, name, folder_fd)
+
+        def unlink(self, name, folder_fd):
+            self.note("unlink", f"{path_of(folder_fd)}/{name}")
+            super().unlink(name, folder_fd)
+
+    return Recording()
+
+
+def verbs(disk):
+    return [call[0] for call in disk.calls]
+
+
+def flushed_folders(disk):
+    return [call[1] for call in disk.calls if call[0] == "fsync-folder" and ".holdfast" not in call[1]]
+
+
+@pytest.fixture
+def disk():
+    return recording()
+
+
+@pytest.fixture
+def store(tmp_path, disk):
+    with FileStore(tmp_path / "root", disk=disk) as store:
+        store.put("first", b"", when=ANYTHING)  # makes what belongs into .holdfast
+        disk.calls.clear()
+        yield store
+
+
+CREATE = ["write", "attribute", "fsync", "link", "fsync-folder"]
+REPLACE = ["write", "attribute", "fsync", "replace", "fsync-folder"]
+
+
+def test_a_create_makes_content_durable_before_the_name_and_the_name_before_the_answer(store, disk):
+    """If this fails, a power failure leaves a name with half a content, or takes back an answer."""
+    store.put("k", b"body", when=ABSENT)
+    assert verbs(disk) == CREATE
+    assert disk.calls[-1] == ("fsync-folder", store.path)
+
+
+@pytest.mark.parametrize("base", [NoFileFsync, NoFolderFsync])
+def test_a_missing_fsync_is_caught(tmp_path, base):
+    """The recorded order must show it: a kill never does."""
+    disk = recording(base)
+    store = FileStore(tmp_path, disk=disk)
+    store.put("first", b"", when=ABSENT)
+    disk.calls.clear()
+    store.put("k", b"body", when=ABSENT)
+    assert verbs(disk) != CREATE
+    assert set(CREATE) - set(verbs(disk)) == {"fsync" if base is NoFileFsync else "fsync-folder"}
+
+
+@pytest.mark.parametrize("matching", [True, False])
+def test_a_replacement_keeps_the_same_order(store, disk, matching):
+    etag = store.put("k", b"old", when=ABSENT).etag
+    disk.calls.clear()
+    store.put("k", b"new", when=Matches(etag) if matching else ANYTHING)
+    assert verbs(disk) == REPLACE
+
+
+def test_a_delete_is_durable_before_the_answer(store, disk):
+    store.put("k", b"", when=ABSENT)
+    disk.calls.clear()
+    store.delete("k", when=ANYTHING)
+    assert disk.calls == [("unlink", f"{store.path}/k"), ("fsync-folder", store.path)]
+
+
+def test_new_folders_are_durable_with_all_their_parents(store, disk):
+    """If this fails, an acknowledged object is lost with a folder that was not durable yet."""
+    store.put("a/b/k", b"", when=ABSENT)
+    folders = flushed_folders(disk)
+    assert folders == [store.path, f"{store.path}/a", f"{store.path}/a/b"]
+
+
+def test_folders_that_another_made_are_made_durable_too(tmp_path, disk):
+    """If this fails, we acknowledge an object below a folder whose maker has not flushed it yet."""
+    FileStore(tmp_path).put("a/b/k", b"", when=ABSENT)
+    store = FileStore(tmp_path, disk=disk)
+    store.put("a/b/l", b"", when=ABSENT)
+    folders = flushed_folders(disk)
+    assert folders == [str(tmp_path), f"{tmp_path}/a", f"{tmp_path}/a/b"]
+
+
+def test_side_files_are_durable_before_the_name(store, disk):
+    disk.set_attribute = lambda fd, value: (_ for _ in ()).throw(OSError(errno.ENOTSUP, "no"))
+    store.put("k", b"", when=ABSENT)
+    at = verbs(disk).index("link")
+    assert verbs(disk)[-2:] == ["link", "fsync-folder"]
+    assert disk.calls[at - 1] == ("fsync-folder", f"{store.path}/.holdfast/attributes")
+    assert verbs(disk)[at - 2] == "replace"
+
+
+class Failing(Disk):
+    """Fails one kind of call with one error while told to."""
+
+    def __init__(self):
+        self.verb, self.error = "", 0
+
+    def fail(self, verb):
+        if verb == self.verb:
+            raise OSError(self.error, os.strerror(self.error))
+
+
+def _failing(verb):
+    def call(self, *arguments):
+        self.fail(verb)
+        return getattr(Disk, verb)(self, *arguments)
+
+    return call
+
+
+for _verb in ("write", "fsync", "fsync_folder", "set_attribute", "link", "replace", "unlink"):
+    setattr(Failing, _verb, _failing(_verb))
+
+
+@pytest.fixture
+def failing(tmp_path):
+    disk = Failing()
+    with FileStore(tmp_path / "root", disk=disk) as store:
+        store.put("k", b"old", when=ABSENT)
+        store.put("a/first", b"", when=ABSENT)
+        store.put("a/k", b"old", when=ABSENT)
+        yield store, disk
+
+
+def everything(store):
+    return {info.key: store.get(info.key).body for page in store.pages() for info in page.objects}
+
+
+@pytest.mark.parametrize("key", ["new", "b/new", "k", "a/k"])
+@pytest.mark.parametrize("verb", ["write", "fsync"])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG])
+def test_a_failure_before_the_name_applies_nothing(failing, key, verb, error):
+    """If this fails, half a file is left or a certain failure is called unknown."""
+    store, disk = failing
+    before = everything(store)
+    disk.verb, disk.error = verb, error
+    with pytest.raises(Unusable) as raised:
+        store.put(key, b"new", when=ANYTHING)
+    assert "\n" not in str(raised.value)
+    assert store.path in str(raised.value)
+    disk.verb = ""
+    assert everything(store) == before
+    assert not Path(store.path, "b").exists()
+    assert list(Path(store.path, ".holdfast/tmp").iterdir()) == []
+
+
+def test_a_failed_fsync_of_the_folder_leaves_the_outcome_unknown(failing):
+    """If this fails, success is claimed for what a power failure may take back."""
+    store, disk = failing
+    disk.verb, disk.error = "fsync_folder", errno.EIO
+    assert store.put("new", b"", when=ABSENT).outcome is Outcome.UNKNOWN
+    assert store.put("k", b"", when=ANYTHING).outcome is Outcome.UNKNOWN
+    assert store.delete("k", when=ANYTHING).outcome is Outcome.UNKNOWN
+    upload = store.list_uploads()
+    assert upload.done
+
+
+@pytest.mark.parametrize(
+    ("error", "sure"), [(errno.EIO, False), (errno.ETIMEDOUT, False), (errno.ENOSPC, True)]
+)
+def test_a_link_or_rename_that_does_not_say_is_unknown(failing, error, sure):
+    store, disk = failing
+    for verb, when in (("link", ABSENT), ("replace", ANYTHING)):
+        disk.verb, disk.error = verb, error
+        if sure:
+            with pytest.raises(Unusable):
+                store.put("new", b"", when=when)
+        else:
+            assert store.put("new", b"", when=when).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ETIMEDOUT])
+def test_an_unlink_that_does_not_say_is_unknown(failing, error):
+    store, disk = failing
+    disk.verb, disk.error = "unlink", error
+    assert store.delete("k", when=ANYTHING).outcome is Outcome.UNKNOWN
+
+
+def test_all_who_shared_a_failed_fsync_are_told(tmp_path):
+    """If this fails, only the one who called fsync learns that nothing is durable."""
+
+    class Together(Disk):
+        """Every writer links before any may flush; then all flushes fail."""
+
+        armed = False
+
+        def fsync_folder(self, fd):
+            if self.armed:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().fsync_folder(fd)
+
+    disk = Together()
+    store = FileStore(tmp_path, disk=disk)
+    store.put("first", b"", when=ABSENT)
+    disk.armed = True
+    outcomes = []
+    threads = [
+        threading.Thread(target=lambda n=n: outcomes.append(store.put(f"k{n}", b"", when=ABSENT).outcome))
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == [Outcome.UNKNOWN] * 8
