@@ -450,19 +450,40 @@ def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
         return (where & then) | (~where & otherwise)
     frame = next((c.frame for c in (where, then, otherwise) if isinstance(c, Column) and c.frame), None)
     if isinstance(then, Choice | str) and isinstance(otherwise, Choice | str):
-        known = [column.kind for column in (then, otherwise) if isinstance(column, Choice)]
-        kind = known[0] if known else EnumKind(tuple(dict.fromkeys((str(then), str(otherwise)))))
+        kind = _common_names(then, otherwise)
         codes = [_codes_of(side, kind) for side in (then, otherwise)]
         return Choice(frame, kind, np.where(where.mask(), *codes))
     return Number.of(frame, np.where(where.mask(), _operand(then, "pick"), _operand(otherwise, "pick")))
 
 
-def _codes_of(side: Choice | str, kind: Kind) -> np.ndarray[Any, Any] | int:
+class _Picked(EnumKind):
+    """The names that picks of constants gave so far: not yet those of a field."""
+
+
+def _common_names(*sides: Choice | str) -> EnumKind:
+    """The names that a pick is between: those of a field where one takes part, else all that are written."""
+    kinds = [side.kind for side in sides if isinstance(side, Choice)]
+    of_fields = [kind for kind in kinds if isinstance(kind, EnumKind) and not isinstance(kind, _Picked)]
+    for kind in of_fields[1:]:
+        if kind != of_fields[0]:
+            raise ModellingMistake(f"pick is between {of_fields[0].describe()}, and {kind.describe()}")
+    if of_fields:
+        return of_fields[0]
+    names = [
+        name
+        for side in sides
+        for name in ((side,) if isinstance(side, str) else side.kind.options)  # type: ignore[attr-defined]  # a Choice's kind is an EnumKind
+    ]
+    return _Picked(tuple(dict.fromkeys(names)))
+
+
+def _codes_of(side: Choice | str, kind: EnumKind) -> np.ndarray[Any, Any] | int:
     if isinstance(side, str):
         return kind.encode(side)
-    if side.kind != kind:
-        raise ModellingMistake(f"pick is between {kind.describe()}, and {side.kind.describe()}")
-    return side.codes()
+    if side.kind == kind:
+        return side.codes()
+    assert isinstance(side.kind, EnumKind)
+    return np.array([kind.encode(name) for name in side.kind.options], np.int64).take(side.codes())
 
 
 def _truth(value: object, sign: str) -> Truth:

@@ -213,21 +213,21 @@ class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
     """One `element` for each number below `extent`."""
 
     def __init__(self, extent: AnyExtent, element: Field[R, W]) -> None:
-        self._extent = extent
-        self._element = element
+        self.extent = extent
+        self.element = element
 
     def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        return self._element.runs(name, sizes, (*shape, resolve(self._extent, sizes)))
+        return self.element.runs(name, sizes, (*shape, resolve(self.extent, sizes)))
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> ArrayAccess:
-        element = self._element.access(name, sizes, slots)
-        return ArrayAccess(name, element, resolve(self._extent, sizes))
+        element = self.element.access(name, sizes, slots)
+        return ArrayAccess(name, element, resolve(self.extent, sizes))
 
     def first(self, sizes: Mapping[str, int]) -> object:
-        return (self._element.first(sizes),) * resolve(self._extent, sizes)
+        return (self.element.first(sizes),) * resolve(self.extent, sizes)
 
     def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
-        return self._element.cells(name, (*dimensions, self._extent))
+        return self.element.cells(name, (*dimensions, self.extent))
 
 
 AnyField = Field[Any, Any]

@@ -29,7 +29,8 @@ from holdfast.model.kernel.frame import Frame, NothingLeft
 from holdfast.model.kernel.layout import I64, U64, Mask, arrange
 from holdfast.model.kernel.machine import Machine, declared, marked
 
-_KERNEL = Path(__file__).parent
+_OURS = (Path(__file__).parent, Path(__file__).parent.parent / "store")
+"""Where the text is ours; a mistake is shown in the last line that is the author's."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,9 @@ def _locate(wrong: ModellingMistake, where: str) -> NoReturn:
     if isinstance(wrong, FieldOverflow):
         raise wrong
     lines = [
-        entry for entry in traceback.extract_tb(wrong.__traceback__) if Path(entry.filename).parent != _KERNEL
+        entry
+        for entry in traceback.extract_tb(wrong.__traceback__)
+        if Path(entry.filename).parent not in _OURS
     ]
     place = f" ({Path(lines[-1].filename).name}:{lines[-1].lineno})" if lines else ""
     raise ModellingMistake(f"in {where}{place}: {wrong}") from wrong

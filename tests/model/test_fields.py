@@ -235,6 +235,10 @@ def test_truth_values_join_as_python_joins_them(states: list[dict[str, Any]], k:
         (lambda s: pick(s.f, s.a, s.b + 1), lambda v: v["a"] if v["f"] else v["b"] + 1),
         (lambda s: pick(s.f, s.g, False), lambda v: v["f"] and v["g"]),
         (lambda s: pick(s.f, "x", "y"), lambda v: "x" if v["f"] else "y"),
+        (
+            lambda s: pick(s.f, pick(s.g, "x", "y"), pick(s.g, "y", "z")),
+            lambda v: ("x" if v["g"] else "y") if v["f"] else ("y" if v["g"] else "z"),
+        ),
     ]
     for column, plain in joined:
         assert evaluate(NUMBERS, states, column) == [plain(state) for state in states]

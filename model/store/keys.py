@@ -1,0 +1,258 @@
+"""One key of the store: absent, or an object of a few parts.
+
+    lock = Key(owner=Id(clients), take=Int(0, 3), etag="take")
+
+Its state is one bit for "there" and the bits of its parts; where nothing stands every part has its first
+value, so that equal situations are equal states. Inside an action `s.lock` is a view: `s.lock.is_there`,
+`s.lock.owner` (a number that names a member is -1 where nothing stands), `s.lock.holds(owner=c)`, and the
+requests. A request takes its `answer` first, a plain string and usually a parameter of the action; it
+keeps the rows where that can be the answer. So every label writes constants, and a story says what
+the store answered.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from holdfast.model.kernel.access import Access, Array, Index, PackedState
+from holdfast.model.kernel.columns import Choice, Number, Truth, all_of, pick
+from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
+from holdfast.model.kernel.extents import AnyExtent
+from holdfast.model.kernel.fields import AnyField, Bool, Each, Seq
+from holdfast.model.kernel.frame import Frame
+from holdfast.model.kernel.layout import Slot
+from holdfast.model.store.answers import APPLIED, CONDITIONAL, Told
+from holdfast.model.store.record import Record, RecordAccess, View, complete, neutral
+
+THERE = "there"
+RESERVED = frozenset({THERE, "answer", "match", "late", "version", "do", "is", "frame", "access", "flat"})
+"""Names that mean something else in a request, a view or a late request."""
+
+
+class Standing(str):
+    """What stands at a key, as a story prints it: `absent`, or `owner=0 take=2`."""
+
+    __slots__ = ("content",)
+    content: Mapping[str, object] | None
+
+    def __new__(cls, content: Mapping[str, object] | None) -> Self:
+        standing = super().__new__(cls, "absent" if content is None else shown(content))
+        standing.content = content
+        return standing
+
+
+def shown(content: Mapping[str, object]) -> str:
+    """The parts of an object in a few words."""
+    return " ".join(f"{part}={value}" for part, value in content.items()) or "there"
+
+
+class KeyView(View):
+    """A key inside an action or a property."""
+
+    access: "KeyAccess"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in self.access.content:
+            known = [*self.access.content, "is_there", "holds", *_REQUESTS]
+            raise ModellingMistake(
+                f"`{self.access.name}` has no part or request '{name}'{suggestion(name, known)}; "
+                f"its parts are {names(self.access.content)}; its requests are {names(_REQUESTS)}"
+            )
+        return self.current(name)
+
+    @property
+    def is_there(self) -> Truth:
+        """Whether an object stands at the key."""
+        there: Truth = self.part(THERE)
+        return there
+
+    def current(self, name: str) -> Any:
+        """A part of the object that stands there; its first value where none does."""
+        return self.part(name)
+
+    def holds(self, **content: Any) -> Truth:
+        """Whether an object stands there and has these values in these parts."""
+        for name in content:
+            if name not in self.access.content:
+                complete(content, self.access.content, f"`{self.access.name}`")
+        return all_of([self.is_there, *(self.current(name) == value for name, value in content.items())])
+
+    # The requests.
+
+    def create(self, answer: str, *, late: Any = None, **content: Any) -> Told:
+        """Put, only where nothing stands (If-None-Match: *)."""
+        return self._send("create", answer, None, late, content)
+
+    def replace(self, answer: str, *, match: Any, late: Any = None, **content: Any) -> Told:
+        """Put, only over the object whose ETag is `match` (If-Match)."""
+        return self._send("replace", answer, match, late, content)
+
+    def put(self, answer: str = "done", *, late: Any = None, **content: Any) -> Told:
+        """Put over whatever stands there: the last one wins."""
+        return self._send("put", answer, None, late, content)
+
+    def delete(self, answer: str = "done", *, match: Any = None, late: Any = None) -> Told:
+        """Delete: whatever stands there, or with `match` only the object with this ETag."""
+        return self._send("delete" if match is None else "delete-match", answer, match, late, None)
+
+    def _send(
+        self, operation: str, answer: str, match: Any, late: Any, content: Mapping[str, Any] | None
+    ) -> Told:
+        told = Told(operation, answer)
+        if content is not None:
+            complete(content, self.access.content, f"the object at `{self.access.name}`")
+        if answer == "late":
+            _slot(late, self.access.name).hold(operation, self, match, content or {})
+        elif answer not in ("lost", "conflict", "throttled"):
+            self.frame.narrow_to(self._may_answer(operation, answer, match))
+            if answer in APPLIED:
+                self.apply(operation, content or {})
+        return told
+
+    def _may_answer(self, operation: str, answer: str, match: Any) -> Truth:
+        """Where this can be the answer of an operation that reaches the store."""
+        if answer == "exists":
+            return self.is_there
+        if answer == "missing":
+            return ~self.is_there
+        if answer == "changed":
+            return self.is_there & ~self._matches(match)
+        if operation in CONDITIONAL or (operation == "delete" and answer == "reply-lost"):
+            # Deleting what is not there is told "done"; not being told of it is the same as "lost".
+            return self.takes_effect(operation, match)
+        return Truth.constant(True)
+
+    def takes_effect(self, operation: str, match: Any) -> Truth:
+        """Where the operation would change what stands there, if it landed now."""
+        if operation == "create":
+            return ~self.is_there
+        if operation == "put":
+            return Truth.constant(True)
+        if operation == "delete":
+            return self.is_there
+        return self.is_there & self._matches(match)
+
+    def apply(self, operation: str | Choice, content: Mapping[str, Any]) -> None:
+        """Let a request take effect in every row that is left; the operation may differ from row to row."""
+        there = (
+            not operation.startswith("delete")
+            if isinstance(operation, str)
+            else operation.is_in("create", "replace", "put")
+        )
+        self.access.put(self.frame, self.flat, {THERE: there, **content})
+
+    def _matches(self, match: Any) -> Truth:
+        if self.access.etag is None:
+            raise ModellingMistake(
+                f"`{self.access.name}` has no ETag to match: name the part that stands for it, "
+                f"as in Key(..., etag='count'); its parts are {names(self.access.content)}"
+            )
+        same = self.current(self.access.etag) == match
+        assert isinstance(same, Truth)
+        return same
+
+
+class Key(Record[KeyView]):
+    """One key. The keyword arguments are the parts of its objects; `etag` names the part that a
+    condition compares, the only part if there is but one.
+    """
+
+    versioned = False
+    places: AnyExtent = 1
+    """How many versions of it there can be."""
+
+    def __init__(self, *, etag: str | None = None, **parts: AnyField) -> None:
+        self.etag = etag_of(parts, etag)
+        self.content = {part: neutral(field) for part, field in parts.items()}
+        self.parts = {THERE: Bool(), **self.content}
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> "KeyAccess":
+        firsts = self.firsts(sizes)
+        return KeyAccess(name, self.ways(name, sizes, slots), firsts, tuple(self.content), self.etag)
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return Standing(None)
+
+
+class KeyAccess(RecordAccess):
+    """The way to one key."""
+
+    instead = "say what is asked of the store: create, replace, put or delete"
+
+    def __init__(
+        self,
+        name: str,
+        ways: Mapping[str, Access],
+        firsts: Mapping[str, object],
+        content: tuple[str, ...],
+        etag: str | None,
+    ) -> None:
+        super().__init__(name, ways, firsts)
+        self.content = dict.fromkeys(content)
+        self.etag = etag
+
+    def read(self, frame: Frame, flat: Index) -> KeyView:
+        return KeyView(frame, self, flat)
+
+    def decode(self, state: PackedState, flat: int) -> object:
+        values = self.values(state, flat)
+        return Standing(values if values.pop(THERE) else None)
+
+    def encode(self, state: list[int], flat: int, value: Any) -> None:
+        content = content_of(value, self.name)
+        if content is not None:
+            complete(content, self.content, f"the object at `{self.name}`")
+        values = {**self.firsts, **(content or {}), THERE: content is not None}
+        for part, way in self.ways.items():
+            way.encode(state, flat, values[part])
+
+
+def etag_of(parts: Mapping[str, AnyField], etag: str | None) -> str | None:
+    """The part that stands for the ETag."""
+    taken = [part for part in parts if is_own(part) or hasattr(KeyView, part)]
+    if taken:
+        raise ModellingMistake(f"a key's part cannot be called {names(taken)}: the name is taken")
+    if etag is None:
+        return next(iter(parts)) if len(parts) == 1 else None
+    if etag not in parts:
+        raise ModellingMistake(
+            f"etag='{etag}' is no part of the key{suggestion(etag, parts)}; its parts are {names(parts)}"
+        )
+    if isinstance(parts[etag], Each | Seq | Record):
+        raise ModellingMistake(f"etag='{etag}' must be a part of one cell, which a condition can compare")
+    return etag
+
+
+def is_own(part: str) -> bool:
+    """Whether the name is one that keys and late requests give to parts themselves."""
+    return part in RESERVED or (part.startswith("at") and part[2:].isdigit())
+
+
+def content_of(value: object, name: str) -> Mapping[str, object] | None:
+    """The parts in what someone wrote for a key: `"absent"`, a mapping, or what `unpack` gave."""
+    if isinstance(value, Standing):
+        return value.content
+    if value == "absent":
+        return None
+    if isinstance(value, Mapping):
+        return value
+    raise ModellingMistake(f"`{name}`: {value!r} is neither 'absent' nor the parts of an object by name")
+
+
+def _slot(late: Any, name: str) -> Any:
+    """The place for a late request: the one given, or the first free one of an array."""
+    if isinstance(late, Array) and len(late) and hasattr(late[0], "hold"):
+        first: Number | int = len(late) - 1
+        for number in reversed(range(len(late) - 1)):
+            first = pick(late[number].is_free, number, first)
+        return late[first]
+    if not hasattr(late, "hold"):
+        raise ModellingMistake(
+            f"a late request for `{name}` needs a place where it waits: declare late = Late({name}) and "
+            "pass late=s.late"
+        )
+    return late
+
+
+_REQUESTS = ("create", "replace", "put", "delete")
