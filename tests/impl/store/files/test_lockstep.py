@@ -11,10 +11,11 @@ from hypothesis import given, settings
 
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.files import Disk, FileStore
+from holdfast.impl.store.files import FileStore
 from holdfast.impl.store.files.names import Names
 from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches
+from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from tests.impl.store.files.broken import NoXattrs
 
 LONG = "\u00e9l" * 150
 KEYS = [
@@ -151,14 +152,6 @@ def walk_together(store, sequence):
     pair.list("", "/", "", 2)
 
 
-class NoXattrs(Disk):
-    def set_attribute(self, fd, value):
-        raise OSError(95, "Operation not supported")
-
-    def get_attribute(self, fd):
-        return None
-
-
 @pytest.fixture(scope="module")
 def place():
     """In memory where there is such a file system: these tests ask nothing of durability."""
@@ -187,6 +180,44 @@ def write_format(root, names):
     internal = Path(root, ".holdfast")
     internal.mkdir()
     (internal / "format").write_text(f'{{"format": 1, "names": "{names}"}}\n')
+
+
+@pytest.mark.parametrize("word", ["absent", "anything", "matches", "wrong"])
+@pytest.mark.parametrize("before", [(), ("put",)])
+@pytest.mark.parametrize("between", [(), ("put",), ("put", "delete"), ("delete",), ("delete", "put")])
+def test_completing_looks_at_what_stood_when_the_upload_began(place, word, before, between):
+    """If this fails, a conditional completion overwrites what came while the parts were on their way."""
+    pair = Pair(FileStore(tempfile.mkdtemp(dir=place)))
+    does = {
+        "put": lambda: pair.put("a/k", "anything", b"1", True),
+        "delete": lambda: pair.delete("a/k", "anything"),
+    }
+    for step in before:
+        does[step]()
+    pair.upload("a/k")
+    for number, body in ((1, b"x"), (3, b"yz"), (1, b"again")):
+        pair.part(0, number, body)
+    for step in between:
+        does[step]()
+    pair.complete(0, word, [1, 3])
+    pair.get("a/k", 0, None, "anything", False)
+    pair.list_uploads("", 1)
+    pair.complete(0, "anything", [3])
+    pair.abort(0)
+    pair.get("a/k", 0, None, "anything", False)
+    pair.list_uploads("", 1)
+    pair.list("", "", "", 10)
+
+
+def test_the_same_bytes_written_again_are_still_another_write(tmp_path):
+    """An ETag comes back with its content; the mark of a write does not."""
+    store = FileStore(tmp_path)
+    etag = store.put("k", b"same", when=ABSENT).etag
+    upload = store.create_upload("k").upload
+    part = store.upload_part("k", upload, 1, b"p").etag
+    assert store.put("k", b"same", when=ANYTHING).etag == etag
+    assert store.complete_upload("k", upload, [(1, part)], when=Matches(etag)).outcome is Outcome.CONFLICT
+    assert store.get("k").body == b"same"
 
 
 SEGMENTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), max_size=400)
