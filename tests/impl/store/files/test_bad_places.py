@@ -11,6 +11,7 @@ from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.store import open_store
 from holdfast.impl.store.errors import BrokenPromise, Misuse, Unsupported, Unusable
 from holdfast.impl.store.files import FileStore
+from holdfast.impl.store.files.attributes import AttributeFiles
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 from tests.impl.store.files.broken import NoXattrs
 
@@ -308,6 +309,34 @@ def test_orphaned_side_files_are_removed_when_old(tmp_path):
     FileStore(tmp_path, disk=NoXattrs(), temp_age_s=0).verify()
     assert len(list(sides.iterdir())) == 1
     assert store.head("a/kept").done
+
+
+def test_a_reader_whose_object_is_replaced_meanwhile_looks_again(tmp_path, monkeypatch):
+    """If this fails, the old content is answered with its attributes lost."""
+    store, other = FileStore(tmp_path, disk=NoXattrs()), FileStore(tmp_path, disk=NoXattrs())
+    store.put("k", b"old", when=ABSENT, content_type="old/type")
+    plain, waiting = AttributeFiles._read_aside, [True]
+
+    def reading(self, found):
+        if waiting and waiting.pop():
+            other.put("k", b"new", when=ANYTHING, content_type="new/type")
+        return plain(self, found)
+
+    monkeypatch.setattr(AttributeFiles, "_read_aside", reading)
+    reply = store.get("k")
+    assert (reply.body, reply.info.content_type) == (b"new", "new/type")
+
+
+def test_a_create_that_lost_leaves_no_side_file(tmp_path):
+    class Loses(NoXattrs):
+        def link(self, source, source_fd, name, folder_fd):
+            if name == "k":
+                raise OSError(28, "No space left on device")
+            super().link(source, source_fd, name, folder_fd)
+
+    store = FileStore(tmp_path, disk=Loses())
+    refused(lambda: store.put("k", b"", when=ABSENT), "full")
+    assert list((tmp_path / ".holdfast" / "attributes").iterdir()) == []
 
 
 def test_two_openings_with_one_seed_do_not_get_in_each_other_s_way(tmp_path):
