@@ -11,7 +11,7 @@ from holdfast.impl.publish.documents import FORMAT, decode, encode
 from holdfast.impl.publish.errors import StoreAway
 from holdfast.impl.store import ABSENT, Matches
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Outcome
+from holdfast.impl.store.requests import Get, GetReply, Outcome
 
 ATTEMPTS_MAX = 10
 """Our own limit on swaps that rivals win."""
@@ -24,6 +24,17 @@ class Boundary:
         self.store = store
         self.env = env
         self.key = key
+
+    def request(self) -> Get:
+        """The request that asks for it, for whoever has more to ask at the same time."""
+        return Get(self.key)
+
+    def value(self, reply: GetReply) -> tuple[int, str]:
+        """What a reply to `request` says: where it stands, and the ETag to swap against, if any."""
+        if reply.outcome is Outcome.MISSING:
+            return 0, ""
+        assert reply.info is not None
+        return int(decode(reply.body, self.key)["boundary"]), reply.info.etag
 
     def read(self) -> int:
         return self._read()[0]
@@ -44,8 +55,4 @@ class Boundary:
         )
 
     def _read(self) -> tuple[int, str]:
-        reply = read(self.store, self.env, Get(self.key))
-        if reply.outcome is Outcome.MISSING:
-            return 0, ""
-        assert reply.info is not None
-        return int(decode(reply.body, self.key)["boundary"]), reply.info.etag
+        return self.value(read(self.store, self.env, self.request()))

@@ -12,7 +12,7 @@ after which nothing is or will be visible.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from holdfast.impl.environment import Environment
@@ -123,7 +123,7 @@ class Catalog:
         return self._handle.latest
 
     def refresh(self) -> Manifest:
-        """Catch up with what others committed: one request when there is nothing new."""
+        """Catch up with what others committed: one step of two requests when there is nothing new."""
         return self._handle.refresh()
 
     def snapshot(self, id_: int | None = None) -> Snapshot:
@@ -175,6 +175,17 @@ class Catalog:
         handle = self._handle
         handle.check_writable()
         lowering = Lowering(handle.latest, self._library, handle.ground.safeguards)
+        try:
+            return self._publish_all(lowering, drafts)
+        except StaleView:
+            with suppress(PublishError):
+                self.refresh()  # so that whoever begins again begins on what is there now
+            raise
+
+    def _publish_all(
+        self, lowering: Lowering, drafts: Sequence[Draft]
+    ) -> list[Published | Unknown | PublishError]:
+        handle = self._handle
         results: list[Published | Unknown | PublishError | None] = [None] * len(drafts)
         for at, draft in enumerate(drafts):
             if isinstance(draft, Transaction) and draft.snapshot.id != handle.latest.id:

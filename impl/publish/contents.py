@@ -12,7 +12,7 @@ from holdfast.impl.environment import Environment
 from holdfast.impl.publish import keys
 from holdfast.impl.publish.asking import read_all
 from holdfast.impl.publish.documents import Entry, Pin, Version, digest, read_version
-from holdfast.impl.publish.errors import Absent, Damaged
+from holdfast.impl.publish.errors import Damaged, StaleView
 from holdfast.impl.publish.fragments import decode_rows
 from holdfast.impl.publish.schema import Row, Schema
 from holdfast.impl.store.interface import Store
@@ -43,7 +43,7 @@ class Library:
         self._kept: OrderedDict[str, dict[int, Contents]] = OrderedDict()
 
     def keep(self, pin: Pin, contents: Contents) -> None:
-        """Remember what a version holds. A busy table pushes out its own old versions, never another table."""
+        """Remember what a version holds. A busy table pushes out its own old versions, no other's."""
         versions = self._kept.setdefault(pin.location, {})
         versions[pin.version] = contents
         if len(versions) > VERSIONS_MAX:
@@ -80,7 +80,7 @@ class Library:
         replies = read_all(self._store, self._env, [Get(path) for path in paths])
         gone = [path for path, reply in zip(paths, replies, strict=True) if reply.outcome is Outcome.MISSING]
         if gone:
-            raise Absent(f"{gone[0]} is not there; the snapshot was cleaned up, open a newer one")
+            raise StaleView(f"{gone[0]} is not there: the snapshot was cleaned up, open a newer one")
         return {path: reply.body for path, reply in zip(paths, replies, strict=True)}
 
 
@@ -88,7 +88,7 @@ def _fold(document: Version, bodies: Mapping[str, bytes]) -> Contents:
     schema = Schema(document.columns, document.key, document.edges)
     rows: dict[Any, Row] = {}
     for run in document.runs:
-        found = decode_rows(bodies[run["path"]], run["path"]) if "path" in run else []
+        found = _read_run(run, bodies[run["path"]]) if "path" in run else []
         if run["holds"] == "keys":
             for key in run.get("keys") or [row[schema.key] for row in found]:
                 rows.pop(key, None)
@@ -96,3 +96,9 @@ def _fold(document: Version, bodies: Mapping[str, bytes]) -> Contents:
             for row in found:
                 rows[row[schema.key]] = {name: row.get(name) for name, _ in schema.columns}
     return Contents(schema, document.runs, rows)
+
+
+def _read_run(run: Mapping[str, Any], body: bytes) -> list[dict[str, Any]]:
+    if digest(body)[:32] != run["digest"]:
+        raise Damaged(f"{run['path']} is not what was published; restore it from a copy")
+    return decode_rows(body, run["path"])

@@ -7,6 +7,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+from holdfast.impl.publish.asking import read_all
 from holdfast.impl.publish.contents import Library
 from holdfast.impl.publish.documents import Manifest
 from holdfast.impl.publish.endings import Published, Unknown
@@ -14,6 +15,7 @@ from holdfast.impl.publish.errors import Absent, Fenced, Invalid, StaleView
 from holdfast.impl.publish.ground import Ground
 from holdfast.impl.publish.plan import PublishPlan
 from holdfast.impl.publish.safeguards import Epoch
+from holdfast.impl.store.requests import Outcome
 
 
 class Mode(enum.StrEnum):
@@ -62,8 +64,15 @@ class Handle:
 
     def refresh(self) -> Manifest:
         """Catch up with what others committed."""
-        self.learn(self.ground.manifests(self.ground.chain.after(self.latest.id)))
-        return self._alive()
+        chain = self.ground.chain
+        probe, boundary = read_all(
+            chain.store, chain.env, [chain.probe(self.latest.id + 1), chain.boundary.request()]
+        )
+        # When what we know was cleaned up, so was what came next: its absence says nothing.
+        if probe.outcome is Outcome.DONE or chain.boundary.value(boundary)[0] < self.latest.id:
+            self.learn(self.ground.manifests(chain.after(self.latest.id, probe)))
+            return self._alive()
+        return self.resolve()
 
     def learn(self, manifests: Sequence[Manifest]) -> None:
         for manifest in manifests:
@@ -93,6 +102,7 @@ class Handle:
     def check_writable(self) -> None:
         if self.mode is Mode.READ:
             raise Invalid("this catalog was opened for reading; open it with mode='claim' or 'join' to write")
+        self._alive()
         if not self.fenced and self.judge(self.latest.epoch) is Epoch.LATER:
             self.fenced = f"epoch {self.latest.epoch} was claimed, this writer has {self.epoch}"
         if self.fenced:

@@ -29,7 +29,7 @@ class _Hook:
     kind: str
     prefix: str
     act: Callable[[], object]
-    after: bool
+    when: str
 
     def fits(self, request: Request[Any]) -> bool:
         return request.kind == self.kind and request.subject.startswith(self.prefix)
@@ -43,16 +43,20 @@ class Scripted(Layer):
         self._hooks: list[_Hook] = []
 
     def before(self, kind: str, prefix: str, act: Callable[[], object]) -> None:
-        self._hooks.append(_Hook(kind, prefix, act, after=False))
+        self._hooks.append(_Hook(kind, prefix, act, "before"))
 
     def after(self, kind: str, prefix: str, act: Callable[[], object]) -> None:
-        self._hooks.append(_Hook(kind, prefix, act, after=True))
+        self._hooks.append(_Hook(kind, prefix, act, "after"))
 
     def crash_before(self, kind: str, prefix: str) -> None:
         self.before(kind, prefix, _die)
 
     def crash_after(self, kind: str, prefix: str) -> None:
         self.after(kind, prefix, _die)
+
+    def crash_amid(self, kind: str, prefix: str) -> None:
+        """Die when the first request that fits has landed, and the others of its step have not."""
+        self._hooks.append(_Hook(kind, prefix, _die, "amid"))
 
     @property
     def spent(self) -> bool:
@@ -63,16 +67,22 @@ class Scripted(Layer):
         return self.send_all([request])[0]
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        self._run(requests, after=False)
+        for hook in self._due(requests, "before"):
+            hook.act()
+        for hook in self._due(requests, "amid"):
+            first = next(at for at, request in enumerate(requests) if hook.fits(request))
+            self.inner.send_all(requests[: first + 1])
+            hook.act()
         replies = self.inner.send_all(requests)
-        self._run(requests, after=True)
+        for hook in self._due(requests, "after"):
+            hook.act()
         return replies
 
-    def _run(self, requests: Sequence[Request[Any]], *, after: bool) -> None:
-        due = [h for h in self._hooks if h.after is after and any(h.fits(request) for request in requests)]
+    def _due(self, requests: Sequence[Request[Any]], when: str) -> list[_Hook]:
+        due = [h for h in self._hooks if h.when == when and any(h.fits(request) for request in requests)]
         for hook in due:
             self._hooks.remove(hook)
-            hook.act()
+        return due
 
 
 def _die() -> None:
@@ -111,17 +121,13 @@ PERSON = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}]
 def graph(seed: int = 1) -> MemoryStore:
     """A store with a catalog of two node tables and one edge table."""
     store = MemoryStore(env=SeededEnvironment(seed))
-    with Catalog.open(store, author="founder", create=True) as catalog:
-        with catalog.transaction("found") as txn:
-            txn.create_table("person", {"id": "int64", "name": "string"}, key="id")
-            txn.create_table("place", {"id": "int64", "name": "string"}, key="id")
-            txn.create_table(
-                "knows",
-                {"id": "int64", "a": "int64", "b": "int64"},
-                key="id",
-                edges={"a": "person", "b": "person"},
-            )
-            txn.append("person", PERSON)
+    edge = {"id": "int64", "a": "int64", "b": "int64"}
+    catalog = Catalog.open(store, author="founder", create=True)
+    with catalog, catalog.transaction("found") as txn:
+        txn.create_table("person", {"id": "int64", "name": "string"}, key="id")
+        txn.create_table("place", {"id": "int64", "name": "string"}, key="id")
+        txn.create_table("knows", edge, key="id", edges={"a": "person", "b": "person"})
+        txn.append("person", PERSON)
     return store
 
 
