@@ -146,7 +146,7 @@ class Bucket:
         return self._count
 
     def _version(self, write: _Write) -> str:
-        return f"v{write.number:012d}" if self.versioned else ""
+        return _identifier("v", write.number) if self.versioned else ""
 
     def _info(self, key: str, write: _Write) -> ask.ObjectInfo:
         return ask.ObjectInfo(
@@ -225,10 +225,9 @@ class Bucket:
         last = ""
         for key in self._range(request.prefix, max(request.after, request.token)):
             write = self._current(key)
-            if write is None or (request.token and _grouped(request) and key.startswith(request.token)):
-                continue
             group = _group(key, request.prefix, request.delimiter)
-            if group and prefixes and prefixes[-1] == group:
+            # The page before ended on the token, be it a key or a group whose keys are then done with.
+            if write is None or (group and (group <= request.token or prefixes[-1:] == [group])):
                 continue
             if len(objects) + len(prefixes) == request.limit:
                 return ask.ListReply(Outcome.DONE, "", tuple(objects), tuple(prefixes), last)
@@ -253,6 +252,7 @@ class Bucket:
 
     def _list_versions(self, request: ask.ListVersions, _now_ns: int) -> ask.VersionsReply:
         self._need_versions()
+        number, key_before = _place(request.token)
         found = [
             ask.VersionInfo(
                 key=key,
@@ -264,18 +264,19 @@ class Bucket:
                 modified_ns=write.modified_ns,
             )
             for key in self._range(request.prefix, "")
+            if key >= key_before
             for write in reversed(self._writes[key])
+            if key > key_before or write.number < number
         ]
-        start = int(request.token or 0)
-        stop = start + request.limit
-        return ask.VersionsReply(
-            Outcome.DONE, "", tuple(found[start:stop]), str(stop) if stop < len(found) else ""
-        )
+        page = tuple(found[: request.limit])
+        more = len(found) > request.limit
+        token = _token(int(page[-1].version.removeprefix("v")), page[-1].key) if more else ""
+        return ask.VersionsReply(Outcome.DONE, "", page, token)
 
     # Multipart uploads.
 
     def _create_upload(self, request: ask.CreateUpload, now_ns: int) -> ask.UploadReply:
-        upload = f"u{self._next():012d}"
+        upload = _identifier("u", self._next())
         current = self._current(request.key)
         self._uploads[upload] = _Upload(
             key=request.key,
@@ -327,15 +328,17 @@ class Bucket:
         return request.ends(Outcome.DONE)
 
     def _list_uploads(self, request: ask.ListUploads, _now_ns: int) -> ask.UploadsReply:
+        number, key_before = _place(request.token)
+        after = key_before, _identifier("u", number)
         found = sorted(
             (upload.key, identifier, upload.started_ns)
             for identifier, upload in self._uploads.items()
-            if upload.key.startswith(request.prefix)
+            if upload.key.startswith(request.prefix) and (upload.key, identifier) > after
         )
-        start = int(request.token or 0)
-        stop = start + request.limit
-        page = tuple(ask.UploadInfo(*row) for row in found[start:stop])
-        return ask.UploadsReply(Outcome.DONE, "", page, str(stop) if stop < len(found) else "")
+        page = tuple(ask.UploadInfo(*row) for row in found[: request.limit])
+        more = len(found) > request.limit
+        token = _token(int(page[-1].upload.removeprefix("u")), page[-1].key) if more else ""
+        return ask.UploadsReply(Outcome.DONE, "", page, token)
 
 
 def check_parts(
@@ -353,9 +356,19 @@ def check_parts(
             )
 
 
-def _grouped(request: ask.List) -> bool:
-    """Whether the page before ended on a group, whose keys are then done with."""
-    return bool(request.delimiter) and request.token.endswith(request.delimiter)
+def _identifier(letter: str, number: int) -> str:
+    """Of a version or an upload: sorts as the numbers do."""
+    return f"{letter}{number:012d}"
+
+
+def _token(number: int, key: str) -> str:
+    """Where a page ended: by what it showed last, so that removing earlier entries skips no later ones."""
+    return f"{number} {key}"
+
+
+def _place(token: str) -> tuple[int, str]:
+    number, _, key = token.partition(" ")
+    return int(number or 0), key
 
 
 def _group(key: str, prefix: str, delimiter: str) -> str:
