@@ -196,13 +196,12 @@ def _back(backward: Digraph, depth: NDArray[np.int32], node: int) -> list[int]:
 def trimmed(graph: Digraph, backward: Digraph) -> Mask:
     """The nodes that can lie between cycles: what is left when dead ends, and then sources, are peeled off.
 
-    Peeling sources takes no successor from a node that stays, so one pass in each direction is enough.
+    What a dead end leads to is a dead end, so no node that stays had an edge from it; and a source that
+    is peeled takes no successor from a node that stays. One pass in each direction is therefore enough.
     """
     alive = np.ones(graph.nodes, np.bool_)
     for ahead, behind in ((graph, backward), (backward, graph)):
         degree = ahead.degrees()
-        if not alive.all():
-            degree = _degrees_within(ahead, alive)
         peeled = np.flatnonzero(alive & (degree == 0))
         while len(peeled):
             alive[peeled] = False
@@ -211,13 +210,6 @@ def trimmed(graph: Digraph, backward: Digraph) -> Mask:
             degree[nodes] -= counts
             peeled = nodes.compress(degree.take(nodes) == 0).astype(np.int64)
     return alive
-
-
-def _degrees_within(graph: Digraph, alive: Mask) -> I64:
-    degrees = np.zeros(graph.nodes, np.int64)
-    for sources, targets in graph.pieces():
-        degrees += np.bincount(sources[alive[targets]], minlength=graph.nodes)
-    return degrees
 
 
 def _starts(degrees: I64) -> I64:
