@@ -78,6 +78,7 @@ from holdfast.model.store.answers import (
 from holdfast.model.store.faults import Budget, restart
 from holdfast.model.store.keys import Key, KeyView
 from holdfast.model.store.late import Late, LateView
+from holdfast.model.store.versions import VersionedKey, VersionedKeyView
 
 __all__ = [
     "CREATE",
@@ -93,5 +94,7 @@ __all__ = [
     "Late",
     "LateView",
     "Told",
+    "VersionedKey",
+    "VersionedKeyView",
     "restart",
 ]

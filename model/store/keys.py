@@ -103,7 +103,7 @@ class KeyView(View):
         if content is not None:
             complete(content, self.access.content, f"the object at `{self.access.name}`")
         if answer == "late":
-            _slot(late, self.access.name).hold(operation, self, match, content or {})
+            late_slot(late, self.access.name).hold(operation, self, match, content or {})
         elif answer not in ("lost", "conflict", "throttled"):
             self.frame.narrow_to(self._may_answer(operation, answer, match))
             if answer in APPLIED:
@@ -240,7 +240,7 @@ def content_of(value: object, name: str) -> Mapping[str, object] | None:
     raise ModellingMistake(f"`{name}`: {value!r} is neither 'absent' nor the parts of an object by name")
 
 
-def _slot(late: Any, name: str) -> Any:
+def late_slot(late: Any, name: str) -> Any:
     """The place for a late request: the one given, or the first free one of an array."""
     if isinstance(late, Array) and len(late) and hasattr(late[0], "hold"):
         first: Number | int = len(late) - 1

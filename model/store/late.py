@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from holdfast.model.kernel.access import Access, ArrayAccess, Index, PackedState
-from holdfast.model.kernel.columns import Number, Truth, any_of
+from holdfast.model.kernel.columns import Truth, any_of
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import AnyExtent, resolve
 from holdfast.model.kernel.fields import Each, Enum, Field, Id
@@ -60,12 +60,11 @@ class LateView(View):
 
     def land(self) -> None:
         """Let it take effect now, where it would, and be gone."""
+        self.frame.narrow_to(~self.is_free)
         key, operations = self.key(), self.access.operations
-        self.frame.narrow_to(
-            any_of(
-                (self.part(DO) == operation) & self._takes_effect(key, operation) for operation in operations
-            )
-        )
+        waits = [self.part(DO) == operation for operation in operations]
+        effects = [self._takes_effect(key, operation) for operation in operations]
+        self.frame.narrow_to(any_of(w & e for w, e in zip(waits, effects, strict=True)))
         key.apply(operations[0] if len(operations) == 1 else self.part(DO), self._carried())
         self.clear()
 
@@ -84,13 +83,12 @@ class LateView(View):
         self.access.put(self.frame, self.flat, {DO: operation, **values, **content})
 
     def key(self) -> KeyView:
-        """The key that it is for; the first one where nothing waits."""
-        frame, access = self.frame, self.access
+        """The key that it is for, where something waits."""
+        access = self.access
         flat: Index = 0
         for number, extent in enumerate(access.extents):
-            at: Number = self.part(f"at{number}")
-            flat = flat * extent + Number.of(frame, at.values().clip(0))
-        return access.key_access.read(frame, flat)
+            flat = flat * extent + self.part(f"at{number}")
+        return access.key_access.read(self.frame, flat)
 
     def _takes_effect(self, key: KeyView, operation: str) -> Truth:
         if operation in CARRY_MATCH:
