@@ -273,13 +273,20 @@ class Reduced:
         return Node(alternatives, sleep, self._memory.remember(world, parent.memories), world.judgement())
 
     def _choose_first(self, node: Node) -> bool:
-        """Pick who steps first from here: whoever stepped last, if it may."""
+        """Pick who steps first from here: whoever stepped last, if it may.
+
+        All its alternatives must be awake: a run that takes a sleeping one later is only found by a race
+        with that very alternative. Where nobody is wide awake, everybody is tried.
+        """
         last = self.stack[-1].actor if self.stack else -1
+        asleep = {choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())}
         for actor in [last, *node.alternatives]:
-            if actor in node.alternatives and self._enter(node, actor):
+            # The clock may never be asked to move as it could here, so it is nobody to rely on.
+            if actor in node.alternatives and actor not in asleep and actor != CLOCK_ACTOR:
                 node.backtrack.add(actor)
-                return True
-        return False
+                return self._enter(node, actor)
+        node.backtrack.update(node.alternatives)
+        return any(self._enter(node, actor) for actor in node.alternatives)
 
     def _enter(self, node: Node, actor: int) -> bool:
         """Make the first alternative of `actor` that does not sleep the step of this node."""
@@ -296,7 +303,7 @@ class Reduced:
         node = self.stack[-1]
         place = len(self.stack) - 1
         node.op = world.pending(node.actor)
-        if node.alternatives[node.actor][-1] == "crash":
+        if node.actor in world.flights:
             node.backtrack.update(world.rivals(node.actor))
         world.step(node.actor, node.alternative)
         self.steps += 1
@@ -542,6 +549,8 @@ class Reduced:
             useless = {"lost": "dropped", "ok": "retry"}.get(node.alternative)
             if useless in node.todo:
                 node.todo.remove(useless)
+                # It sleeps as long as what it equals.
+                node.done[node.actor, useless] = (node.r, node.w)
         if node.todo:
             node.alternative = node.todo.pop(0)
             return True

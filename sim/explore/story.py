@@ -12,6 +12,7 @@ _FAULTS = {
     "lost": "applied, but the reply is LOST: unknown",
     "dropped": "NOT APPLIED, and no reply: unknown",
     "late": "NO REPLY yet: unknown; the request is still on its way",
+    "never": "the request, whose sender has long gone, NEVER lands",
     "conflict": "409 from the adversary: conflict",
     "throttled": "503 from the adversary: throttled",
     "retry": "applied, the reply is LOST, and the SDK asks again",

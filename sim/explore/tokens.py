@@ -188,7 +188,8 @@ class _Following:
         if name != (target.process, target.kind, target.subject, target.occurrence):
             return False
         flight = self.world.flights.get(actor)
-        return flight is None or not flight.zombie or target.alternative in HARMLESS
+        zombie = flight is not None and flight.zombie
+        return not zombie or target.alternative in (*HARMLESS, "never")
 
     def _by_rule(self, enabled: list[int]) -> Choice:
         return by_rule(self.world, enabled, self._last)

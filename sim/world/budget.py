@@ -6,8 +6,8 @@ one crash and one lost response".
 
     ok          the request lands and its reply is delivered
     lost        applied; the reply is lost, the caller is told `unknown`
-    dropped     not applied, and the caller is told `unknown` too (paid from `lost`, else from `late`)
-    late        the caller is told `unknown` now; the request lands at any later step
+    dropped     not applied, and the caller is told `unknown` too (paid from `lost` as well)
+    late        the caller is told `unknown` now; the request lands (`land`) at any later step, or `never`
     conflict    409: not applied, conditional writes only
     throttled   503: not applied
     retry       applied, the reply lost, and the SDK asks again: the reply to the second is delivered
@@ -30,6 +30,7 @@ FAULTS = (
     "lost",
     "dropped",
     "late",
+    "never",
     "conflict",
     "throttled",
     "retry",
@@ -101,7 +102,7 @@ def alternatives(category: int, crashable: bool, left: tuple[int, ...]) -> tuple
     write = category in (WRITE, CONDITIONAL)
     if request and left[LOST]:
         found.append("lost")
-    if write and (left[LOST] or left[LATE]):
+    if write and left[LOST]:
         found.append("dropped")
     if write and left[LATE]:
         found.append("late")
@@ -118,10 +119,12 @@ def alternatives(category: int, crashable: bool, left: tuple[int, ...]) -> tuple
     return tuple(found)
 
 
-def price(alternative: str, left: tuple[int, ...]) -> int:
-    """Which part of the budget an alternative is paid from; -1 when it is free."""
-    if alternative == "dropped" and not left[LOST]:
-        return LATE
+def price(alternative: str) -> int:
+    """Which part of the budget an alternative is paid from; -1 when it is free.
+
+    The price of an alternative never depends on what was spent before, else steps that do not conflict
+    could no longer be swapped.
+    """
     return _PRICES.get(alternative, -1)
 
 

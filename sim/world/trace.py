@@ -17,6 +17,7 @@ _FAULTS = {
     "conflict": "answered 409 by the adversary",
     "throttled": "answered 503 by the adversary",
     "retry": "applied, the reply was lost, and the SDK asks again",
+    "never": "a request from earlier never lands",
     "land": "a request from earlier lands",
     "crash": "crash",
     "skew+": "the clock is ahead",
@@ -69,6 +70,8 @@ def _landing(base: Any, alternative: str, op: int, request: Any, answer: Any) ->
         yield (*base, op, "landed", {**shown, **outcome, "note": note})
     if alternative == "crash":
         yield (*base, op, "note", {**shown, "note": "crash"})
+    elif alternative == "never":
+        yield (*base, op, "note", {**shown, "note": note})
     elif alternative not in ("land", "retry"):
         columns = _outcome(request, answer)
         yield (*base, op, "response", {**columns, "note": "" if landed and alternative == "ok" else note})

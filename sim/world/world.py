@@ -247,7 +247,7 @@ class World:
             assert process is not None
             op, retried, crashable = process.pending, process.retried, process.effective
         elif flight.zombie:
-            return ("land",)
+            return ("land", "never")
         else:
             op, retried = flight.request, flight.retried
             crashable = flight.process.effective and self._is_first_open(flight)
@@ -273,9 +273,12 @@ class World:
         return process.pending if process is not None else None
 
     def rivals(self, actor: int) -> list[int]:
-        """The other requests of the same parallel step: a crash of their sender ends them too."""
+        """The other requests of the same parallel step, if a crash of their sender may end them unlanded.
+
+        Then it matters which of them have landed by then, although they do not conflict.
+        """
         flight = self.flights.get(actor)
-        if flight is None or flight.zombie:
+        if flight is None or flight.zombie or not self.left[fault.CRASHES]:
             return []
         return [
             other.actor
@@ -290,7 +293,7 @@ class World:
         self.told = None
         self._here = 1 << len(self.trace)
         if alternative not in _FREE:
-            part = fault.price(alternative, self.left)
+            part = fault.price(alternative)
             if part >= 0:
                 self.left = fault.spend(self.left, part)
         if actor == CLOCK_ACTOR:
@@ -473,7 +476,7 @@ class World:
         self.before = flight.born
         if flight.zombie:
             del self.flights[flight.actor]
-            reply = self._answer(process, request, flight.number)
+            reply = self._answer(process, request, flight.number) if alternative == "land" else None
             self._log(flight.actor, alternative, process, flight.number, request, reply)
             return
         group = process.group
@@ -748,7 +751,7 @@ class World:
         return f"{base}-{number}"
 
 
-_FREE = frozenset({"ok", "land", "advance"})
+_FREE = frozenset({"ok", "land", "never", "advance"})
 _SKEWS = {"skew+": 1, "skew-": -1}
 _OUTCOMES = {"conflict": Outcome.CONFLICT, "throttled": Outcome.THROTTLED}
 _known: dict[Any, tuple[str, ...]] = {}
