@@ -11,7 +11,7 @@
 
 Three verdicts. `holds`: every schedule within the budget was explored, up to swaps nobody can notice.
 `violated`: here is the shortest story found, and the token that repeats it. `undecided`: time or bounds
-ran out first, or only samples were taken.
+ran out first, or only samples were taken, or everything was explored and nothing was covered by it.
 """
 
 import time
@@ -99,7 +99,7 @@ def audit(
     steps_max: int = 400,
     depth: int = 3,
     minimise_seconds: float = 5.0,
-    progress: Callable[[Any], None] | None = None,
+    progress: Callable[[Any], bool | None] | None = None,
     database: Any = None,
     jobs: int = 1,
     checkpoint: str | None = None,
@@ -107,6 +107,7 @@ def audit(
 ) -> Audit:
     """Explore `program` and judge it. Stops at the first violation, and makes its story short.
 
+    `progress` is called after every run with the search, and may answer True to end it there.
     `checkpoint` names a file to which an exhaustive search is put down when a limit stops it; with
     `resume` it is taken up from there. `jobs` operating-system processes share an exhaustive search.
     """
@@ -150,7 +151,7 @@ def _searched(
     strategy: str,
     seconds: float | None,
     schedules: int | None,
-    progress: Callable[[Any], None] | None,
+    progress: Callable[[Any], bool | None] | None,
 ) -> Any:
     """Explore within the limits; the search that holds the results."""
     if strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
@@ -158,9 +159,7 @@ def _searched(
     limit = stop_after(seconds, schedules)
 
     def stop(search: Any) -> bool:
-        if progress is not None:
-            progress(search)
-        return limit(search)
+        return bool(progress is not None and progress(search)) or limit(search)
 
     return search.explore(stop) or search
 
@@ -173,9 +172,10 @@ def _judged(setting: Setting, strategy: str, search: Any, elapsed: float, storie
             f"{search.cut} runs were cut after {setting.steps_max} steps: some process spins, "
             "or steps_max is too small"
         )
-    if not stories:
-        findings += search.coverage.findings()
-    verdict = "violated" if stories else "holds" if complete else "undecided"
+    gaps = [] if stories else search.coverage.findings()
+    findings += gaps
+    # What never happened cannot have been shown to go well: a pass that covered nothing is no pass.
+    verdict = "violated" if stories else "holds" if complete and not gaps else "undecided"
     return Audit(
         verdict=verdict,
         bound=_bound(setting, strategy, search, verdict),
@@ -199,6 +199,8 @@ def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
         return f"a schedule of {scope} breaks a property"
     if isinstance(search, Pct):
         return f"{search.schedules} schedules of {scope} sampled; {search.guarantee()}"
+    if search.exhausted and not search.cut:
+        return f"every schedule of {scope} was explored, and left something out that it was to show"
     if search.exhausted:
         return f"{search.cut} schedules of {scope} were cut after {setting.steps_max} steps"
     if isinstance(search, Reduced):

@@ -19,6 +19,7 @@ step read and wrote (see `objects`); `before` which steps came before it for cer
 """
 
 from collections.abc import Callable, Sequence
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, ClassVar, TypeVar
 
 from holdfast.impl.store import requests as ask
@@ -134,6 +135,12 @@ class World:
         """
         if self._setup is None:
             raise Misuse("processes are spawned by the program, before any of them runs")
+        code = getattr(fn, "__code__", None)
+        if code is not None and code.co_flags & _DEFERRED:
+            # Calling it would only make an object, and its body would pass without being run.
+            raise Misuse(
+                f"{fn.__qualname__} is async or a generator; a process is an ordinary function that blocks"
+            )
         name = name or self._fresh(getattr(fn, "__name__", "process"))
         if any(process.name == name for process in self.processes) or name in ("setup", "clock"):
             raise Misuse(f"two processes cannot both be called {name!r}; give one another name=")
@@ -751,6 +758,7 @@ class World:
         return f"{base}-{number}"
 
 
+_DEFERRED = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 _FREE = frozenset({"ok", "land", "never", "advance"})
 _SKEWS = {"skew+": 1, "skew-": -1}
 _OUTCOMES = {"conflict": Outcome.CONFLICT, "throttled": Outcome.THROTTLED}
