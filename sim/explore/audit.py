@@ -25,7 +25,7 @@ from holdfast.sim.explore.jobs import Together
 from holdfast.sim.explore.minimise import minimise as make_minimal
 from holdfast.sim.explore.plain import Plain
 from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import Coverage, Failure, Setting
+from holdfast.sim.explore.runs import Coverage, Diverged, Failure, Setting
 from holdfast.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
 from holdfast.sim.explore.story import Story, tell
 from holdfast.sim.world import Budget, Program
@@ -214,7 +214,11 @@ def story_of(setting: Setting, failure: Failure, objects: Any, seconds: float) -
     """The shortest story of a failure that can be found in `seconds`."""
     steps = list(failure.steps) or tokens.name_choices(setting, failure.choices, objects, timed=failure.timed)
     found = tokens.follow(setting, steps)
-    assert found.violation is not None, "a failure that was found must repeat"
+    if found.violation is None:
+        raise Diverged(
+            f"{failure.violation} was found in a run, and not in another with the same choices. Something "
+            "outside the world decides: a clock, randomness, an identifier, a variable that outlives a run"
+        )
     best, targets = make_minimal(setting, found, seconds)
     return tell(best, tokens.write(targets))
 

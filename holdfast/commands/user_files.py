@@ -1,0 +1,94 @@
+"""Things of a user's own, named as `path/to/file.py:NAME`: machines to check, programs to audit."""
+
+import contextlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from holdfast.commands.ending import BadRequest
+
+
+def is_file_name(name: str) -> bool:
+    """Whether `name` names something in a file, not something that ships with Holdfast."""
+    return split(name)[0].endswith(".py")
+
+
+def split(name: str) -> tuple[str, str]:
+    """The path and what is meant in it; the second is empty when only a file is named."""
+    if ":" not in name:
+        return name, ""
+    path, _, wanted = name.rpartition(":")
+    return path, wanted
+
+
+def find(
+    name: str, kind: str, belongs: Callable[[Any], bool], *, told: tuple[type[Exception], ...] = ()
+) -> Any:
+    """What `name` stands for: the only thing of the file for which `belongs` is true, or the one named.
+
+    Errors of the types in `told` explain themselves; of others the type is said too.
+    """
+    path, wanted = split(name)
+    module = load(Path(path), kind, told)
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__ and belongs(value)
+    }
+    known = ", ".join(found) or "none"
+    if wanted:
+        if wanted not in found:
+            raise BadRequest(f"{path} holds no {kind} {wanted!r}; it holds: {known}")
+        return found[wanted]
+    if len(found) != 1:
+        raise BadRequest(f"say which {kind} of {path} is meant, as {path}:NAME; it holds: {known}")
+    return next(iter(found.values()))
+
+
+def load(path: Path, kind: str, told: tuple[type[Exception], ...] = ()) -> ModuleType:
+    """Run the file as a module of its own."""
+    if not path.is_file():
+        raise BadRequest(f"there is no file {path}; give the path of the file that holds the {kind}")
+    spec = importlib.util.spec_from_file_location(f"_holdfast_user_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        with neighbours(path):
+            spec.loader.exec_module(module)
+    except told as wrong:
+        raise BadRequest(f"{place(wrong, path)}: {wrong}") from wrong
+    except Exception as wrong:
+        raise BadRequest(
+            f"{place(wrong, path)}: the file cannot be loaded: {type(wrong).__name__}: {wrong}"
+        ) from wrong
+    return module
+
+
+@contextlib.contextmanager
+def neighbours(path: Path) -> Iterator[None]:
+    """As if the file were run, so that it finds what lies beside it."""
+    folder = str(path.parent.resolve())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def place(wrong: BaseException, path: Path) -> str:
+    """The last line of the user's own file that the error came through."""
+    if isinstance(wrong, SyntaxError) and wrong.lineno:
+        return f"{path}:{wrong.lineno}"
+    lines = [
+        entry.lineno
+        for entry in traceback.extract_tb(wrong.__traceback__)
+        if Path(entry.filename).name == path.name
+    ]
+    return f"{path}:{lines[-1]}" if lines else str(path)
