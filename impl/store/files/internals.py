@@ -125,7 +125,7 @@ class Internals:
         return Names(folded=folded)
 
     def settle_names(self) -> None:
-        """Write down how keys are spelled, unless it is. Before the first object is written."""
+        """Write down how keys are spelled, unless another just did. Before the first object is written."""
         base = self.folder("")
         text = json.dumps({"format": _FORMAT, "names": "folded" if self._folds() else "natural"})
         with self.draft() as (fd, name):

@@ -12,6 +12,7 @@ from holdfast.impl.store import open_store
 from holdfast.impl.store.errors import BrokenPromise, Misuse, Unsupported, Unusable
 from holdfast.impl.store.files import FileStore
 from holdfast.impl.store.files.attributes import AttributeFiles
+from holdfast.impl.store.files.internals import Internals
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 from tests.impl.store.files.broken import NoXattrs
 
@@ -268,6 +269,22 @@ def test_an_unknown_format_is_left_alone(tmp_path):
         (tmp_path / ".holdfast" / "format").write_text(text)
         refused(lambda: FileStore(tmp_path).list(), word)
         refused(lambda: FileStore(tmp_path).put("k", b"", when=ABSENT), word)
+
+
+def test_a_file_system_that_folds_names_gets_the_safe_spelling(tmp_path, monkeypatch):
+    """If this fails, `A` and `a` are one object where the file system takes them for the same."""
+    monkeypatch.setattr(Internals, "_folds", lambda self: True)
+    store = FileStore(tmp_path)
+    for key in ("a", "A", "\u00e9", "e\u0301", "dot.", "con"):
+        assert store.put(key, key.encode(), when=ABSENT).done
+    monkeypatch.undo()
+    again = FileStore(tmp_path)
+    assert [info.key for info in again.list().objects] == ["A", "a", "con", "dot.", "e\u0301", "\u00e9"]
+    assert again.get("A").body == b"A"
+    names = [path.name for path in tmp_path.iterdir()]
+    assert len({name.lower() for name in names}) == len(names) == 7
+    assert all(name.isascii() for name in names)
+    assert not again._session._internals._folds(), "this file system tells names apart"
 
 
 def test_the_url_opens_the_same_store(tmp_path):
