@@ -20,6 +20,7 @@ from holdfast.impl.publish.handle import Mode
 from holdfast.impl.publish.plan import PublishPlan
 from holdfast.impl.publish.safeguards import SAFEGUARDS, STANDARD, Safeguards
 from holdfast.impl.publish.snapshots import Snapshot
+from holdfast.impl.publish.verify import Verified, verify
 
 __all__ = [
     "SAFEGUARDS",
@@ -44,5 +45,7 @@ __all__ = [
     "StoreAway",
     "Transaction",
     "Unknown",
+    "Verified",
     "compact",
+    "verify",
 ]

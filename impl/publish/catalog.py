@@ -114,6 +114,11 @@ class Catalog:
         return self._handle.ground.branch
 
     @property
+    def ground(self) -> Ground:
+        """The store and the chain, for tools that look beneath."""
+        return self._handle.ground
+
+    @property
     def epoch(self) -> int:
         return self._handle.epoch
 
@@ -146,9 +151,9 @@ class Catalog:
             replies = read_all(
                 chain.store, chain.env, [chain.probe(i) for i in ids[max(0, start - 100) : start]]
             )
-            for reply in reversed(replies):
-                if reply.outcome is Outcome.DONE:
-                    yield read_manifest(reply.body)
+            found = [read_manifest(reply.body) for reply in replies if reply.outcome is Outcome.DONE]
+            boundary = chain.boundary.read()  # after reading: an id that was cleaned up may have come back
+            yield from (manifest for manifest in reversed(found) if manifest.id > boundary)
 
     # Writing.
 

@@ -7,7 +7,7 @@ sorts before the sweep's horizon and whose base is before the sweep can never co
 a polite horizon. The order of the steps carries the proof: see docs/decisions/0010-publish-protocol.md.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.impl.publish import branches, keys
@@ -23,6 +23,8 @@ from holdfast.impl.store import ANYTHING
 from holdfast.impl.store.requests import Delete, Get, List, Outcome
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+ATTEMPTS_MAX = 5
+"""How often everything is noted anew because another cleanup moves on: our own limit."""
 BATCH = 100
 """Deletes in one parallel step."""
 
@@ -43,6 +45,7 @@ class _Retained:
     pins: frozenset[Pin]
     fragments: frozenset[str]
     held: frozenset[tuple[str, int]]
+    boundaries: Mapping[str, int]
 
     def highest(self) -> dict[str, int]:
         highest: dict[str, int] = {}
@@ -54,19 +57,17 @@ class _Retained:
 def cleanup(ground: Ground, *, keep: int, author: str) -> Cleaned:
     """Retain the newest `keep` manifests of every branch and what they need."""
     if keep < 1:
-        raise Invalid(
-            f"keep is {keep}; the newest manifest of a branch is always retained, so keep at least 1"
-        )
+        raise Invalid(f"keep is {keep}; the newest manifest is always retained, so keep at least 1")
     for name in branches.names(ground):
         chain = ground.on(name).chain
         newest = chain.newest()
         if newest is not None and newest[0] > keep:
             chain.boundary.advance(newest[0] - keep)
+    # The candidates are listed before the sweep: what is written after it is not among them.
     versions = list(_listed(ground, keys.TABLES))
     fragments = list(_listed(ground, keys.DATA))
     horizon = _horizon(ground)
     retained = _retained(ground)
-    # The candidates were listed before the sweep: what is written after it is not among them.
     orphans = _orphans(retained, versions, fragments, horizon)
     if orphans:
         _sweep(ground, horizon, author)
@@ -98,28 +99,53 @@ def _horizon(ground: Ground) -> str:
 
 
 def _retained(ground: Ground) -> _Retained:
-    """What a manifest behind a boundary, or a held one, needs. Holds are read after the boundary moved."""
-    held = frozenset(plan.hold for plan in ground.sidecars.all() if plan.hold is not None)
+    """What a manifest behind a boundary, or a held one, needs.
+
+    Boundaries, then holds, then manifests: who writes a hold after we looked meets the boundary that we
+    noted, or holds a manifest that we go on to read. So the noted boundary counts, and when a manifest
+    behind it is gone, because another cleanup moved on, everything is noted anew.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        names = branches.names(ground)
+        boundaries = {name: ground.on(name).chain.boundary.read() for name in names}
+        held = frozenset(plan.hold for plan in ground.sidecars.all() if plan.hold is not None)
+        manifests = _manifests(ground, boundaries)
+        if manifests is not None:
+            return _needed(ground, [*manifests, *_held_manifests(ground, held)], boundaries, held)
+    raise StaleView("another cleanup is at work; try again when it has ended")
+
+
+def _manifests(ground: Ground, boundaries: Mapping[str, int]) -> list[Manifest] | None:
+    """Every manifest behind the boundaries, of branches made since too; None when one of them is gone."""
     gets = []
     for name in branches.names(ground):
-        chain = ground.on(name).chain
-        gets += [chain.probe(id_) for id_ in chain.ids(chain.boundary.read())]
-    gets += [ground.on(branch).chain.probe(id_) for branch, id_ in sorted(held)]
-    pins = {entry.pin for manifest in _manifests(ground, gets) for entry in manifest.tables.values()}
-    documents = read_all(ground.store, ground.env, [Get(keys.version(pin)) for pin in sorted(pins)])
-    found = [read_version(reply.body) for reply in documents if reply.outcome is Outcome.DONE]
-    runs = frozenset(path for document in found for path in document.fragments)
-    return _Retained(frozenset(pins), runs, held)
-
-
-def _manifests(ground: Ground, gets: Sequence[Get]) -> list[Manifest]:
-    """Those still there: another cleanup may have moved the boundary past some of them."""
+        chain, boundary = ground.on(name).chain, boundaries.get(name, 0)
+        ids = chain.ids(boundary)
+        gets += [chain.probe(id_) for id_ in range(boundary + 1, (ids[-1] if ids else boundary) + 1)]
     replies = read_all(ground.store, ground.env, gets)
-    return [
-        read_manifest(reply.body, get.key)
-        for get, reply in zip(gets, replies, strict=True)
-        if reply.outcome is Outcome.DONE
-    ]
+    if any(reply.outcome is not Outcome.DONE for reply in replies):
+        return None
+    return [read_manifest(reply.body, get.key) for get, reply in zip(gets, replies, strict=True)]
+
+
+def _held_manifests(ground: Ground, held: frozenset[tuple[str, int]]) -> list[Manifest]:
+    """Those that stand. One that does not was cleaned up before its holder looked, and it will be refused."""
+    gets = [ground.on(branch).chain.probe(id_) for branch, id_ in sorted(held)]
+    replies = read_all(ground.store, ground.env, gets)
+    return [read_manifest(reply.body) for reply in replies if reply.outcome is Outcome.DONE]
+
+
+def _needed(
+    ground: Ground,
+    manifests: Sequence[Manifest],
+    boundaries: Mapping[str, int],
+    held: frozenset[tuple[str, int]],
+) -> _Retained:
+    pins = sorted({entry.pin for manifest in manifests for entry in manifest.tables.values()})
+    replies = read_all(ground.store, ground.env, [Get(keys.version(pin)) for pin in pins])
+    found = [read_version(reply.body) for reply in replies if reply.outcome is Outcome.DONE]
+    mentioned = frozenset(path for document in found for path in document.fragments)
+    return _Retained(frozenset(pins), mentioned, held, boundaries)
 
 
 def _orphans(
@@ -154,9 +180,8 @@ def _pin(key: str) -> Pin:
 
 def _old_manifests(ground: Ground, retained: _Retained) -> list[str]:
     found = []
-    for name in branches.names(ground):
+    for name, boundary in retained.boundaries.items():
         chain = ground.on(name).chain
-        boundary = chain.boundary.read()
         found += [chain.key(i) for i in chain.ids(0) if i <= boundary and (name, i) not in retained.held]
     return found
 

@@ -1,15 +1,18 @@
 """What the protocol stands on: the store, the environment, the safeguards, and one branch's chain."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.publish import keys
+from holdfast.impl.publish.asking import read_all
 from holdfast.impl.publish.boundary import Boundary
 from holdfast.impl.publish.chain import Chain, News
-from holdfast.impl.publish.documents import Manifest, read_manifest
+from holdfast.impl.publish.documents import Manifest, Version, read_manifest, read_version
 from holdfast.impl.publish.safeguards import Safeguards
 from holdfast.impl.publish.sidecar import Sidecars
 from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Get, Outcome
 
 GRACE_S = 60.0
 """How long an unfenced sidecar counts as a live write. Only politeness depends on it."""
@@ -41,6 +44,15 @@ class Ground:
         """Resolve the branch's latest manifest, knowing nothing."""
         found = self.chain.newest()
         return None if found is None else read_manifest(found[1], self.chain.key(found[0]))
+
+    def versions(self, names: Sequence[str]) -> list[Version]:
+        """Version objects by key; those that are gone are left out."""
+        replies = read_all(self.store, self.env, [Get(name) for name in names])
+        return [
+            read_version(reply.body, name)
+            for name, reply in zip(names, replies, strict=True)
+            if reply.outcome is Outcome.DONE
+        ]
 
     def manifests(self, news: News) -> list[Manifest]:
         return [read_manifest(body, self.chain.key(id_)) for id_, body in news.entries]

@@ -12,7 +12,7 @@ TABLES = "table/"
 BRANCHES = "branch/"
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: object, what: str) -> str:
     """Names become parts of keys, so they are kept plain."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Invalid(

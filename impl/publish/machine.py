@@ -15,7 +15,7 @@ from holdfast.impl.publish.asking import create_all
 from holdfast.impl.publish.documents import Manifest
 from holdfast.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown, Why
 from holdfast.impl.publish.errors import Fenced, HeadAhead, PublishError, StaleView, StoreAway
-from holdfast.impl.publish.expectations import conflict
+from holdfast.impl.publish.expectations import conflict, refusal
 from holdfast.impl.publish.handle import Handle
 from holdfast.impl.publish.plan import PublishPlan
 from holdfast.impl.publish.recovery import recover_plan
@@ -87,11 +87,12 @@ def _retire(handle: Handle, plan: PublishPlan) -> None:
 
 def _refused(handle: Handle, plan: PublishPlan, ended: Refused) -> Unknown | None:
     """All heads moved, and the manifest was not created. None: it is invisible for ever."""
+    if ended.why is Why.FENCED:
+        handle.fenced = ended.text
     if not ended.whole and plan.recoverable:
         return Unknown(plan.id, "the part of the history that would tell was cleaned up", plan.base)
     if ended.why is Why.FENCED and plan.recoverable:
         # Complete, with a sidecar: whoever fenced us may roll it forward at any time.
-        handle.fenced = ended.text
         return Unknown(plan.id, f"fenced after all heads had moved ({ended.text})", plan.base)
     if ended.why is not Why.FENCED and not _taken_back(handle, plan, ended.why, ended.parent, None):
         return Unknown(plan.id, "refused, and its heads could not be taken back", plan.base)
@@ -126,10 +127,10 @@ def _taken_back(
 def _rival(handle: Handle, plan: PublishPlan, ended: Blocked) -> PublishError:
     """A version of our epoch on our pin: a live write, a dead one to recover, or one nobody can explain."""
     table, found = ended.table, ended.found
-    base = next(action.base for action in plan.actions if action.table == table)
     for _ in range(2):
-        if handle.refresh().pin(table) != base:
-            return _error(handle, Why.STALE, f"table {table} was written by others first")
+        refused = refusal(handle.ground.safeguards, plan, handle.refresh(), (), handle.epoch)
+        if refused is not None:
+            return _error(handle, refused.why, refused.text)
         rival = handle.ground.sidecars.one(found.undoes or found.plan)
         if rival is not None:
             notice = recover_plan(handle, rival)

@@ -1,0 +1,80 @@
+"""Verification: reads everything a branch retains and says what is not as it must be."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.impl.publish import keys
+from holdfast.impl.publish.asking import read_all
+from holdfast.impl.publish.catalog import Catalog
+from holdfast.impl.publish.documents import Manifest
+from holdfast.impl.publish.errors import PublishError
+from holdfast.impl.publish.ground import Ground
+from holdfast.impl.publish.snapshots import Snapshot
+from holdfast.impl.store.requests import List
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was looked at, and every fault as a sentence."""
+
+    manifests: int
+    tables: int
+    faults: tuple[str, ...]
+
+
+def verify(catalog: Catalog) -> Verified:
+    """Check the chain, every pinned version and fragment, and every edge of the retained manifests."""
+    manifests = sorted(catalog.log(), key=lambda manifest: manifest.id)
+    faults = [*_chain(manifests)]
+    for manifest in manifests:
+        faults += _tables(catalog.snapshot(manifest.id))
+    faults += _heads(catalog.ground, catalog.refresh())
+    return Verified(len(manifests), sum(len(m.tables) for m in manifests), tuple(dict.fromkeys(faults)))
+
+
+def _chain(manifests: list[Manifest]) -> Iterator[str]:
+    for before, after in itertools.pairwise(manifests):
+        if after.id != before.id + 1:
+            yield f"manifest {before.id + 1} is missing: the next one found is {after.id}"
+        if after.epoch < before.epoch:
+            yield f"manifest {after.id} has epoch {after.epoch}, behind {before.epoch} of the one before"
+    plans = [manifest.plan for manifest in manifests]
+    yield from (f"plan {plan} was published more than once" for plan in plans if plans.count(plan) > 1)
+
+
+def _tables(snapshot: Snapshot) -> Iterator[str]:
+    try:
+        tables = snapshot.load()
+    except PublishError as wrong:
+        yield f"manifest {snapshot.id}: {wrong}"
+        return
+    for table in tables:
+        for column, target in snapshot.schema(table).edges:
+            if target not in tables:
+                yield f"manifest {snapshot.id}: {table}.{column} points at table {target}, which is not there"
+                continue
+            for row in tables[table]:
+                key = row[column]
+                if key is not None and snapshot.get(target, key) is None:
+                    yield f"manifest {snapshot.id}: {table}.{column} points at row {key!r} of {target}"
+
+
+def _heads(ground: Ground, latest: Manifest) -> Iterator[str]:
+    """Heads ahead of the manifest that no sidecar explains."""
+    entries = sorted(latest.tables.items())
+    prefixes = [keys.versions(entry.location) for _, entry in entries]
+    requests = [
+        List(prefix, after=keys.version(e.pin)) for prefix, (_, e) in zip(prefixes, entries, strict=True)
+    ]
+    ahead = read_all(ground.store, ground.env, requests)
+    plans = {plan.id for plan in ground.sidecars.all()}
+    documents = ground.versions([info.key for reply in ahead for info in reply.objects])
+    for document in documents:
+        fenced = document.epoch < latest.epoch
+        dead = document.base is not None and latest.pin(document.table) != document.base
+        if not fenced and not dead and (document.undoes or document.plan) not in plans:
+            yield (
+                f"table {document.table}: version {document.number} by plan {document.plan} stands ahead of "
+                "the manifest and has no sidecar; run repair"
+            )

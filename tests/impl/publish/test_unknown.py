@@ -1,0 +1,99 @@
+"""Replies that never come: nothing is claimed that is not known, and nothing is lost."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.impl.publish import Catalog, Published, StoreAway, Unknown
+from holdfast.impl.store import Outcome
+from holdfast.impl.store.layers import Effect, Fault, Faulty
+
+from .scripted import graph
+
+MANIFEST = "branch/main/manifest/"
+
+
+def add(catalog: Catalog) -> Any:
+    with catalog.transaction("rome") as txn:
+        txn.append("place", [{"id": 1, "name": "Rome"}])
+        txn.append("person", [{"id": 3, "name": "Cyd"}])
+    return txn.result
+
+
+FAMILIES = ["data/", "recovery/", "table/", MANIFEST]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("effect", [Effect.LOST, Effect.DROPPED, Effect.LATE, Effect.REPEATED])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_lost_reply_anywhere_is_survived(family: str, effect: Effect, times: int) -> None:
+    """Lost after it was applied, dropped, late, or applied twice by a library that says nothing of it."""
+    store = graph()
+    fault = Fault(effect, kinds={"put"}, prefix=family, times=times, delay=3)
+    faulty = Faulty(store, [])
+    catalog = Catalog.open(faulty)
+    faulty._faults, faulty._left = (fault,), [times]
+    assert isinstance(add(catalog), Published)
+    assert faulty.struck
+    faulty.land_all()
+    catalog.close()
+    reader = Catalog.open(store, mode="read")
+    assert [manifest.message for manifest in reader.log()].count("rome") == 1
+    assert reader.snapshot().rows("place") == [{"id": 1, "name": "Rome"}]
+
+
+@pytest.mark.parametrize("answer", [Outcome.THROTTLED, Outcome.CONFLICT])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_not_now_is_asked_again(family: str, answer: Outcome) -> None:
+    store = graph()
+    faulty = Faulty(store, [])
+    catalog = Catalog.open(faulty)
+    faulty._faults = (Fault(Effect.REFUSED, kinds={"put"}, prefix=family, times=2, answer=answer),)
+    faulty._left = [2]
+    assert isinstance(add(catalog), Published)
+    assert len(faulty.struck) == 2
+
+
+@pytest.mark.parametrize(("family", "lands"), [("table/", True), (MANIFEST, True), (MANIFEST, False)])
+def test_a_store_that_stays_silent_is_unknown_until_it_is_settled(family: str, lands: bool) -> None:
+    store = graph()
+    faulty = Faulty(store, [])
+    catalog = Catalog.open(faulty, author="waiting")
+    effect = Effect.LATE if lands else Effect.DROPPED
+    faulty._faults = (Fault(effect, kinds={"put"}, prefix=family, delay=10**9),)
+    faulty._left = [None]
+    ended = add(catalog)
+    assert isinstance(ended, Unknown)
+    assert "did not tell" in ended.why
+    assert isinstance(catalog.settle(ended), Unknown)
+    faulty._faults = ()
+    faulty.land_all()
+    if family == MANIFEST and lands:
+        assert isinstance(catalog.settle(ended), Published)
+    heir = Catalog.open(store, author="heir")
+    (notice,) = heir.notices
+    assert notice.done == ("retired" if family == MANIFEST and lands else "rolled-forward")
+    settled = heir.settle(ended)
+    assert isinstance(settled, Published)
+    assert [manifest.message for manifest in heir.log()].count("rome") == 1
+
+
+@pytest.mark.parametrize("family", ["data/", "recovery/"])
+def test_silence_before_anything_moved_is_a_clean_error(family: str) -> None:
+    store = graph()
+    faulty = Faulty(store, [])
+    catalog = Catalog.open(faulty)
+    faulty._faults, faulty._left = (Fault(Effect.LATE, kinds={"put"}, prefix=family, delay=10**9),), [None]
+    with pytest.raises(StoreAway, match="nothing was published"):
+        add(catalog)
+    faulty.land_all()
+    heir = Catalog.open(store)
+    assert all(notice.done in ("retired", "rolled-back") for notice in heir.notices)
+    assert heir.snapshot().rows("place") == []
+
+
+def test_reads_that_stay_silent_are_a_clean_error() -> None:
+    store = graph()
+    faulty = Faulty(store, [Fault(Effect.DROPPED, kinds={"get", "list"})])
+    with pytest.raises(StoreAway, match="did not answer"):
+        Catalog.open(faulty)

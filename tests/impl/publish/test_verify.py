@@ -1,0 +1,57 @@
+"""Verification passes what runs leave behind and names what hands have damaged."""
+
+import dataclasses
+from contextlib import suppress
+
+from holdfast.impl.publish import Catalog, verify
+from holdfast.impl.publish.documents import read_manifest
+from holdfast.impl.store import ANYTHING
+
+from .scripted import Crashed, Scripted, graph, without
+
+
+def test_a_sound_catalog_has_no_faults() -> None:
+    store = graph()
+    catalog = Catalog.open(store)
+    catalog.write(lambda txn: txn.append("knows", [{"id": 1, "a": 1, "b": 2}]))
+    found = verify(catalog)
+    assert (found.manifests, found.faults) == (5, ())
+
+
+def test_each_damage_is_named() -> None:
+    store = graph()
+    catalog = Catalog.open(store, safeguards=without("inbound-check-on-removal"))
+    catalog.write(lambda txn: txn.append("knows", [{"id": 1, "a": 1, "b": 2}]))
+    catalog.write(lambda txn: txn.delete("person", [2]))
+    assert any("knows.b points at row 2 of person" in fault for fault in verify(catalog).faults)
+
+    store = graph()
+    (fragment,) = [key for key in store.contents() if key.startswith("data/person")]
+    store.delete(fragment, when=ANYTHING)
+    assert any(fragment in fault for fault in verify(Catalog.open(store)).faults)
+
+    store = graph()
+    Catalog.open(store)
+    store.delete("branch/main/manifest/00000000000000000002.json", when=ANYTHING)
+    assert any("manifest 2 is missing" in fault for fault in verify(Catalog.open(store)).faults)
+
+    store = graph()
+    key = "branch/main/manifest/00000000000000000003.json"
+    manifest = read_manifest(store.contents()[key])
+    store.put(key.replace("3", "4"), dataclasses.replace(manifest, id=4, epoch=1).body(), when=ANYTHING)
+    faults = verify(Catalog.open(store, mode="read")).faults
+    assert any("published more than once" in fault for fault in faults)
+    assert any("behind 2 of the one before" in fault for fault in faults)
+
+
+def test_a_head_that_nothing_explains_is_named() -> None:
+    store = graph()
+    script = Scripted(store)
+    script.crash_before("put", "branch/main/manifest/")
+    victim = Catalog.open(script, mode="join", safeguards=without("sidecar-before-heads"))
+    with suppress(Crashed):
+        victim.write(lambda txn: txn.append("person", [{"id": 3, "name": "Cyd"}]))
+    catalog = Catalog.open(store, mode="join")
+    assert any("has no sidecar; run repair" in fault for fault in verify(catalog).faults)
+    catalog.repair()
+    assert verify(catalog).faults == ()
