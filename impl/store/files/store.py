@@ -53,8 +53,9 @@ class FileStore(Store):
     """Objects in the directory `path`, which the first write makes.
 
     `linger_ms` is how long a flush may wait for others to share it (0: it does not); `temp_age_s` how old a
-    dead writer's temporary file gets before it is removed (longer than any write takes); `parallel` how many requests of a `send_all` are
-    on their way at once; `verify_reads` whether whole reads are compared with their MD5.
+    dead writer's temporary file gets before it is removed (longer than any write takes); `parallel` how many
+    requests of a `send_all` are on their way at once; `verify_reads` whether whole reads are compared with
+    their MD5.
     """
 
     def __init__(
