@@ -36,6 +36,7 @@ POSSIBLE = {
 }
 """Every operation with all that may become of it."""
 
+WRITES = ("create", "replace", "put")
 CONDITIONAL = ("create", "replace", "delete-match")
 
 

@@ -19,9 +19,11 @@ from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import AnyExtent
 from holdfast.model.kernel.fields import AnyField, Bool, Each, Seq
 from holdfast.model.kernel.frame import Frame
+from holdfast.model.kernel.kinds import EnumKind
 from holdfast.model.kernel.layout import Slot
-from holdfast.model.store.answers import APPLIED, CONDITIONAL, Told
-from holdfast.model.store.record import Record, RecordAccess, View, complete, neutral
+from holdfast.model.kernel.story import show
+from holdfast.model.store.answers import APPLIED, CONDITIONAL, WRITES, Told
+from holdfast.model.store.record import Part, Record, RecordAccess, View, complete, neutral
 
 THERE = "there"
 RESERVED = frozenset({THERE, "answer", "match", "late", "version", "do", "is", "frame", "access", "flat"})
@@ -42,7 +44,7 @@ class Standing(str):
 
 def shown(content: Mapping[str, object]) -> str:
     """The parts of an object in a few words."""
-    return " ".join(f"{part}={value}" for part, value in content.items()) or "there"
+    return " ".join(f"{part}={show(value)}" for part, value in content.items()) or "there"
 
 
 class KeyView(View):
@@ -50,7 +52,7 @@ class KeyView(View):
 
     access: "KeyAccess"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Part:
         if name.startswith("__"):
             raise AttributeError(name)
         if name not in self.access.content:
@@ -59,7 +61,8 @@ class KeyView(View):
                 f"`{self.access.name}` has no part or request '{name}'{suggestion(name, known)}; "
                 f"its parts are {names(self.access.content)}; its requests are {names(_REQUESTS)}"
             )
-        return self.current(name)
+        part: Part = self.current(name)
+        return part
 
     @property
     def is_there(self) -> Truth:
@@ -135,12 +138,7 @@ class KeyView(View):
 
     def apply(self, operation: str | Choice, content: Mapping[str, Any]) -> None:
         """Let a request take effect in every row that is left; the operation may differ from row to row."""
-        there = (
-            not operation.startswith("delete")
-            if isinstance(operation, str)
-            else operation.is_in("create", "replace", "put")
-        )
-        self.access.put(self.frame, self.flat, {THERE: there, **content})
+        self.access.put(self.frame, self.flat, {THERE: leaves_object(operation), **content})
 
     def _matches(self, match: Any) -> Truth:
         if self.access.etag is None:
@@ -222,6 +220,14 @@ def etag_of(parts: Mapping[str, AnyField], etag: str | None) -> str | None:
     if isinstance(parts[etag], Each | Seq | Record):
         raise ModellingMistake(f"etag='{etag}' must be a part of one cell, which a condition can compare")
     return etag
+
+
+def leaves_object(operation: str | Choice) -> Truth | bool:
+    """Whether an object stands at the key once the operation has taken effect."""
+    if isinstance(operation, str):
+        return operation in WRITES
+    assert isinstance(operation.kind, EnumKind)
+    return operation.is_in(*(write for write in WRITES if write in operation.kind.options))
 
 
 def is_own(part: str) -> bool:

@@ -28,14 +28,13 @@ from holdfast.model.kernel.extents import AnyExtent, resolve
 from holdfast.model.kernel.fields import Each, Enum, Field, Id
 from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.layout import Slot
-from holdfast.model.store.answers import POSSIBLE
+from holdfast.model.store.answers import POSSIBLE, WRITES
 from holdfast.model.store.keys import Key, KeyAccess, KeyView, is_own, shown
-from holdfast.model.store.record import Record, RecordAccess, View
+from holdfast.model.store.record import Part, Record, RecordAccess, View
 
 DO, MATCH, VERSION = "do", "match", "version"
 NOTHING = "nothing"
 DELETE_VERSION = "delete-version"
-CARRY_CONTENT = ("create", "replace", "put")
 CARRY_MATCH = ("replace", "delete-match")
 
 
@@ -44,13 +43,14 @@ class LateView(View):
 
     access: "LateAccess"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Part:
         if name not in self.access.ways:
             raise ModellingMistake(
                 f"`{self.access.name}` carries no '{name}'{suggestion(name, self.access.ways)}; "
                 f"there is {names(self.access.ways)}"
             )
-        return self.part(name)
+        part: Part = self.part(name)
+        return part
 
     @property
     def is_free(self) -> Truth:
@@ -120,7 +120,7 @@ class Late(Record[LateView]):
             self.parts[MATCH] = key.content[key.etag]
         if DELETE_VERSION in self.operations:
             self.parts[VERSION] = Id(key.places, nobody=True)
-        if any(operation in CARRY_CONTENT for operation in self.operations):
+        if any(operation in WRITES for operation in self.operations):
             self.parts |= key.content
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> "LateAccess":
@@ -151,7 +151,7 @@ class Waiting(str):
                 words.append(f"matching {parts[MATCH]}")
             if operation == DELETE_VERSION:
                 words.append(f"version {parts[VERSION]}")
-            if operation in CARRY_CONTENT:
+            if operation in WRITES:
                 words.append(shown({part: value for part, value in parts.items() if not is_own(part)}))
         waiting = super().__new__(cls, " ".join(words))
         waiting.parts = parts

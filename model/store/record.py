@@ -5,9 +5,10 @@ symmetry can see. What differs is the view that an action holds.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.model.kernel.access import Access, Index, PackedState
+from holdfast.model.kernel.columns import Choice, Members, Number, Truth
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import AnyExtent
 from holdfast.model.kernel.fields import AnyField, Cells, Field, Id, Run
@@ -15,6 +16,21 @@ from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.layout import Slot
 
 R = TypeVar("R")
+
+if TYPE_CHECKING:
+
+    class Part(Truth, Number, Choice, Members):  # type: ignore[misc]  # whichever of them the part was declared as
+        """A part of a record, to a type checker: parts are found by name, so it cannot know the kind."""
+
+        def __eq__(self, other: object) -> Truth: ...  # type: ignore[override]  # columns compare to columns
+        def __ne__(self, other: object) -> Truth: ...  # type: ignore[override]  # columns compare to columns
+        def __and__(self, other: Any) -> Any: ...
+        def __or__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __getitem__(self, index: Index) -> "Part": ...
+
+else:
+    Part = Any
 
 
 class Record(Field[R, NoReturn]):

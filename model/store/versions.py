@@ -22,7 +22,7 @@ from holdfast.model.kernel.fields import AnyField, Each, Enum
 from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.layout import Slot
 from holdfast.model.store.answers import APPLIED, Told
-from holdfast.model.store.keys import Key, KeyAccess, KeyView, late_slot, shown
+from holdfast.model.store.keys import Key, KeyAccess, KeyView, late_slot, leaves_object, shown
 from holdfast.model.store.record import complete, neutral
 
 IS = "is"
@@ -86,10 +86,7 @@ class VersionedKeyView(KeyView):
                 self.frame, self.access.name, f"beyond its {self.access.places} versions", int(full.argmax())
             )
         number = self.written
-        if isinstance(operation, str):
-            self._array(IS)[number] = MARKER if operation.startswith("delete") else OBJECT
-        else:
-            self._array(IS)[number] = pick(operation.is_in("delete", "delete-match"), MARKER, OBJECT)
+        self._array(IS)[number] = pick(leaves_object(operation), OBJECT, MARKER)
         self._fill(number, content)
 
     def delete_version(self, answer: str = "done", *, number: "int | Number", late: Any = None) -> Told:

@@ -1,0 +1,144 @@
+"""A lock that is an object: who creates the key holds the lock, who deletes it gives it back.
+
+Small, and wrong in most first versions. What makes it hard is not the race for the key, which the
+store decides, but the reply that does not come: a client that was not told may hold the lock, and a
+request that it has given up on may still create it, or delete it, later.
+
+The lock says whose it is, and carries the number of the take. The first is how a client finds out what
+it was not told; the second is what a delete is conditioned on: an ETag is a fingerprint of content, so
+without it two takes look the same, and giving back the one gives back the other.
+
+A client that comes back after a crash and finds a lock of its own does not go on as if it held it: before the
+crash it may have asked to delete it, and that request may still land. It gives the lock back (the same
+delete once more harms nobody) and takes it anew, under a number that no request names yet.
+"""
+
+from typing import ClassVar
+
+from holdfast.model.kernel import (
+    Each,
+    Enum,
+    Id,
+    Int,
+    Machine,
+    Size,
+    Truth,
+    action,
+    all_of,
+    always_recoverable,
+    invariant,
+    pick,
+    reachable,
+    step,
+)
+from holdfast.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, restart
+
+
+class CreateOnlyLock(Machine):
+    """Clients that take turns at a lock, lose replies, crash, and come back knowing only their name."""
+
+    clients = Size(2, most=6)
+    takes = Size(3, most=30, doc="numbers for takes in one run: keeps the space finite")
+
+    safeguards: ClassVar = {
+        "create-only": "the lock is created only where no object stands, instead of looking first",
+        "read-back": "a client that was not told, or is told that a lock exists, looks whose it is",
+        "give-back-strays": "a lock of its own that a client finds, not having just asked, is given back",
+        "conflict-proves-nothing": "409 is asked again; it does not say that somebody holds the lock",
+        "number-the-takes": "each take has a number of its own in the lock, and only that one is given back",
+    }
+    assumptions: ClassVar = {
+        "honest-create": "the store never creates over an object, not even of two requests at once",
+    }
+    symmetric: ClassVar = ("clients",)
+
+    lock = Key(owner=Id(clients), take=Int(0, takes - 1), etag="take")
+    late = Late(lock, only=("create", "delete-match"))
+    drawn = Int(0, takes)
+    at = Each(clients, Enum("outside", "clear", "told-exists", "unsure", "refused", "holds", "leaving"))
+    mine = Each(clients, Int(0, takes - 1))  # the number of the take that it asked for, or found
+
+    @action(c=clients, answer=(*CREATE, "conflict", *UNKNOWN))
+    def ask(s, c: int, answer: str) -> None:
+        s.require(s.at[c] == ("outside" if s.is_on("create-only") else "clear"))
+        take = s.drawn if s.is_on("number-the-takes") else 0
+        if answer not in ("exists", "conflict"):
+            # A request that is refused for good has used up no number.
+            s.require(s.drawn < s.takes)
+            s.drawn = s.drawn + 1
+        if answer in CREATE and not (s.is_on("create-only") and s.is_on("honest-create")):
+            s.require(answer == "done")
+            told = s.lock.put(owner=c, take=take)
+        else:
+            told = s.lock.create(answer, owner=c, take=take, late=s.late)
+        looks = s.is_on("read-back")
+        s.at[c] = told.to(
+            done="holds",
+            exists="told-exists" if looks else "refused",
+            unknown="unsure" if looks else "outside",
+            conflict="outside" if s.is_on("conflict-proves-nothing") else "refused",
+        )
+        if told in ("done", "unknown"):
+            s.mine[c] = take
+
+    @action(c=clients)
+    def look(s, c: int) -> None:
+        looking = (
+            ("told-exists", "unsure") if s.is_on("create-only") else ("told-exists", "unsure", "outside")
+        )
+        s.require(s.at[c].is_in(*looking))
+        asked_for = (s.at[c] == "unsure") & s.lock.holds(take=s.mine[c])
+        may_use = asked_for if s.is_on("give-back-strays") else True
+        own = s.lock.holds(owner=c)
+        nobody = "outside" if s.is_on("create-only") else "clear"
+        s.at[c] = pick(own, pick(may_use, "holds", "leaving"), pick(s.lock.is_there, "refused", nobody))
+        s.mine[c] = pick(own, s.lock.take, 0)
+
+    @action(c=clients)
+    def try_again(s, c: int) -> None:
+        s.require(s.at[c] == "refused")
+        s.at[c] = "outside"
+
+    @action(c=clients, answer=(*REPLACE, *UNKNOWN))
+    def give_back(s, c: int, answer: str) -> None:
+        s.require(s.at[c].is_in("holds", "leaving"))
+        told = s.lock.delete(answer, match=s.mine[c], late=s.late)
+        s.at[c] = told.to(done="outside", refused="outside", unknown="leaving")
+        if told != "unknown":
+            s.mine[c] = 0
+
+    @action(c=clients)
+    def crash(s, c: int) -> None:
+        s.require(s.at[c] != "outside")
+        restart(s, c, "at", "mine")
+
+    @action
+    def lands(s) -> None:
+        s.late.land()
+
+    @invariant
+    def exclusion(s) -> Truth:
+        """Never two clients hold the lock."""
+        return s.at.count("holds") <= 1
+
+    @step
+    def refusal_is_true(before, after: "CreateOnlyLock") -> Truth:
+        """A client takes the lock for somebody else's only when it is."""
+        return all_of(
+            (before.at[c] == "refused") | (after.at[c] != "refused") | before.theirs(c)
+            for c in range(before.clients)
+        )
+
+    def theirs(s, c: int) -> Truth:
+        """Whether the lock is there, and not c's."""
+        return s.lock.is_there & ~s.lock.holds(owner=c)
+
+    @reachable
+    def adopted(s) -> Truth:
+        """A lock can be created by a request that its sender, crashed since, knows nothing of."""
+        return s.lock.is_there & s.at.all("outside")
+
+    @always_recoverable
+    def free(s) -> Truth:
+        """The lock can always be given back, whatever was lost."""
+        return ~s.lock.is_there & s.at.all("outside")

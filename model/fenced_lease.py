@@ -1,0 +1,193 @@
+"""A lock with a lease, and the fence that makes it safe.
+
+A lease is given for a time: who holds it checks its clock and then writes, and between the two anything
+may pass: a pause, a slow request, a request that lands an hour later. So a lease alone protects nothing; it
+only makes it rare that two clients write. What protects the data is that each write says what it is
+based on: the new leader, before it relies on anything it reads, writes its epoch into the data (the fence),
+over what it has read. A write from before was based on something else then, and is refused, whenever it
+lands.
+
+Time appears as one bit: whether the lease that was last given has run out. No property needs a bound on
+clocks, pauses or landings.
+"""
+
+from typing import ClassVar
+
+from holdfast.model.kernel import (
+    Each,
+    Enum,
+    Int,
+    Machine,
+    Size,
+    Truth,
+    action,
+    all_of,
+    any_of,
+    initial,
+    invariant,
+    may_end,
+    reachable,
+    step,
+)
+from holdfast.model.store import REPLACE, UNKNOWN, Key, Late, restart
+
+
+class FencedLease(Machine):
+    """Clients that lead one after the other, each thinking that it still does for as long as it likes."""
+
+    clients = Size(2, most=6)
+    epochs = Size(2, most=16, doc="times that the lease is given: keeps the space finite")
+    writes = Size(3, most=60, doc="writes to the data, fences included: keeps the space finite")
+
+    safeguards: ClassVar = {
+        "swap-the-lease": "the lease is taken only over the one that was seen to have run out",
+        "fence": "the data is written only over what was read, by whoever thinks that it leads",
+        "fence-first": "a new leader writes its epoch into the data before it relies on what it reads there",
+    }
+    assumptions: ClassVar = {
+        "honest-swap": "the store never writes over anything but what If-Match names, not even in a race",
+    }
+
+    symmetric: ClassVar = ("clients",)
+
+    lease = Key(epoch=Int(0, epochs))  # whose it is shows in the epochs that the clients were given
+    data = Key(epoch=Int(0, epochs), number=Int(0, writes), etag="number")
+    late = Late(data, only=("replace", "put"))
+    run_out = Enum("running", "run-out", start="run-out")
+    at = Each(clients, Enum("idle", "has-looked", "claimed", "has-read", "leads", "writes"))
+    epoch = Each(clients, Int(0, epochs))  # the epoch it saw, then its own
+    number = Each(clients, Int(0, writes))  # of the data that it has read or written last
+
+    @initial
+    def never_given(s) -> None:
+        s.lease.put(epoch=0)
+        s.data.put(epoch=0, number=0)
+
+    def is_running(s, c: int) -> Truth:
+        """Whether the lease of c has not run out: what c's clock says at this moment."""
+        return (s.run_out == "running") & (s.epoch[c] == s.lease.epoch)
+
+    @action
+    def time_passes(s) -> None:
+        s.require(s.run_out == "running")
+        s.run_out = "run-out"
+
+    @action(c=clients)
+    def look(s, c: int) -> None:
+        s.require((s.at[c] == "idle") & (s.run_out == "run-out"))
+        s.require(s.lease.epoch < s.epochs)
+        s.at[c] = "has-looked"
+        s.epoch[c] = s.lease.epoch
+
+    @action(c=clients, answer=(*REPLACE, "reply-lost", "lost"))
+    def claim(s, c: int, answer: str) -> None:
+        s.require(s.at[c] == "has-looked")
+        epoch = s.epoch[c] + 1
+        if s.is_on("swap-the-lease") and s.is_on("honest-swap"):
+            told = s.lease.replace(answer, match=s.epoch[c], epoch=epoch)
+        else:
+            s.require(answer not in ("changed", "missing"))
+            told = s.lease.put(answer, epoch=epoch)
+        if told.applied:
+            s.run_out = "running"
+        # One that was not told looks again, when the lease that it may have been given has run out.
+        s.at[c] = told.to(done="claimed", refused="idle", unknown="idle")
+        s.epoch[c] = told.to(done=epoch, refused=0, unknown=0)
+
+    @action(c=clients)
+    def read(s, c: int) -> None:
+        s.require(s.at[c] == "claimed")
+        s.require(s.data.epoch <= s.epoch[c])
+        s.at[c] = "has-read" if s.is_on("fence-first") else "leads"
+        s.number[c] = s.data.number
+
+    @action(c=clients)
+    def read_a_later_epoch(s, c: int) -> None:
+        s.require(s.at[c] == "claimed")
+        s.require(s.data.epoch > s.epoch[c])
+        s.rest(c)
+
+    @action(c=clients, answer=(*REPLACE, *UNKNOWN))
+    def put_fence(s, c: int, answer: str) -> None:
+        s.require((s.at[c] == "has-read") & (s.number[c] < s.writes))
+        told = s.data.replace(
+            answer, match=s.number[c], epoch=s.epoch[c], number=s.number[c] + 1, late=s.late
+        )
+        s.at[c] = told.to(done="leads", refused="claimed", unknown="claimed")
+        s.number[c] = told.to(done=s.number[c] + 1, refused=0, unknown=0)
+
+    @action(c=clients)
+    def check_clock(s, c: int) -> None:
+        s.require((s.at[c] == "leads") & (s.number[c] < s.writes))
+        s.require(s.is_running(c))
+        s.at[c] = "writes"
+
+    @action(c=clients)
+    def step_down(s, c: int) -> None:
+        s.require(s.at[c] == "leads")
+        s.require(~s.is_running(c))
+        s.rest(c)
+
+    @action(c=clients, answer=(*REPLACE, *UNKNOWN))
+    def write(s, c: int, answer: str) -> None:
+        s.require(s.at[c] == "writes")
+        number = s.number[c] + 1
+        if s.is_on("fence") and s.is_on("honest-swap"):
+            told = s.data.replace(answer, match=s.number[c], epoch=s.epoch[c], number=number, late=s.late)
+        else:
+            s.require(answer not in ("changed", "missing"))
+            told = s.data.put(answer, epoch=s.epoch[c], number=number, late=s.late)
+        if told == "changed":
+            s.rest(c)
+        else:
+            s.at[c] = told.to(done="leads", missing="idle", unknown="claimed")
+            s.number[c] = told.to(done=number, missing=0, unknown=0)
+
+    @action(c=clients)
+    def crash(s, c: int) -> None:
+        s.require(s.at[c] != "idle")
+        s.rest(c)
+
+    def rest(s, c: int) -> None:
+        restart(s, c, "at", "epoch", "number")
+
+    @action
+    def lands(s) -> None:
+        s.late.land()
+
+    @invariant
+    def one_an_epoch(s) -> Truth:
+        """Never two clients that were given the same epoch."""
+        given = [~s.at[c].is_in("idle", "has-looked") for c in range(s.clients)]
+        return ~any_of(
+            given[c] & given[other] & (s.epoch[c] == s.epoch[other])
+            for c in range(s.clients)
+            for other in range(c)
+        )
+
+    @step
+    def epochs_never_go_back(before, after: "FencedLease") -> Truth:
+        """No write of an earlier leader lands over one of a later leader."""
+        return after.data.epoch >= before.data.epoch
+
+    @invariant
+    def leader_has_read_what_stands(s) -> Truth:
+        """What the newest leader has read is what stands."""
+        return all_of(
+            ~(s.at[c].is_in("leads", "writes") & (s.epoch[c] == s.lease.epoch))
+            | (s.number[c] == s.data.number)
+            for c in range(s.clients)
+        )
+
+    @reachable
+    def writes_on(s) -> Truth:
+        """A client can be about to write though a later one leads."""
+        return any_of(
+            (s.at[c] == "writes") & (s.at[other] == "leads") & (s.epoch[c] < s.epoch[other])
+            for c in range(s.clients)
+            for other in range(s.clients)
+        )
+
+    @may_end
+    def epochs_used_up(s) -> Truth:
+        return s.at.all("idle") & (s.lease.epoch == s.epochs)

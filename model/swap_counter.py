@@ -1,0 +1,117 @@
+"""A counter that is an object, raised by reading it and writing it back over what was read.
+
+Every client is counted exactly once, whatever is lost and whoever crashes. A plain put loses counts; an
+if-match put does not, and then the reply that does not come doubles them: the write was done, is
+not known to be done, and is done again over what itself has written. So the object says who is counted
+in it. Saying only who was counted last is not enough: the next one writes over that, and "I am not in it"
+no longer means "I was not counted".
+
+A refusal (412) is no proof either: an SDK that repeats a request by itself is told 412 by its own first
+attempt. The client reads again, and finds itself.
+"""
+
+from typing import ClassVar
+
+from holdfast.model.kernel import (
+    Each,
+    Enum,
+    Flags,
+    Int,
+    Machine,
+    Size,
+    Truth,
+    action,
+    always_recoverable,
+    any_of,
+    initial,
+    invariant,
+    reachable,
+    step,
+)
+from holdfast.model.store import REPLACE, UNKNOWN, Key, Late, restart
+
+
+class SwapCounter(Machine):
+    """Clients that each raise one counter by one, through read and compare-and-swap."""
+
+    clients = Size(2, most=6)
+
+    safeguards: ClassVar = {
+        "if-match": "the counter is written only over what was read",
+        "look-for-own-mark": "a client that reads itself among the counted writes no more",
+        "keep-all-marks": "a write keeps the marks of all before it, instead of its own alone",
+    }
+    symmetric: ClassVar = ("clients",)
+
+    counter = Key(count=Int(0, clients + 1), counted=Flags(clients), etag="count")
+    late = Late(counter, only=("replace", "put"))
+    at = Each(clients, Enum("begins", "has-read", "counted"))
+    seen = Each(clients, Int(0, clients + 1))
+    marks = Each(clients, Flags(clients))  # those it read among the counted
+    asked = Flags(clients)  # ghost: who ever asked to be counted
+
+    @initial
+    def nobody_counted(s) -> None:
+        s.counter.put(count=0, counted=frozenset())
+
+    @action(c=clients)
+    def read(s, c: int) -> None:
+        s.require(s.at[c] == "begins")
+        s.guard("look-for-own-mark", ~s.counter.counted.has(c))
+        s.at[c] = "has-read"
+        s.seen[c] = s.counter.count
+        s.marks[c] = s.counter.counted
+
+    @action(c=clients)
+    def find_itself(s, c: int) -> None:
+        s.require(s.is_on("look-for-own-mark"), s.at[c] == "begins", s.counter.counted.has(c))
+        s.at[c] = "counted"
+
+    @action(c=clients, answer=(*REPLACE, "conflict", *UNKNOWN))
+    def write(s, c: int, answer: str) -> None:
+        s.require(s.at[c] == "has-read")
+        s.require(s.seen[c] <= s.clients)  # a run that has counted too many has gone wrong already
+        s.asked = s.asked.plus(c)
+        marks = s.marks[c].plus(c) if s.is_on("keep-all-marks") else frozenset({c})
+        if s.is_on("if-match"):
+            told = s.counter.replace(answer, match=s.seen[c], count=s.seen[c] + 1, counted=marks, late=s.late)
+        else:
+            s.require(answer not in ("changed", "missing", "conflict"))
+            told = s.counter.put(answer, count=s.seen[c] + 1, counted=marks, late=s.late)
+        s.at[c] = told.to(done="counted", refused="begins", conflict="begins", unknown="begins")
+        s.seen[c] = 0
+        s.marks[c] = frozenset()
+
+    @action(c=clients)
+    def crash(s, c: int) -> None:
+        s.require(s.at[c] != "begins")
+        restart(s, c, "at", "seen", "marks")
+
+    @action
+    def lands(s) -> None:
+        s.late.land()
+
+    @invariant
+    def none_lost(s) -> Truth:
+        """Every client that was told it is counted is counted."""
+        return s.at.count("counted") <= s.counter.count
+
+    @invariant
+    def none_doubled(s) -> Truth:
+        """No client is counted twice."""
+        return s.counter.count <= s.asked.size()
+
+    @step
+    def never_back(before, after: "SwapCounter") -> Truth:
+        """The counter never goes down."""
+        return after.counter.count >= before.counter.count
+
+    @reachable
+    def counted_unawares(s) -> Truth:
+        """A client can be counted without knowing it."""
+        return any_of((s.at[c] == "begins") & s.counter.counted.has(c) for c in range(s.clients))
+
+    @always_recoverable
+    def all_counted(s) -> Truth:
+        """Whatever was lost, all clients can still be counted, and know it."""
+        return s.at.all("counted")
