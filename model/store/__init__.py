@@ -1,10 +1,10 @@
 '''The object store as pieces of a machine, so that a protocol's model says only what is its own.
 
-    from holdfast.model import Each, Enum, Id, Machine, Size, Truth, action, always_recoverable
+    from holdfast.model import Each, Enum, Id, Machine, Size, Truth, action, invariant, may_end, pick
     from holdfast.model.store import CREATE, UNKNOWN, Budget, Key, Late
 
     class Election(Machine):
-        """Whoever creates the key leads. A candidate that was not told looks whose it is."""
+        """Whoever creates the key leads. Who was not told, or is told that it exists, looks whose it is."""
 
         candidates = Size(2)
         leader = Key(by=Id(candidates))             # absent, or an object with these parts
@@ -17,7 +17,7 @@
             s.require(s.at[c] == "asks")
             s.faults.spend(answer)
             told = s.leader.create(answer, by=c, late=s.late)
-            s.at[c] = told.to(done="leads", exists="follows", unknown="unsure")
+            s.at[c] = told.to(done="leads", exists="unsure", unknown="unsure")
 
         @action(c=candidates)
         def look(s, c: int) -> None:
@@ -28,6 +28,15 @@
         @action
         def lands(s) -> None:
             s.late.land()
+
+        @invariant
+        def one_leads(s) -> Truth:
+            """Never two candidates lead."""
+            return s.at.count("leads") <= 1
+
+        @may_end
+        def decided(s) -> Truth:
+            return ~s.at.any("asks") & ~s.at.any("unsure")
 
 The pieces (each a field; put it into `Each` for many keys, or a late request for each process)
 
