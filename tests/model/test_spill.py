@@ -78,8 +78,10 @@ def test_a_limit_that_is_not_reached_spills_nothing(tmp_path) -> None:
 def test_what_is_behind_the_frontier_is_on_disk_and_counted(tmp_path) -> None:
     told = []
     bounds = Bounds(memory=1_000, spill=tmp_path)
-    search = Explorer(Model(TwoPhase, {"managers": 5}), bounds=bounds, progress=told.append).run()
+    explorer = Explorer(Model(TwoPhase, {"managers": 5}), bounds=bounds, progress=told.append)
+    search = explorer.run()
     assert search.complete
+    assert explorer._visited.nbytes <= 1_000
     assert all(is_on_disk(level) for level in search.levels if level.nbytes > 1_000)
     assert sum(resident(level) for level in search.levels) < 2_000
     assert search.spilled_bytes >= sum(level.nbytes for level in search.levels if is_on_disk(level))
@@ -89,8 +91,12 @@ def test_what_is_behind_the_frontier_is_on_disk_and_counted(tmp_path) -> None:
 
 def test_large_merges_are_made_on_disk(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("holdfast.model.kernel.visited._PARALLEL", 100)
-    result = check(TwoPhase, {"managers": 5}, memory=1_000, spill=tmp_path, workers=2)
-    assert result.distinct == 8_832
+    explorer = Explorer(
+        Model(TwoPhase, {"managers": 5}), bounds=Bounds(memory=100_000, spill=tmp_path), workers=2
+    )
+    assert explorer.run().distinct == 8_832
+    assert not is_on_disk(explorer._allocate(10))
+    assert is_on_disk(explorer._allocate(10_000))
 
 
 def test_nothing_is_left_behind_by_an_interruption(tmp_path) -> None:
