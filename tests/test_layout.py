@@ -54,7 +54,9 @@ def test_every_folder_with_code_is_packaged() -> None:
     """A folder that is forgotten here works from a checkout and is missing from the wheel."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {
-        file.parent.relative_to(ROOT) for top in ("holdfast", *LAYERS) for file in (ROOT / top).rglob("*.py")
+        file.parent.relative_to(ROOT)
+        for top in ("holdfast", "examples", *LAYERS)
+        for file in (ROOT / top).rglob("*.py")
     }
     expected = {
         ".".join(folder.parts if folder.parts[0] == "holdfast" else ("holdfast", *folder.parts))

@@ -192,7 +192,7 @@ def _judged(setting: Setting, strategy: str, search: Any, elapsed: float, storie
 
 def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
     processes = len(search.coverage.steps)
-    scope = f"{processes} processes with {setting.budget.sentence()}"
+    scope = f"{processes} process{'' if processes == 1 else 'es'} with {setting.budget.sentence()}"
     if verdict == "holds":
         return f"every schedule of {scope}"
     if verdict == "violated":
@@ -200,7 +200,7 @@ def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
     if isinstance(search, Pct):
         return f"{search.schedules} schedules of {scope} sampled; {search.guarantee()}"
     if search.exhausted and not search.cut:
-        return f"every schedule of {scope} was explored, and left something out that it was to show"
+        return f"every schedule of {scope} was explored, and showed too little: see the findings"
     if search.exhausted:
         return f"{search.cut} schedules of {scope} were cut after {setting.steps_max} steps"
     if isinstance(search, Reduced):

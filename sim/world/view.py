@@ -119,7 +119,7 @@ class Property:
         try:
             verdict = self.check(view)
         except AssertionError as failure:
-            verdict = str(failure) or "an assertion of the check failed"
+            verdict = _said(failure)
         except Exception as error:  # noqa: BLE001 - a check that breaks is reported with the run that broke it
             verdict = f"the check itself raised {type(error).__name__}: {error}"
         self.reads = view.mask & ~EVERY_STEP
@@ -130,6 +130,12 @@ class Property:
         if verdict is None or verdict is True:
             return None
         return verdict if isinstance(verdict, str) else "the check said False"
+
+
+def _said(failure: AssertionError) -> str:
+    """The message without what pytest adds below it: that names objects by their address."""
+    text = str(failure).split("\nassert ")[0]
+    return (text.split("\n")[0] if text.startswith("assert ") else text) or "an assertion of the check failed"
 
 
 class Violation:

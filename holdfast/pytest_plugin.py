@@ -1,0 +1,251 @@
+"""The pytest plugin: audited tests report their stories, their bounds, and how to replay them.
+
+pytest loads it in every project in which Holdfast is installed, so it imports nothing but pytest, and
+does next to nothing in a session without audited tests.
+
+Under pytest-xdist the results travel with the test reports, and the process that prints sums them up.
+"""
+
+import hashlib
+import shlex
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
+KEY = "holdfast"
+COLOURS = {"holds": "green", "violated": "red", "undecided": "yellow"}
+
+present: "Present | None" = None
+"""The test that is running: where `holdfast.testing` finds its options and leaves its results."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("holdfast", "audits (holdfast)")
+    group.addoption("--holdfast-strategy", choices=STRATEGIES, help="How audited tests explore schedules.")
+    group.addoption(
+        "--holdfast-budget",
+        metavar="SECONDS",
+        type=_above_zero,
+        help="How long each audited test may explore.",
+    )
+    group.addoption("--holdfast-seed", metavar="N", type=int, help="The seed of audited tests.")
+    group.addoption(
+        "--holdfast-undecided",
+        choices=("fail", "pass"),
+        help="Whether an audited test fails when time ran out before all was explored.",
+    )
+    group.addoption(
+        "--holdfast-token", metavar="TOKEN", help="Replay the one schedule of the one test that is selected."
+    )
+    for name, said in (
+        ("strategy", "how audited tests explore schedules, unless they say so themselves"),
+        ("budget", "seconds each audited test may explore, unless it says so itself"),
+        ("seed", "the seed of audited tests"),
+        ("undecided", "fail or pass, when time ran out before all was explored"),
+    ):
+        parser.addini(f"holdfast_{name}", said, default=None)
+
+
+def _above_zero(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise ValueError(text)
+    return seconds
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--holdfast-token") is not None and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--holdfast-token replays one test; leave out -n, or add -n 0")
+    for name, reads in (("budget", _above_zero), ("seed", int)):
+        value = config.getini(f"holdfast_{name}")
+        try:
+            if value is not None:
+                reads(value)
+        except ValueError:
+            raise pytest.UsageError(f"holdfast_{name} = {value} in the configuration is no number") from None
+    for name, known in (("strategy", STRATEGIES), ("undecided", ("fail", "pass"))):
+        value = config.getini(f"holdfast_{name}")
+        if value is not None and value not in known:
+            raise pytest.UsageError(
+                f"holdfast_{name} = {value} in the configuration; choose from {', '.join(known)}"
+            )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    if config.getoption("--holdfast-token") is None:
+        return
+    count = sum(_is_audited(item) for item in session.items)
+    if count > 1:
+        raise pytest.UsageError(
+            f"--holdfast-token replays one test, and {count} audited tests are selected; name the one that "
+            "printed the token, as in pytest test_file.py::test_name --holdfast-token=..."
+        )
+
+
+def _is_audited(item: pytest.Item) -> bool:
+    return hasattr(getattr(item, "obj", None), "__holdfast__") or "holdfast_audit" in getattr(
+        item, "fixturenames", ()
+    )
+
+
+@pytest.fixture
+def holdfast_audit() -> Callable[..., dict[str, Any]]:
+    """Audit a program inside of a test: holdfast_audit(program, crashes=1, ...) gives the result."""
+    from holdfast.testing import check_program, options_of, run, unwrapped
+
+    def audit(program: Callable[..., Any], /, **options: Any) -> dict[str, Any]:
+        function, said = unwrapped(program)
+        check_program(function)
+        return run(function, said.under(options_of(options)), {})
+
+    return audit
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    global present
+    if not _is_audited(item):
+        return (yield)
+    present = Present(item)
+    try:
+        _refuse_fixtures(item)
+        return (yield)
+    finally:
+        item.stash[_RESULTS] = present.results
+        present = None
+
+
+_RESULTS = pytest.StashKey[list[dict[str, Any]]]()
+
+
+def _refuse_fixtures(item: pytest.Item) -> None:
+    """A fixture of function scope is set up once, and all schedules would share what it made."""
+    from holdfast.testing import AuditFailed, unwrapped
+
+    function = getattr(item, "obj", None)
+    if not hasattr(function, "__holdfast__") or unwrapped(function)[1].shared_fixtures:
+        return
+    found = getattr(item, "_fixtureinfo", None)
+    for name in found.argnames if found is not None else ():
+        for fixture in found.name2fixturedefs.get(name, ())[-1:]:
+            # A plain parameter of `parametrize` is a fixture inside pytest, and a value for everybody else.
+            is_value = fixture.func.__name__ == "get_direct_param_fixture_func"
+            if fixture.scope == "function" and not is_value:
+                raise AuditFailed(
+                    f"the fixture {name!r} is set up once for the test, and not for each schedule that the "
+                    "test runs: what one schedule leaves behind, the next would find. Make what it gives "
+                    "inside of the test; or, when no schedule changes it, give the fixture scope='module' "
+                    "or the audit shared_fixtures=True"
+                )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when != "call" or _RESULTS not in item.stash:
+        return report
+    results = item.stash[_RESULTS]
+    if results:
+        setattr(report, KEY, results)
+        report.user_properties += [(KEY, f"{result['verdict']}: {result['bound']}") for result in results]
+    if call.excinfo is not None and type(call.excinfo.value).__name__ == "AuditFailed" and report.failed:
+        report.longrepr = _told(item, call.excinfo)
+    return report
+
+
+def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
+    """The failure without the lines of the harness, which tell nobody anything: the story is a section."""
+    said, _, story = str(failure.value).partition("\n\n")
+    shown: Any = failure.getrepr(style="value")
+    shown.reprtraceback.reprentries[-1].lines[:] = [f"E   {said}"]
+    if story:
+        shown.addsection("holdfast", story, "-")
+    if shown.reprcrash is not None:
+        shown.reprcrash.message = said
+        shown.reprcrash.path = str(item.path)
+        shown.reprcrash.lineno = (item.location[1] or 0) + 1
+    return shown
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """A line for every audit: its verdict, the schedules run, and what was proven."""
+    rows = [
+        (report.nodeid, result)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for result in getattr(report, KEY, ())
+    ]
+    if not rows:
+        return
+    terminalreporter.section("holdfast")
+    for name, result in rows if config.get_verbosity() >= 0 else ():
+        colour = {COLOURS[result["verdict"]]: True}
+        terminalreporter.write(f"{result['verdict']:<10}", **colour)
+        terminalreporter.line(
+            f" {name}: {result['schedules']:,} interleavings, {result['seconds']:.1f} s; {result['bound']}"
+        )
+        for finding in result["findings"]:
+            terminalreporter.line(f"{'':<10} finding: {finding}", yellow=True)
+    counts = [
+        f"{sum(1 for _, result in rows if result['verdict'] == verdict)} {word}"
+        for verdict, word in (("holds", "hold"), ("violated", "violated"), ("undecided", "undecided"))
+        if any(result["verdict"] == verdict for _, result in rows)
+    ]
+    total = sum(result["schedules"] for _, result in rows)
+    terminalreporter.line(f"{', '.join(counts)}; {total:,} interleavings run")
+
+
+class Present:
+    """One running test, as `holdfast.testing` sees it."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        from holdfast.testing import Options
+
+        self._item = item
+        self.name = item.nodeid
+        self.results: list[dict[str, Any]] = []
+        config = item.config
+        budget, seed = config.getini("holdfast_budget"), config.getini("holdfast_seed")
+        self.weaker = Options(
+            strategy=config.getini("holdfast_strategy"),
+            seconds=None if budget is None else float(budget),
+            seed=None if seed is None else int(seed),
+            undecided=config.getini("holdfast_undecided"),
+        )
+        self.stronger = Options(
+            strategy=config.getoption("--holdfast-strategy"),
+            seconds=config.getoption("--holdfast-budget"),
+            seed=config.getoption("--holdfast-seed"),
+            undecided=config.getoption("--holdfast-undecided"),
+            token=config.getoption("--holdfast-token"),
+        )
+
+    @property
+    def memory(self) -> Path | None:
+        """Where failures may be remembered, for this test alone."""
+        cache = getattr(self._item.config, "cache", None)
+        name = hashlib.sha256(self.name.encode()).hexdigest()[:16]
+        return None if cache is None else cache.mkdir("holdfast") / name
+
+    def record(self, result: dict[str, Any], why: str) -> None:
+        """Keep what the summary needs; it travels with the report."""
+        kept = {key: result[key] for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
+        self.results.append({**kept, "findings": [] if why else list(result["findings"])})
+
+    def command(self, token: str) -> str:
+        """The command line that replays this test's failure."""
+        config = self._item.config
+        path, colons, rest = self._item.nodeid.partition("::")
+        file = config.rootpath / path
+        here = config.invocation_params.dir
+        words = ["pytest", f"{file.relative_to(here) if file.is_relative_to(here) else file}{colons}{rest}"]
+        seed = config.getoption("--holdfast-seed")
+        if seed is not None:
+            words.append(f"--holdfast-seed={seed}")
+        return shlex.join([*words, f"--holdfast-token={token}"])
