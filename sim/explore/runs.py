@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.sim.world import Budget, Objects, Program, Violation, World
+from holdfast.sim.world.objects import FLIGHTS_FROM
 from holdfast.sim.world.operations import same
 from holdfast.sim.world.view import SOMETIMES
 
@@ -76,7 +77,7 @@ class Coverage:
     def meet(self, world: World) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""
         actor = world.trace[-1][0]
-        owner = world.objects.owner(actor) if actor >= 1000 else actor
+        owner = world.objects.owner(actor) if actor >= FLIGHTS_FROM else actor
         r, w = world.r & ~1, world.w
         if len(world.trace) == 1:
             self.touched.clear()
@@ -167,7 +168,7 @@ def name_of(world: World, actor: int) -> str:
         return "setup"
     if actor <= len(world.processes):
         return world.processes[actor - 1].name
-    if actor < 1000:
+    if actor < FLIGHTS_FROM:
         return "clock"
     return world.processes[world.objects.owner(actor) - 1].name
 

@@ -6,8 +6,9 @@ priority. A failure that needs d ordered steps of n processes ("depth d") is the
 least 1 / (n * k^(d-1)) in every single run, whatever the program. The same for a fault that has to strike
 at one of k steps as one of m alternatives: each multiplies the chance by 1 / (k * m).
 
-Hypothesis draws each choice as a number, 0 being "go on as before, nothing goes wrong". So what it
-shrinks to has few switches and few faults, and failures are remembered in its example database.
+Hypothesis draws where a run leaves the common rule (whoever stepped last goes on, nothing goes wrong), and
+for what. The plainest choice is number 0, so what it shrinks to has few switches and few faults, and
+failures are remembered in its example database.
 """
 
 import math
@@ -25,6 +26,10 @@ from holdfast.sim.world import CLOCK_ACTOR, Objects, Violation, World
 
 Stop = Callable[[Any], bool]
 
+TURNS_MAX = 12
+"""Places where one example may leave the common rule."""
+_TURNS = st.tuples(st.integers(0, 15), st.integers(0, 23))
+"""How many steps to go on by the rule, then which of the choices there to take."""
 BATCH = 250
 """Examples Hypothesis draws before the time is looked at."""
 
@@ -191,18 +196,9 @@ class ByHypothesis(Sampled):
             verbosity=Verbosity.quiet,
             print_blob=False,
         )
-        @given(st.data())
-        def attempt(data: Any) -> None:
-            last = -1
-
-            def choose(world: World, enabled: Sequence[int]) -> Choice:
-                nonlocal last
-                options = _options(world, enabled, last)
-                at = data.draw(st.integers(0, len(options) - 1)) if len(options) > 1 else 0
-                last = options[at][0]
-                return options[at]
-
-            broken = self.one(choose)
+        @given(st.lists(_TURNS, max_size=TURNS_MAX))
+        def attempt(turns: list[tuple[int, int]]) -> None:
+            broken = self.one(_Turns(turns))
             if broken is not None:
                 raise _Broken(broken.name)
 
@@ -211,6 +207,27 @@ class ByHypothesis(Sampled):
         except _Broken:
             # The last run that failed is the one it shrank to.
             self.failures = self.failures[-1:]
+
+
+class _Turns:
+    """The choices of one run: go on by the common rule, but for a few turns."""
+
+    def __init__(self, turns: Sequence[tuple[int, int]]) -> None:
+        self._turns = list(reversed(turns))
+        self._wait = self._turns[-1][0] if turns else -1
+        self._last = -1
+
+    def __call__(self, world: World, enabled: Sequence[int]) -> Choice:
+        options = _options(world, enabled, self._last)
+        at = 0
+        if self._wait == 0:
+            _, number = self._turns.pop()
+            at = number % len(options)
+            self._wait = self._turns[-1][0] if self._turns else -1
+        elif self._wait > 0:
+            self._wait -= 1
+        self._last = options[at][0]
+        return options[at]
 
 
 def _options(world: World, enabled: Sequence[int], last: int) -> list[Choice]:

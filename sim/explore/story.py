@@ -6,6 +6,7 @@ from typing import Any
 from holdfast.impl.store.events import Event
 from holdfast.impl.store.requests import Request
 from holdfast.sim.explore.tokens import HARMLESS, Replay, switches_of
+from holdfast.sim.world.objects import FLIGHTS_FROM
 from holdfast.sim.world.trace import events
 
 _FAULTS = {
@@ -84,7 +85,7 @@ def lines_of(world: Any) -> list[Line]:
         who = "clock" if process is None else process.name if process.index else "setup"
         fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
         outcome = _FAULTS[fault] if fault else _outcome(op, answer, clock)
-        if actor >= 1000 and alternative == "land":
+        if actor >= FLIGHTS_FROM and alternative == "land":
             outcome = f"lands now, its sender long gone: {outcome}"
         lines.append(Line(len(lines) + 1, who, _operation(op), outcome, fault))
     return lines

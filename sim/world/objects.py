@@ -34,6 +34,8 @@ EVERY_STEP = 1
 """Read by every step: what writes it conflicts with everything."""
 CLOCK = 2
 """Read by clock readings and by writes that are stamped, written when time passes."""
+FLIGHTS_FROM = 1000
+"""Actors from this number on are requests in flight."""
 EVERYTHING = -1
 """The mask of all objects, also of those not met yet."""
 
@@ -48,7 +50,7 @@ class Objects:
     def __init__(self) -> None:
         self._bits: dict[Any, int] = {"every-step": EVERY_STEP, "clock": CLOCK}
         self._actors: dict[Any, int] = {}
-        self._owners: dict[int, int] = {}
+        self._identities: dict[int, Any] = {}
         self._listings: list[tuple[str, str, int]] = []
         self._reads: dict[str, Masks] = {}
         self._writes: dict[str, Masks] = {}
@@ -73,8 +75,15 @@ class Objects:
         """What `request` read and wrote, given how it was answered."""
         if isinstance(reply, StoreError):
             # Refused as senseless; a few refusals depend on the upload or key, so call it a read.
-            return self.reading("key", request.subject)
-        return self._rules[type(request)](request, reply)
+            read, _ = self.reading("key", request.subject)
+            upload = getattr(request, "upload", "")
+            return (read | self.upload(request.subject, upload) if upload else read, 0)
+        rule = self._rules.get(type(request))
+        if rule is None:
+            # A kind of request that is not the store interface's knows for itself.
+            found: Masks = request.masks(self, reply)
+            return found
+        return rule(request, reply)
 
     def bit(self, family: str, name: str) -> int:
         """The bit of one object."""
@@ -91,6 +100,14 @@ class Objects:
         """The masks of a step that writes one object."""
         found = self.bit(family, name)
         return (EVERY_STEP | found, found)
+
+    def upload(self, key: str, upload: str) -> int:
+        """The bit of one upload."""
+        return self.bit("upload", _upload_name(key, upload))
+
+    def below(self, family: str, name: str) -> int:
+        """The listings met so far that show this object."""
+        return self._listed(family, name)
 
     def listing(self, family: str, prefix: str) -> int:
         """The bit of a listing: written by every change to an object of `family` below `prefix`."""
@@ -133,14 +150,19 @@ class Objects:
 
     def owner(self, actor: int) -> int:
         """The process that issued a request in flight."""
-        return self._owners[actor]
+        owner: int = self._identities[actor][0]
+        return owner
+
+    def group(self, actor: int) -> Any:
+        """What requests of the same parallel step have in common."""
+        return self._identities[actor][2]
 
     def actor(self, identity: Any) -> int:
         """The number of an actor that is no process; the same in every run of the exploration."""
         found = self._actors.get(identity)
         if found is None:
-            found = self._actors[identity] = 1000 + len(self._actors)
-            self._owners[found] = identity[0]
+            found = self._actors[identity] = FLIGHTS_FROM + len(self._actors)
+            self._identities[found] = identity
         return found
 
     def names(self, mask: int) -> list[str]:

@@ -168,13 +168,14 @@ class Group:
 class Flight:
     """A request with a life of its own: one of a parallel step, or one whose sender gave up."""
 
-    __slots__ = ("actor", "born", "number", "process", "request", "retried", "slot", "zombie")
+    __slots__ = ("actor", "born", "incarnation", "number", "process", "request", "retried", "slot", "zombie")
 
     def __init__(
         self, actor: int, process: Process, request: Any, number: int, slot: int, born: int, zombie: bool
     ) -> None:
         self.actor = actor
         self.process = process
+        self.incarnation = process.incarnation
         self.request = request
         self.number = number
         self.slot = slot

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.impl.store.events import Event, arguments, results
 from holdfast.impl.store.requests import Outcome, Request
+from holdfast.sim.world.objects import FLIGHTS_FROM
 
 _FAULTS = {
     "lost": "applied, the reply was lost",
@@ -98,27 +99,34 @@ def _issued(world: Any) -> dict[int, list[Any]]:
     """By the place of the step after which they were issued: the requests."""
     found: dict[int, list[Any]] = {}
     last: dict[int, int] = {}
+    begun: dict[tuple[int, Any], int] = {}
     opened = -1
     seen: set[tuple[int, int]] = set()
-    group: dict[tuple[int, int], int] = {}
-    for place, (_, _, process, incarnation, number, op, _, _) in enumerate(world.trace):
-        if process is None:
+
+    def issue(actor: int, process: Any, incarnation: int, number: int, request: Any) -> None:
+        at = last.get(process.index, opened)
+        if actor >= FLIGHTS_FROM:
+            # A parallel step: all its requests are issued when the first could land.
+            at = begun.setdefault((process.index, world.objects.group(actor)), at)
+        if (process.index, number) not in seen:
+            seen.add((process.index, number))
+            found.setdefault(at, []).append((process, incarnation, number, request))
+
+    for place, (actor, alternative, process, incarnation, number, op, _, _) in enumerate(world.trace):
+        if process is None or alternative in ("land", "never"):
             continue
         if process.index == 0:
             opened = place
             continue
-        key = (process.index, number)
-        if isinstance(op, Request) and key not in seen:
-            seen.add(key)
-            at = group.get(key, last.get(process.index, opened))
-            found.setdefault(at, []).append((process, incarnation, number, op))
+        if isinstance(op, Request):
+            issue(actor, process, incarnation, number, op)
         last[process.index] = place
+    for flight in world.flights.values():
+        if not flight.zombie:
+            issue(flight.actor, flight.process, flight.incarnation, flight.number, flight.request)
     for process in world.processes:
-        waiting = [(f.number, f.request) for f in world.flights.values() if f.process is process]
         if isinstance(process.pending, Request):
-            waiting.append((process.ops, process.pending))
-        for number, request in waiting:
-            if (process.index, number) not in seen:
-                at = last.get(process.index, opened)
-                found.setdefault(at, []).append((process, process.incarnation, number, request))
+            issue(process.index, process, process.incarnation, process.ops, process.pending)
+    for requests in found.values():
+        requests.sort(key=lambda row: (row[0].index, row[2]))
     return found

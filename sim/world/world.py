@@ -53,7 +53,6 @@ Step = tuple[int, str, Process | None, int, int, Any, Any, int]
 """Actor, alternative, process, incarnation, number of the operation, operation, answer, clock."""
 
 CLOCK_ACTOR = 900
-FLIGHTS_FROM = 1000
 SPINS = 5
 """Rounds in which a process may ask the same and be told the same while others could go on."""
 START_NS = 1_700_000_000_000_000_000
@@ -112,12 +111,41 @@ class World:
         self._setup: Process | None = None
         self._tickets = 0
         self._stamped = True
+        self.closing: list[Callable[[], None]] = []
+        """Called when the run is over."""
 
     # What a program uses.
 
     def store(self) -> Store:
         """The store of this world. All processes may share it."""
         return self._store
+
+    def boto3_client(self, service: str = "s3", **options: Any) -> Any:
+        """A client of the SDK that this world answers; `options` as for `boto3.client`.
+
+        From here to the end of the run, time and randomness belong to the world too, see `sim.boto`.
+        """
+        from holdfast.sim.boto import client
+
+        return client(self, service, **options)
+
+    def boto3_resource(self, service: str = "s3", **options: Any) -> Any:
+        """A resource of the SDK that this world answers; `options` as for `boto3.resource`."""
+        from holdfast.sim.boto import resource
+
+        return resource(self, service, **options)
+
+    def boto3_session(self) -> Any:
+        """A session of the SDK, whose clients and resources this world answers."""
+        from holdfast.sim.boto import session
+
+        return session(self)
+
+    def boto3_bucket(self, name: str, *, versioned: bool | None = None) -> str:
+        """Make a bucket that the SDK's clients find, and return its name. Its keys are `name/key` here."""
+        from holdfast.sim.boto import bucket
+
+        return bucket(self, name, versioned=versioned)
 
     def spawn(
         self,
@@ -201,6 +229,11 @@ class World:
             refuse(asking)
         chosen: int = asking.worker.parent.switch(Pick(name, len(options)))
         return options[chosen]
+
+    @property
+    def setting_up(self) -> bool:
+        """Whether the program that sets the world up has not returned yet."""
+        return self._setup is not None
 
     @property
     def me(self) -> str:
@@ -341,6 +374,9 @@ class World:
             self._kill(process)
         if self._setup is not None:
             self._kill(self._setup)
+        for close in self.closing:
+            close()
+        self.closing.clear()
 
     # State, for merging.
 
@@ -450,7 +486,7 @@ class World:
         bucket.ticket = process.index * TICKETS + 2 * number + process.retried
         idle = type(request) is ask.Delete and not bucket.versioned and bucket.body(request.key) is None
         try:
-            reply = bucket.answer(request, self.start_ns + self.clock_ns)
+            reply = bucket.answer(request, self.start_ns + (self.clock_ns if self._stamped else 0))
         except StoreError as wrong:
             reply = wrong
         if idle:
@@ -484,7 +520,7 @@ class World:
         if flight.zombie:
             del self.flights[flight.actor]
             reply = self._answer(process, request, flight.number) if alternative == "land" else None
-            self._log(flight.actor, alternative, process, flight.number, request, reply)
+            self._log(flight.actor, alternative, process, flight.number, request, reply, flight.incarnation)
             return
         group = process.group
         assert group is not None
@@ -626,7 +662,7 @@ class World:
             group = process.group = Group(op, process.ops)
             for slot, request in enumerate(op.requests):
                 number = group.first + slot
-                actor = self.objects.actor((process.index, number, "parallel"))
+                actor = self.objects.actor((process.index, number, f"parallel {group.first}"))
                 self.flights[actor] = Flight(
                     actor, process, request, number, slot, process.last, zombie=False
                 )
@@ -707,23 +743,22 @@ class World:
     }
 
     def _log(
-        self, actor: int, alternative: str, process: Process | None, number: int, op: Any, answer: Any
+        self,
+        actor: int,
+        alternative: str,
+        process: Process | None,
+        number: int,
+        op: Any,
+        answer: Any,
+        incarnation: int = -1,
     ) -> None:
+        if incarnation < 0 and process is not None:
+            incarnation = process.incarnation
         self.trace.append(
-            (
-                actor,
-                alternative,
-                process,
-                process.incarnation if process else 0,
-                number,
-                op,
-                answer,
-                self.clock_ns,
-            )
+            (actor, alternative, process, max(incarnation, 0), number, op, answer, self.clock_ns)
         )
 
     def _kill(self, process: Process) -> None:
-        op = process.pending
         self.running = process
         if not process.kill():
             self.findings.append(
@@ -782,6 +817,8 @@ def _category(op: Any) -> int:
         return found
     when = getattr(op, "when", None)
     if when is None:
+        if isinstance(op, ask.Request):
+            return fault.READ if op.reads else fault.WRITE
         return fault.LOCAL
     return fault.WRITE if isinstance(when, ask.Anything) else fault.CONDITIONAL
 

@@ -1,0 +1,163 @@
+"""How fast the adversary is: steps, schedules, and what the reduction saves.
+
+python -m bench.explore            # writes out/bench/explore.json
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+from bench.report import median, write
+from holdfast.impl.store import ABSENT, ANYTHING, Matches
+from holdfast.sim.explore import Plain, Reduced, Setting
+from holdfast.sim.explore.tokens import by_rule
+from holdfast.sim.world import NO_FAULTS, Budget, Objects, World
+
+SECONDS = 3.0
+
+
+def ten_requests(world: World) -> None:
+    """Two processes of five requests, which fight for one key."""
+    store = world.store()
+    store.put("shared", b"0", when=ABSENT)
+    for name in ("a", "b"):
+        world.spawn(_five, store, name, name=name)
+
+
+def _five(store: Any, name: str) -> None:
+    store.put(name, b"1", when=ANYTHING)
+    found = store.get("shared")
+    store.put("shared", name.encode(), when=Matches(found.info.etag))
+    store.get("shared")
+    store.put("shared", name.encode() + b"!", when=ANYTHING)
+
+
+def counter(world: World) -> None:
+    """Three processes swap one key until each has counted itself."""
+    for name in ("a", "b", "c"):
+        world.spawn(_count, world.store(), name, name=name)
+
+
+def _count(store: Any, name: str) -> None:
+    while True:
+        found = store.get("counter")
+        if not found.done and found.info is None and found.outcome.value == "unknown":
+            continue
+        names = found.body.decode()
+        if name in names:
+            return
+        when = Matches(found.info.etag) if found.info else ABSENT
+        if store.put("counter", (names + name).encode(), when=when).done:
+            return
+
+
+def two_readers(world: World) -> None:
+    for name in ("a", "b"):
+        world.spawn(_read, world.store(), name=name)
+
+
+def _read(store: Any) -> None:
+    for _ in range(1_000):
+        # In turn: asking for the same again and again would be taken for a loop that waits.
+        store.get("k")
+        store.get("l")
+
+
+def bare_switch_us() -> float:
+    """There and back between two greenlets, and nothing else."""
+    hub = getcurrent()
+
+    def echo() -> None:
+        while True:
+            hub.switch()
+
+    other = greenlet(echo)
+    other.switch()
+    rounds = 100_000
+    start = time.perf_counter()
+    for _ in range(rounds):
+        other.switch()
+    return (time.perf_counter() - start) / rounds * 1e6
+
+
+def step_us() -> float:
+    """One step, all in: who may, what may become of it, landing, delivery, switch."""
+    world = World(Objects(), Budget(stalls=0))
+    world.start(two_readers)
+    steps, enabled = 0, world.enabled()
+    start = time.perf_counter()
+    while enabled:
+        actor = enabled[steps % len(enabled)]
+        world.alternatives(actor)
+        world.step(actor, "ok")
+        steps += 1
+        enabled = world.enabled()
+    return (time.perf_counter() - start) / steps * 1e6
+
+
+def runs_per_second(choose: Callable[[World, list[int]], tuple[int, str]]) -> float:
+    """Whole runs of ten requests by one rule, the world made anew for each."""
+    objects, runs, start = Objects(), 0, time.perf_counter()
+    while time.perf_counter() - start < SECONDS / 3:
+        world = World(objects)
+        world.start(ten_requests)
+        while enabled := world.enabled():
+            world.step(*choose(world, enabled))
+        world.close()
+        runs += 1
+    return runs / (time.perf_counter() - start)
+
+
+def searched(search: Any) -> dict[str, Any]:
+    """A search to its end, or for a few seconds."""
+    start = time.perf_counter()
+    search.explore(lambda _: time.perf_counter() - start > SECONDS)
+    seconds = time.perf_counter() - start
+    runs = getattr(search, "runs", search.schedules)
+    return {
+        "schedules": search.schedules,
+        "runs": runs,
+        "exhausted": search.exhausted,
+        "seconds": round(seconds, 3),
+        "runs_per_second": round(runs / seconds),
+    }
+
+
+def repeated(make: Callable[[], Any]) -> dict[str, Any]:
+    """Small searches, again and again for a while: their rate without start-up noise."""
+    runs, start = 0, time.perf_counter()
+    while time.perf_counter() - start < SECONDS:
+        search = make()
+        search.explore()
+        runs += getattr(search, "runs", search.schedules)
+    return {
+        "schedules_each": search.schedules,
+        "runs_per_second": round(runs / (time.perf_counter() - start)),
+    }
+
+
+def main() -> None:
+    ten = Setting(ten_requests, NO_FAULTS)
+    faults = Setting(counter, Budget(crashes=1, lost=1, stalls=0))
+    figures: dict[str, Any] = {
+        "bare_greenlet_switch_us": round(median([bare_switch_us() for _ in range(5)]), 3),
+        "step_us": round(median([step_us() for _ in range(5)]), 2),
+        "bar_step_us": 15,
+        "single_runs_of_10_requests_per_second": round(runs_per_second(lambda w, e: by_rule(w, e, -1))),
+        "reduced_10_requests": repeated(lambda: Reduced(ten)),
+        "plain_10_requests": repeated(lambda: Plain(ten)),
+        "bar_runs_per_second": 3000,
+        "counter_of_3_crash_and_lost": searched(Reduced(faults)),
+        "counter_of_3_unmerged": searched(Reduced(faults, merge=False)),
+    }
+    plain, reduced = figures["plain_10_requests"], figures["reduced_10_requests"]
+    figures["plain_to_reduced"] = round(plain["schedules_each"] / reduced["schedules_each"], 1)
+    for name, figure in figures.items():
+        print(f"{name:40} {figure}")  # noqa: T201 - what a benchmark is for
+    print(write("explore", figures))  # noqa: T201 - where it went
+
+
+if __name__ == "__main__":
+    main()

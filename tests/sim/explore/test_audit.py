@@ -1,0 +1,203 @@
+"""Audits as users see them: verdicts, findings, limits, checkpoints, several processes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.impl.store import ABSENT, ANYTHING
+from holdfast.sim.explore import Diverged, Setting, audit
+from holdfast.sim.explore.checkpoint import BadCheckpoint, load, save
+from holdfast.sim.explore.reduced import Reduced
+from holdfast.sim.explore.runs import final_state
+from holdfast.sim.explore.sampling import Pct, stop_after
+from holdfast.sim.world import NO_FAULTS, Budget, World
+from tests.sim.explore.test_examples import MODULES
+
+
+def test_a_run_that_covers_nothing_is_a_finding() -> None:
+    def program(world: World) -> None:
+        for name in ("a", "b"):
+            world.spawn(world.store().put, name, b"", when=ANYTHING, name=name)
+
+    result = audit(program, budget=NO_FAULTS)
+    assert result.verdict == "undecided"
+    assert any("nothing was covered" in finding for finding in result.findings)
+
+
+def test_what_never_happened_is_a_finding() -> None:
+    def program(world: World) -> None:
+        for name in ("a", "b"):
+            world.spawn(world.store().put, "k", b"1", when=ABSENT, name=name)
+        world.sometimes("it is there", lambda view: view.get("k") == b"1")
+        world.sometimes("it is two", lambda view: view.get("k") == b"2")
+
+    assert audit(program).findings == ["sometimes 'it is two': it never happened in any run"]
+
+
+def test_eventually_must_come_true_in_every_run() -> None:
+    def program(world: World) -> None:
+        store = world.store()
+        world.spawn(store.put, "k", b"1", when=ANYTHING, name="a")
+        world.spawn(store.put, "k", b"2", when=ANYTHING, name="b")
+        world.eventually("one", lambda view: view.get("k") == b"1")
+        world.eventually("two after one", lambda view: view.get("k") == b"2" and "a" in view.results())
+
+    result = audit(program, budget=NO_FAULTS)
+    assert result.stories[0].property == "two after one"
+
+
+def test_running_out_of_time_is_undecided_and_says_how_much_is_left() -> None:
+    result = audit(MODULES["counter"].mended, schedules=300)
+    assert result.verdict == "undecided"
+    assert "by estimate" in result.bound
+    assert result.still_to_run
+
+
+def test_a_loop_that_waits_is_followed_fairly() -> None:
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait(sleep: float | None) -> bytes:
+            while not store.get("flag").done:
+                if sleep is not None:
+                    world.env.sleep(sleep)
+            return store.get("data").body
+
+        def publish() -> None:
+            store.put("data", b"1", when=ANYTHING)
+            store.put("flag", b"", when=ANYTHING)
+
+        world.spawn(publish, name="writer")
+        world.spawn(wait, None, name="spinner")
+        world.spawn(wait, 1.0, name="sleeper")
+        world.finally_(
+            "data before flag", lambda view: view.result("spinner") == view.result("sleeper") == b"1"
+        )
+
+    result = audit(program, budget=NO_FAULTS)
+    assert (result.verdict, result.findings) == ("holds", [])
+
+
+@pytest.mark.parametrize("sleep", [True, False])
+def test_waiting_for_ever_is_reported_and_proves_nothing(sleep: bool) -> None:
+    def program(world: World) -> None:
+        def wait() -> None:
+            while not world.store().get("never").done:
+                if sleep:
+                    world.env.sleep(1)
+
+        world.spawn(wait, name="a")
+        world.spawn(wait, name="b")
+
+    result = audit(program, budget=NO_FAULTS, steps_max=60)
+    assert result.verdict == "undecided"
+    assert any("cut after 60 steps" in finding for finding in result.findings)
+
+
+def test_a_program_that_does_not_repeat_is_caught_at_its_first_difference() -> None:
+    runs = []
+
+    def read_and_write(store: Any, key: str) -> None:
+        store.get("same")
+        store.put(key, b"", when=ANYTHING)
+
+    def program(world: World) -> None:
+        runs.append(1)
+        store, key = world.store(), f"key-{len(runs) // 3}"
+        for name in ("a", "b"):
+            world.spawn(read_and_write, store, key, name=name)
+
+    with pytest.raises(Diverged, match=r"asked for put key-\d+ .* for put key-\d+"):
+        audit(program)
+
+
+def test_a_search_can_be_put_down_and_taken_up(tmp_path: Path) -> None:
+    """Nothing is seen less for the interruptions."""
+    setting = Setting(MODULES["counter"].mended, Budget(crashes=1, lost=1))
+    whole: set[Any] = set()
+    Reduced(setting, observe=lambda world: whole.add(final_state(world))).explore()
+    parts: set[Any] = set()
+    file, search = tmp_path / "search.json", None
+    for number in range(1000):
+        search = Reduced(setting, observe=lambda world: parts.add(final_state(world)))
+        if number:
+            load(search, file)
+        limit = search.runs + 500
+        search.explore(lambda s, limit=limit: s.runs >= limit)
+        save(search, file)
+        if search.exhausted:
+            break
+    assert number > 3
+    assert search is not None
+    assert search.exhausted
+    assert parts == whole
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "search.json"
+    save(Reduced(Setting(MODULES["counter"].mended)), file)
+    with pytest.raises(BadCheckpoint, match="belongs to"):
+        load(Reduced(Setting(MODULES["counter"].mended, seed=1)), file)
+    file.write_text("{")
+    with pytest.raises(BadCheckpoint, match="is no checkpoint"):
+        load(Reduced(Setting(MODULES["counter"].mended)), file)
+
+
+def test_two_processes_come_to_the_same_verdicts() -> None:
+    counter = MODULES["counter"]
+    alone, together = audit(counter.mended), audit(counter.mended, jobs=2)
+    assert (alone.verdict, together.verdict) == ("holds", "holds")
+    assert alone.coverage.outcomes.keys() == together.coverage.outcomes.keys()
+    assert audit(MODULES["lock"].broken_lease_without_fence, jobs=2).verdict == "violated"
+
+
+def test_contradictory_options_are_refused() -> None:
+    counter = MODULES["counter"].mended
+    for options in ({"strategy": "pct", "jobs": 2}, {"checkpoint": "x", "jobs": 2}, {"resume": True}):
+        with pytest.raises(ValueError, match=r"jobs|checkpoint"):
+            audit(counter, **options)
+    with pytest.raises(ValueError, match="choose from"):
+        audit(counter, strategy="luck")
+
+
+def test_pct_keeps_its_promise_on_a_bug_of_known_depth() -> None:
+    """Lost update of two writers: depth 2. The promise is a lower bound on how often it is met."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def add() -> None:
+            value = int(store.get("n").body)
+            store.put("n", b"%d" % (value + 1), when=ANYTHING)
+
+        store.put("n", b"0", when=ABSENT)
+        world.spawn(add, name="a")
+        world.spawn(add, name="b")
+        world.finally_("two", lambda view: view.get("n") == b"2")
+
+    met, runs = 0, 0
+    for seed in range(60):
+        search = Pct(Setting(program, NO_FAULTS, seed=seed), depth=2)
+        search.explore(stop_after(None, 200))
+        met += len(search.failures)
+        runs += search.schedules
+    assert met / runs >= search.chance()
+
+
+def test_the_story_of_a_failure_is_the_shortest_there_is() -> None:
+    result = audit(MODULES["log"].broken_own_record_taken_for_anothers, budget=Budget(crashes=0, lost=1))
+    story = result.stories[0]
+    assert (story.switches, story.faults) == (2, 1)
+    assert story.text()[-1].startswith("  => every record is there once: ")
+    assert " ! " in "\n".join(story.text())
+
+
+def test_picks_of_data_are_explored_and_made_small() -> None:
+    def program(world: World) -> None:
+        size = world.pick("size", range(5))
+        world.spawn(world.store().put, "k", b"x" * size, when=ANYTHING, name="p")
+        world.finally_("small", lambda view: len(view.get("k") or b"") < 2)
+
+    result = audit(program, budget=NO_FAULTS)
+    assert result.stories[0].token == "setup:pick:size:1=pick2"

@@ -1,0 +1,191 @@
+"""Explorers that are broken on purpose: the comparison with the sound one must notice each of them.
+
+A comparison that no mistake can fail proves nothing. Every mistake here is one that was tempting: a
+dependency left out, a sleeper that never wakes, a state merged too eagerly.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.sim.explore.memory import Memory
+from holdfast.sim.explore.reduced import Node, Reduced
+from holdfast.sim.explore.runs import Setting, final_state
+from holdfast.sim.world import NO_FAULTS, Budget, Objects, Violation, World
+from holdfast.sim.world.objects import EVERY_STEP, LOCAL
+from holdfast.sim.world.operations import ReadClock
+from holdfast.sim.world.view import Property
+from tests.sim.explore.programs import program_of, random_codes
+
+RUNS_MAX = 4_000
+
+
+class Eager(Reduced):
+    """Keeps every state, so that mistakes in merging show."""
+
+    def _worth_keeping(self, node: Node) -> bool:
+        return True
+
+
+BUDGETS = [
+    NO_FAULTS,
+    Budget(crashes=1, lost=0, stalls=0),
+    Budget(crashes=0, lost=0, stalls=1),
+    Budget(crashes=0, lost=1, stalls=0),
+    Budget(crashes=0, lost=0, late=1, stalls=0),
+]
+
+
+def setting_of(seed: int) -> Setting:
+    draw = random.Random(seed)
+    codes = random_codes(draw)
+    watch = draw.choice(["nothing", "two keys", "listing", "notes", "ends"])
+    return Setting(program_of(codes, watch), draw.choice(BUDGETS))
+
+
+def endings(search: Reduced) -> Any:
+    """All that was seen; None when it was too much."""
+    found: set[Any] = set()
+    search._observe = lambda world: found.add(final_state(world))
+    search.explore(lambda s: s.runs > RUNS_MAX)
+    return (found, {str(failure.violation) for failure in search.failures}) if search.exhausted else None
+
+
+def seen_soundly(seed: int) -> Any:
+    return endings(Reduced(setting_of(seed), first_only=False, merge=False, timed=True))
+
+
+def seen_eagerly(seed: int) -> Any:
+    return endings(Eager(setting_of(seed), first_only=False, timed=True))
+
+
+def no_races(monkeypatch: Any) -> None:
+    monkeypatch.setattr(Reduced, "_schedule", lambda *_: None)
+
+
+def sleepers_never_wake(monkeypatch: Any) -> None:
+    sound = Reduced._node
+
+    def node(self: Reduced, world: World, enabled: list[int]) -> Node:
+        made = sound(self, world, enabled)
+        if self.stack:
+            made.sleep = {**self.stack[-1].sleep, **self.stack[-1].done}
+        return made
+
+    monkeypatch.setattr(Reduced, "_node", node)
+
+
+def listings_ignored(monkeypatch: Any) -> None:
+    monkeypatch.setattr(Objects, "_listed", lambda *_: 0)
+    monkeypatch.setattr(Objects, "widen", lambda _self, written: written)
+
+
+def refused_writes_ignored(monkeypatch: Any) -> None:
+    sound = Objects._keyed_write
+    monkeypatch.setattr(
+        Objects,
+        "_keyed_write",
+        lambda self, request, reply: sound(self, request, reply) if reply.done else LOCAL,
+    )
+
+
+def writes_commute(monkeypatch: Any) -> None:
+    sound = Objects._keyed_write
+
+    def blind(self: Objects, request: Any, reply: Any) -> Any:
+        r, w = sound(self, request, reply)
+        return (EVERY_STEP, w) if w else (r, w)
+
+    monkeypatch.setattr(Objects, "_keyed_write", blind)
+
+
+def properties_see_nothing(monkeypatch: Any) -> None:
+    def look(self: World, promise: Property) -> None:
+        wrong = promise.judge(self._view)
+        promise.bit = 0
+        if wrong is not None and self.violation is None:
+            self.violation = Violation(promise.name, wrong)
+
+    monkeypatch.setattr(World, "_look", look)
+
+
+def races_below_forgotten(monkeypatch: Any) -> None:
+    monkeypatch.setattr(Reduced, "_race_below", lambda *_: None)
+
+
+def first_below_forgotten(monkeypatch: Any) -> None:
+    monkeypatch.setattr(Reduced, "_hand_up", lambda *_: None)
+
+
+def sleep_ignored_when_merging(monkeypatch: Any) -> None:
+    sound = Reduced._store
+
+    def store(self: Reduced, node: Node) -> None:
+        sound(self, node)
+        if node.key in self._known:
+            self._known[node.key] = (frozenset(), *self._known[node.key][1:])
+
+    monkeypatch.setattr(Reduced, "_store", store)
+
+
+def memory_lost(monkeypatch: Any) -> None:
+    monkeypatch.setattr(Memory, "_number", lambda *_: 1)
+
+
+def clock_not_read(monkeypatch: Any) -> None:
+    sound = World._read_clock
+
+    def read(self: World, *args: Any) -> None:
+        sound(self, *args)
+        self.r = EVERY_STEP
+
+    monkeypatch.setitem(World._handlers, ReadClock, read)
+
+
+def time_never_passes_alone(monkeypatch: Any) -> None:
+    monkeypatch.setattr("holdfast.sim.explore.reduced.CLOCK", 0)
+
+
+def rivals_forgotten(monkeypatch: Any) -> None:
+    monkeypatch.setattr(World, "rivals", lambda *_: [])
+
+
+def half_asleep_relied_on(monkeypatch: Any) -> None:
+    def choose(self: Reduced, node: Node) -> bool:
+        for actor in node.alternatives:
+            if self._enter(node, actor):
+                node.backtrack.add(actor)
+                return True
+        return False
+
+    monkeypatch.setattr(Reduced, "_choose_first", choose)
+
+
+MISTAKES: list[tuple[Callable[[Any], None], tuple[int, ...]]] = [
+    (no_races, (1, 2)),
+    (sleepers_never_wake, (0, 1)),
+    (half_asleep_relied_on, (2135,)),
+    (rivals_forgotten, (78,)),
+    (listings_ignored, (7, 17)),
+    (refused_writes_ignored, (11, 23)),
+    (writes_commute, (1, 6)),
+    (properties_see_nothing, (6, 32)),
+    (races_below_forgotten, (38, 40)),
+    (first_below_forgotten, (38, 40)),
+    (sleep_ignored_when_merging, (1035, 1138)),
+    (memory_lost, (1, 6)),
+    (clock_not_read, (12, 37)),
+    (time_never_passes_alone, (12, 37)),
+]
+"""Each mistake with random programs on which it shows."""
+
+
+@pytest.mark.parametrize(("mistake", "seeds"), MISTAKES, ids=lambda case: getattr(case, "__name__", ""))
+def test_a_broken_explorer_is_noticed(mistake: Any, seeds: tuple[int, ...], monkeypatch: Any) -> None:
+    sound = [seen_soundly(seed) for seed in seeds]
+    assert None not in sound
+    assert [seen_eagerly(seed) for seed in seeds] == sound
+    mistake(monkeypatch)
+    assert [seen_eagerly(seed) for seed in seeds] != sound

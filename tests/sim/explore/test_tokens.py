@@ -1,0 +1,98 @@
+"""Replay tokens: the same run byte for byte, through edits of the code, honest when they no longer fit."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.impl.store import ABSENT, ANYTHING
+from holdfast.sim.explore import BadToken, Setting, replay
+from holdfast.sim.explore import tokens as tk
+from holdfast.sim.explore.runs import run
+from holdfast.sim.world import Budget, World
+from tests.sim.explore.programs import program_of, random_codes
+
+TOKENS, REPLAYS = 100, 20
+
+
+def random_token(seed: int) -> tuple[Setting, str, list[tk.Target]]:
+    """A token of a random schedule of a random program, with the steps it stands for."""
+    draw = random.Random(seed)
+    setting = Setting(program_of(random_codes(draw, 3), "nothing"), Budget(1, 1, 1, 1, 1, 1, 1, 1))
+    world = setting.world()
+    choices: list[tuple[int, str]] = []
+
+    def choose(world: World, enabled: Any) -> tuple[int, str]:
+        actor = draw.choice(list(enabled))
+        choices.append((actor, draw.choice(world.alternatives(actor))))
+        return choices[-1]
+
+    run(world, setting.program, choose, setting.steps_max)
+    world.close()
+    steps = tk.name_choices(setting, choices, world.objects, timed=True)
+    return setting, tk.write(tk.shorten(setting, steps)), steps
+
+
+def test_tokens_repeat_their_run_byte_for_byte() -> None:
+    for seed in range(TOKENS):
+        setting, token, steps = random_token(seed)
+        first = replay(setting.program, token)
+        assert first.misfit == ""
+        assert first.steps == steps
+        expected = [repr(event) for event in first.events("r")]
+        for _ in range(REPLAYS - 1):
+            assert [repr(event) for event in replay(setting.program, token).events("r")] == expected
+
+
+def program(extra: Callable[[Any], None]) -> Callable[[World], None]:
+    def write_twice(world: World, name: str) -> None:
+        store = world.store()
+        extra(store)
+        store.put("first", name.encode(), when=ABSENT)
+        store.put("second", name.encode(), when=ANYTHING)
+
+    def made(world: World) -> None:
+        for name in ("ann", "bob"):
+            world.spawn(write_twice, world, name, name=name)
+        world.finally_(
+            "both keys agree", lambda view: view.get("first") == view.get("second") or "they disagree"
+        )
+
+    return made
+
+
+TOKEN = "bob:put:first:1,ann:put:second:1"
+
+
+def test_a_token_survives_requests_to_other_keys() -> None:
+    before = replay(program(lambda store: None), "ann:put:first:1,bob:put:second:1,ann:put:second:1")
+    assert before.violation is None
+    before = replay(program(lambda store: None), TOKEN)
+    after = replay(program(lambda store: store.get("config")), TOKEN)
+    assert (before.misfit, after.misfit) == ("", "")
+    assert (before.violation is None) == (after.violation is None)
+    assert len(after.steps) == len(before.steps) + 2
+
+
+def test_a_token_that_no_longer_fits_says_where() -> None:
+    result = replay(program(lambda store: None), "bob:put:third:1,ann:put:second:1")
+    assert "bob:put:third:1" in result.misfit
+
+
+def test_a_fault_that_is_no_longer_possible_is_named() -> None:
+    result = replay(program(lambda store: store.get("first")), "ann:get:first:1=late")
+    assert "ann:get:first:1=late" in result.misfit
+
+
+@pytest.mark.parametrize("token", ["nonsense", "a:put:k", "a:put:k:x", "a:put:k:1,,b:get:k:1"])
+def test_text_that_is_no_token_is_refused_with_the_part_at_fault(token: str) -> None:
+    with pytest.raises(BadToken, match="process:operation:key:occurrence"):
+        replay(program(lambda store: None), token)
+
+
+def test_odd_names_are_quoted_so_that_a_token_is_one_word_in_a_shell() -> None:
+    target = tk.Target("ann & co", "put", "a key:with,all=sorts/of $things", 2, "lost")
+    text = tk.write([target])
+    assert not set(text) & set(" &$;'\"\\|<>*?()`!#")
+    assert tk.read(text) == [target]
