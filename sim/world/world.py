@@ -111,6 +111,8 @@ class World:
         self._setup: Process | None = None
         self._tickets = 0
         self._stamped = True
+        self.boto3_lost = "closed"
+        """How a lost reply shows to the SDK, see `sim.boto`."""
         self.closing: list[Callable[[], None]] = []
         """Called when the run is over."""
 
@@ -229,6 +231,11 @@ class World:
             refuse(asking)
         chosen: int = asking.worker.parent.switch(Pick(name, len(options)))
         return options[chosen]
+
+    @property
+    def stamp_ns(self) -> int:
+        """The time that a write is stamped with, counted from the start."""
+        return self.clock_ns if self._stamped else 0
 
     @property
     def setting_up(self) -> bool:
@@ -486,7 +493,7 @@ class World:
         bucket.ticket = process.index * TICKETS + 2 * number + process.retried
         idle = type(request) is ask.Delete and not bucket.versioned and bucket.body(request.key) is None
         try:
-            reply = bucket.answer(request, self.start_ns + (self.clock_ns if self._stamped else 0))
+            reply = bucket.answer(request, self.start_ns + self.stamp_ns)
         except StoreError as wrong:
             reply = wrong
         if idle:

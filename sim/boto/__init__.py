@@ -1,0 +1,76 @@
+"""Control under boto3 itself: code written against the SDK runs in the world, unchanged, with no network.
+
+    def program(world):
+        world.boto3_bucket("jobs")
+        for name in ("ann", "bob"):
+            world.spawn(elect, world.boto3_client("s3"), name, name=name)
+        world.always("one leader", lambda view: ...view.get("jobs/leader")...)
+
+    audit(program, budget=Budget(lost=1))
+
+client(world, "s3", ...), resource(world, "s3", ...), session(world)    what boto3's namesakes give
+bucket(world, name, versioned=...)      a bucket; the world and its properties know its keys as `name/key`
+lost_shows_as(world, how)               to the SDK a lost reply is "closed" (the default), "timeout" or "error"
+Escape                                  what code gets that reaches out of the world
+
+From the first of these calls to the end of the run, `time`, `datetime`, `random`, `secrets`, `uuid` and
+`os.urandom` are the world's for all code that runs in it: the clock moves only when everybody waits.
+Clients that the code makes for itself, in a process or when its module was loaded, are answered too.
+
+Not the world's: files, the environment, memory that processes share (give each its own), locks.
+"""
+
+from typing import Any
+
+from holdfast.impl.store.errors import Misuse
+from holdfast.sim.boto import buckets, clients, patches, present, serve
+from holdfast.sim.boto.escapes import Escape
+
+__all__ = ["Escape", "bucket", "client", "lost_shows_as", "resource", "session"]
+
+
+def client(world: Any, service: str = "s3", **options: Any) -> Any:
+    """A client that `world` answers; `options` as for `boto3.client`."""
+    return session(world).client(service, **options)
+
+
+def resource(world: Any, service: str = "s3", **options: Any) -> Any:
+    """A resource that `world` answers; `options` as for `boto3.resource`."""
+    return session(world).resource(service, **options)
+
+
+def session(world: Any) -> Any:
+    """A session whose clients and resources `world` answers."""
+    _enter(world)
+    return clients.session()
+
+
+def bucket(world: Any, name: str, *, versioned: bool | None = None) -> str:
+    """Make a bucket without asking through the SDK, and return its name."""
+    _enter(world)
+    buckets.install(world).create(name, versioned=versioned)
+    return name
+
+
+def lost_shows_as(world: Any, how: str) -> None:
+    """Choose how a lost reply looks to the SDK."""
+    if how not in serve.LOST:
+        raise Misuse(f"a lost reply cannot show as {how!r}; choose from {', '.join(serve.LOST)}")
+    world.boto3_lost = how
+
+
+def _enter(world: Any) -> None:
+    """From now on the world is in control of this thread, until its run is over."""
+    buckets.install(world)
+    nobody = not present.anybody()
+    if present.push(world):
+        if nobody:
+            patches.apply()
+        world.closing.append(lambda: _leave(world))
+
+
+def _leave(world: Any) -> None:
+    present.drop(world)
+    clients.restore()
+    if not present.anybody():
+        patches.remove()

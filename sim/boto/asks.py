@@ -1,0 +1,155 @@
+"""What S3 can be asked beyond the store interface, as requests of the same kind.
+
+A copy is a read and a conditional write that land as one: S3 promises the condition on the destination at
+the moment of the write, and we have no weaker fact about the source. Requests about buckets conflict with
+everything when they change something, and so cost nothing anywhere else.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import StoreError
+from holdfast.impl.store.requests import Condition, Metadata, PartReply, PutReply, Reply
+from holdfast.sim.world.objects import EVERY_STEP, EVERYTHING, LOCAL, Masks
+
+
+class Refused(StoreError):
+    """S3 says no, with a code of its own: the request was not applied."""
+
+    def __init__(self, status: int, code: str, message: str, **details: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.details = details
+
+    # Two refusals that say the same tell the same: histories are compared by them.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Refused) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+@dataclass(frozen=True, slots=True)
+class PartsReply(Reply):
+    parts: tuple[tuple[int, str, int], ...] = ()
+    """Number, ETag and size."""
+    started_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BucketReply(Reply):
+    versioned: bool = False
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copy(ask.Keyed[PutReply]):
+    """Write at `key` what stands at `source`."""
+
+    kind: ClassVar[str] = "copy"
+    reads: ClassVar[bool] = False
+    reply: ClassVar[type[Any]] = PutReply
+
+    source: str
+    when: Condition
+    version: str = ""
+    only_if: str | None = None
+    unless: str | None = None
+    content_type: str | None = None
+    """None, like the metadata, to take over what the source has."""
+    metadata: Metadata | None = None
+
+    def masks(self, objects: Any, reply: Reply) -> Masks:
+        source = objects.bit("key", self.source)
+        written = EVERY_STEP | objects.stamp | objects.bit("key", self.key)
+        if not reply.done:
+            return (written | source, 0)
+        return (written | source, objects.bit("key", self.key) | objects.below("key", self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPart(ask.Keyed[PartReply]):
+    """Upload what stands at `source`, or a range of it, as a part."""
+
+    kind: ClassVar[str] = "copy-part"
+    reads: ClassVar[bool] = False
+    reply: ClassVar[type[Any]] = PartReply
+
+    upload: str
+    number: int
+    source: str
+    version: str = ""
+    start: int = 0
+    stop: int | None = None
+    only_if: str | None = None
+    unless: str | None = None
+
+    def masks(self, objects: Any, reply: Reply) -> Masks:
+        upload = objects.upload(self.key, self.upload)
+        return (EVERY_STEP | objects.bit("key", self.source) | upload, upload if reply.done else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ListParts(ask.Keyed[PartsReply]):
+    kind: ClassVar[str] = "list-parts"
+    reads: ClassVar[bool] = True
+    reply: ClassVar[type[Any]] = PartsReply
+
+    upload: str
+
+    def masks(self, objects: Any, reply: Reply) -> Masks:
+        return (EVERY_STEP | objects.upload(self.key, self.upload), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class OnBucket(ask.Request[BucketReply]):
+    """A request about a bucket as a whole."""
+
+    reply: ClassVar[type[Any]] = BucketReply
+    reads: ClassVar[bool] = True
+
+    bucket: str = ""
+
+    @property
+    def subject(self) -> str:
+        return self.bucket
+
+    def masks(self, objects: Any, reply: Reply) -> Masks:
+        # Every step conflicts with a change to a bucket, so looking at one need not be noted.
+        return LOCAL
+
+
+@dataclass(frozen=True, slots=True)
+class HeadBucket(OnBucket):
+    kind: ClassVar[str] = "head-bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class ListBuckets(OnBucket):
+    kind: ClassVar[str] = "list-buckets"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBucket(OnBucket):
+    reads: ClassVar[bool] = False
+
+    def masks(self, objects: Any, reply: Reply) -> Masks:
+        return (EVERY_STEP, EVERYTHING if reply.done else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateBucket(ChangeBucket):
+    kind: ClassVar[str] = "create-bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBucket(ChangeBucket):
+    kind: ClassVar[str] = "delete-bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepVersions(ChangeBucket):
+    kind: ClassVar[str] = "keep-versions"

@@ -1,0 +1,197 @@
+"""All buckets of a world in one: an object's key is `bucket/key`, in stories, tokens, events and properties.
+
+The semantics are the reference bucket's. Added is what only an SDK asks for (see `asks`), and what S3
+refuses that the interface cannot express. Requests arrive here as S3 would take them, so the stricter
+rules of the interface for keys and metadata do not apply.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.bucket import fingerprint
+from holdfast.impl.store.errors import Misuse
+from holdfast.impl.store.requests import Matches, Outcome
+from holdfast.sim.boto import asks
+from holdfast.sim.boto.asks import BucketReply, Refused
+from holdfast.sim.world.landing import WorldBucket
+
+ANY = Matches("*")
+"""If-Match: *, which only deletes may say: whatever stands there, but something must."""
+NULL = "null"
+"""The version of an object in a bucket that keeps none."""
+
+
+class Buckets(WorldBucket):
+    """Takes the place of the world's bucket."""
+
+    def __init__(self, plain: WorldBucket) -> None:
+        super().__init__(versioned=plain.versioned, part_bytes_min=plain._part_bytes_min)
+        self.keeps: dict[str, bool] = {}
+        """The buckets there are, and whether they keep versions."""
+        self._by_default = plain.versioned
+        self._about: dict[type, Callable[[Any], BucketReply]] = {
+            asks.HeadBucket: self._head_bucket,
+            asks.ListBuckets: self._list_buckets,
+            asks.CreateBucket: self._create_bucket,
+            asks.DeleteBucket: self._delete_bucket,
+            asks.KeepVersions: self._keep_versions,
+        }
+        self._answers.update(
+            {asks.Copy: self._copy, asks.CopyPart: self._copy_part, asks.ListParts: self._list_parts}
+        )
+
+    def answer(self, request: Any, now_ns: int) -> Any:
+        about = self._about.get(type(request))
+        if about is not None:
+            return about(request)
+        before = self.versioned
+        self.versioned = self._bucket_of(request.subject)
+        try:
+            return self._answers[type(request)](request, now_ns)
+        finally:
+            self.versioned = before
+
+    def state(self) -> tuple[Any, ...]:
+        return (*super().state(), *self.keeps.items())
+
+    def _bucket_of(self, name: str) -> bool:
+        """Whether the bucket in the name of an object keeps versions."""
+        bucket = name.partition("/")[0]
+        keeps = self.keeps.get(bucket)
+        if keeps is None:
+            raise no_such_bucket(bucket)
+        return keeps
+
+    # Buckets.
+
+    def create(self, name: str, *, versioned: bool | None = None) -> None:
+        self.keeps[name] = self._by_default if versioned is None else versioned
+        self._settle()
+
+    def _settle(self) -> None:
+        """Outside of a request: whether any bucket keeps versions."""
+        self.versioned = any(self.keeps.values())
+        self._shown.clear()
+
+    def _head_bucket(self, request: asks.HeadBucket) -> BucketReply:
+        return BucketReply(Outcome.DONE, versioned=self._bucket_of(request.bucket))
+
+    def _list_buckets(self, _request: asks.ListBuckets) -> BucketReply:
+        return BucketReply(Outcome.DONE, names=tuple(sorted(self.keeps)))
+
+    def _create_bucket(self, request: asks.CreateBucket) -> BucketReply:
+        if request.bucket in self.keeps:
+            return BucketReply(Outcome.EXISTS)
+        self.create(request.bucket)
+        return BucketReply(Outcome.DONE)
+
+    def _delete_bucket(self, request: asks.DeleteBucket) -> BucketReply:
+        self._bucket_of(request.bucket)
+        if self._range(f"{request.bucket}/", ""):
+            raise Refused(409, "BucketNotEmpty", "The bucket you tried to delete is not empty")
+        del self.keeps[request.bucket]
+        self._settle()
+        return BucketReply(Outcome.DONE)
+
+    def _keep_versions(self, request: asks.KeepVersions) -> BucketReply:
+        self._bucket_of(request.bucket)
+        self.create(request.bucket, versioned=True)
+        return BucketReply(Outcome.DONE)
+
+    # Objects.
+
+    def _refusal(self, key: str, when: ask.Condition) -> Outcome | None:
+        if when == ANY:
+            return None if self._current(key) else Outcome.MISSING
+        return super()._refusal(key, when)
+
+    def _find(self, key: str, version: str) -> Any:
+        return super()._find(key, "" if version == NULL and not self.versioned else version)
+
+    def _need_versions(self) -> None:
+        if not self.versioned:
+            raise Refused(400, "InvalidArgument", "Invalid version id specified", ArgumentName="versionId")
+
+    def _delete_version(self, request: Any) -> Any:
+        if request.version == NULL and not self.versioned:
+            return self._delete(ask.Delete(request.key, request.when), 0)
+        return super()._delete_version(request)
+
+    def _list_versions(self, request: ask.ListVersions, now_ns: int) -> ask.VersionsReply:
+        if self.versioned:
+            return super()._list_versions(request, now_ns)
+        found = ((key, self._current(key)) for key in self._range(request.prefix, ""))
+        versions = tuple(
+            ask.VersionInfo(key, NULL, True, False, write.etag, len(write.body), write.modified_ns)
+            for key, write in found
+            if write is not None
+        )
+        return ask.VersionsReply(Outcome.DONE, versions=versions)
+
+    def _source(self, request: asks.Copy | asks.CopyPart) -> Any:
+        """The write that is to be copied, or the outcome when there is none."""
+        kept = self.versioned
+        self.versioned = self._bucket_of(request.source)
+        try:
+            write = self._find(request.source, request.version)
+        finally:
+            self.versioned = kept
+        if write is None:
+            return Outcome.MISSING
+        if request.only_if not in (None, write.etag) or request.unless == write.etag:
+            return Outcome.CHANGED
+        return write
+
+    def _copy(self, request: asks.Copy, now_ns: int) -> ask.PutReply:
+        source = self._source(request)
+        if isinstance(source, Outcome):
+            return request.ends(source)
+        refused = self._refusal(request.key, request.when)
+        if refused is not None:
+            return request.ends(refused)
+        content_type = source.content_type if request.content_type is None else request.content_type
+        metadata = source.metadata if request.metadata is None else request.metadata
+        etag = fingerprint(source.body)
+        return self._write(request.key, source.body, etag, now_ns, content_type, metadata)
+
+    # Uploads.
+
+    def _copy_part(self, request: asks.CopyPart, now_ns: int) -> ask.PartReply:
+        source = self._source(request)
+        if isinstance(source, Outcome):
+            return request.ends(source)
+        body = source.body[request.start : request.stop]
+        return self._upload_part(ask.UploadPart(request.key, request.upload, request.number, body), now_ns)
+
+    def _list_parts(self, request: asks.ListParts, _now_ns: int) -> asks.PartsReply:
+        upload = self._upload(request.key, request.upload)
+        if upload is None:
+            return request.ends(Outcome.GONE)
+        parts = tuple((number, etag, len(body)) for number, (etag, body) in sorted(upload.parts.items()))
+        return asks.PartsReply(Outcome.DONE, parts=parts, started_ns=upload.started_ns)
+
+    def _complete_upload(self, request: ask.CompleteUpload, now_ns: int) -> ask.PutReply:
+        upload = self._upload(request.key, request.upload)
+        if upload is not None:
+            for number, etag in request.parts:
+                if number not in upload.parts or upload.parts[number][0] != etag:
+                    raise Refused(400, "InvalidPart", "One or more of the specified parts could not be found")
+            if any(len(upload.parts[n][1]) < self._part_bytes_min for n, _ in request.parts[:-1]):
+                raise Refused(400, "EntityTooSmall", "A part but the last is smaller than the minimum size")
+        return super()._complete_upload(request, now_ns)
+
+
+def install(world: Any) -> Buckets:
+    """The buckets of `world`, put in place when they are asked for first."""
+    bucket = world.bucket
+    if type(bucket) is Buckets:
+        return bucket
+    if bucket.contents():
+        raise Misuse("make the boto3 client before anything is stored: keys get their bucket's name in front")
+    world.bucket = Buckets(bucket)
+    return world.bucket
+
+
+def no_such_bucket(name: str) -> Refused:
+    return Refused(404, "NoSuchBucket", "The specified bucket does not exist", BucketName=name)

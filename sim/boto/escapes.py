@@ -1,0 +1,135 @@
+"""What leads out of the world, caught and named: a socket, a thread, another program, a wait for a thread.
+
+A run that talks to something else is no function of its choices any more, so nothing it shows can be
+relied on. The call is refused with `Escape`, which is no `Exception`, and the run is marked at once: code
+that swallows everything does not hide it. The mark is a violation of its own, with story and token.
+
+Not caught: files that are read and written, a lock taken by a process that waits (which hangs), waits of
+libraries written in C, and calls through a reference to the real function that an object keeps.
+"""
+
+import os
+import site
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+from _thread import start_new_thread
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from holdfast.impl.store.errors import Misuse
+from holdfast.sim.boto.present import REAL, controlled, kind_of
+from holdfast.sim.world.view import Violation
+
+PROPERTY = "nothing leads out of the world"
+
+
+class Escape(BaseException):
+    """Code of the world asked for something that only the real world has."""
+
+
+_NETWORK = "ask for S3 through boto3, which the world answers; hand the code a stand-in for anything else"
+_THREADS = "do the work in the same thread (for boto3: TransferConfig(use_threads=False) is the default here)"
+_PROGRAMS = "call the code itself, or hand it a stand-in"
+_WAIT = "in the world nobody else runs in this process: give a time-out, or do not wait"
+
+
+def escape(call: str, instead: str, frame: FrameType | None = None) -> BaseException:
+    """Mark the run, and the exception to raise."""
+    world = controlled()
+    who = "the program that sets up" if world.running is None else f"process {world.running.name!r}"
+    text = (
+        f"{who} called {call} at {_place(frame or sys._getframe(1))}, which leads out of the world; {instead}"
+    )
+    if world.running is None:
+        return Misuse(text)
+    if world.violation is None:
+        world.violation = Violation(PROPERTY, text)
+    return Escape(text)
+
+
+def _place(frame: FrameType | None) -> str:
+    """The nearest line that is neither ours, nor the SDK's, nor the standard library's."""
+    nearest = frame
+    while frame is not None:
+        if not _is_library(frame):
+            nearest = frame
+            break
+        frame = frame.f_back
+    assert nearest is not None
+    return f"{nearest.f_code.co_filename}:{nearest.f_lineno}"
+
+
+_LIBRARIES = tuple(
+    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages(), "<frozen"}
+)
+
+
+def _is_library(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    ours = frame.f_globals.get("__name__", "").startswith("holdfast.sim.")
+    return ours or file.startswith(_LIBRARIES)
+
+
+def _refusing(call: str, instead: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        frame = sys._getframe(1)
+        if controlled() is None or kind_of(frame) == REAL:
+            return real(*args, **kwargs)
+        raise escape(call, instead, frame)
+
+    return stand_in
+
+
+def _starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    """Of threads: whoever starts one, `threading` itself included."""
+
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        if controlled() is None:
+            return real(*args, **kwargs)
+        raise escape(call, _THREADS, sys._getframe(1))
+
+    return stand_in
+
+
+_real_wait = threading.Condition.wait
+
+
+def _wait(self: Any, timeout: float | None = None) -> bool:
+    """`Event.wait`, `Queue.get`, `Semaphore.acquire` and so on: nobody can end it, so it is a sleep."""
+    world = controlled()
+    if world is None:
+        return _real_wait(self, timeout)
+    if timeout is None:
+        raise escape("a wait for another thread", _WAIT, sys._getframe(1))
+    if not self._is_owned():
+        raise RuntimeError("cannot wait on un-acquired lock")
+    if timeout > 0:
+        kept = self._release_save()
+        try:
+            world.env.sleep(timeout)
+        finally:
+            self._acquire_restore(kept)
+    return False
+
+
+def stand_ins() -> Iterator[tuple[Any, str, Any]]:
+    """Where each belongs: module or class, name, and what stands in."""
+    for name in ("connect", "connect_ex", "sendto"):
+        yield socket.socket, name, _refusing(f"socket.{name}", _NETWORK, getattr(socket.socket, name))
+    for name in ("getaddrinfo", "gethostbyname", "create_connection"):
+        yield socket, name, _refusing(f"socket.{name}", _NETWORK, getattr(socket, name))
+    yield subprocess.Popen, "__init__", _refusing("subprocess.Popen", _PROGRAMS, subprocess.Popen.__init__)
+    for name in ("system", "fork", "forkpty", "posix_spawn", "posix_spawnp", "execv", "execve"):
+        if hasattr(os, name):
+            yield os, name, _refusing(f"os.{name}", _PROGRAMS, getattr(os, name))
+    yield threading.Thread, "start", _starting("threading.Thread.start", threading.Thread.start)
+    yield sys.modules["_thread"], "start_new_thread", _starting("_thread.start_new_thread", start_new_thread)
+    yield threading.Condition, "wait", _wait
+    loops = sys.modules.get("asyncio.base_events")
+    if loops is not None:
+        loop = loops.BaseEventLoop
+        yield loop, "run_forever", _refusing("asyncio's event loop", _THREADS, loop.run_forever)

@@ -1,0 +1,93 @@
+"""Which world runs in this thread, and whether the code that asks is under its control.
+
+A stand-in for `time.time` is called by everybody: by the code under audit, by the SDK, by the scheduler
+between two steps, by a thread that serves HTTP next door. Only the first two belong to the world.
+"""
+
+import contextlib
+from _thread import get_ident
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+_worlds: dict[int, list[Any]] = {}
+
+REAL, SILENT, STEP = 1, 2, 3
+"""How a module's reading of a clock is answered: by the real one, by the world's without a step (what
+the SDK reads to sign and to stamp headers decides nothing), or as a step of the schedule."""
+
+_HARNESS = frozenset(
+    "holdfast pytest _pytest pluggy hypothesis xdist execnet coverage greenlet rich logging threading queue "
+    "selectors asyncio concurrent multiprocessing importlib unittest faulthandler traceback linecache".split()
+)
+"""These run between the steps of a process, or have waits of their own."""
+_SDK = frozenset("botocore boto3 s3transfer urllib3".split())
+_kinds: dict[str, int] = {}
+
+
+def here() -> Any:
+    """The world that runs in this thread; None when there is none."""
+    stack = _worlds.get(get_ident())
+    return stack[-1] if stack else None
+
+
+def controlled() -> Any:
+    """The world, when one of its processes runs now, or the program that sets it up; else None."""
+    world = here()
+    return world if world is not None and (world.running is not None or world.setting_up) else None
+
+
+def push(world: Any) -> bool:
+    """Make `world` the one that runs in this thread. False when it is already."""
+    stack = _worlds.setdefault(get_ident(), [])
+    if any(world is known for known in stack):
+        return False
+    stack.append(world)
+    return True
+
+
+def drop(world: Any) -> None:
+    for thread, stack in list(_worlds.items()):
+        stack[:] = [known for known in stack if known is not world]
+        if not stack:
+            del _worlds[thread]
+
+
+def anybody() -> bool:
+    """Whether a world runs in any thread."""
+    return bool(_worlds)
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """For a while this thread belongs to no world: making an SDK client reads clocks and draws numbers."""
+    stack = _worlds.pop(get_ident(), None)
+    try:
+        yield
+    finally:
+        if stack is not None:
+            _worlds[get_ident()] = stack
+
+
+def memory(world: Any) -> dict[Any, Any]:
+    """What the asking process knows; lost when it crashes."""
+    process = world.running
+    known: dict[Any, Any] = world.streams if process is None else process.streams
+    return known
+
+
+def kind_of(frame: FrameType) -> int:
+    """How the code in `frame` is answered."""
+    name = frame.f_globals.get("__name__", "")
+    found = _kinds.get(name)
+    if found is None:
+        found = _kinds[name] = _classify(name)
+    return found
+
+
+def _classify(name: str) -> int:
+    root = name.partition(".")[0]
+    if root in _HARNESS:
+        return REAL
+    # The adaptive mode decides by the clock when to send.
+    return SILENT if root in _SDK and not name.startswith("botocore.retries") else STEP
