@@ -223,6 +223,6 @@ def _operations(key: Key, only: Sequence[str] | None) -> tuple[str, ...]:
         raise ModellingMistake(f"only={only!r} must be a tuple of some of {names(known)}")
     if DELETE_VERSION in only and len(only) > 1:
         raise ModellingMistake(
-            f"give late {DELETE_VERSION} requests a place of their own: only=('{only[0]}',)"
+            f"give late {DELETE_VERSION} requests a place of their own: only=('{DELETE_VERSION}',)"
         )
     return tuple(only)

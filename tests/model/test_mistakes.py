@@ -165,6 +165,7 @@ def test_a_full_sequence_is_an_overflow_and_an_empty_one_cannot_give() -> None:
         (lambda s: s.assume("calm", s.flag), "'calm' is not declared; the assumptions of Wrong are none"),
         (lambda s: s.is_on("fence"), "'fence' is not declared"),
         (lambda s: s.require(pick(s.flag, s.phase, s.other) == "up"), "pick is between one of init, done"),
+        (lambda s: s.require(pick(s.flag, s.phase, "typo") == "init"), "'typo' is not one of init, done"),
         (lambda s: s.require(all_of([s.flag, s.count])), "& joins truth values, and a number column is none"),
         (
             lambda s: s.require(count_of([s.count]) > 0),
