@@ -10,7 +10,7 @@ that file system, and makes every writer wait for the slowest before the first n
 
 Who waits for whom. Whoever arrives first gathers a batch, lingers, and runs the fsync for all of it. It
 lingers only while others are on their way (they announce themselves before they write their file), and no
-longer than the linger window nor a quarter of what the last fsync took: sharing may cost a writer that
+longer than the linger window nor a quarter of what an fsync takes at least: sharing may cost a writer that
 much and no more. On a disk that answers quickly sharing saves nothing and nobody lingers; there the fsyncs
 of several batches simply overlap. Whoever is alone waits for nothing.
 
@@ -35,6 +35,9 @@ from holdfast.impl.store.files.disk import FOLDER_FLAGS, close_quietly
 
 WORTH_SHARING_S = 0.001
 """An fsync that is quicker than this is no dearer than the thread switches that sharing it costs."""
+_FORGETTING = 1.1
+"""By how much the least time an fsync took may grow with every fsync. The least counts, because a busy
+machine makes even a quick disk's fsync look slow, and lingering would only make it busier."""
 _PATIENCE = 0.25
 """The part of an fsync's time that lingering for others may take."""
 _SPARE_MAX = 15
@@ -60,7 +63,7 @@ class Flush:
         self._fsync = fsync
         self._folder_fd = folder_fd
         self._linger_s = linger_s
-        self._took_s = 0.0
+        self._least_s = 0.0
         self._lock = threading.Lock()
         """Guards what follows; never held for long."""
         self._spare = [folder_fd]
@@ -126,13 +129,14 @@ class Flush:
 
     def _lead(self, batch: _Batch) -> None:
         try:
-            window_s = min(self._linger_s, self._took_s * _PATIENCE)
+            window_s = min(self._linger_s, self._least_s * _PATIENCE)
             if self._coming and window_s >= WORTH_SHARING_S * _PATIENCE:
                 self._linger(window_s)
             self._close(batch)
             started = time.perf_counter()
             self._fsync(batch.oldest.fd)
-            self._took_s = time.perf_counter() - started
+            took_s = time.perf_counter() - started
+            self._least_s = min(took_s, (self._least_s or took_s) * _FORGETTING)
         except OSError as wrong:
             batch.error = wrong
         except BaseException as wrong:  # interrupted: who followed must not believe to be durable

@@ -175,8 +175,17 @@ class Folders:
                     os.mkdir(name + FOLDER, dir_fd=parent.fd)
         folder = self.look(path)
         if folder is None:
-            raise Unusable(f"{self._where} has a file where the folder {path!r} belongs; remove it")
+            self._refuse_file(name + FOLDER if movable else name, parent)
+            raise FileNotFoundError(errno.ENOENT, "removed by somebody who found it empty")
         return folder
+
+    def _refuse_file(self, name: str, parent: Folder) -> None:
+        """Raise when a file of others stands where only a folder of ours can."""
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISDIR(os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode):
+                raise Unusable(
+                    f"{self._where} has a file at {parent.path + name!r} where a folder belongs; remove it"
+                )
 
     def _anchor(self, folder: Folder) -> None:
         if folder.anchored or folder.parent is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import Unusable
 from holdfast.impl.store.files import FileStore
 from holdfast.impl.store.files.folders import Folders
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
@@ -219,14 +220,36 @@ def test_a_mover_that_died_half_way_stops_nobody(root):
 
 
 def test_a_folder_that_others_doubled_is_refused(root):
-    from holdfast.impl.store.errors import Unusable
-
     store = FileStore(root)
     for name in ("f", "f%folder"):
         Path(root, name).mkdir()
         Path(root, name, "x").write_bytes(b"")
     with pytest.raises(Unusable, match="'f' and 'f%folder'"):
         store.put("f", b"", when=ABSENT)
+
+
+def test_a_file_of_others_where_a_folder_belongs_is_refused(root):
+    store = FileStore(root)
+    store.put("f", b"", when=ABSENT)
+    Path(root, "f%folder").write_bytes(b"")
+    with pytest.raises(Unusable, match="'f%folder' where a folder belongs"):
+        store.put("f/k", b"", when=ABSENT)
+
+
+def test_a_folder_that_is_removed_right_after_it_was_made_is_made_again(root, monkeypatch):
+    """If this fails, a creator is refused because somebody else cleans up."""
+    store, plain, removed = FileStore(root), os.mkdir, []
+
+    def mkdir(name, dir_fd):
+        plain(name, dir_fd=dir_fd)
+        if name == "f" and len(removed) < 3:
+            removed.append(name)
+            os.rmdir(name, dir_fd=dir_fd)
+
+    store.put("other", b"", when=ABSENT)
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    assert store.put("f/k", b"", when=ABSENT).done
+    assert len(removed) == 3
 
 
 def test_pages_read_only_the_folders_they_need(root, monkeypatch):
