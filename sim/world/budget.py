@@ -24,7 +24,7 @@ process that is restarted. A crash after a landing is the crash before the next 
 has a next step, if only its end. A crash with a request still in flight is `late`, then `crash`.
 """
 
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 
 FAULTS = (
     "lost",
@@ -64,7 +64,8 @@ class Budget:
                 raise ValueError(f"budget {field.name}={value!r}: give a whole number, at least 0")
 
     def left(self) -> tuple[int, ...]:
-        return astuple(self)
+        """All of it, in the order of the constants below."""
+        return tuple([getattr(self, name) for name in _PARTS])
 
     def sentence(self) -> str:
         """The budget as part of a claim."""
@@ -89,6 +90,7 @@ _WORDS = (
     ("stalls", "stall", "stalls"),
 )
 
+_PARTS = tuple(field.name for field in fields(Budget))
 CRASHES, LOST, LATE, CONFLICTS, THROTTLES, RETRIES, SKEWS, STALLS, RESTARTS = range(9)
 
 # What may wait, as far as faults go.

@@ -1,0 +1,205 @@
+"""One run as it stands: what exists, who waits for what, what the properties know.
+
+This is the part that schedulers save, compare and take up again; the steps that change it are in `steps`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.sim.world import budget as fault
+from holdfast.sim.world.budget import Budget
+from holdfast.sim.world.landing import WorldBucket
+from holdfast.sim.world.objects import EVERY_STEP, Objects
+from holdfast.sim.world.process import Flight, Process
+from holdfast.sim.world.store import WorldEnvironment, WorldStore
+from holdfast.sim.world.view import FINALLY, Property, View, Violation
+
+Step = tuple[int, str, Process | None, int, int, Any, Any, int]
+"""Actor, alternative, process, incarnation, number of the operation, operation, answer, clock."""
+
+CLOCK_ACTOR = 900
+START_NS = 1_700_000_000_000_000_000
+
+
+class Run:
+    """Everything a run consists of."""
+
+    def __init__(
+        self,
+        objects: Objects | None = None,
+        budget: Budget = fault.NO_FAULTS,
+        *,
+        seed: int = 0,
+        timed: bool = True,
+    ) -> None:
+        self.objects = objects or Objects()
+        self.seed = seed
+        self.timed = timed
+        """Whether clock readings are steps. They need not be as long as nobody ever sleeps."""
+        self.bucket = WorldBucket()
+        self.start_ns = START_NS
+        self.clock_ns = 0
+        self.left = budget.left()
+        self.skew_ns = 30_000_000_000
+        self.pause_ns = 60_000_000_000
+        self.streams: dict[Any, Any] = {}
+        self.noted: dict[str, list[tuple[str, Any]]] = {}
+        self.processes: list[Process] = []
+        self.flights: dict[int, Flight] = {}
+        self.properties: list[Property] = []
+        self.trace: list[Step] = []
+        self.running: Process | None = None
+        self.violation: Violation | None = None
+        self.findings: list[str] = []
+        self.time_mattered = False
+        """Whether anybody slept, or read a clock that could have moved on."""
+        self.judging = True
+        """Off while the beginning of a run is repeated, whose judgements are known."""
+        self.r = EVERY_STEP
+        self.w = 0
+        self.before = 0
+        self.told: tuple[int, Any] | None = None
+        """Which process was told what by the last step: what its memory is made of."""
+        self.env = WorldEnvironment(self)
+        self._store = WorldStore(self)
+        self._view = View(self)
+        self._watched = 0
+        self._ticks = 0
+        self._alone = False
+        """Whether the next step is a spinning process's, because nobody else can step."""
+        self._setup: Process | None = None
+        self._tickets = 0
+        self._stamped = True
+        self.boto3_lost = "closed"
+        """How a lost reply shows to the SDK, see `sim.boto`."""
+        self.closing: list[Callable[[], None]] = []
+        """Called when the run is over."""
+
+    def _judge(self) -> None:
+        written = self.w
+        for promise in self.properties:
+            if written & promise.reads and promise.kind != FINALLY:
+                self.w |= promise.bit
+                self.r |= promise.bit
+                self._look(promise)
+        self._watch()
+
+    def _look(self, promise: Property) -> None:
+        if promise.met:
+            # The good thing has happened; it stays so for the rest of the run.
+            promise.reads = 0
+            return
+        wrong = promise.judge(self._view)
+        self.r |= promise.reads
+        if wrong is not None and self.violation is None:
+            self.violation = Violation(promise.name, wrong)
+
+    def _watch(self) -> None:
+        self._watched = 0
+        for promise in self.properties:
+            if promise.kind != FINALLY:
+                self._watched |= promise.reads
+
+    def _wake_spinners(self) -> None:
+        """Something changed: whoever asked about it in vain may ask again."""
+        for process in self.processes:
+            if process.spins and self.w & process.asked[2] and not self._alone:
+                process.spins = 0
+        self._alone = False
+
+    def state(self, memories: tuple[Any, ...]) -> Any:
+        """Everything the future depends on. `memories` stands for what each running process knows."""
+        crashes = self.left[fault.CRASHES]
+        processes = [
+            (
+                process.state,
+                memories[process.index] if process.pending is not None else ending(process),
+                crashes and process.effective,
+                process.retried,
+                process.spins,
+                process.skew_ns,
+                None if process.group is None else tuple(process.group.replies),
+            )
+            for process in self.processes
+        ]
+        flights = [(f.actor, f.retried, f.request) for f in self.flights.values()]
+        return (
+            self.bucket.state(),
+            self.left,
+            self.clock_ns,
+            tuple(processes),
+            tuple(sorted(flights)) if len(flights) > 1 else tuple(flights),
+            tuple([(topic, plain(notes)) for topic, notes in sorted(self.noted.items())]),
+            self.judgement(),
+        )
+
+    def past(self, actor: int) -> int:
+        """The steps that come before the actor's next one for certain, as far as they are known."""
+        if actor == CLOCK_ACTOR:
+            return self._ticks
+        flight = self.flights.get(actor)
+        if flight is not None:
+            return flight.born
+        owner = actor if actor <= len(self.processes) else self.objects.owner(actor)
+        if not owner:
+            return 0
+        process = self.processes[owner - 1]
+        return process.last | (process.group.steps if process.group is not None else 0)
+
+    def judgement(self) -> tuple[Any, ...]:
+        """What the properties know."""
+        return tuple([(p.reads, p.met) for p in self.properties])
+
+    def restore(self, judgement: tuple[Any, ...]) -> None:
+        """Take up judging where an earlier run with the same beginning left it."""
+        for promise, (reads, met) in zip(self.properties, judgement, strict=True):
+            promise.reads = reads
+            promise.met = met
+        self._watch()
+
+    def _log(
+        self,
+        actor: int,
+        alternative: str,
+        process: Process | None,
+        number: int,
+        op: Any,
+        answer: Any,
+        incarnation: int = -1,
+    ) -> None:
+        if incarnation < 0 and process is not None:
+            incarnation = process.incarnation
+        self.trace.append(
+            (actor, alternative, process, max(incarnation, 0), number, op, answer, self.clock_ns)
+        )
+
+    def _kill(self, process: Process) -> None:
+        self.running = process
+        if not process.kill():
+            self.findings.append(
+                f"process {process.name!r} does not let itself be crashed: it swallows the exception that "
+                "unwinds it (look for a bare `except:` or `except BaseException:`)"
+            )
+        self.running = None
+
+
+def ending(process: Process) -> Any:
+    """What is left of a process that ended."""
+    if process.error is None:
+        return plain(process.result)
+    return (type(process.error), str(process.error))
+
+
+def plain(value: Any) -> Any:
+    """A hashable value that is equal only for equal values. Objects nobody can compare equal themselves."""
+    if isinstance(value, list | tuple):
+        return (type(value), tuple([plain(item) for item in value]))
+    if isinstance(value, dict):
+        return (dict, tuple([(plain(key), plain(item)) for key, item in value.items()]))
+    if isinstance(value, set):
+        return (set, frozenset(plain(item) for item in value))
+    try:
+        hash(value)
+    except TypeError:
+        return object()
+    return (type(value), value)
