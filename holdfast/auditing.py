@@ -8,6 +8,8 @@ what happened on the way to the failure and nothing else.
 import contextlib
 import io
 import logging
+import signal
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,6 +56,8 @@ class Outcome:
 
     result: dict[str, Any]
     events: Sequence[Event] = ()
+    interrupted: bool = False
+    """Somebody pressed Ctrl-C: the result is what was found until then."""
 
 
 def bound(program: Callable[..., Any], name: str, parameters: Mapping[str, Any]) -> Program:
@@ -66,9 +70,15 @@ def bound(program: Callable[..., Any], name: str, parameters: Mapping[str, Any])
     return one
 
 
-def conduct(wanted: Wanted, progress: Callable[[Any], bool | None] | None = None) -> Outcome:
+def conduct(wanted: Wanted, progress: Callable[[Any], object] | None = None) -> Outcome:
     """Explore, judge, and repeat the failing run so that its events and its prints are known."""
-    with _silence():
+    with _interruptible() as interrupted, _silence():
+
+        def stop(search: Any) -> bool:
+            if progress is not None:
+                progress(search)
+            return bool(interrupted)
+
         found = audit(
             wanted.program,
             budget=wanted.faults,
@@ -78,7 +88,7 @@ def conduct(wanted: Wanted, progress: Callable[[Any], bool | None] | None = None
             schedules=wanted.schedules,
             steps_max=wanted.steps_max,
             depth=wanted.depth,
-            progress=progress,
+            progress=stop,
             database=_database(wanted),
             jobs=wanted.jobs,
             checkpoint=wanted.checkpoint,
@@ -102,7 +112,7 @@ def conduct(wanted: Wanted, progress: Callable[[Any], bool | None] | None = None
             f"a schedule of {_processes(again)} with {wanted.faults.sentence()} breaks a property"
         )
         events = again.events(f"audit {wanted.name}")
-    return Outcome(result, events)
+    return Outcome(result, events, interrupted=bool(interrupted))
 
 
 def repeat(wanted: Wanted, token: str) -> Outcome:
@@ -198,8 +208,6 @@ def _coverage(again: Replay) -> dict[str, Any]:
         "outcomes": {f"{kind} {outcome}": n for (kind, outcome), n in sorted(counted.outcomes.items())},
         "faults": dict(sorted(counted.faults.items())),
         "steps": dict(sorted(counted.steps.items())),
-        "conflicts": 0,
-        "sometimes": {},
     }
 
 
@@ -214,6 +222,27 @@ def _raised_at(again: Replay) -> list[str]:
                 if not any(Path(frame.filename).is_relative_to(folder) for folder in MACHINERY)
             ]
     return []
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Ctrl-C ends the search between two runs; a second one kills. It cannot be an exception: raised while
+    a process of the world runs, it would look like the failure of that process.
+    """
+    seen: list[int] = []
+
+    def handle(number: int, _: object) -> None:
+        seen.append(number)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield seen  # signals are the main thread's
+        return
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class _Nowhere(io.TextIOBase):

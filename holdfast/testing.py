@@ -78,8 +78,7 @@ class Options:
         """These options, with what `stronger` says in their place."""
         said = {field.name: getattr(stronger, field.name) for field in fields(stronger)}
         said = {name: value for name, value in said.items() if value is not None}
-        if self.faults and stronger.faults:
-            said["faults"] = {**self.faults, **stronger.faults}
+        said["faults"] = {**(self.faults or {}), **(stronger.faults or {})}
         return replace(self, **said)
 
 
@@ -201,13 +200,16 @@ def _result(
     try:
         if options.token is not None:
             return repeat(wanted, options.token).result
-        return conduct(wanted).result
+        outcome = conduct(wanted)
     except Diverged as wrong:
         raise AuditFailed(f"{name} does not repeat itself: {wrong}") from None
     except (StoreError, BadToken) as wrong:
         raise AuditFailed(f"{name}: {wrong}") from None
     except Exception as wrong:  # noqa: BLE001 - it goes on as it is, from where the user's code begins
         raise wrong.with_traceback(_outside(wrong.__traceback__)) from None
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    return outcome.result
 
 
 def want(

@@ -15,11 +15,10 @@ COLOURS = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
 WIDTH = 104
 
 
-def audit_text(result: Mapping[str, Any]) -> RenderableType:
+def audit_text(result: Mapping[str, Any], *, quiet: bool = False) -> RenderableType:
     """The whole page but for the last word: size, coverage, findings, stories."""
     return Group(
-        *map(Text, size_lines(result)),
-        *map(Text, coverage_lines(result["coverage"])),
+        *map(Text, [] if quiet else [*size_lines(result), *coverage_lines(result["coverage"])]),
         *(Text(line, "yellow") for line in finding_lines(result)),
         *(Text(line, _colour(line)) for line in story_lines(result)),
     )
@@ -30,6 +29,7 @@ def last_words(result: Mapping[str, Any], again: str) -> RenderableType:
     line, so that it can be copied."""
     verdict = result["verdict"]
     said = Text.assemble((verdict, COLOURS[verdict]), f": {result['bound']}")
+    said = Text.assemble("\n", said) if result["violations"] else said
     if not again:
         return said
     why = "to see it again" if verdict == "violated" else "to go on from here"
@@ -37,9 +37,12 @@ def last_words(result: Mapping[str, Any], again: str) -> RenderableType:
 
 
 def replay_text(result: Mapping[str, Any]) -> RenderableType:
-    """A run that was repeated from a token: its steps, and what it led to."""
-    lines = [f"  {line}" for line in result["story"]]
-    return Group(*(Text(line, _colour(line)) for line in lines))
+    """One run that was repeated from a token: its steps, and what they led to."""
+    lines = story_lines(result) or [f"  {line}" for line in result["story"]]
+    return Group(
+        *(Text(line, _colour(line)) for line in lines),
+        *(Text(line, "yellow") for line in finding_lines(result)),
+    )
 
 
 def failure_text(result: Mapping[str, Any], why: str, again: str) -> str:
@@ -47,9 +50,11 @@ def failure_text(result: Mapping[str, Any], why: str, again: str) -> str:
     lines = [why, ""]
     if result["violations"]:
         lines += [*(line.rstrip() for line in _steps(result["violations"][0])), ""]
-    lines += [f"{result['verdict']}: {result['bound']}", *size_lines(result)]
+    lines += [f"{result['verdict']}: {result['bound']}"]
+    if result["strategy"] != "replay":
+        lines += size_lines(result)
     lines += finding_lines(result)
-    if not result["violations"]:
+    if not result["violations"] and result["strategy"] != "replay":
         lines += coverage_lines(result["coverage"])
     if again:
         lines += ["to see it again:", again]

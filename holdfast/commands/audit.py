@@ -1,0 +1,327 @@
+"""`holdfast audit SYSTEM`: drive the real code through every interleaving, crash and lost response."""
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
+from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
+from holdfast.commands.systems import System, find_system, mutants, read_parameters, shipped
+from holdfast.commands.user_files import neighbours, place
+from holdfast.impl.store.errors import StoreError
+from holdfast.impl.store.events import Event
+from holdfast.reports.audit_text import audit_text, last_words, replay_text
+from holdfast.reports.quantities import amount
+from holdfast.sim.explore.checkpoint import BadCheckpoint
+from holdfast.testing import FAULTS, STRATEGIES, Options, want
+
+EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
+3 not decided: a limit was hit, schedules were only sampled, or the runs covered nothing. Examples:
+holdfast audit counter;  holdfast audit counter --mutant read-modify-write;  holdfast audit
+tests/test_mine.py:test_election --faults crashes=2,late=1 --budget 60."""
+
+PLAIN_WIDTH = 160
+LOOK_EVERY_S = 0.1
+
+
+@click.command("audit", short_help="Drive real code through every interleaving and fault.", epilog=EPILOG)
+@click.argument("system_name", metavar="SYSTEM", required=False)
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Give the program a parameter.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="The same as --set processes=N.")
+@click.option("--mutant", metavar="NAME", help="Audit a system of --list with one of its known mistakes.")
+@click.option("--strategy", type=click.Choice(STRATEGIES), help="How to explore.  [default: exhaustive]")
+@click.option(
+    "--faults", metavar="KIND=N,...", help="What may go wrong in a run.  [default: crashes=1,lost=1]"
+)
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Of choices and identifiers.  [default: 0]")
+@click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time, at most.")
+@click.option("--max-schedules", type=click.IntRange(1), metavar="N", help="Runs, at most.")
+@click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Of one run.  [default: 400]")
+@click.option("--depth", type=click.IntRange(1), metavar="D", help="Of the bugs pct looks for.  [default: 3]")
+@click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
+@click.option("--resume", metavar="FILE", help="Put the search down here when stopped, and take it up again.")
+@click.option("--replay", "token", metavar="TOKEN", help="Run the one schedule that a failure printed.")
+@click.option("--trace", metavar="FILE", help="Write the events of the failing run as JSON lines.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
+@click.option("--quiet", is_flag=True, help="Print the story and the verdict only.")
+@click.option("--list", "listing", is_flag=True, help="List the systems and end.")
+def command(
+    system_name: str | None,
+    settings: tuple[str, ...],
+    processes: int | None,
+    mutant: str | None,
+    strategy: str | None,
+    faults: str | None,
+    seed: int | None,
+    budget: float | None,
+    max_schedules: int | None,
+    max_steps: int | None,
+    depth: int | None,
+    jobs: int,
+    resume: str | None,
+    token: str | None,
+    trace: str | None,
+    json_file: str | None,
+    quiet: bool,
+    listing: bool,
+) -> int:
+    """Run the real code of SYSTEM in every order, with every crash and lost response the faults allow, and
+    show the shortest story of what breaks. SYSTEM is one of --list, or a program of your own:
+    path/to/file.py:function, a function of world (with or without @holdfast.audit).
+
+    Faults: crashes, lost (responses), late (landings), conflicts (409), throttles (503), retries (of the
+    SDK), skews (clocks), stalls, restarts; `none` for no faults.
+    """
+    if listing:
+        return _list()
+    if system_name is None:
+        raise BadRequest("name the system to audit, as in: holdfast audit counter; --list lists them")
+    searching = {"--strategy": strategy, "--budget": budget, "--max-schedules": max_schedules}
+    _refuse_contradictions(
+        {**searching, "--depth": depth, "--resume": resume, "--jobs": jobs if jobs > 1 else None}, token
+    )
+    system = find_system(system_name, mutant)
+    arguments = read_parameters(system, settings, processes)
+    said = Options(
+        processes=arguments.get("processes") if system.options.processes is not None else None,
+        faults=read_faults(faults),
+        strategy=strategy,
+        seed=seed,
+        seconds=budget,
+        schedules=max_schedules,
+        steps_max=max_steps,
+        depth=depth,
+    )
+    options = system.options.under(said)
+    wanted = want(system.function, options, arguments, system.name, jobs=jobs, checkpoint=resume)
+    console = _console(stderr=json_file == "-")
+    with _blamed(system), _prints_aside(aside=json_file == "-"):
+        outcome = _searched(wanted, console) if token is None else repeat(wanted, token)
+        if trace:
+            _write_trace(_events(outcome, wanted), trace)
+    again = _Command(
+        system_name,
+        {"--set": settings},
+        {"--processes": processes, "--mutant": mutant, "--faults": faults, "--seed": seed},
+        {**searching, "--depth": depth, "--max-steps": max_steps},
+    )
+    _show(console, outcome.result, again, resume, quiet=quiet)
+    if json_file:
+        write_json(outcome.result, json_file)
+    return VERDICT_EXITS[outcome.result["verdict"]]
+
+
+def _refuse_contradictions(searching: Mapping[str, object], token: str | None) -> None:
+    for name, value in searching.items():
+        if value is not None and token is not None:
+            raise BadRequest(f"--replay runs one schedule, and {name} is about a search; leave out either")
+    strategy = searching["--strategy"] or "exhaustive"
+    for name in ("--resume", "--jobs"):
+        if searching[name] is not None and strategy != "exhaustive":
+            raise BadRequest(f"{name} is for the exhaustive strategy, not for {strategy}; leave out either")
+    if searching["--resume"] is not None and searching["--jobs"] is not None:
+        raise BadRequest("--resume keeps the search of one process; leave out either it or --jobs")
+    if searching["--depth"] is not None and strategy != "pct":
+        raise BadRequest("--depth is the depth of pct; give --strategy pct with it")
+
+
+def read_faults(text: str | None) -> dict[str, int]:
+    """`crashes=1,lost=0` as numbers by kind; what is not named stays as it is."""
+    if text is None:
+        return {}
+    if text.strip() == "none":
+        return {name: 0 for name in FAULTS if name != "restarts"}
+    faults: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, count = (word.strip() for word in part.partition("="))
+        if name not in FAULTS:
+            raise BadRequest(f"--faults: no fault is called {name!r}; known: {', '.join(FAULTS)}, or none")
+        if not equals or not count.isdecimal():
+            raise BadRequest(f"--faults {part.strip()}: give a whole number, as in {name}=1")
+        if name in faults:
+            raise BadRequest(f"--faults gives {name} twice")
+        faults[name] = int(count)
+    return faults
+
+
+@contextlib.contextmanager
+def _blamed(system: System) -> Iterator[None]:
+    """Errors of the program's own set-up, and of what it was given, as one line each."""
+    with neighbours(system.path) if system.path is not None else contextlib.nullcontext():
+        try:
+            yield
+        except BadToken as wrong:
+            raise BadRequest(f"--replay: {wrong}") from wrong
+        except BadCheckpoint as wrong:
+            raise BadRequest(f"--resume: {wrong}") from wrong
+        except Diverged as wrong:
+            raise BadRequest(f"{system.name} does not repeat itself: {wrong}") from wrong
+        except (BadRequest, StoreError):
+            raise
+        except Exception as wrong:
+            if system.path is None or place(wrong, system.path) == str(system.path):
+                raise  # it did not come through the user's file: a bug of ours
+            raise BadRequest(
+                f"{place(wrong, system.path)}: the program cannot set the world up: "
+                f"{type(wrong).__name__}: {wrong}"
+            ) from wrong
+
+
+@contextlib.contextmanager
+def _prints_aside(*, aside: bool) -> Iterator[None]:
+    """What the program prints goes elsewhere when standard output is to hold the result alone."""
+    with contextlib.redirect_stdout(sys.stderr) if aside else contextlib.nullcontext():
+        yield
+
+
+def _searched(wanted: Wanted, console: Console) -> Outcome:
+    with _Line(console) as line:
+        outcome = conduct(wanted, line.show)
+    if outcome.interrupted and not outcome.result["violations"]:
+        outcome.result["findings"].insert(0, "interrupted: this is what was found so far")
+    return outcome
+
+
+def _events(outcome: Outcome, wanted: Wanted) -> Sequence[Event]:
+    """Those of the failing run; without one, those of the run in which nothing goes wrong."""
+    return outcome.events or repeat(wanted, "default").events
+
+
+def _write_trace(events: Sequence[Event], target: str) -> None:
+    """Write events as JSON lines, the whole file or nothing."""
+    text = "".join(json.dumps(asdict(event), separators=(",", ":")) + "\n" for event in events)
+    path = Path(target)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).replace(path)
+    except OSError as wrong:
+        raise BadRequest(f"cannot write {target}: {wrong.strerror}; give --trace another file") from wrong
+
+
+class _Command:
+    """The command that was given, as far as it is needed to see a failure again or to go on."""
+
+    def __init__(
+        self,
+        name: str,
+        lists: Mapping[str, tuple[str, ...]],
+        values: Mapping[str, object],
+        searching: Mapping[str, object],
+    ) -> None:
+        self._words = ["holdfast", "audit", name]
+        for option, given in lists.items():
+            for value in given:
+                self._words += [option, value]
+        self._words += _given(values)
+        self._searching = _given(searching)
+
+    def replaying(self, token: str) -> str:
+        return shlex.join([*self._words, "--replay", token])
+
+    def resuming(self, file: str) -> str:
+        return shlex.join([*self._words, *self._searching, "--resume", file])
+
+
+def _given(values: Mapping[str, object]) -> list[str]:
+    return [
+        word
+        for option, value in values.items()
+        if value is not None
+        for word in (option, f"{value:g}" if isinstance(value, float) else str(value))
+    ]
+
+
+def _show(
+    console: Console, result: Mapping[str, Any], command: _Command, resume: str | None, *, quiet: bool
+) -> None:
+    again = ""
+    if result["violations"]:
+        again = command.replaying(result["violations"][0]["token"])
+    elif resume and result["verdict"] == "undecided":
+        again = command.resuming(resume)
+    console.print(replay_text(result) if result["strategy"] == "replay" else audit_text(result, quiet=quiet))
+    console.print(last_words(result, again))
+
+
+def _console(*, stderr: bool) -> Console:
+    """Where people read; a pipe has no edge to wrap at. The stream is fixed now: the program's own prints
+    are sent elsewhere while it is explored.
+    """
+    console = Console(file=sys.stderr if stderr else sys.stdout, soft_wrap=True, highlight=False)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    return console
+
+
+def _list() -> int:
+    import importlib
+
+    console = _console(stderr=False)
+    for name, module_name in shipped().items():
+        module = importlib.import_module(module_name)
+        system = find_system(name)
+        console.print(f"[bold]{name}[/]  {(module.__doc__ or '').strip().splitlines()[0]}")
+        parameters = ", ".join(
+            f"{parameter.name}={parameter.default}" for parameter in system.parameters.values()
+        )
+        console.print(f"  parameters: {parameters or 'none'}")
+        for mutant in mutants(module):
+            console.print(f"  mutant {mutant}")
+    return Exit.HOLDS
+
+
+class _Line:
+    """One line that says how far the search has come, on a terminal only."""
+
+    def __init__(self, console: Console) -> None:
+        self._line = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not (console.is_terminal and sys.stderr.isatty()),
+        )
+        self._task = self._line.add_task("exploring")
+        self._started = self._shown = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        self._line.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.stop()
+
+    def show(self, search: Any) -> None:
+        now = time.perf_counter()
+        if self._line.disable or now - self._shown < LOOK_EVERY_S:
+            return
+        self._shown = now
+        self._line.update(self._task, description=progress_text(search, now - self._started))
+
+
+def progress_text(search: Any, seconds: float) -> str:
+    """How far a search has come: runs, how fast, and by estimate how many are left."""
+    runs = search.runs if hasattr(search, "runs") else search.schedules
+    left = search.still_to_run() if hasattr(search, "still_to_run") else None
+    rate = runs / seconds if seconds > 0 else 0.0
+    said = f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s"
+    if left is None:
+        return said
+    ahead = f", about {left / rate:,.0f} s" if rate else ""
+    return f"{said}; by estimate {amount(left)} left{ahead}"

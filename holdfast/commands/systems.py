@@ -1,0 +1,163 @@
+"""Programs to audit, by name: the systems that ship with Holdfast, and a user's own as `file.py:function`.
+
+A shipped system is a module that holds its program as `mended` and each known mistake as `broken_...`, a
+mutant of it. Those below `holdfast.examples.audit` are found by themselves.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.commands.ending import BadRequest
+from holdfast.commands.user_files import find, is_file_name, split
+from holdfast.testing import Options, check_program, unwrapped
+
+FOLDERS = ("holdfast.examples.audit",)
+PROGRAM, BROKEN = "mended", "broken_"
+
+
+@dataclass(frozen=True)
+class System:
+    """A program to audit, and the options it brings."""
+
+    name: str
+    function: Callable[..., Any]
+    options: Options = field(default_factory=Options)
+    path: Path | None = None
+    """The file it came from, when it is a user's own."""
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """What may be --set, by name."""
+        found = inspect.signature(self.function).parameters
+        return {name: parameter for name, parameter in found.items() if name not in ("world", "self")}
+
+
+def shipped() -> dict[str, str]:
+    """The module of every system that ships, by the system's name."""
+    found = {}
+    for folder in FOLDERS:
+        package = importlib.import_module(folder)
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.ispkg:
+                found[module.name.replace("_", "-")] = f"{folder}.{module.name}"
+    return found
+
+
+def find_system(name: str, mutant: str | None = None) -> System:
+    """The system that `name` stands for, with one of its known mistakes when `mutant` names it."""
+    modules = shipped()
+    if name in modules:
+        return _shipped(name, importlib.import_module(modules[name]), mutant)
+    if not is_file_name(name):
+        raise BadRequest(
+            f"no system is called {name!r}; known: {', '.join(modules)}; your own: path/to/file.py:function"
+        )
+    if mutant is not None:
+        raise BadRequest("--mutant is for the systems of --list; of a file, name the broken function itself")
+    return _own(name)
+
+
+def mutants(module: Any) -> dict[str, Callable[..., Any]]:
+    """The broken variants of a shipped system, by name."""
+    return {
+        name.removeprefix(BROKEN).replace("_", "-"): value
+        for name, value in vars(module).items()
+        if name.startswith(BROKEN)
+    }
+
+
+def _shipped(name: str, module: Any, mutant: str | None) -> System:
+    known = mutants(module)
+    if mutant is not None and mutant not in known:
+        raise BadRequest(f"{name} has no mutant {mutant!r}; it has: {', '.join(known) or 'none'}")
+    function, options = unwrapped(getattr(module, PROGRAM) if mutant is None else known[mutant])
+    return System(name, function, options)
+
+
+def _own(name: str) -> System:
+    path, wanted = split(name)
+    found = find(name, "program", _is_program if wanted else _is_ready)
+    function, options = unwrapped(found)
+    return System(f"{path}:{function.__qualname__}", function, options, Path(path))
+
+
+def _is_program(value: Any) -> bool:
+    """Whether it could be audited: it is marked so, or it is a function of a world."""
+    try:
+        check_program(unwrapped(value)[0])
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_ready(value: Any) -> bool:
+    """Whether it can be audited as it is: marked so, or with nothing but `world` to be given."""
+    if not _is_program(value):
+        return False
+    function, options = unwrapped(value)
+    given = {"world"} if options.processes is None else {"world", "processes"}
+    missing = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is parameter.empty and name not in given
+    ]
+    return not missing
+
+
+def read_parameters(system: System, settings: tuple[str, ...], processes: int | None) -> dict[str, Any]:
+    """The arguments of the program: its defaults, and over them what was --set."""
+    given = {
+        name: parameter.default
+        for name, parameter in system.parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    if system.options.processes is not None and "processes" in system.parameters:
+        given["processes"] = system.options.processes
+    said = _said(settings, processes)
+    for name, text in said.items():
+        if name not in system.parameters:
+            known = ", ".join(system.parameters) or "none"
+            raise BadRequest(f"{system.name} takes no {name}; it takes: {known}")
+        given[name] = _value(name, text, system.parameters[name])
+    missing = [name for name in system.parameters if name not in given]
+    if missing:
+        raise BadRequest(f"{system.name} needs {', '.join(missing)}; give --set {missing[0]}=...")
+    return given
+
+
+def _said(settings: tuple[str, ...], processes: int | None) -> dict[str, str]:
+    said: dict[str, str] = {}
+    for setting in [*settings, *([] if processes is None else [f"processes={processes}"])]:
+        name, equals, text = setting.partition("=")
+        if not equals or not name:
+            raise BadRequest(f"--set {setting} must read NAME=VALUE, as in --set jobs=3")
+        if name in said:
+            raise BadRequest(f"{name} is given twice")
+        said[name] = text
+    return said
+
+
+def _value(name: str, text: str, parameter: inspect.Parameter) -> Any:
+    """`text` as the type of the default, or of the annotation."""
+    kind = type(parameter.default) if parameter.default is not parameter.empty else parameter.annotation
+    kind = int if name == "processes" else kind
+    kind = {"int": int, "float": float, "str": str, "bool": bool}.get(kind, kind)
+    if kind is bool:
+        truths = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if text.lower() not in truths:
+            raise BadRequest(f"--set {name}={text}: say true or false")
+        return truths[text.lower()]
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            article = "a whole number" if kind is int else "a number"
+            raise BadRequest(f"--set {name}={text}: {text!r} is not {article}") from None
+    if kind in (str, parameter.empty):
+        return text
+    raise BadRequest(f"{name} cannot be given as text; audit a function that makes it itself")

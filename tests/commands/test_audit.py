@@ -1,0 +1,465 @@
+"""`holdfast audit`: verdicts, stories, replay, limits, a user's own file, what a wrong request is told."""
+
+import json
+import signal
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.commands.audit import progress_text, read_faults
+from holdfast.commands.ending import BadRequest, Exit
+from holdfast.commands.entry import group, run
+from holdfast.commands.systems import shipped
+from holdfast.impl.store.events import Event
+from holdfast.testing import FAULTS
+
+ELECTION = """
+import holdfast
+from holdfast.impl.store import ABSENT, ANYTHING, Outcome
+
+
+def claim(world, store, name):
+    if store.head("leader").outcome is Outcome.MISSING:
+        print("claiming", name)
+        if store.put("leader", name.encode(), when=ANYTHING).done:
+            world.note("leads", name)
+
+
+def claim_well(world, store, name):
+    if store.put("leader", name.encode(), when=ABSENT).done:
+        world.note("leads", name)
+
+
+def one(view):
+    assert len(set(view.notes("leads"))) <= 1, "two lead"
+
+
+def start(world, claim, processes):
+    for number in range(processes):
+        world.spawn(claim, world, world.store(), f"p{number}", name=f"p{number}")
+    world.always("one leader", one)
+
+
+def broken(world, processes: int = 2, fast: bool = False):
+    start(world, claim, processes)
+
+
+def mended(world, processes=2, pace=1.0, label="x"):
+    start(world, claim_well, processes)
+
+
+@holdfast.audit(processes=2, crashes=0, lost=0)
+def test_marked(world, processes):
+    start(world, claim_well, processes)
+
+
+def alone(world):
+    world.spawn(lambda: None, name="idle")
+
+
+def long(world):
+    start(world, put_many, 3)
+
+
+def put_many(world, store, name):
+    for number in range(40):
+        store.put(f"{name}/{number}", b"", when=ANYTHING)
+        store.put("all", name.encode(), when=ANYTHING)
+
+
+def needing(world, jobs):
+    pass
+
+
+def wrong_in_setup(world):
+    world.spoon()
+
+
+def wrong_in_process(world):
+    world.spawn(tripping, world.store(), name="tripper")
+    world.spawn(tripping, world.store(), name="second")
+
+
+def tripping(store):
+    store.get("x")
+    return {}["a"]
+
+
+def misused(world):
+    world.spawn(tripping, name="twin")
+    world.spawn(tripping, name="twin")
+
+
+count = 0
+
+
+def forgetful(world):
+    global count
+    count += 1
+    world.spawn(tripping_sometimes, world.store(), count, name="a")
+    world.spawn(tripping_sometimes, world.store(), count, name="b")
+
+
+def tripping_sometimes(store, count):
+    store.put(f"key{count}", b"", when=ANYTHING)
+    store.put("same", b"", when=ANYTHING)
+
+
+async def later(world):
+    pass
+"""
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(["audit", *words], standalone_mode=False))
+
+
+@pytest.fixture
+def election(tmp_path: Path) -> str:
+    file = tmp_path / "election.py"
+    file.write_text(ELECTION)
+    return str(file)
+
+
+def result(target: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(target.read_text())
+    return found
+
+
+def test_a_program_that_holds_says_for_what_it_was_proven(
+    election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "r.json"
+    assert ends(f"{election}:mended", "--json", str(target)) == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == (
+        "holds: every schedule of 2 processes with at most 1 crash, 1 lost response, 1 stall"
+    )
+    found = result(target)
+    assert list(found)[:10] == [
+        "system", "strategy", "parameters", "verdict", "bound",
+        "schedules", "pruned", "seconds", "violations", "findings",
+    ]  # fmt: skip
+    assert found["system"] == f"{election}:mended"
+    assert found["strategy"] == "exhaustive"
+    assert found["parameters"] == {"processes": 2, "pace": 1.0, "label": "x"}
+    assert found["violations"] == []
+    assert found["schedules"] > 5
+    assert found["still_to_run"] == 0
+    assert found["coverage"]["conflicts"] > 0
+    assert set(found["coverage"]["steps"]) == {"p0", "p1"}
+    assert found["coverage"]["outcomes"]["put exists"] > 0
+    assert found["faults"]["crashes"] == 1
+
+
+def test_a_failure_ends_with_the_command_that_replays_it(
+    election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The story of the classic mistake, to the letter, and the same again from its token."""
+    target = tmp_path / "r.json"
+    assert ends(f"{election}:broken", "--json", str(target)) == Exit.VIOLATED
+    said = capsys.readouterr().out
+    story = [
+        "    1   p0           head leader                              -> missing",
+        "    2   p1           head leader                              -> missing",
+        "    3   p1           put leader unconditionally b'p1'         -> done (17be76)",
+        "    4   p1           note leads: 'p1'",
+        "    5   p0           put leader unconditionally b'p0'         -> done (ebb6e0)",
+        "    6   p0           note leads: 'p0'",
+        "    => one leader: two lead",
+    ]
+    lines = said.splitlines()
+    assert "one leader is violated: two lead" in lines
+    start = lines.index("one leader is violated: two lead") + 2
+    assert [line[:56].rstrip() for line in lines[start : start + 7]] == [line[:56].rstrip() for line in story]
+    violation = result(target)["violations"][0]
+    assert (violation["property"], violation["reason"]) == ("one leader", "two lead")
+    assert len(violation["story"]) == 7
+    again = f"holdfast audit {election}:broken --replay {violation['token']}"
+    assert lines[-1] == again
+    assert lines[-3].startswith("violated: a schedule of 2 processes with")
+
+    assert ends(*again.split()[2:], "--json", str(target)) == Exit.VIOLATED
+    repeated = capsys.readouterr().out
+    assert repeated.splitlines()[-1] == again
+    assert result(target)["violations"][0]["story"] == violation["story"]
+
+
+def test_what_the_program_prints_is_heard_for_the_failing_run_alone(
+    election: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A print in the code is how people look into a failure; thousands of schedules would drown it."""
+    assert ends(f"{election}:broken") == Exit.VIOLATED
+    assert capsys.readouterr().out.count("claiming p0") == 1
+    assert ends(f"{election}:broken", "--json", "-") == Exit.VIOLATED
+    said = capsys.readouterr()
+    assert json.loads(said.out)["verdict"] == "violated"
+    assert "claiming p0" in said.err
+
+
+def test_a_token_that_breaks_nothing_holds_for_its_one_schedule(
+    election: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that `git bisect run holdfast audit ... --replay TOKEN` works."""
+    assert ends(f"{election}:mended", "--replay", "p1:put:leader:1") == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert "put leader if absent b'p1'" in said
+    assert said.splitlines()[-1] == "holds: this one schedule, and nothing is said of any other"
+
+
+def test_a_token_that_no_longer_fits_says_what_is_missing(
+    election: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(f"{election}:mended", "--replay", "p1:head:leader:1") == Exit.UNDECIDED
+    assert "the token no longer fits" in capsys.readouterr().out
+
+
+def test_the_trace_holds_the_events_of_the_failing_run(election: str, tmp_path: Path) -> None:
+    target = tmp_path / "t.jsonl"
+    assert ends(f"{election}:broken", "--trace", str(target)) == Exit.VIOLATED
+    events = [Event(**json.loads(line)) for line in target.read_text().splitlines()]
+    assert [event.seq for event in events] == list(range(len(events)))
+    landed = [(event.process, event.kind, event.key) for event in events if event.phase == "landed"]
+    assert landed == [
+        ("p0", "head", "leader"),
+        ("p1", "head", "leader"),
+        ("p1", "put", "leader"),
+        ("p0", "put", "leader"),
+    ]
+    assert ends(f"{election}:mended", "--trace", str(target)) == Exit.HOLDS
+    assert '"outcome":"exists"' in target.read_text()
+
+
+def test_options_that_a_test_carries_are_used_and_given_way_to(
+    election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "r.json"
+    assert ends(f"{election}:test_marked", "--json", str(target)) == Exit.HOLDS
+    assert result(target)["bound"] == "every schedule of 2 processes with at most 1 stall"
+    for three in (["--processes", "3"], ["--set", "processes=3"]):
+        words = [f"{election}:test_marked", *three, "--faults", "crashes=1", "--json", str(target)]
+        assert ends(*words) == Exit.HOLDS
+        assert result(target)["bound"] == "every schedule of 3 processes with at most 1 crash, 1 stall"
+
+
+def test_parameters_are_read_by_their_type(election: str, tmp_path: Path) -> None:
+    target = tmp_path / "r.json"
+    words = ["--set", "processes=1", "--set", "pace=0.5", "--set", "label=3", "--json", str(target)]
+    assert ends(f"{election}:mended", *words) == Exit.HOLDS
+    assert result(target)["parameters"] == {"processes": 1, "pace": 0.5, "label": "3"}
+    assert ends(f"{election}:broken", "--set", "fast=yes", "--json", str(target)) == Exit.VIOLATED
+    assert result(target)["parameters"] == {"processes": 2, "fast": True}
+
+
+def test_a_limit_decides_nothing(election: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(f"{election}:long", "--max-schedules", "20") == Exit.UNDECIDED
+    assert capsys.readouterr().out.splitlines()[-1].startswith("undecided: 20 schedules")
+    assert ends(f"{election}:long", "--budget", "0.2", "--quiet") == Exit.UNDECIDED
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("strategy", ["random", "pct", "hypothesis"])
+def test_samples_find_and_never_prove(
+    strategy: str, election: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--strategy", strategy, "--max-schedules", "300"]
+    assert ends(f"{election}:broken", *words, "--seed", "1") == Exit.VIOLATED
+    assert " --seed 1 --replay " in capsys.readouterr().out.splitlines()[-1]
+    assert ends(f"{election}:mended", *words) == Exit.UNDECIDED
+
+
+def test_a_run_that_covers_nothing_is_no_pass(election: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing failed, and nothing could have: the classic way to be fooled by a green check."""
+    assert ends(f"{election}:alone", "--faults", "none") == Exit.UNDECIDED
+    assert "finding: nothing was covered" in capsys.readouterr().out
+
+
+def test_a_search_is_put_down_and_taken_up_again(
+    election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "search.json"
+    counts = []
+    for limit in ("15", "30"):
+        words = [f"{election}:mended", "--processes", "3", "--max-schedules", limit, "--resume", str(file)]
+        target = tmp_path / "r.json"
+        assert ends(*words, "--json", str(target)) == Exit.UNDECIDED
+        assert capsys.readouterr().out.splitlines()[-1] == (
+            f"holdfast audit {election}:mended --processes 3 --max-schedules {limit} --resume {file}"
+        )
+        found = result(target)
+        counts.append(found["schedules"] + found["pruned"])
+    assert counts == [15, 30]
+    assert ends(f"{election}:mended", "--processes", "3", "--resume", str(file)) == Exit.HOLDS
+    capsys.readouterr()
+    assert ends(f"{election}:mended", "--processes", "2", "--resume", str(file)) == Exit.BAD_REQUEST
+    assert "belongs to" in capsys.readouterr().err
+
+
+def test_an_exception_of_a_process_is_told_with_its_place(
+    election: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(f"{election}:wrong_in_process") == Exit.VIOLATED
+    said = capsys.readouterr().out
+    assert "tripper ends well is violated: it raised KeyError: 'a'" in said
+    line = 1 + ELECTION.splitlines().index('    return {}["a"]')
+    assert f'     at {election}:{line} in tripping: return {{}}["a"]' in said.splitlines()
+
+
+def test_the_list_names_systems_and_their_mutants(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("--list") == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert "counter  A counter that several writers increment" in said
+    assert "  mutant read-modify-write" in said
+
+
+def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {"counter", "election", "lock", "log", "queue"} <= set(shipped())
+    assert ends("election") == Exit.HOLDS
+    assert ends("election", "--mutant", "check-then-create") == Exit.VIOLATED
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("holdfast audit election --mutant check-then-create --replay ")
+    assert ends(*last.split()[2:]) == Exit.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "name the system to audit"),
+        (["counterr"], "no system is called 'counterr'; known: "),
+        (["no/such.py:f"], "there is no file no/such.py"),
+        (["counter", "--mutant", "x"], "counter has no mutant 'x'; it has: read-modify-write"),
+        (["ELECTION:mended", "--mutant", "x"], "name the broken function itself"),
+        (["ELECTION"], "say which program of"),
+        (["ELECTION:one"], "holds no program 'one'; it holds: "),
+        (["ELECTION:later"], "holds no program 'later'"),
+        (["ELECTION:needing"], "needs jobs; give --set jobs=..."),
+        (["ELECTION:mended", "--set", "processes"], "must read NAME=VALUE"),
+        (["ELECTION:mended", "--set", "processes=many"], "'many' is not a whole number"),
+        (["ELECTION:mended", "--set", "pace=fast"], "'fast' is not a number"),
+        (["ELECTION:broken", "--set", "fast=perhaps"], "say true or false"),
+        (["ELECTION:mended", "--set", "size=1"], "takes no size; it takes: processes, pace, label"),
+        (["ELECTION:alone", "--processes", "2"], "takes no processes; it takes: none"),
+        (["ELECTION:mended", "--processes", "2", "--set", "processes=2"], "processes is given twice"),
+        (["counter", "--faults", "crash=1"], "no fault is called 'crash'; known: crashes, lost"),
+        (["counter", "--faults", "crashes"], "give a whole number, as in crashes=1"),
+        (["counter", "--faults", "crashes=-1"], "give a whole number, as in crashes=1"),
+        (["counter", "--faults", "lost=1,lost=2"], "gives lost twice"),
+        (["counter", "--replay", "x"], "is not process:operation:key:occurrence"),
+        (["counter", "--replay", "default", "--budget", "3"], "--budget is about a search"),
+        (
+            ["counter", "--strategy", "pct", "--jobs", "2"],
+            "--jobs is for the exhaustive strategy, not for pct",
+        ),
+        (["counter", "--strategy", "random", "--resume", "f"], "--resume is for the exhaustive strategy"),
+        (["counter", "--resume", "f", "--jobs", "2"], "leave out either it or --jobs"),
+        (["counter", "--depth", "2"], "give --strategy pct with it"),
+        (["counter", "--strategy", "clever"], "'clever' is not one of"),
+        (["election", "--resume", "ELECTION"], "is no checkpoint"),
+        (["election", "--trace", "/no/such/dir/t"], "cannot write /no/such/dir/t"),
+        (["election", "--json", "/no/such/dir/r.json"], "cannot write /no/such/dir/r.json"),
+        (["ELECTION:wrong_in_setup"], "the program cannot set the world up: AttributeError: "),
+        (["ELECTION:misused"], "two processes cannot both be called 'twin'"),
+        (["ELECTION:forgetful"], "does not repeat itself: "),
+    ],
+)
+def test_a_wrong_request_is_one_line(
+    words: list[str], says: str, election: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(*(word.replace("ELECTION", election) for word in words)) == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+def test_a_mistake_in_setting_up_names_the_line(election: str, capsys: pytest.CaptureFixture[str]) -> None:
+    line = 1 + ELECTION.splitlines().index("    world.spoon()")
+    assert ends(f"{election}:wrong_in_setup") == Exit.BAD_REQUEST
+    assert capsys.readouterr().err.startswith(f"holdfast: {election}:{line}: ")
+
+
+def test_the_only_program_of_a_file_needs_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Helpers that take a world and more are no programs; what lies beside the file is found."""
+    (tmp_path / "beside.py").write_text("NAME = 'leader'\n")
+    file = tmp_path / "own.py"
+    file.write_text(
+        textwrap.dedent("""
+            from holdfast.impl.store import ABSENT
+
+            def claim(world, store, name):
+                import beside
+                store.put(beside.NAME, name.encode(), when=ABSENT)
+
+            def program(world):
+                for name in "ab":
+                    world.spawn(claim, world, world.store(), name, name=name)
+        """)
+    )
+    assert ends(str(file)) == Exit.HOLDS
+    assert f"{file}:program (exhaustive)" in capsys.readouterr().out
+
+
+def test_faults_not_named_stay_as_they_are() -> None:
+    assert read_faults("late=2, lost=0") == {"late": 2, "lost": 0}
+    assert read_faults(None) == {}
+    assert set(read_faults("none").values()) == {0}
+    with pytest.raises(BadRequest):
+        read_faults("")
+
+
+def test_every_fault_of_the_budget_can_be_named() -> None:
+    from dataclasses import fields
+
+    from holdfast.sim.world import Budget
+
+    assert list(FAULTS) == [field.name for field in fields(Budget)]
+
+
+def test_progress_tells_rate_and_estimate() -> None:
+    search = SimpleNamespace(runs=5000, still_to_run=lambda: 2000)
+    assert progress_text(search, 2.0) == "5,000 runs, 2,500/s, 2 s; by estimate 2,000 left, about 1 s"
+    assert progress_text(SimpleNamespace(schedules=10), 0.0) == "10 runs, 0/s, 0 s"
+
+
+def test_several_jobs_find_the_same(election: str, tmp_path: Path) -> None:
+    target = tmp_path / "r.json"
+    assert ends(f"{election}:mended", "--jobs", "2", "--json", str(target)) == Exit.HOLDS
+    assert result(target)["schedules"] > 5
+    assert ends(f"{election}:broken", "--jobs", "2", "--json", str(target)) == Exit.VIOLATED
+    assert result(target)["violations"][0]["property"] == "one leader"
+
+
+def test_an_interrupt_ends_with_what_was_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C comes while a process of the world runs as often as not, and must not look like its failure."""
+    file = tmp_path / "long.py"
+    file.write_text(
+        textwrap.dedent("""
+            import signal
+            from holdfast.impl.store import ANYTHING
+
+            runs = 0
+
+            def put_ten(store):
+                global runs
+                runs += 1
+                for _ in range(10):
+                    store.put("same", b"", when=ANYTHING)
+                    if runs == 50:
+                        runs += 1
+                        signal.raise_signal(signal.SIGINT)
+
+            def program(world):
+                for _ in range(3):
+                    world.spawn(put_ten, world.store())
+        """)
+    )
+    target, search = tmp_path / "r.json", tmp_path / "search.json"
+    before = signal.getsignal(signal.SIGINT)
+    assert ends(str(file), "--json", str(target), "--resume", str(search)) == Exit.UNDECIDED
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "finding: interrupted: this is what was found so far" in capsys.readouterr().out
+    assert result(target)["verdict"] == "undecided"
+    assert 0 < result(target)["schedules"] < 50
+    assert search.exists()
