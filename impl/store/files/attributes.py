@@ -40,6 +40,8 @@ class Attributes:
     """The MD5 of the content where the ETag is not."""
 
     def encode(self) -> bytes:
+        if self.content_type == ask.BINARY and not self.metadata and not self.digest:
+            return f'["{self.etag}","{self.mark}"]'.encode()
         row: list[object] = [self.etag, self.mark, self.content_type, dict(self.metadata), self.digest]
         usual: list[object] = [None, None, ask.BINARY, {}, ""]
         while row[-1] == usual[len(row) - 1]:

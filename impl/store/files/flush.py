@@ -111,6 +111,10 @@ class Flush:
     def join(self, flight: "Flight") -> None:
         """Return when every name made before the call is durable."""
         self._arrive()
+        window_s = min(self._linger_s, self._least_s * _PATIENCE)
+        if window_s < WORTH_SHARING_S * _PATIENCE:
+            self._run(flight)
+            return
         with self._lock:
             batch = self._gathering
             leads = batch is None
@@ -120,23 +124,25 @@ class Flush:
                 batch.ended = batch.ended or threading.Event()
                 batch.oldest = min(batch.oldest, flight, key=lambda member: member.number)
         if leads:
-            self._lead(batch)
+            self._lead(batch, window_s)
         else:
             assert batch.ended is not None, "made just now or by another who follows"
             batch.ended.wait()
         if batch.error is not None:
             raise OSError(*batch.error.args)  # one error object must not be raised by several threads
 
-    def _lead(self, batch: _Batch) -> None:
+    def _run(self, flight: "Flight") -> None:
+        started = time.perf_counter()
+        self._fsync(flight.fd)
+        took_s = time.perf_counter() - started
+        self._least_s = min(took_s, (self._least_s or took_s) * _FORGETTING)
+
+    def _lead(self, batch: _Batch, window_s: float) -> None:
         try:
-            window_s = min(self._linger_s, self._least_s * _PATIENCE)
-            if self._coming and window_s >= WORTH_SHARING_S * _PATIENCE:
+            if self._coming:
                 self._linger(window_s)
             self._close(batch)
-            started = time.perf_counter()
-            self._fsync(batch.oldest.fd)
-            took_s = time.perf_counter() - started
-            self._least_s = min(took_s, (self._least_s or took_s) * _FORGETTING)
+            self._run(batch.oldest)
         except OSError as wrong:
             batch.error = wrong
         except BaseException as wrong:  # interrupted: who followed must not believe to be durable
