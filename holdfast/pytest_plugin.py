@@ -153,7 +153,6 @@ def pytest_runtest_makereport(
     results = item.stash[_RESULTS]
     if results:
         setattr(report, KEY, results)
-        report.user_properties += [(KEY, f"{result['verdict']}: {result['bound']}") for result in results]
     if call.excinfo is not None and type(call.excinfo.value).__name__ == "AuditFailed" and report.failed:
         report.longrepr = _told(item, call.excinfo)
     return report
@@ -237,6 +236,7 @@ class Present:
         """Keep what the summary needs; it travels with the report."""
         kept = {key: result[key] for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
         self.results.append({**kept, "findings": [] if why else list(result["findings"])})
+        self._item.user_properties.append((KEY, f"{result['verdict']}: {result['bound']}"))
 
     def command(self, token: str) -> str:
         """The command line that replays this test's failure."""

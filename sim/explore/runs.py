@@ -81,6 +81,8 @@ class Coverage:
         r, w = world.r & ~1, world.w
         if len(world.trace) == 1:
             self.touched.clear()
+        if world.trace[-1][2] is None:
+            return  # time passes: that is nobody's step
         for other, (other_r, other_w) in self.touched.items():
             if other != owner and (w & other_r or r & other_w):
                 self.conflicts += 1

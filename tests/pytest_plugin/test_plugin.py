@@ -1,0 +1,415 @@
+"""Audited tests in somebody's project: what pytest reports, replays, refuses, and sums up."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast import pytest_plugin, testing
+
+pytest_plugins = ["pytester"]
+
+HELPERS = """
+import pytest
+import holdfast
+from holdfast.impl.store import ABSENT, ANYTHING, Outcome
+
+def claim(world, store, name):
+    if store.head("leader").outcome is Outcome.MISSING:
+        print("claiming", name)
+        if store.put("leader", name.encode(), when=ANYTHING).done:
+            world.note("leads", name)
+
+def claim_well(world, store, name):
+    if store.put("leader", name.encode(), when=ABSENT).done:
+        world.note("leads", name)
+
+def one(view):
+    assert len(set(view.notes("leads"))) <= 1
+
+def start(world, claim, count=2):
+    for name in ("ann", "bob", "cid")[:count]:
+        world.spawn(claim, world, world.store(), name, name=name)
+    world.always("one leader", one)
+"""
+GOOD = """
+@holdfast.audit(processes=2, crashes=1)
+def test_good(world):
+    start(world, claim_well)
+"""
+BAD = """
+@holdfast.audit(processes=2, crashes=1)
+def test_bad(world):
+    start(world, claim)
+"""
+LONG = """
+def put_many(world, store, name):
+    for number in range(30):
+        store.put("all", b"", when=ANYTHING)
+"""
+TOKEN = "ann:head:leader:1,bob:finish::1"
+
+Run = Callable[..., pytest.RunResult]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Run:
+    """Run pytest on a file of the helpers and `text`."""
+
+    def run(text: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(test_it=HELPERS + text)
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options, no_reraise_ctrlc=True)
+
+    return run
+
+
+def lines_after(result: pytest.RunResult, start: str) -> list[str]:
+    lines = result.outlines
+    at = next(number for number, line in enumerate(lines) if start in line)
+    return lines[at:]
+
+
+def test_a_pass_says_what_was_proven(project: Run) -> None:
+    result = project(GOOD)
+    result.assert_outcomes(passed=1)
+    said = lines_after(result, "= holdfast =")
+    assert said[1].startswith("holds      test_it.py::test_good: ")
+    assert said[1].endswith("every schedule of 2 processes with at most 1 crash, 1 lost response, 1 stall")
+    assert said[2].startswith("1 hold; ")
+
+
+def test_a_failure_shows_the_shortest_story_and_how_to_replay_it(project: Run) -> None:
+    result = project(BAD)
+    result.assert_outcomes(failed=1)
+    said = lines_after(result, "_ test_bad _")
+    assert said[1] == "E   one leader: assert 2 <= 1"
+    assert "- holdfast -" in said[2]
+    assert said[3].split() == ["1", "ann", "head", "leader", "->", "missing"]
+    assert said[9].strip() == "=> one leader: assert 2 <= 1"
+    assert f"pytest test_it.py::test_bad --holdfast-token={TOKEN}" in said
+    assert "FAILED test_it.py::test_bad - one leader: assert 2 <= 1" in result.outlines
+    assert not any("testing.py" in line for line in result.outlines), "no line of the harness is shown"
+    captured = lines_after(result, "Captured stdout call")
+    assert captured[1:3] == ["claiming ann", "claiming bob"]
+    assert captured[3].startswith("=")
+
+
+def test_a_token_replays_one_test(project: Run) -> None:
+    result = project(BAD, f"--holdfast-token={TOKEN}")
+    result.assert_outcomes(failed=1)
+    said = result.outlines
+    assert "violated: this schedule breaks a property" in said
+    assert f"pytest test_it.py::test_bad --holdfast-token={TOKEN}" in said
+    assert "1 violated; 1 interleavings run" in said
+
+
+def test_a_token_passes_once_the_code_is_mended(project: Run) -> None:
+    mended = BAD.replace("claim)", "claim_well)")
+    project(mended, "--holdfast-token=bob:put:leader:1").assert_outcomes(passed=1)
+    result = project(mended, f"--holdfast-token={TOKEN}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E   the token no longer fits: *ann:head:leader:1*"])
+
+
+def test_a_token_without_the_name_of_its_test_is_refused(project: Run) -> None:
+    result = project(GOOD + BAD, f"--holdfast-token={TOKEN}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "replays one test, and 2 audited tests are selected" in result.stderr.str()
+    project(GOOD + BAD, f"--holdfast-token={TOKEN}", "-k", "bad").assert_outcomes(failed=1, deselected=1)
+
+
+def test_a_text_that_is_no_token_is_one_line(project: Run) -> None:
+    result = project(BAD, "--holdfast-token=nonsense")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E   *'nonsense' in the token is not process:operation:key:occurrence*"])
+
+
+def test_the_command_line_is_over_the_decorator_and_the_decorator_over_the_file(
+    project: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makeini("[pytest]\nholdfast_strategy = random\nholdfast_seed = 7\n")
+    marked = GOOD.replace("crashes=1", 'crashes=1, strategy="pct", schedules=50')
+    said = project(GOOD, "--holdfast-budget=0.1").outlines
+    assert any("tried (random), which proves nothing about the rest" in line for line in said)
+    assert any("sampled; a failure of depth 3" in line for line in project(marked).outlines)
+    result = project(marked, "--holdfast-strategy=exhaustive")
+    assert any(line.startswith("holds ") for line in result.outlines)
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("holdfast_budget = soon", "holdfast_budget = soon in the configuration is no number"),
+        ("holdfast_budget = 0", "holdfast_budget = 0 in the configuration is no number"),
+        ("holdfast_strategy = best", "holdfast_strategy = best in the configuration; choose from exhaustive"),
+        ("holdfast_undecided = no", "holdfast_undecided = no in the configuration; choose from fail, pass"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(
+    setting: str, says: str, project: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makeini(f"[pytest]\n{setting}\n")
+    result = project(GOOD)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert says in result.stderr.str()
+
+
+def test_wrong_options_are_refused(project: Run) -> None:
+    for option in ("--holdfast-budget=soon", "--holdfast-budget=0", "--holdfast-strategy=x"):
+        assert project(GOOD, option).ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_time_that_runs_out_is_no_pass_unless_it_is_accepted(project: Run) -> None:
+    text = LONG + GOOD.replace("claim_well", "put_many")
+    result = project(text, "--holdfast-budget=0.2")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E   undecided: the limit was reached before every schedule was explored*"])
+    accepted = project(text, "--holdfast-budget=0.2", "--holdfast-undecided=pass")
+    accepted.assert_outcomes(passed=1)
+    assert any(line.startswith("1 undecided; ") for line in accepted.outlines)
+    text = text.replace("crashes=1", 'seconds=0.2, undecided="pass"')
+    project(text).assert_outcomes(passed=1)
+
+
+def test_a_test_that_covers_nothing_fails(project: Run) -> None:
+    result = project("""
+@holdfast.audit(crashes=0, lost=0)
+def test_alone(world):
+    start(world, claim_well, 1)
+
+@holdfast.audit(crashes=0, lost=0, strategy="random", schedules=10)
+def test_alone_at_random(world):
+    start(world, claim_well, 1)
+""")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["E   nothing was covered: no two steps of different processes conflicted*"])
+
+
+def test_what_should_sometimes_happen_and_never_does_fails(project: Run) -> None:
+    result = project(
+        GOOD + '    world.sometimes("two lead", lambda view: len(set(view.notes("leads"))) == 2)\n'
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E   sometimes 'two lead': it never happened in any run"])
+
+
+def test_parameters_and_wide_fixtures_reach_the_test(project: Run) -> None:
+    result = project("""
+@pytest.fixture(scope="module")
+def settings():
+    return {"count": 2}
+
+@pytest.mark.parametrize("claim", [claim, claim_well], ids=["broken", "mended"])
+@holdfast.audit(crashes=0)
+def test_both(world, claim, settings):
+    start(world, claim, settings["count"])
+
+class TestInAClass:
+    @holdfast.audit(processes=3, lost=0)
+    def test_method(self, world, processes):
+        start(world, claim_well, processes)
+""")
+    result.assert_outcomes(passed=2, failed=1)
+    assert any("pytest 'test_it.py::test_both[broken]' --holdfast-token=" in line for line in result.outlines)
+
+
+def test_a_number_of_processes_is_a_promise(project: Run) -> None:
+    result = project(GOOD.replace("processes=2", "processes=3"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E   test_it.py::test_good: processes=3 was asked for, and 2 were spawned"])
+
+
+def test_a_fixture_that_schedules_would_share_is_refused(project: Run) -> None:
+    """One schedule would find what another left in it: the proof would be of nothing."""
+    text = """
+@pytest.fixture
+def box():
+    return []
+
+@pytest.fixture(autouse=True)
+def around(monkeypatch):
+    yield
+
+@holdfast.audit(OPTIONS)
+def test_boxed(world, box):
+    start(world, claim_well)
+"""
+    result = project(text.replace("OPTIONS", "crashes=0"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E   the fixture 'box' is set up once for the test, and not for each*"])
+    project(text.replace("OPTIONS", "shared_fixtures=True")).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("async def test_x(world): pass", "test_x is async, and the world runs ordinary blocking functions"),
+        ("def test_x(world):\n    yield", "test_x yields; set the world up and return"),
+        ("def test_x(view): pass", "test_x needs a parameter `world`"),
+        ("def test_x(world, *names): pass", "test_x takes *args or **kwargs"),
+        ("class TestX: pass", "an audit needs a function of world, and TestX is none"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_where_it_stands(text: str, says: str, project: Run) -> None:
+    result = project(f"@holdfast.audit\n{text}\n")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"E   TypeError: {says.replace('[', '[[]')}*"])
+
+
+def test_an_async_process_is_refused(project: Run) -> None:
+    """Calling it would make a coroutine that nobody runs, and everything would hold."""
+    result = project("""
+async def later(world, store, name):
+    await store.put("leader", b"", when=ABSENT)
+
+@holdfast.audit
+def test_x(world):
+    start(world, later)
+""")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E   test_it.py::test_x: later is async or a generator; a process is*"])
+
+
+def test_a_mistake_in_setting_up_shows_its_line(project: Run) -> None:
+    result = project("\n@holdfast.audit\ndef test_x(world):\n    world.spoon()\n")
+    result.assert_outcomes(failed=1)
+    said = lines_after(result, "_ test_x _")
+    assert ">       world.spoon()" in said
+    assert not any("holdfast/" in line for line in said), "no line of the harness is shown"
+
+
+def test_a_test_that_does_not_repeat_itself_says_so(project: Run) -> None:
+    result = project("""
+runs = []
+
+@holdfast.audit
+def test_x(world):
+    runs.append(1)
+    def put(store):
+        store.put(f"key{len(runs)}", b"", when=ANYTHING)
+        store.put("same", b"", when=ANYTHING)
+    world.spawn(put, world.store())
+    world.spawn(put, world.store())
+""")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E   test_it.py::test_x does not repeat itself: step *"])
+
+
+def test_the_fixture_audits_programs_and_gives_the_result(project: Run) -> None:
+    result = project("""
+def broken(world):
+    start(world, claim)
+
+@holdfast.audit(processes=2, crashes=0)
+def mended(world):
+    start(world, claim_well)
+
+def test_both(holdfast_audit):
+    assert holdfast_audit(mended)["verdict"] == "holds"
+    assert "1 crash" in holdfast_audit(mended, crashes=1)["bound"]
+    with pytest.raises(holdfast.AuditFailed, match="one leader") as failed:
+        holdfast_audit(broken, crashes=0)
+    assert failed.value.result["violations"][0]["property"] == "one leader"
+""")
+    result.assert_outcomes(passed=1)
+    assert any(line.startswith("2 hold, 1 violated; ") for line in result.outlines)
+
+
+def test_a_seed_is_part_of_the_replay(project: Run) -> None:
+    result = project(BAD, "--holdfast-seed=3")
+    assert any("--holdfast-seed=3 --holdfast-token=" in line for line in result.outlines)
+
+
+def test_junit_holds_the_bound_and_the_story(project: Run, pytester: pytest.Pytester) -> None:
+    project(GOOD + BAD, "--junitxml=out.xml")
+    text = Path(pytester.path, "out.xml").read_text()
+    assert 'name="holdfast" value="holds: every schedule of 2 processes' in text
+    assert "put leader unconditionally" in text
+
+
+def test_ctrl_c_in_a_process_of_the_world_stops_the_session(project: Run) -> None:
+    """It must not be told as a failure of the process that happened to run."""
+    result = project(
+        LONG
+        + """
+import signal
+runs = []
+
+def interrupting(world, store, name):
+    runs.append(1)
+    for number in range(30):
+        store.put("all", b"", when=ANYTHING)
+        if len(runs) > 40:
+            runs[:] = []
+            signal.raise_signal(signal.SIGINT)
+
+@holdfast.audit
+def test_x(world):
+    start(world, interrupting)
+""",
+        "--holdfast-budget=20",
+    )
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert not any("is violated" in line for line in result.outlines)
+
+
+def test_a_session_without_audits_is_left_alone(project: Run) -> None:
+    result = project("\ndef test_plain():\n    pass\n")
+    result.assert_outcomes(passed=1)
+    assert not any("holdfast" in line for line in result.outlines if "plugins:" not in line)
+
+
+def test_the_plugin_imports_nothing_but_pytest() -> None:
+    """It is loaded in every project in which Holdfast is installed."""
+    code = (
+        "import pytest, sys; before = set(sys.modules); import holdfast.pytest_plugin; "
+        "print(*(set(sys.modules) - before))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {name for name in ran.stdout.split() if name.startswith("holdfast")}
+    assert heavy == {"holdfast", "holdfast.pytest_plugin"}
+
+
+def test_the_strategies_are_those_of_the_audit() -> None:
+    """Written twice, because the plugin may not import them."""
+    from holdfast.sim.explore import STRATEGIES
+
+    assert pytest_plugin.STRATEGIES == testing.STRATEGIES
+    assert set(testing.STRATEGIES) <= set(STRATEGIES)
+
+
+def test_outside_of_pytest_an_audited_function_is_just_called(tmp_path: Path) -> None:
+    file = tmp_path / "alone.py"
+    file.write_text(HELPERS + GOOD + BAD + "\nprint(test_good())\ntest_bad()\n")
+    ran = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
+    assert ran.stdout.splitlines()[0] == "None"
+    assert ran.returncode == 1
+    last = ran.stderr.splitlines()[-1]
+    assert last == f"holdfast audit {file}:test_bad --replay {TOKEN}"
+    assert "AuditFailed: one leader: assert" in ran.stderr or "AuditFailed: one leader: " in ran.stderr
+
+
+@pytest.mark.server
+def test_under_xdist_the_summary_is_collected_from_the_workers(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(os.environ, "PYTEST_ADDOPTS", "")
+    pytester.makepyfile(test_it=HELPERS + GOOD + BAD)
+    result = pytester.runpytest_subprocess("-n", "2")
+    result.assert_outcomes(passed=1, failed=1)
+    assert any(line.startswith("holds      test_it.py::test_good: ") for line in result.outlines)
+    assert any(line.startswith("1 hold, 1 violated; ") for line in result.outlines)
+    assert f"pytest test_it.py::test_bad --holdfast-token={TOKEN}" in result.outlines
+    refused = pytester.runpytest_subprocess("-n", "2", f"--holdfast-token={TOKEN}")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    assert "leave out -n, or add -n 0" in refused.stderr.str()
+
+
+def test_the_handler_of_ctrl_c_is_given_back(project: Run) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    project(GOOD)
+    assert signal.getsignal(signal.SIGINT) is before
