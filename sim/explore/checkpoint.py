@@ -12,7 +12,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from holdfast.sim.explore.reduced import Node, Reduced
+from holdfast.sim.explore.races import Node
+from holdfast.sim.explore.reduced import Reduced
 from holdfast.sim.explore.runs import Coverage
 from holdfast.sim.world import Objects
 

@@ -13,7 +13,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from holdfast.sim.explore import checkpoint
-from holdfast.sim.explore.reduced import Node, Reduced
+from holdfast.sim.explore.races import Node
+from holdfast.sim.explore.reduced import Reduced
 from holdfast.sim.explore.runs import Failure, Setting
 from holdfast.sim.explore.tokens import Target, name_choices
 from holdfast.sim.world import Violation

@@ -4,106 +4,38 @@ Theory. Two runs that differ only by swapping neighbouring steps that do not con
 `sim.world.objects`) are one run as far as anybody can tell. The search runs the program again and again
 from the start, each time with another beginning, and aims at one run of every such class.
 
-*Source sets.* After every new step, the earlier steps it races with are looked up: they conflict, belong
-to another actor, and nothing in between orders the two already. For each race, some actor that could
-begin the reversed order must be tried where the earlier step was taken; it is added to that node's
-`backtrack`, unless one is there. (Source-set DPOR; races are followed by bit sets of the steps that
-happened before, one integer a step.) All *alternatives* of an actor's step, that is its faults, are
-tried whenever the actor is; budgets cannot break a swap, because both orders spend the same.
+*Source sets.* After every new step, the earlier steps it races with are looked up, and the other order of
+each race is seen to (see `races`). All *alternatives* of an actor's step, that is its faults, are tried
+whenever the actor is; budgets cannot break a swap, because both orders spend the same. Steps that no race
+would ask for are asked for by rule: time passing just before somebody looks at the clock, and the other
+requests of a parallel step whose sender may still crash.
 
 *Sleep sets.* What was tried at a node need not be tried again after a step that does not conflict with
-it. Sleepers are (actor, alternative) with the footprint they had.
+it. Sleepers are (actor, alternative) with the footprint they had. An actor with some alternatives asleep is
+never relied on alone (see `_choose_first`).
 
-*Merging.* A state is the bucket, the budget left, the clock, the requests in flight, what every running
-process was told since it started, and what the properties know. A state met again is not explored again,
-with two provisos, without which merging loses runs:
-  - what was left out below it because it slept must sleep now as well (the stored sleep set is a subset
-    of the present one), else it is explored again;
-  - steps below it may race with steps that came *before* it on the present path. Every node therefore
-    sums up the steps taken below it (who, what it touched, and which step comes first among those it
-    depends on), and races are looked up as if those steps had just been taken. The summary forgets in
-    which runs they occurred, so a few actors too many may be tried: more work, never less.
+*Merging* of states met before has a theory of its own, see `merging`; races are in `races`.
 
 Where it can mislead: a state is compared by what a process was told, so a process that keeps state in a
-variable shared with another is not covered (write notes instead). Waiting loops: see `sim.world.world`
-on the clock. A run is cut at `steps_max`, and then the verdict is undecided.
+variable shared with another is not covered (write notes instead). Waiting loops: see
+`sim.world.scheduler`. A run is cut at `steps_max`, and then the verdict is undecided.
 """
 
-import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from holdfast.sim.explore.memory import Memory
-from holdfast.sim.explore.runs import Choice, Coverage, Diverged, Failure, Setting, divergence
-from holdfast.sim.world import CLOCK_ACTOR, Objects, World
+from holdfast.sim.explore.merging import Merging
+from holdfast.sim.explore.races import Node
+from holdfast.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
+from holdfast.sim.world import CLOCK_ACTOR, World
 from holdfast.sim.world.objects import CLOCK
 from holdfast.sim.world.operations import same
 
-Footprint = tuple[int, int]
-Entry = tuple[int, int, int, int, int, int]
-"""Of a summary: actor, what it read, what it wrote; the same of the first step it depends on."""
-
-
-KNOWN_MAX = 200_000
-"""States kept for merging: bounds the memory, about 2 kB each."""
 TRIAL_RUNS = 4_000
 """After so many runs merging must have shown that it pays."""
 
 
-class Node:
-    """A state on the present path, and the step taken from it."""
-
-    __slots__ = (
-        "actor",
-        "alternative",
-        "alternatives",
-        "backtrack",
-        "done",
-        "handed",
-        "happened",
-        "judgement",
-        "key",
-        "memories",
-        "op",
-        "r",
-        "runs_before",
-        "sleep",
-        "summary",
-        "todo",
-        "tried",
-        "w",
-    )
-
-    def __init__(
-        self,
-        alternatives: dict[int, tuple[str, ...]],
-        sleep: dict[Choice, Footprint],
-        memories: tuple[Any, ...],
-        judgement: tuple[Any, ...],
-    ) -> None:
-        self.alternatives = alternatives
-        self.sleep = sleep
-        self.memories = memories
-        self.judgement = judgement
-        self.backtrack: set[int] = set()
-        self.tried: set[int] = set()
-        self.done: dict[Choice, Footprint] = {}
-        self.todo: list[str] = []
-        self.summary: set[Entry] = set()
-        self.handed: set[tuple[Entry, int]] = set()
-        """The summary's entries with the part of the path they depend on."""
-        self.key: Any = None
-        self.runs_before = 0
-        self.actor = -1
-        self.alternative = ""
-        self.op: Any = None
-        self.r = 0
-        self.w = 0
-        self.happened = 0
-        """The steps that happened before the one taken here, as a bit set of their places."""
-
-
-class Reduced:
+class Reduced(Merging):
     """The search. `explore` runs until everything is explored, something is wrong, or `stop` says so."""
 
     def __init__(
@@ -132,26 +64,12 @@ class Reduced:
 
     def clear(self) -> None:
         """Nothing is explored yet."""
-        self.objects = Objects()
-        self.stack: list[Node] = []
-        self.schedules = 0
-        """Runs to their end."""
-        self.pruned = 0
-        """Runs given up because they could only repeat another: asleep."""
-        self.merged = 0
-        """Runs given up at a state met before."""
-        self.cut = 0
+        super().clear()
         self.steps = 0
         self.exhausted = False
         self.base = 0
         """The first so many nodes are not ours to vary."""
         self._memory = Memory()
-        self._known: dict[Any, tuple[frozenset[Choice], set[Entry], int]] = {}
-        self._generation = 0
-
-    @property
-    def runs(self) -> int:
-        return self.schedules + self.pruned + self.merged + self.cut
 
     def explore(self, stop: Callable[["Reduced"], bool] = lambda _: False) -> None:
         """Run after run, until nothing is left to try."""
@@ -198,8 +116,6 @@ class Reduced:
         """An estimate of the runs that are left. It sees no branch that has not been found yet."""
         part = self.explored()
         return round(self.runs / part * (1 - part)) if part else None
-
-    # One run.
 
     def _run(self) -> World:
         """Repeat the path up to its last node, take the step chosen there, and go on to an end."""
@@ -326,8 +242,6 @@ class Reduced:
         if self._merge:
             self._sum_up(place)
 
-    # Parts of a search: to go on later, or elsewhere.
-
     def relive(self) -> None:
         """Run the path once, to learn again what a checkpoint leaves out. Its last step is not taken."""
         self._generation = self.objects.generation
@@ -396,142 +310,6 @@ class Reduced:
         for node in self.stack:
             node.runs_before = 0
 
-    # Races.
-
-    def _closure(self, steps: int) -> int:
-        """The steps and all that happened before them."""
-        found = steps
-        while steps:
-            place = steps.bit_length() - 1
-            found |= self.stack[place].happened
-            steps &= ~(1 << place)
-        return found
-
-    def _conflicts(self, actor: int, r: int, w: int, before: int, place: int) -> tuple[int, list[int]]:
-        """What happened before a step at `place`, and the earlier steps it races with."""
-        stack = self.stack
-        races = []
-        for earlier in range(place - 1, -1, -1):
-            if before >> earlier & 1:
-                continue
-            node = stack[earlier]
-            if w & node.r or r & node.w:
-                before |= node.happened | 1 << earlier
-                if node.actor != actor:
-                    races.append(earlier)
-        return before, races
-
-    def _reverse(self, earlier: int, place: int, actor: int, alternative: str, happened: int) -> None:
-        """See to it that the steps after `earlier` are also tried without it."""
-        stack = self.stack
-        node = stack[earlier]
-        independent = 0
-        starters: list[Choice] = []
-        for between in range(earlier + 1, place):
-            other = stack[between]
-            if other.happened >> earlier & 1:
-                continue
-            if not other.happened & independent:
-                starters.append((other.actor, other.alternative))
-            independent |= 1 << between
-        if not happened & independent:
-            starters.append((actor, alternative))
-        self._schedule(node, starters)
-
-    def _schedule(self, node: Node, starters: list[Choice]) -> None:
-        """Let one of `starters` be tried at `node`, unless one is or need not be."""
-        for choice in starters:
-            if choice[0] in node.backtrack or choice in node.sleep:
-                return
-        for actor, _ in starters:
-            if actor in node.alternatives:
-                node.backtrack.add(actor)
-                return
-
-    # Merging.
-
-    def _seen(self, world: World, node: Node) -> bool:
-        """Whether this state was explored before; then its races with the present path are looked up."""
-        node.key = world.state(node.memories) if self.stack and len(node.memories) > 1 else None
-        node.runs_before = self.runs
-        known = self._known.get(node.key) if node.key is not None else None
-        if known is None:
-            return False
-        slept, summary, generation = known
-        if not slept <= node.sleep.keys():
-            return False
-        if generation != self._generation:
-            widen = self.objects.widen
-            summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in summary}
-            self._known[node.key] = (slept, summary, self._generation)
-        self._race_below(world, summary)
-        return True
-
-    def _race_below(self, world: World, summary: set[Entry]) -> None:
-        """Look up the races of the steps in `summary` with the present path, as if they came next."""
-        place = len(self.stack)
-        firsts: dict[tuple[int, int, int], int] = {}
-        for actor, r, w, first, first_r, first_w in summary:
-            key = (first, first_r, first_w)
-            happened = firsts.get(key, -1)
-            if happened < 0:
-                past = self._closure(world.past(first))
-                happened = firsts[key] = self._conflicts(first, first_r, first_w, past, place)[0]
-            before = happened if actor == first else happened | self._closure(world.past(actor))
-            if (actor, r, w) == key:
-                before = self._closure(world.past(actor))
-            _, races = self._conflicts(actor, r, w, before, place)
-            if self._races:
-                for earlier in races:
-                    self._reverse(earlier, place, first, "", happened)
-            self._hand_up((actor, r, w, first, first_r, first_w), happened)
-
-    def _hand_up(self, entry: Entry, happened: int) -> None:
-        """Enter a step at or below the end of the path into the summaries of all nodes above it."""
-        stack = self.stack
-        actor, r, w = entry[:3]
-        for place in range(len(stack) - 1, -1, -1):
-            node = stack[place]
-            if happened >> place & 1:
-                entry = (actor, r, w, node.actor, node.r, node.w)
-            # The nodes above stay as they are while this one is on the path: what was handed up from here
-            # with the same past reached them all.
-            mark = (entry, happened & ((1 << place) - 1))
-            if mark in node.handed:
-                return
-            node.handed.add(mark)
-            node.summary.add(entry)
-
-    def _sum_up(self, place: int) -> None:
-        """Enter the step at `place` into the summaries of the path above it."""
-        node = self.stack[place]
-        mine = (node.actor, node.r, node.w)
-        self._hand_up((*mine, *mine), node.happened | 1 << place)
-
-    def _store(self, node: Node) -> None:
-        """Keep what was explored, if meeting it again would save more than looking up its races costs."""
-        if not self._merge or node.key is None or len(self._known) >= KNOWN_MAX:
-            return
-        if self._worth_keeping(node):
-            self._known[node.key] = (frozenset(node.sleep), node.summary, self._generation)
-
-    def _worth_keeping(self, node: Node) -> bool:
-        return self.runs - node.runs_before > 1 + len(node.summary) // 16
-
-    def _widen_all(self) -> None:
-        """A prefix was listed for the first time: writes below it made earlier write that listing too."""
-        widen = self.objects.widen
-        self._generation = self.objects.generation
-        for node in self.stack:
-            node.w = widen(node.w)
-            for marks in (node.sleep, node.done):
-                for choice, (r, w) in marks.items():
-                    marks[choice] = (r, widen(w))
-            node.summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in node.summary}
-            node.handed = set()
-
-    # What to try next.
-
     def _next(self) -> bool:
         """Set the deepest node that has something left to its next step. False when none has."""
         while len(self.stack) > self.base:
@@ -559,15 +337,3 @@ class Reduced:
 
     def _left(self, node: Node) -> Iterator[int]:
         yield from sorted(node.backtrack - node.tried)
-
-
-def within(seconds: float | None, schedules: int | None) -> Callable[[Reduced], bool]:
-    """A stopping rule: after so many seconds or runs, whichever comes first."""
-    start = time.perf_counter()
-
-    def stop(search: Reduced) -> bool:
-        if schedules is not None and search.runs >= schedules:
-            return True
-        return seconds is not None and time.perf_counter() - start >= seconds
-
-    return stop

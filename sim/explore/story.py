@@ -14,6 +14,7 @@ _FAULTS = {
     "dropped": "NOT APPLIED, and no reply: unknown",
     "late": "NO REPLY yet: unknown; the request is still on its way",
     "never": "the request, whose sender has long gone, NEVER lands",
+    "delay": "DELAYED: the message is still on its way",
     "conflict": "409 from the adversary: conflict",
     "throttled": "503 from the adversary: throttled",
     "retry": "applied, the reply is LOST, and the SDK asks again",

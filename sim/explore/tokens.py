@@ -133,7 +133,7 @@ class Replay:
 def follow(setting: Setting, targets: Sequence[Target], *, timed: bool = True) -> Replay:
     """Run the program along the targets, and on to the end by the common rule."""
     restarts = setting.budget.restarts
-    world = setting.world(timed=timed, budget=Budget(*[MANY] * 8, restarts=restarts))
+    world = setting.world(timed=timed, budget=Budget(*[MANY] * 8, restarts=restarts, delays=MANY))
     run = _Following(world, list(targets))
     try:
         world.start(setting.program)

@@ -12,6 +12,7 @@ one crash and one lost response".
     throttled   503: not applied
     retry       applied, the reply lost, and the SDK asks again: the reply to the second is delivered
     crash       the process loses its memory just before this step; its requests in flight never land
+    delay       a message that was posted arrives (`land`) at any later step, or `never`
     skew+ skew- this process's clock is ahead or behind from now on
     stall       time passes until the next sleeper wakes, although somebody could have gone on
     pause       a long time passes (`configure(pause_s=...)`) although somebody could have gone on: whoever
@@ -34,6 +35,7 @@ FAULTS = (
     "conflict",
     "throttled",
     "retry",
+    "delay",
     "crash",
     "skew+",
     "skew-",
@@ -56,6 +58,7 @@ class Budget:
     stalls: int = 1
     restarts: int = 1_000_000
     """A process that crashed starts again while this lasts; then it stays down."""
+    delays: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -88,13 +91,14 @@ _WORDS = (
     ("retries", "retry by the SDK", "retries by the SDK"),
     ("skews", "skewed clock", "skewed clocks"),
     ("stalls", "stall", "stalls"),
+    ("delays", "delayed message", "delayed messages"),
 )
 
 _PARTS = tuple(field.name for field in fields(Budget))
-CRASHES, LOST, LATE, CONFLICTS, THROTTLES, RETRIES, SKEWS, STALLS, RESTARTS = range(9)
+CRASHES, LOST, LATE, CONFLICTS, THROTTLES, RETRIES, SKEWS, STALLS, RESTARTS, DELAYS = range(10)
 
 # What may wait, as far as faults go.
-READ, WRITE, CONDITIONAL, LOCAL, CLOCK, RETRIED = range(6)
+READ, WRITE, CONDITIONAL, LOCAL, CLOCK, RETRIED, MESSAGE = range(7)
 
 
 def alternatives(category: int, crashable: bool, left: tuple[int, ...]) -> tuple[str, ...]:
@@ -116,6 +120,8 @@ def alternatives(category: int, crashable: bool, left: tuple[int, ...]) -> tuple
         found.append("retry")
     if category == CLOCK and left[SKEWS]:
         found += ["skew+", "skew-"]
+    if category == MESSAGE and left[DELAYS]:
+        found.append("delay")
     if crashable and left[CRASHES]:
         found.append("crash")
     return tuple(found)
@@ -143,6 +149,7 @@ _PRICES = {
     "throttled": THROTTLES,
     "retry": RETRIES,
     "crash": CRASHES,
+    "delay": DELAYS,
     "skew+": SKEWS,
     "skew-": SKEWS,
     "stall": STALLS,

@@ -66,6 +66,23 @@ class Pick:
         self.count = count
 
 
+class Post:
+    __slots__ = ("message", "subject")
+    kind = "post"
+
+    def __init__(self, channel: str, message: Any) -> None:
+        self.subject = channel
+        self.message = message
+
+
+class Receive:
+    __slots__ = ("subject",)
+    kind = "receive"
+
+    def __init__(self, channel: str) -> None:
+        self.subject = channel
+
+
 class Parallel:
     __slots__ = ("requests",)
     kind = "parallel"
@@ -119,6 +136,8 @@ _COMPARED: dict[type, tuple[str, ...]] = {
     Sleep: ("nanoseconds",),
     Wake: ("until_ns",),
     Pick: ("subject", "count"),
+    Post: ("subject", "message"),
+    Receive: ("subject",),
     Parallel: ("requests",),
     Finish: (),
     Advance: (),

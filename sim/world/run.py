@@ -44,6 +44,8 @@ class Run:
         self.pause_ns = 60_000_000_000
         self.streams: dict[Any, Any] = {}
         self.noted: dict[str, list[tuple[str, Any]]] = {}
+        self.channels: dict[str, tuple[Any, ...]] = {}
+        """The messages that have arrived and were not received yet."""
         self.processes: list[Process] = []
         self.flights: dict[int, Flight] = {}
         self.properties: list[Property] = []
@@ -122,7 +124,10 @@ class Run:
             )
             for process in self.processes
         ]
-        flights = [(f.actor, f.retried, f.request) for f in self.flights.values()]
+        flights = [
+            (f.actor, f.retried, plain(f.request.message) if f.request.kind == "post" else f.request)
+            for f in self.flights.values()
+        ]
         return (
             self.bucket.state(),
             self.left,
@@ -130,6 +135,7 @@ class Run:
             tuple(processes),
             tuple(sorted(flights)) if len(flights) > 1 else tuple(flights),
             tuple([(topic, plain(notes)) for topic, notes in sorted(self.noted.items())]),
+            plain(self.channels) if self.channels else None,
             self.judgement(),
         )
 

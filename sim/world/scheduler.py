@@ -23,7 +23,7 @@ from typing import Any
 
 from holdfast.impl.store import requests as ask
 from holdfast.sim.world import budget as fault
-from holdfast.sim.world.operations import ADVANCE, Pick, ReadClock, Wake, same
+from holdfast.sim.world.operations import ADVANCE, Pick, Post, ReadClock, Wake, same
 from holdfast.sim.world.process import Flight, Process
 from holdfast.sim.world.run import CLOCK_ACTOR
 from holdfast.sim.world.steps import Steps
@@ -174,6 +174,7 @@ _CATEGORIES: dict[type, int] = {
     ask.UploadPart: fault.WRITE,
     ask.AbortUpload: fault.WRITE,
     ReadClock: fault.CLOCK,
+    Post: fault.MESSAGE,
 }
 
 

@@ -20,7 +20,9 @@ from holdfast.sim.world.operations import (
     Note,
     Parallel,
     Pick,
+    Post,
     ReadClock,
+    Receive,
     Sleep,
     Wake,
     same,
@@ -146,7 +148,12 @@ class Steps(Run):
         self.before = flight.born
         if flight.zombie:
             del self.flights[flight.actor]
-            reply = self._answer(process, request, flight.number) if alternative == "land" else None
+            reply = None
+            if alternative == "land":
+                if type(request) is Post:
+                    self._deliver(request)
+                else:
+                    reply = self._answer(process, request, flight.number)
             self._log(flight.actor, alternative, process, flight.number, request, reply, flight.incarnation)
             return
         group = process.group
@@ -217,6 +224,30 @@ class Steps(Run):
         process.effective = False
         self._log(process.index, alternative, process, process.ops, op, chosen)
         self._go_on(process, chosen)
+
+    def _post(self, process: Process, op: Post, alternative: str) -> None:
+        if alternative == "delay":
+            self._loose(process, op, process.ops)
+        else:
+            self._deliver(op)
+        process.effective = True
+        self._log(process.index, alternative, process, process.ops, op, None)
+        self._go_on(process, None)
+
+    def _deliver(self, post: Post) -> None:
+        self.channels[post.subject] = (*self.channels.get(post.subject, ()), post.message)
+        self.r, self.w = self.objects.writing("channel", post.subject)
+
+    def _receive(self, process: Process, op: Receive, alternative: str) -> None:
+        waiting = self.channels.get(op.subject, ())
+        message = waiting[0] if waiting else None
+        self.r, self.w = self.objects.reading("channel", op.subject)
+        if waiting:
+            self.r, self.w = self.objects.writing("channel", op.subject)
+            self.channels[op.subject] = waiting[1:]
+        process.effective = bool(waiting)
+        self._log(process.index, alternative, process, process.ops, op, message)
+        self._go_on(process, message)
 
     def _finish(self, process: Process, op: Finish, alternative: str) -> None:
         self._log(process.index, alternative, process, process.ops, op, op.result)
@@ -322,6 +353,8 @@ class Steps(Run):
         Sleep: _sleep,
         Wake: _wake,
         Pick: _pick,
+        Post: _post,
+        Receive: _receive,
         Finish: _finish,
     }
 

@@ -15,6 +15,7 @@ _FAULTS = {
     "lost": "applied, the reply was lost",
     "dropped": "not applied, the reply was lost",
     "late": "no reply; the request is still on its way",
+    "delay": "the message arrives later",
     "conflict": "answered 409 by the adversary",
     "throttled": "answered 503 by the adversary",
     "retry": "applied, the reply was lost, and the SDK asks again",

@@ -17,7 +17,7 @@ from holdfast.impl.store.errors import Misuse
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import Reply
 from holdfast.sim.world.landing import WorldBucket
-from holdfast.sim.world.operations import Note, Pick
+from holdfast.sim.world.operations import Note, Pick, Post, Receive
 from holdfast.sim.world.process import Process
 from holdfast.sim.world.run import CLOCK_ACTOR
 from holdfast.sim.world.scheduler import Scheduler
@@ -137,6 +137,24 @@ class World(Scheduler):
         if process.crashing:
             refuse(process)
         process.worker.parent.switch(Note(topic, value))
+
+    def post(self, channel: str, message: Any) -> None:
+        """Send a message, such as the notification of a new object. It may be delayed, and overtaken."""
+        process = self.running
+        if process is None:
+            raise Misuse("messages are posted by processes")
+        if process.crashing:
+            refuse(process)
+        process.worker.parent.switch(Post(channel, message))
+
+    def receive(self, channel: str) -> Any:
+        """The next message that has arrived at `channel`; None when none has."""
+        process = self.running
+        if process is None:
+            raise Misuse("messages are received by processes")
+        if process.crashing:
+            refuse(process)
+        return process.worker.parent.switch(Receive(channel))
 
     def pick(self, name: str, options: Sequence[T]) -> T:
         """One of `options`: a choice of data, which the exploration makes in every way."""

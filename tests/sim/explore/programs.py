@@ -14,6 +14,7 @@ KEYS = ["a", "a/x", "b"]
 ON_KEYS = ["get", "create", "put", "cas", "swap-known", "delete", "delete-known", "both", "upload", "if-done"]
 OTHERS = [("list", ""), ("list", "a"), ("list", "b"), ("note", "one"), ("note", "two")]
 LOCAL = [("sleep", ""), ("clock", ""), ("pick", "")]
+MESSAGES = [("post", ""), ("receive", "")]
 WATCHES = ["nothing", "two keys", "listing", "notes", "ends", "eventually"]
 
 
@@ -81,6 +82,10 @@ def interpret(world: World, store: Any, who: int, code: list[tuple[str, str]]) -
                 store.env.sleep(1)
             case "clock":
                 seen.append(store.env.now_ns())
+            case "post":
+                world.post("news", (who, len(seen)))
+            case "receive":
+                seen.append(world.receive("news"))
             case "pick":
                 seen.append(world.pick("side", "xy"))
     return seen

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast.sim.explore.memory import Memory
-from holdfast.sim.explore.reduced import Node, Reduced
+from holdfast.sim.explore.races import Node
+from holdfast.sim.explore.reduced import Reduced
 from holdfast.sim.explore.runs import Setting, final_state
 from holdfast.sim.world import NO_FAULTS, Budget, Objects, Violation, World
 from holdfast.sim.world.objects import EVERY_STEP, LOCAL

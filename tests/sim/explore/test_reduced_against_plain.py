@@ -15,7 +15,16 @@ from holdfast.sim.explore.plain import Plain
 from holdfast.sim.explore.reduced import Reduced
 from holdfast.sim.explore.runs import Setting, final_state
 from holdfast.sim.world import NO_FAULTS, Budget
-from tests.sim.explore.programs import KEYS, LOCAL, ON_KEYS, OTHERS, WATCHES, program_of, random_step
+from tests.sim.explore.programs import (
+    KEYS,
+    LOCAL,
+    MESSAGES,
+    ON_KEYS,
+    OTHERS,
+    WATCHES,
+    program_of,
+    random_step,
+)
 
 PLAIN_MAX = 1_500
 
@@ -23,6 +32,7 @@ STEPS = st.one_of(
     st.tuples(st.sampled_from(ON_KEYS), st.sampled_from(KEYS)),
     st.sampled_from(OTHERS),
     st.sampled_from(LOCAL),
+    st.sampled_from(MESSAGES),
 )
 CODES = st.lists(st.lists(STEPS, min_size=1, max_size=3), min_size=2, max_size=3)
 BUDGETS = st.sampled_from(
@@ -34,6 +44,7 @@ BUDGETS = st.sampled_from(
         Budget(crashes=0, lost=0, stalls=1),
         Budget(crashes=0, lost=0, stalls=0, conflicts=1, retries=1),
         Budget(crashes=1, lost=0, stalls=0, restarts=0),
+        Budget(crashes=0, lost=0, stalls=0, delays=1),
     ]
 )
 
@@ -71,24 +82,23 @@ def test_random_programs_end_alike(merge: bool, codes: Any, budget: Budget, watc
 
 LARGER = 300
 """Plain schedules from which on a program counts as one of the larger."""
+SEEDS = (1, 3, 9, 15, 21, 24, 27, 37, 41, 42, 47, 51, 54, 59, 67, 71, 72, 79, 81, 91)
+"""Random programs that are larger, and yet can be enumerated."""
 
 
 def test_a_twentieth_of_the_schedules_suffices(capsys: Any) -> None:
     """On twenty programs of two processes that are not tiny, faults included; both sides are counted."""
-    plain, reduced, programs, seed = 0, 0, 0, 0
-    while programs < 20:
+    plain = reduced = 0
+    for seed in SEEDS:
         draw = Random(seed)
-        seed += 1
         budget = draw.choice(
             [NO_FAULTS, Budget(crashes=1, lost=0, stalls=0), Budget(crashes=0, lost=1, stalls=0)]
         )
         codes = [[random_step(draw) for _ in range(3)] for _ in range(2)]
         every, fewer = compare(codes, budget, "nothing")
-        if every < LARGER:
-            continue
-        programs += 1
+        assert every >= LARGER
         plain += every
         reduced += fewer
     with capsys.disabled():
-        print(f" {programs} programs: {plain} schedules, {reduced} reduced (1/{plain / reduced:.0f})")  # noqa: T201 - asked for
+        print(f" {len(SEEDS)} programs: {plain} schedules, {reduced} reduced")  # noqa: T201 - asked for
     assert reduced * 20 <= plain

@@ -10,7 +10,7 @@ from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import Misuse
 from holdfast.sim.world import CLOCK_ACTOR, Budget, Crash, World
 
-PLENTY = Budget(9, 9, 9, 9, 9, 9, 9, 9)
+PLENTY = Budget(9, 9, 9, 9, 9, 9, 9, 9, delays=9)
 LATE = 1000
 """The first request in flight."""
 
@@ -296,3 +296,21 @@ def test_swaps_keep_the_etag_that_was_read() -> None:
         return store.put("k", b"2", when=Matches(etag)).outcome.value
 
     assert play(one(swap), [(1, "ok")] * 3).processes[0].result == "done"
+
+
+def test_a_delayed_message_is_overtaken_and_arrives_later() -> None:
+    def tell(world: World) -> None:
+        world.post("news", 1)
+        world.post("news", 2)
+
+    def listen(world: World) -> list[Any]:
+        return [world.receive("news") for _ in range(3)]
+
+    def program(world: World) -> None:
+        world.spawn(tell, world, name="p")
+        world.spawn(listen, world, name="q")
+
+    choices = [(1, "delay"), (2, "ok"), (1, "ok"), (2, "ok"), (LATE, "land"), (2, "ok"), (2, "ok")]
+    world = play(program, choices)
+    assert world.processes[1].result == [None, 2, 1]
+    world.close()
