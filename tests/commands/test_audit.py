@@ -463,3 +463,11 @@ def test_an_interrupt_ends_with_what_was_found(tmp_path: Path, capsys: pytest.Ca
     assert result(target)["verdict"] == "undecided"
     assert 0 < result(target)["schedules"] < 50
     assert search.exists()
+
+
+def test_examples_are_code_of_users_and_not_of_the_harness() -> None:
+    """They ship inside of the package, and yet the world must own the time and randomness they ask for."""
+    from holdfast.sim.boto.present import REAL, STEP, _classify
+
+    assert _classify("holdfast.examples.audit.counter") == STEP
+    assert _classify("holdfast.sim.world.world") == REAL
