@@ -10,7 +10,7 @@
 
 client(world, "s3", ...), resource(world, "s3", ...), session(world)    what boto3's namesakes give
 bucket(world, name, versioned=...)      a bucket; the world and its properties know its keys as `name/key`
-lost_shows_as(world, how)               to the SDK a lost reply is "closed" (the default), "timeout" or "error"
+lost_shows_as(world, how)        a lost reply is "closed" (the default), "timeout" or "error" to the SDK
 Escape                                  what code gets that reaches out of the world
 
 From the first of these calls to the end of the run, `time`, `datetime`, `random`, `secrets`, `uuid` and

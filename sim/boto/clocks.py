@@ -12,6 +12,7 @@ import datetime
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from holdfast.sim.boto.present import REAL, SILENT, controlled, here, kind_of
@@ -73,18 +74,19 @@ def _sleep(seconds: float) -> None:
 
 
 def _clock_gettime_ns(clock: int) -> int:
-    world = here()
-    kind = REAL if world is None else kind_of(sys._getframe(1))
-    if kind == REAL or clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID):
-        return int(_real["clock_gettime_ns"](clock))
-    return _wall(world, kind) if clock == time.CLOCK_REALTIME else _steady(world, kind)
+    return _chosen(clock, sys._getframe(1))
 
 
 def _clock_gettime(clock: int) -> float:
+    return _chosen(clock, sys._getframe(1)) / 1e9
+
+
+def _chosen(clock: int, frame: FrameType) -> int:
     world = here()
-    if world is None or kind_of(sys._getframe(1)) == REAL:
-        return float(_real["clock_gettime"](clock))
-    return _clock_gettime_ns(clock) / 1e9
+    kind = REAL if world is None else kind_of(frame)
+    if kind == REAL or clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID):
+        return int(_real["clock_gettime_ns"](clock))
+    return _wall(world, kind) if clock == time.CLOCK_REALTIME else _steady(world, kind)
 
 
 def _strftime(form: str, *given: Any) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 
 from holdfast.impl.store.errors import Misuse
 from holdfast.sim.boto.present import REAL, controlled, kind_of
+from holdfast.sim.world.store import refuse
 from holdfast.sim.world.view import Violation
 
 PROPERTY = "nothing leads out of the world"
@@ -40,6 +41,9 @@ _WAIT = "in the world nobody else runs in this process: give a time-out, or do n
 def escape(call: str, instead: str, frame: FrameType | None = None) -> BaseException:
     """Mark the run, and the exception to raise."""
     world = controlled()
+    if world.running is not None and world.running.crashing:
+        # Dead already; what it still tries while it is unwound says nothing about the code.
+        refuse(world.running)
     who = "the program that sets up" if world.running is None else f"process {world.running.name!r}"
     text = (
         f"{who} called {call} at {_place(frame or sys._getframe(1))}, which leads out of the world; {instead}"
@@ -85,7 +89,7 @@ def _refusing(call: str, instead: str, real: Callable[..., Any]) -> Callable[...
 
 
 def _starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
-    """Of threads: whoever starts one, `threading` itself included."""
+    """Of threads and event loops: whoever starts one, the standard library included."""
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if controlled() is None:
@@ -132,4 +136,4 @@ def stand_ins() -> Iterator[tuple[Any, str, Any]]:
     loops = sys.modules.get("asyncio.base_events")
     if loops is not None:
         loop = loops.BaseEventLoop
-        yield loop, "run_forever", _refusing("asyncio's event loop", _THREADS, loop.run_forever)
+        yield loop, "run_forever", _starting("asyncio's event loop", loop.run_forever)

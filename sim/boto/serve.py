@@ -169,8 +169,8 @@ def _find(message: Message, name: str) -> Operation:
         words.add("copy")
     found = OPERATIONS.get((message.method, level, " ".join(sorted(words))))
     if found is None or (name and name != found.name):
-        query = "&".join(message.query)
-        raise escape(f"s3:{name or f'{message.method} ?{query}'}", _MODELLED)
+        asked = name or f"{message.method} of the {level}"
+        raise escape(f"s3:{asked} with {', '.join(message.query) or 'nothing'}", _MODELLED)
     beyond = [word for word in message.query if word not in found.query and word not in _TELLING]
     beyond += fields.unknown_headers(message, found.headers)
     if beyond:

@@ -115,6 +115,7 @@ def list_parts_told(message: Message, _request: Any, reply: asks.PartsReply) -> 
         ("NextPartNumberMarker", page[-1][0] if page else 0),
         ("MaxParts", limit),
         ("IsTruncated", len(rest) > limit),
+        ("StorageClass", "STANDARD"),
     ]
     for number, etag, size in page:
         shown = [("PartNumber", number), ("LastModified", xml.iso(reply.started_ns))]

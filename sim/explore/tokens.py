@@ -234,10 +234,11 @@ def shorten(setting: Setting, steps: list[Target], *, timed: bool = True) -> lis
 
 def _turns(steps: list[Target]) -> list[Target]:
     """The last step of every stretch of one process, and every fault."""
-    following = [*steps[1:], None]
+    following: list[Target | None] = [*steps[1:], None]
+    # A run can fail before its first step.
     return [
         step
-        for step, after in zip(steps, following, strict=True)
+        for step, after in zip(steps, following[: len(steps)], strict=True)
         if after is None or step.process != after.process or step.alternative not in HARMLESS
     ]
 
