@@ -31,7 +31,18 @@ from holdfast.impl.store.errors import Misuse, StoreError
 F = TypeVar("F", bound=Callable[..., Any])
 
 STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
-FAULTS = ("crashes", "lost", "late", "conflicts", "throttles", "retries", "skews", "stalls", "restarts")
+FAULTS = (
+    "crashes",
+    "lost",
+    "late",
+    "conflicts",
+    "throttles",
+    "retries",
+    "skews",
+    "stalls",
+    "restarts",
+    "delays",
+)
 UNDECIDED = ("fail", "pass")
 TEST_SECONDS = 60.0
 """How long an exhaustive test may explore when nothing says otherwise."""
@@ -90,9 +101,10 @@ def audit(program: Any = None, /, **options: Any) -> Any:
     """Make a function of `world` a test that explores every schedule within a fault budget.
 
     The faults of one run, at most: crashes=1, lost=1 (responses), late=0 (landings), conflicts=0 (409),
-    throttles=0 (503), retries=0 (of the SDK), skews=0 (clocks), stalls=1. Besides: processes (how many
-    the function must spawn; it is given the number when it has a parameter of that name), strategy,
-    seed, seconds, schedules, steps_max, depth, undecided ("fail" or "pass"), shared_fixtures.
+    throttles=0 (503), retries=0 (of the SDK), skews=0 (clocks), stalls=1, delays=0 (of messages).
+    Besides: processes (how many the function must spawn; it is given the number when it has a parameter of
+    that name), strategy, seed, seconds, schedules, steps_max, depth, undecided ("fail" or "pass"),
+    shared_fixtures.
     """
     chosen = options_of(options)
 

@@ -82,7 +82,7 @@ def command(
     path/to/file.py:function, a function of world (with or without @holdfast.audit).
 
     Faults: crashes, lost (responses), late (landings), conflicts (409), throttles (503), retries (of the
-    SDK), skews (clocks), stalls, restarts; `none` for no faults.
+    SDK), skews (clocks), stalls, delays (of messages), restarts; `none` for no faults.
     """
     if listing:
         return _list()
