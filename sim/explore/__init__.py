@@ -2,6 +2,7 @@
 
 audit(program, budget=..., strategy=...) -> Audit        explore and judge
 replay(program, token) -> Replay                         repeat a failure: violation, misfit, events()
+save, load (in .checkpoint), jobs=2 of audit()           put a search down, share it
 story_of, tell, lines_of                                 a failing run as a value
 Reduced, Plain, Random, Pct, ByHypothesis                the searches, for those who drive them directly
 Setting, Coverage, Failure, Story, Diverged, BadToken    what they take and give

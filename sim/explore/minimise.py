@@ -3,7 +3,8 @@
 First what was found is thinned out: a target of its token that is not needed goes, a fault that is not
 needed goes, data goes back to the first option. Then, with the time that is left, all schedules with no
 switch or fault are tried, then all with one, and so on, up to one less than we have: the first that fails
-in the same property is the shortest there is, as long as time suffices.
+in the same property has the fewest there are. At last, among those with as many, a run of fewer steps is
+looked for until there is none. All of this as long as time suffices.
 """
 
 import time
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 from holdfast.sim.explore.memory import Memory
 from holdfast.sim.explore.runs import Choice, Setting
-from holdfast.sim.explore.tokens import HARMLESS, Replay, Target, follow, shorten, switches_of
+from holdfast.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
 from holdfast.sim.world import CLOCK_ACTOR, Objects, World
 
 
@@ -28,15 +29,28 @@ def minimise(setting: Setting, found: Replay, seconds: float) -> tuple[Replay, l
     targets = shorten(setting, found.steps)
     best, targets = _thin(setting, best, targets, deadline)
     for allowed in range(cost(best.steps)[0]):
-        if time.perf_counter() > deadline:
+        simpler = _search(setting, best, allowed, 2 * len(best.steps) + 10, deadline)
+        if simpler is not None:
+            best, targets = simpler
             break
-        shorter = _Bounded(setting, best, allowed, deadline).search()
-        if shorter is not None:
-            replay = follow(setting, shorter)
-            if _same_failure(replay, found) and cost(replay.steps) < cost(best.steps):
-                best, targets = replay, shorten(setting, replay.steps)
-            break
-    return best, targets
+    while True:
+        shorter = _search(setting, best, cost(best.steps)[0], len(best.steps) - 1, deadline)
+        if shorter is None:
+            return best, targets
+        best, targets = shorter
+
+
+def _search(
+    setting: Setting, best: Replay, allowed: int, steps_max: int, deadline: float
+) -> tuple[Replay, list[Target]] | None:
+    """A better run within these bounds; None when there is none, or time ran out."""
+    steps = _Bounded(setting, best, allowed, steps_max, deadline).search()
+    if steps is None:
+        return None
+    replay = follow(setting, steps)
+    if not _same_failure(replay, best) or cost(replay.steps) >= cost(best.steps):
+        return None
+    return replay, shorten(setting, replay.steps)
 
 
 def _same_failure(replay: Replay, found: Replay) -> bool:
@@ -66,15 +80,17 @@ def _thin(
 class _Bounded:
     """Every schedule of at most so many switches and faults, states met before left out."""
 
-    def __init__(self, setting: Setting, model: Replay, allowed: int, deadline: float) -> None:
+    def __init__(
+        self, setting: Setting, model: Replay, allowed: int, steps_max: int, deadline: float
+    ) -> None:
         self.setting = setting
         self._wanted = model.violation.name if model.violation else ""
-        self._steps_max = max(len(model.steps) + 10, 2 * len(model.steps))
+        self._steps_max = steps_max
         self._allowed = allowed
         self._deadline = deadline
         self._objects = Objects()
         self._memory = Memory()
-        self._met: dict[object, int] = {}
+        self._met: dict[object, tuple[int, int]] = {}
         self._path: list[tuple[list[tuple[Choice, int]], int]] = []
 
     def search(self) -> list[Target] | None:
@@ -100,7 +116,7 @@ class _Bounded:
                 world.complete()
                 break
             if depth == len(self._path):
-                if depth >= self._steps_max or not self._fresh(world, memories, last, spent):
+                if depth >= self._steps_max or not self._fresh(world, memories, last, (spent, depth)):
                     return False
                 options = self._options(world, enabled, last, spent)
                 if not options:
@@ -114,11 +130,13 @@ class _Bounded:
             depth += 1
         return world.violation is not None and world.violation.name == self._wanted
 
-    def _fresh(self, world: World, memories: tuple[object, ...], last: str, spent: int) -> bool:
+    def _fresh(self, world: World, memories: tuple[object, ...], last: str, now: tuple[int, int]) -> bool:
+        """Whether this state was not met before at no more cost and after no more steps."""
         key = (world.state(memories), last)
-        if self._met.get(key, self._allowed + 1) <= spent:
+        before = self._met.get(key)
+        if before is not None and before[0] <= now[0] and before[1] <= now[1]:
             return False
-        self._met[key] = spent
+        self._met[key] = now
         return True
 
     def _options(self, world: World, enabled: list[int], last: str, spent: int) -> list[tuple[Choice, int]]:
@@ -141,8 +159,6 @@ class _Bounded:
         return world.processes[index - 1].name
 
     def _names(self) -> list[Target]:
-        from holdfast.sim.explore.tokens import name_choices
-
         choices = [options[at][0] for options, at in self._path]
         return name_choices(self.setting, choices, self._objects, timed=True)
 

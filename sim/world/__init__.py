@@ -1,7 +1,7 @@
 """The world: ordinary blocking code as processes under full control, one step at a time.
 
-For programs:   World (store, env, spawn, note, pick, configure, always, eventually, sometimes,
-                finally_, me), View (what a property may look at), Budget and NO_FAULTS.
+For programs:   World (store, env, spawn, note, pick, post, receive, configure, always, eventually,
+                sometimes, finally_, me), View (what a property may look at), Budget and NO_FAULTS.
 For schedulers: World (start, enabled, alternatives, pending, step, complete, close, r, w, before,
                 told, trace), Objects, Crash, Violation, events.
 """

@@ -105,7 +105,8 @@ class World(Scheduler):
         """Say what the bucket is like; to be called before anything is stored.
 
         `stamped=False` gives every object the same time of modification: right for code that never
-        looks at it, and fewer schedules when processes sleep.
+        looks at it, and fewer schedules when processes sleep. Times of modification only move in programs
+        where somebody sleeps or looks at a clock.
         """
         self.bucket = WorldBucket(versioned=versioned, part_bytes_min=part_bytes_min)
         self._stamped = stamped
