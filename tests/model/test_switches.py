@@ -1,0 +1,87 @@
+"""Safeguards and assumptions of every machine that ships: each is consulted, and each is needed.
+
+A declared name that nothing asks for would be switched off without effect, and its test would pass for
+ever: a check that cannot fail.
+"""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import holdfast.model
+from holdfast.model import FieldOverflow, Machine, Model, check
+from holdfast.model.bounded_queue import BoundedQueue
+from holdfast.model.kernel.explore import Bounds, Explorer, Search
+
+STATES = 50_000
+"""As far as the two spaces are compared; a safeguard that matters shows long before."""
+
+
+def shipped() -> list[type[Machine]]:
+    """Every machine of the model layer, but for the kernel and the pieces that machines are made of."""
+    folder = Path(holdfast.model.__file__).parent
+    files = [file.relative_to(folder).with_suffix("") for file in sorted(folder.rglob("*.py"))]
+    names = [".".join(file.parts) for file in files if file.parts[0] not in ("kernel", "store", "__init__")]
+    modules = [importlib.import_module(f"holdfast.model.{name}") for name in names]
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Machine) and value.__module__ == module.__name__
+    ]
+
+
+SWITCHES = [(machine, name) for machine in shipped() for name in (*machine.safeguards, *machine.assumptions)]
+
+
+def explored(model: Model) -> Search | None:
+    """The space, up to a bound; None when it goes so far wrong that a field overflows."""
+    try:
+        return Explorer(
+            model, properties=(), bounds=Bounds(max_states=STATES), deadlocks=False, workers=1
+        ).run()
+    except FieldOverflow:
+        return None
+
+
+def differs(model: Model, other: Model) -> bool:
+    """Whether two models of one machine reach other states, or by other transitions."""
+    one, two = explored(model), explored(other)
+    if one is None or two is None:
+        return one is not two
+    both = min(len(one.levels), len(two.levels))
+    same = all(np.array_equal(a, b) for a, b in zip(one.levels[:both], two.levels[:both], strict=True))
+    if one.complete and two.complete:
+        return not same or one.fired != two.fired
+    return not same
+
+
+@pytest.mark.parametrize(("machine", "name"), SWITCHES)
+def test_every_declared_switch_is_consulted(machine: type[Machine], name: str) -> None:
+    assert differs(Model(machine), Model(machine, without=[name])), f"nothing asks for {name}"
+
+
+def test_a_switch_that_nothing_asks_for_is_found_out() -> None:
+    class Vain(BoundedQueue):
+        safeguards = {**BoundedQueue.safeguards, "vain": "is declared, and that is all"}
+
+    assert not differs(Model(Vain), Model(Vain, without=["vain"]))
+    assert differs(Model(Vain), Model(Vain, without=["wait-when-full"]))
+
+
+def test_every_machine_that_ships_is_seen() -> None:
+    names = {machine.__name__ for machine in shipped()}
+    assert {"TwoPhase", "Peterson", "BoundedQueue", "Philosophers"} <= names
+    assert {"CreateOnlyLock", "SwapCounter", "FencedLease"} <= names
+
+
+def test_a_producer_that_does_not_wait_writes_over_what_nobody_has_read() -> None:
+    result = check(BoundedQueue, {"places": 2}, without=["wait-when-full"])
+    assert result["in_order"].story.lines() == [
+        "0. start  place: [0, 0], written: 0, read: 0",
+        "1. put()  written: 0 -> 1",
+        "2. put()  place[1]: 0 -> 1, written: 1 -> 2",
+        "3. put()  place[0]: 0 -> 2, written: 2 -> 3",
+    ]
