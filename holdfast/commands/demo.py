@@ -12,6 +12,7 @@ from holdfast.commands.ending import Exit
 
 NEXT = (
     "holdfast check two-phase --explore",
+    "holdfast audit your_code.py:function        (docs/guides/audit-your-code.md)",
     "holdfast probe file:///tmp/a-directory-of-yours",
     "holdfast --help",
 )
@@ -46,6 +47,16 @@ def stops(directory: Path) -> list[Stop]:
         Stop(
             "Every protective step has a name. Switched off, it must break something, and this is how.",
             ["check", "two-phase", "--without", "all-prepared"],
+            Exit.VIOLATED,
+        ),
+        Stop(
+            "Then the real code: run through every interleaving, with a crash and a lost reply anywhere.",
+            ["audit", "election"],
+            Exit.HOLDS,
+        ),
+        Stop(
+            "The same code with its classic mistake. The last line printed replays the failure.",
+            ["audit", "election", "--mutant", "check-then-create"],
             Exit.VIOLATED,
         ),
         Stop(
