@@ -21,7 +21,10 @@ _HARNESS = frozenset(
     "selectors asyncio concurrent multiprocessing importlib unittest faulthandler traceback linecache".split()
 )
 """These run between the steps of a process, or have waits of their own."""
-_SDK = frozenset("botocore boto3 s3transfer urllib3".split())
+_RUN = ("holdfast.impl.", "holdfast.examples.")
+"""What of ours is run in a world."""
+# dateutil fills in what a date does not say from today, and reads the clock for it with every timestamp.
+_SDK = frozenset("botocore boto3 s3transfer urllib3 dateutil".split())
 _kinds: dict[str, int] = {}
 
 
@@ -87,6 +90,8 @@ def kind_of(frame: FrameType) -> int:
 
 def _classify(name: str) -> int:
     root = name.partition(".")[0]
+    if name.startswith(_RUN):
+        return STEP
     if root in _HARNESS and not name.startswith("holdfast.examples."):
         return REAL
     # The adaptive mode decides by the clock when to send.
