@@ -1,0 +1,108 @@
+"""Every guide is run as it is read: its files are written, its code executed, its commands compared.
+
+In a guide, a `python` block whose first line names a file (`# claim.py`) is that file; any other is executed,
+in one namespace for the whole guide. In a `console` block, lines after `$` are commands, and what follows
+must be what they print: a line of dots stands for any lines, a token for any token, and counts of runs and
+seconds for any number.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.commands.entry import group, run
+
+pytest_plugins = ["pytester"]
+
+GUIDES = sorted((Path(__file__).parent.parent.parent / "docs" / "guides").glob("*.md"))
+NOT_RUN = ("pip",)
+"""Commands that are shown for people only."""
+COUNTED = re.compile(r"interleavings|^ +(?:steps|answers|faults|conflicts) ")
+
+
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Language and content of every marked block, in order."""
+    yield from re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def transcripts(body: str) -> Iterator[tuple[str, list[str]]]:
+    """Commands of a console block, each with the lines that follow it."""
+    command, shown = "", []
+    for line in [*body.splitlines(), "$ "]:
+        if line.startswith("$ "):
+            if command:
+                yield command, shown
+            command, shown = line[2:], []
+        else:
+            shown.append(line)
+
+
+def evened(line: str) -> str:
+    """A line without what may differ from run to run."""
+    line = re.sub(r"(--replay |--holdfast-token=)\S+", r"\1TOKEN", line.rstrip())
+    return re.sub(r"\d[\d,]*(\.\d+)?", "N", line) if COUNTED.search(line) else line
+
+
+def agrees(shown: list[str], printed: list[str]) -> bool:
+    """Whether a guide shows what was printed."""
+    parts = [r"(?:.*\n)*?" if line == "..." else re.escape(evened(line)) + r"\n" for line in shown]
+    return re.fullmatch("".join(parts), "".join(f"{evened(line)}\n" for line in printed)) is not None
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_does_what_it_says(
+    guide: Path,
+    pytester: pytest.Pytester,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(pytester.path)
+    monkeypatch.syspath_prepend(pytester.path)
+    names: dict[str, object] = {}
+    for language, body in blocks(guide.read_text()):
+        first = body.split("\n", 1)[0]
+        file = re.fullmatch(r"# (\w+\.py)", first)
+        if language == "python" and file:
+            Path(file[1]).write_text(body)
+        elif language == "python":
+            exec(compile(body, str(guide), "exec"), names)
+        elif language == "console":
+            for command, shown in transcripts(body):
+                words = shlex.split(command)
+                if words[0] in NOT_RUN:
+                    continue
+                printed = printed_by(words, pytester, capsys)
+                told = [f"{guide.name} shows for `{command}`:", *shown, "and it prints:", *printed]
+                assert agrees(shown, printed), "\n".join(told)
+
+
+def printed_by(words: list[str], pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    if words[0] == "holdfast":
+        run(lambda: group.main(words[1:], standalone_mode=False))
+    else:
+        assert words[0] == "pytest", f"a guide may run holdfast and pytest, not {words[0]}"
+        pytester.runpytest_inprocess("-p", "no:cacheprovider", *words[1:])
+    said = capsys.readouterr()
+    return [*said.out.splitlines(), *said.err.splitlines()]
+
+
+def test_a_guide_that_shows_something_else_is_caught() -> None:
+    """The check above must be able to fail."""
+    printed = ["13 interleavings, 0.01 s", "    1   ann   head leader -> missing", "f --replay a:put:k:1"]
+    assert agrees(["14 interleavings, 2.50 s", *printed[1:]], printed)
+    assert agrees(["...", "f --replay other"], printed)
+    assert agrees(["..."], printed)
+    assert not agrees([], printed)
+    assert not agrees(printed[:2], printed)
+    assert not agrees([printed[0], printed[1].replace("ann", "bob"), printed[2]], printed)
+    assert not agrees(["...", "g --replay other"], printed)
+
+
+def test_commands_are_found_with_what_they_print() -> None:
+    body = "$ a b\none\ntwo\n$ c\n"
+    assert list(transcripts(body)) == [("a b", ["one", "two"]), ("c", [])]
+    assert list(blocks("x\n```python\n# f.py\n1\n```\n```\nno\n```\n")) == [("python", "# f.py\n1\n")]
