@@ -10,6 +10,7 @@ usual, the files below `~/.aws` do not.
 """
 
 import copy
+import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +20,7 @@ import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.endpoint import Endpoint
+from botocore.utils import parse_timestamp
 from s3transfer.futures import NonThreadedExecutor
 from s3transfer.manager import TransferManager
 
@@ -116,6 +118,9 @@ def session() -> Session:
             core = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
             for name in ("config_file", "credentials_file"):
                 core.set_config_variable(name, os.devnull)
+            core.get_component("response_parser_factory").set_parser_defaults(
+                timestamp_parser=functools.lru_cache(4096)(parse_timestamp)
+            )
             _sessions.append(Session("holdfast", "holdfast", region_name=REGION, botocore_session=core))
     return _sessions[0]
 

@@ -23,6 +23,8 @@ sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [
     escapes.stand_ins,
 ]
 _places: list[Place] = []
+"""Of names in modules: dictionaries, which are most of them."""
+_others: list[Place] = []
 _loaded = 0
 """How many modules there were when we searched."""
 
@@ -32,20 +34,23 @@ def apply() -> None:
     if _loaded != len(sys.modules):
         _search()
     for target, name, _, stand_in in _places:
+        target[name] = stand_in
+    for target, name, _, stand_in in _others:
         _set(target, name, stand_in)
 
 
 def remove() -> None:
     """Put everything back. What somebody else has bound meanwhile stays."""
     for target, name, real, stand_in in _places:
+        if target.get(name) is stand_in:
+            target[name] = real
+    for target, name, real, stand_in in _others:
         if _get(target, name) is stand_in:
             _set(target, name, real)
 
 
 def _set(target: Any, name: str, value: Any) -> None:
-    if type(target) is dict:
-        target[name] = value
-    elif value is _ABSENT:
+    if value is _ABSENT:
         delattr(target, name)
     else:
         setattr(target, name, value)
@@ -76,7 +81,8 @@ def _search() -> None:
         if isinstance(module, types.ModuleType) and _classify(module.__name__) != REAL:
             for place in _copies(module, originals):
                 places.setdefault((id(place[0]), place[1]), place)
-    _places[:] = places.values()
+    _places[:] = [place for place in places.values() if type(place[0]) is dict]
+    _others[:] = [place for place in places.values() if type(place[0]) is not dict]
     _loaded = len(sys.modules)
 
 

@@ -1,0 +1,125 @@
+"""How fast code on boto3 is explored, and what the world adds to the SDK's own work.
+
+python -m bench.boto            # writes out/bench/boto.json
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+from botocore import UNSIGNED
+from botocore.config import Config
+
+from bench.report import median, write
+from holdfast.sim.boto import present
+from holdfast.sim.boto.wire import respond
+from holdfast.sim.explore import Plain, Reduced, Setting, replay
+from holdfast.sim.world import NO_FAULTS, World
+
+SECONDS = 4.0
+ROUNDS = 5
+
+
+def ten_requests(world: World) -> None:
+    """Two processes of five requests, which fight for one key."""
+    world.boto3_bucket("b")
+    s3 = world.boto3_client("s3")
+    for name in ("a", "b"):
+        world.spawn(_five, s3, name, name=name)
+
+
+def _five(s3: Any, name: str) -> None:
+    s3.put_object(Bucket="b", Key=name, Body=b"1")
+    s3.list_objects_v2(Bucket="b")
+    s3.put_object(Bucket="b", Key="shared", Body=name)
+    found = s3.get_object(Bucket="b", Key="shared")
+    s3.put_object(Bucket="b", Key="shared", Body=found["Body"].read() + b"!")
+
+
+def entering_us() -> float:
+    """What a run costs that asks for nothing: entering the world, the stand-ins, and leaving it."""
+
+    def program(world: World) -> None:
+        world.boto3_bucket("b")
+        world.boto3_client("s3")
+
+    def once() -> float:
+        start = time.process_time()
+        for _ in range(100):
+            world = World()
+            world.start(program)
+            world.close()
+        return (time.process_time() - start) / 100 * 1e6
+
+    return median([once() for _ in range(ROUNDS)])
+
+
+def schedules(kind: Callable[[Setting], Any], program: Callable[[World], None]) -> dict[str, float]:
+    """Runs a second, after the clients have been made."""
+    kind(Setting(program, NO_FAULTS)).explore(lambda search: search.schedules >= 1)
+    search = kind(Setting(program, NO_FAULTS))
+    start, busy = time.perf_counter(), time.process_time()
+    search.explore(lambda _: time.perf_counter() - start > SECONDS)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - busy
+    runs = getattr(search, "runs", search.schedules)
+    return {"runs": runs, "runs_a_second": runs / seconds, "runs_a_cpu_second": runs / cpu}
+
+
+def one_call_us(world: World) -> dict[str, float]:
+    """A put through the SDK: answered by the world, and by a handler that does nothing."""
+    world.boto3_bucket("b")
+    found = {"in_the_world": _each_us(world.boto3_client("s3"))}
+    with present.outside():
+        config = Config(
+            signature_version=UNSIGNED, s3={"addressing_style": "path"}, user_agent="bench", **_NO_CHECKSUMS
+        )
+        s3 = boto3.client("s3", region_name="us-east-1", config=config)
+        s3.meta.events.register("before-send", _nothing)
+        return {**found, "sdk_alone": _each_us(s3)}
+
+
+_NO_CHECKSUMS = {
+    "request_checksum_calculation": "when_required",
+    "response_checksum_validation": "when_required",
+}
+
+
+def _nothing(request: Any, **_: Any) -> Any:
+    return respond(request.url, 200, {"ETag": '"x"', "Content-Length": "0"})
+
+
+def _each_us(s3: Any) -> float:
+    def once() -> float:
+        start = time.process_time()
+        for _ in range(100):
+            s3.put_object(Bucket="b", Key="k", Body=b"1")
+        return (time.process_time() - start) / 100 * 1e6
+
+    return median([once() for _ in range(ROUNDS)])
+
+
+def main() -> None:
+    start = time.perf_counter()
+    Reduced(Setting(ten_requests, NO_FAULTS)).explore(lambda _: True)
+    first = time.perf_counter() - start
+    calls: dict[str, float] = {}
+
+    def calling(world: World) -> None:
+        calls.update(one_call_us(world))
+
+    replay(calling, "default")
+    write(
+        "boto",
+        {
+            "first_run_s": first,
+            "call_cpu_us": calls,
+            "plain": schedules(Plain, ten_requests),
+            "reduced": schedules(Reduced, ten_requests),
+            "enter_and_leave_cpu_us": entering_us(),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
