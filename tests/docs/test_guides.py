@@ -1,110 +1,134 @@
-"""What the guides show is run, so that they cannot drift.
+"""Every guide is run as it is read: its files are written, its code executed, its commands compared.
 
-    ```python file=NAME      writes the file
-    ```python edit=NAME      replaces what stands above the line of dashes by what stands below it, once
-    ```console               runs every `$ holdfast ...` and compares what follows with what it prints
+In a guide, a `python` block whose first line names a file (`# claim.py`) is that file; any other is executed,
+in one namespace for the whole guide. A block that begins with `# in claim.py` changes that file: what stands
+above the line `# becomes`, and in the file exactly once, is replaced by what stands below it.
 
-In what a command prints, times and sizes in bytes may differ, and a line of three dots stands for any lines.
+In a `console` block, lines after `$` are commands, and what follows must be what they print: a line of dots
+stands for any lines, a token for any token, and counts of runs, seconds and bytes for any number.
 """
 
-import importlib.util
 import re
 import shlex
-import sys
-import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holdfast.commands.entry import group, run
 
-GUIDE = Path(__file__).parent.parent.parent / "docs" / "guides" / "your-first-model.md"
-BLOCK = re.compile(r"^```(\w+)(?: (file|edit)=(\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+pytest_plugins = ["pytester"]
+
+GUIDES = sorted((Path(__file__).parent.parent.parent / "docs" / "guides").glob("*.md"))
+NOT_RUN = ("pip",)
+"""Commands that are shown for people only."""
+COUNTED = re.compile(r"interleavings|passed in|^ +(?:steps|answers|faults|conflicts) ")
 
 
-CODES = {"holds": 0, "violated": 1, "holdfast": 2, "undecided": 3}
-"""The exit code, by the first word of the last line."""
+def blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Language and content of every marked block, in order."""
+    yield from re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-def plain(text: str) -> list[str]:
-    """Lines without what differs from machine to machine, and without the padding of tables."""
-    text = re.sub(r"[\d.,]+ s, [\d.,]+ \w+ \([\d.,]+ bytes a state\)", "TIME, SIZE", text)
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
+def transcripts(body: str) -> Iterator[tuple[str, list[str]]]:
+    """Commands of a console block, each with the lines that follow it."""
+    command, shown = "", []
+    for line in [*body.splitlines(), "$ "]:
+        if line.startswith("$ "):
+            if command:
+                yield command, shown
+            command, shown = line[2:], []
+        else:
+            shown.append(line)
+
+
+def evened(line: str) -> str:
+    """A line without what may differ from run to run."""
+    line = re.sub(r"(--replay |--holdfast-token=)\S+", r"\1TOKEN", line.rstrip())
+    line = re.sub(r"[\d.,]+ s, [\d.,]+ \w+ \([\d.,]+ bytes a state\)", "TIME, SIZE", line)
+    return re.sub(r"\d[\d,]*(\.\d+)?", "N", line) if COUNTED.search(line) else line
 
 
 def agrees(shown: list[str], printed: list[str]) -> bool:
-    """Whether what is shown, with dots for any lines, is what was printed."""
-    pattern = "".join("(?:.*\n)*?" if line == "..." else re.escape(line) + "\n" for line in shown)
-    return re.fullmatch(pattern, "".join(line + "\n" for line in printed)) is not None
+    """Whether a guide shows what was printed."""
+    parts = [r"(?:.*\n)*?" if line == "..." else re.escape(evened(line)) + r"\n" for line in shown]
+    return re.fullmatch("".join(parts), "".join(f"{evened(line)}\n" for line in printed)) is not None
 
 
-def commands(block: str) -> list[tuple[str, str]]:
-    """The commands of a console block, each with what it is shown to print."""
-    parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
-    assert parts[0] == ""
-    return list(zip(parts[1::2], parts[2::2], strict=True))
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_does_what_it_says(
+    guide: Path,
+    pytester: pytest.Pytester,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(pytester.path)
+    monkeypatch.syspath_prepend(pytester.path)
+    names: dict[str, object] = {}
+    for language, body in blocks(guide.read_text()):
+        first = body.split("\n", 1)[0]
+        file = re.fullmatch(r"# (\w+\.py)", first)
+        if language == "python" and file:
+            Path(file[1]).write_text(body)
+        elif language == "python" and (changed := re.fullmatch(r"# in (\w+\.py)", first)):
+            Path(changed[1]).write_text(edited(Path(changed[1]).read_text(), body))
+        elif language == "python":
+            exec(compile(body, str(guide), "exec"), names)
+        elif language == "console":
+            for command, shown in transcripts(body):
+                words = shlex.split(command)
+                if words[0] in NOT_RUN:
+                    continue
+                printed = printed_by(words, pytester, capsys)
+                told = [f"{guide.name} shows for `{command}`:", *shown, "and it prints:", *printed]
+                assert agrees(shown, printed), "\n".join(told)
 
 
-def edited(text: str, block: str) -> str:
-    before, after = re.split(r"^---\n", block, flags=re.MULTILINE)
-    assert text.count(before) == 1, f"not there exactly once: {before}"
+def edited(text: str, body: str) -> str:
+    """A file after a block that changes it."""
+    before, after = body.split("\n", 1)[1].split("# becomes\n")
+    assert text.count(before) == 1, f"this must stand in the file exactly once:\n{before}"
     return text.replace(before, after)
 
 
-def test_the_guide_runs_as_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "250")
-    ran = 0
-    for language, what, name, block in BLOCK.findall(GUIDE.read_text()):
-        if what == "file":
-            Path(name).write_text(block)
-        elif what == "edit":
-            Path(name).write_text(edited(Path(name).read_text(), block))
-        else:
-            assert language == "console", f"a block that nothing runs: {block}"
-            for command, shown in commands(block):
-                words = shlex.split(command)
-                assert words[0] == "holdfast"
-                code = run(lambda words=words: group.main(words[1:], standalone_mode=False))
-                captured = capsys.readouterr()
-                printed = plain(captured.out + captured.err)
-                assert agrees(plain(shown), printed), "\n".join([f"$ {command}", *printed])
-                assert code == CODES[re.split(r"\W", printed[-1])[0]]
-                ran += 1
-    assert ran > 10
-    run_tests_of(tmp_path / "test_lock.py", monkeypatch)
+def printed_by(words: list[str], pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    if words[0] == "holdfast":
+        with pytest.MonkeyPatch.context() as patch:
+            if words[1] == "check":
+                patch.setenv("COLUMNS", "250")  # its tables are as wide as the longest sentence of a property
+            run(lambda: group.main(words[1:], standalone_mode=False))
+    else:
+        assert words[0] == "pytest", f"a guide may run holdfast and pytest, not {words[0]}"
+        pytester.runpytest_inprocess("-p", "no:cacheprovider", *words[1:])
+    said = capsys.readouterr()
+    return [*said.out.splitlines(), *said.err.splitlines()]
 
 
-def run_tests_of(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a file of tests as pytest would: functions and test cases."""
-    monkeypatch.syspath_prepend(str(file.parent))
-    monkeypatch.delitem(sys.modules, "lock", raising=False)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    functions = [value for name, value in vars(module).items() if name.startswith("test_")]
-    assert len(functions) == 2
-    for function in functions:
-        function()
-    result = unittest.defaultTestLoader.loadTestsFromTestCase(module.TestLock).run(unittest.TestResult())
-    assert result is not None
-    assert (result.testsRun, result.errors, result.failures) == (1, [], [])
-    monkeypatch.delitem(sys.modules, "lock", raising=False)
+def test_a_guide_that_shows_something_else_is_caught() -> None:
+    """The check above must be able to fail."""
+    printed = ["13 interleavings, 0.01 s", "    1   ann   head leader -> missing", "f --replay a:put:k:1"]
+    assert agrees(["14 interleavings, 2.50 s", *printed[1:]], printed)
+    assert agrees(["...", "f --replay other"], printed)
+    assert agrees(["..."], printed)
+    assert not agrees([], printed)
+    assert not agrees(printed[:2], printed)
+    assert not agrees([printed[0], printed[1].replace("ann", "bob"), printed[2]], printed)
+    assert not agrees(["...", "g --replay other"], printed)
 
 
-def test_what_is_shown_is_compared() -> None:
-    assert agrees(["a", "...", "d"], ["a", "b", "c", "d"])
-    assert agrees(["a", "...", "b"], ["a", "b"])
-    assert not agrees(["a", "..."], ["b", "c"])
-    assert not agrees(["a", "b"], ["a", "b", "c"])
-    assert plain("x 0.01 s, 72 B (24 bytes a state)  \n") == plain("x 12.30 s, 1.2 KiB (116 bytes a state)")
-    assert plain("3 distinct states") != plain("4 distinct states")
+def test_commands_are_found_with_what_they_print() -> None:
+    body = "$ a b\none\ntwo\n$ c\n"
+    assert list(transcripts(body)) == [("a b", ["one", "two"]), ("c", [])]
+    assert list(blocks("x\n```python\n# f.py\n1\n```\n```\nno\n```\n")) == [("python", "# f.py\n1\n")]
+    assert agrees(
+        ["3 distinct states, 0.01 s, 72 bytes (24 bytes a state)"],
+        ["3 distinct states, 2.30 s, 1.2 KiB (9 bytes a state)"],
+    )
+    assert not agrees(["3 distinct states, 0.01 s"], ["4 distinct states, 0.01 s"])
 
 
-def test_every_guide_that_shows_machines_is_run() -> None:
-    shown = [file for file in GUIDE.parent.glob("*.md") if "```python file=" in file.read_text()]
-    assert shown == [GUIDE]
+def test_a_change_that_does_not_fit_is_caught() -> None:
+    assert edited("a\nb\n", "# in x.py\nb\n# becomes\nc\n") == "a\nc\n"
+    with pytest.raises(AssertionError, match="exactly once"):
+        edited("a\nb\n", "# in x.py\nd\n# becomes\nc\n")
