@@ -27,11 +27,12 @@ from holdfast.model.kernel import (
     all_of,
     always_recoverable,
     invariant,
+    may_end,
     pick,
     reachable,
     step,
 )
-from holdfast.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, restart
+from holdfast.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, Trouble, restart
 
 
 class CreateOnlyLock(Machine):
@@ -54,6 +55,7 @@ class CreateOnlyLock(Machine):
 
     lock = Key(owner=Id(clients), take=Int(0, takes - 1), etag="take")
     late = Late(lock, only=("create", "delete-match"))
+    trouble = Trouble()  # what is lost, and who crashes, until it is over
     drawn = Int(0, takes)
     at = Each(clients, Enum("outside", "clear", "told-exists", "unsure", "refused", "holds", "leaving"))
     mine = Each(clients, Int(0, takes - 1))  # the number of the take that it asked for, or found
@@ -61,6 +63,7 @@ class CreateOnlyLock(Machine):
     @action(c=clients, answer=(*CREATE, "conflict", *UNKNOWN))
     def ask(s, c: int, answer: str) -> None:
         s.require(s.at[c] == ("outside" if s.is_on("create-only") else "clear"))
+        s.trouble.may(answer)
         take = s.drawn if s.is_on("number-the-takes") else 0
         if answer not in ("exists", "conflict"):
             # A request that is refused for good has used up no number.
@@ -102,6 +105,7 @@ class CreateOnlyLock(Machine):
     @action(c=clients, answer=(*REPLACE, *UNKNOWN))
     def give_back(s, c: int, answer: str) -> None:
         s.require(s.at[c].is_in("holds", "leaving"))
+        s.trouble.may(answer)
         told = s.lock.delete(answer, match=s.mine[c], late=s.late)
         s.at[c] = told.to(done="outside", refused="outside", unknown="leaving")
         if told != "unknown":
@@ -110,11 +114,16 @@ class CreateOnlyLock(Machine):
     @action(c=clients)
     def crash(s, c: int) -> None:
         s.require(s.at[c] != "outside")
+        s.trouble.may()
         restart(s, c, "at", "mine")
 
     @action
     def lands(s) -> None:
         s.late.land()
+
+    @action
+    def trouble_ends(s) -> None:
+        s.trouble.end()
 
     @invariant
     def exclusion(s) -> Truth:
@@ -140,5 +149,9 @@ class CreateOnlyLock(Machine):
 
     @always_recoverable
     def free(s) -> Truth:
-        """The lock can always be given back, whatever was lost."""
+        """Whatever was lost, the lock can be given back once nothing more is."""
         return ~s.lock.is_there & s.at.all("outside")
+
+    @may_end
+    def numbers_used_up(s) -> Truth:
+        return (s.drawn == s.takes) & ~s.lock.is_there & s.at.all("outside")

@@ -25,10 +25,11 @@ from holdfast.model.kernel import (
     any_of,
     initial,
     invariant,
+    may_end,
     reachable,
     step,
 )
-from holdfast.model.store import REPLACE, UNKNOWN, Key, Late, restart
+from holdfast.model.store import REPLACE, UNKNOWN, Key, Late, Trouble, restart
 
 
 class SwapCounter(Machine):
@@ -45,6 +46,7 @@ class SwapCounter(Machine):
 
     counter = Key(count=Int(0, clients + 1), counted=Flags(clients), etag="count")
     late = Late(counter, only=("replace", "put"))
+    trouble = Trouble()  # what is lost, and who crashes, until it is over
     at = Each(clients, Enum("begins", "has-read", "counted"))
     seen = Each(clients, Int(0, clients + 1))
     marks = Each(clients, Flags(clients))  # those it read among the counted
@@ -70,6 +72,7 @@ class SwapCounter(Machine):
     @action(c=clients, answer=(*REPLACE, "conflict", *UNKNOWN))
     def write(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "has-read")
+        s.trouble.may(answer)
         s.require(s.seen[c] <= s.clients)  # a run that has counted too many has gone wrong already
         s.asked = s.asked.plus(c)
         marks = s.marks[c].plus(c) if s.is_on("keep-all-marks") else frozenset({c})
@@ -85,11 +88,16 @@ class SwapCounter(Machine):
     @action(c=clients)
     def crash(s, c: int) -> None:
         s.require(s.at[c] != "begins")
+        s.trouble.may()
         restart(s, c, "at", "seen", "marks")
 
     @action
     def lands(s) -> None:
         s.late.land()
+
+    @action
+    def trouble_ends(s) -> None:
+        s.trouble.end()
 
     @invariant
     def none_lost(s) -> Truth:
@@ -113,5 +121,9 @@ class SwapCounter(Machine):
 
     @always_recoverable
     def all_counted(s) -> Truth:
-        """Whatever was lost, all clients can still be counted, and know it."""
+        """Whatever was lost, all clients can be counted, and know it, once nothing more is."""
+        return s.at.all("counted")
+
+    @may_end
+    def nobody_is_left(s) -> Truth:
         return s.at.all("counted")

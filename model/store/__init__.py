@@ -43,7 +43,8 @@ The pieces (each a field; put it into `Each` for many keys, or a late request fo
     Key(part=..., etag=...)   one key: absent, or an object of a few parts; create, replace, put, delete
     VersionedKey(n, part=...) the same in a versioned bucket: n versions, delete markers, version ids
     Late(key)                 a request whose sender has given up on it and that may still land
-    Budget(n)                 how often something may go wrong: keeps the space finite, or small
+    Budget(n)                 how often something may go wrong in one run: keeps the space small
+    Trouble()                 how long: any number of faults until it ends, and then recovery unaided
     restart(s, p, "at", ...)  a crash: these fields of process p begin anew, everything else stays
 
 One step, or several? A request is issued, lands and is answered; between these, others act. Yet they
@@ -84,7 +85,7 @@ from holdfast.model.store.answers import (
     UNKNOWN,
     Told,
 )
-from holdfast.model.store.faults import Budget, restart
+from holdfast.model.store.faults import Budget, Trouble, restart
 from holdfast.model.store.keys import Key, KeyView
 from holdfast.model.store.late import Late, LateView
 from holdfast.model.store.versions import VersionedKey, VersionedKeyView
@@ -103,6 +104,7 @@ __all__ = [
     "Late",
     "LateView",
     "Told",
+    "Trouble",
     "VersionedKey",
     "VersionedKeyView",
     "restart",

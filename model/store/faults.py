@@ -1,27 +1,54 @@
-"""How much may go wrong, and what a crash takes with it."""
+"""How much may go wrong, and what a crash takes with it.
+
+Two ways to keep faults from being the answer to everything:
+
+    faults = Budget(2)       at most two in one run: a small number keeps the space small
+    trouble = Trouble()      any number, until it is over: then the protocol has to recover by itself
+
+Why that matters: `always_recoverable` asks whether *some* way leads to the goal. Where faults never end, the
+way may be one that only another lost reply opens. With either of these, there are states in which
+nothing more goes wrong, and the goal must be in reach of them as well.
+
+Leave both out where nothing is asked of recovery: a lost reply adds no state that is not there anyway.
+"""
 
 from collections.abc import Iterator, Mapping
-from typing import NoReturn
+from typing import ClassVar, Generic, NoReturn, TypeVar
 
 from holdfast.model.kernel.access import Access, Array, CellAccess, Index, PackedState
-from holdfast.model.kernel.columns import Number, Truth
+from holdfast.model.kernel.columns import Choice, Number, Truth
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import AnyExtent, resolve
-from holdfast.model.kernel.fields import Cells, Each, Field, Int, Run
+from holdfast.model.kernel.fields import Cells, Each, Enum, Field, Int, Run
 from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.kinds import IntKind
 from holdfast.model.kernel.layout import Slot
 from holdfast.model.kernel.machine import Machine
 from holdfast.model.store.answers import FAULTS
 
+V = TypeVar("V", bound="OneCellView")
 
-class BudgetView:
-    """A budget inside an action."""
+
+def is_fault(answer: str | bool) -> bool:
+    """Whether this is not an orderly answer."""
+    return answer in FAULTS if isinstance(answer, str) else answer
+
+
+class OneCellView:
+    """One cell inside an action, with words of its own instead of an assignment."""
+
+    instead: ClassVar[str]
 
     def __init__(self, frame: Frame, access: CellAccess, flat: Index) -> None:
         self._frame = frame
         self._access = access
         self._flat = flat
+
+
+class BudgetView(OneCellView):
+    """A budget inside an action."""
+
+    instead = "spend it"
 
     @property
     def spent(self) -> Number:
@@ -38,30 +65,62 @@ class BudgetView:
 
     def spend(self, answer: str | bool = True) -> None:
         """Keep the rows where one more fault fits, and count it; an orderly answer costs nothing."""
-        costs = answer in FAULTS if isinstance(answer, str) else answer
-        if costs:
+        if is_fault(answer):
             self._frame.narrow_to(self.is_left)
             self._access.write(self._frame, self._flat, self.spent + 1)
 
 
-class Budget(Field[BudgetView, NoReturn]):
-    """At most `most` faults in one run. Counted in the state, so a small number keeps the space small.
+class TroubleView(OneCellView):
+    """Trouble inside an action."""
 
-    Leave it out where faults need no counting: a lost reply adds no state that is not there anyway.
-    """
+    instead = "it ends, with s.trouble.end()"
 
-    def __init__(self, most: AnyExtent) -> None:
-        self._spent = Int(0, most)
-        self._most = most
+    @property
+    def is_over(self) -> Truth:
+        column = self._access.read(self._frame, self._flat)
+        assert isinstance(column, Choice)
+        return column == "over"
+
+    def may(self, answer: str | bool = True) -> None:
+        """Keep the rows where this may still go wrong; an orderly answer always may."""
+        if is_fault(answer):
+            self._frame.narrow_to(~self.is_over)
+
+    def end(self) -> None:
+        """Nothing more goes wrong from now on. An action of the machine says so, at any step it likes."""
+        self._frame.narrow_to(~self.is_over)
+        self._access.write(self._frame, self._flat, "over")
+
+
+class _OneCell(Field[V, NoReturn], Generic[V]):
+    """A cell that is read as a view."""
+
+    view: ClassVar[type[OneCellView]]
+
+    def __init__(self, cell: Enum | Int) -> None:
+        self._cell = cell
 
     def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        return self._spent.runs(name, sizes, shape)
+        return self._cell.runs(name, sizes, shape)
 
     def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
-        return self._spent.cells(name, dimensions)
+        return self._cell.cells(name, dimensions)
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> Access:
-        return _BudgetAccess(self._spent.access(name, sizes, slots))
+        return _OneCellAccess(self._cell.access(name, sizes, slots), self.view)
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return self._cell.first(sizes)
+
+
+class Budget(_OneCell[BudgetView]):
+    """At most `most` faults in one run."""
+
+    view = BudgetView
+
+    def __init__(self, most: AnyExtent) -> None:
+        super().__init__(Int(0, most))
+        self._most = most
 
     def first(self, sizes: Mapping[str, int]) -> object:
         if resolve(self._most, sizes) < 0:
@@ -69,15 +128,25 @@ class Budget(Field[BudgetView, NoReturn]):
         return 0
 
 
-class _BudgetAccess(Access):
-    def __init__(self, cell: CellAccess) -> None:
-        self._cell = cell
+class Trouble(_OneCell[TroubleView]):
+    """Any number of faults, until it is over."""
 
-    def read(self, frame: Frame, flat: Index) -> BudgetView:
-        return BudgetView(frame, self._cell, flat)
+    view = TroubleView
+
+    def __init__(self) -> None:
+        super().__init__(Enum("lasts", "over"))
+
+
+class _OneCellAccess(Access):
+    def __init__(self, cell: CellAccess, view: type[OneCellView]) -> None:
+        self._cell = cell
+        self._view = view
+
+    def read(self, frame: Frame, flat: Index) -> OneCellView:
+        return self._view(frame, self._cell, flat)
 
     def write(self, frame: Frame, flat: Index, value: object) -> NoReturn:
-        raise ModellingMistake(f"nothing is assigned to the budget `{self._cell.slot.name}`: spend it")
+        raise ModellingMistake(f"nothing is assigned to `{self._cell.slot.name}`: {self._view.instead}")
 
     def decode(self, state: PackedState, flat: int) -> object:
         return self._cell.decode(state, flat)

@@ -19,7 +19,9 @@ from holdfast.model import (
     Size,
     State,
     Stepper,
+    Truth,
     action,
+    always_recoverable,
     check,
     initial,
     reachable_graph,
@@ -33,6 +35,7 @@ from holdfast.model.store import (
     Key,
     Late,
     Told,
+    Trouble,
     VersionedKey,
     restart,
 )
@@ -292,6 +295,57 @@ def test_a_budget_counts_faults_and_not_orderly_answers() -> None:
     }
 
 
+def test_after_trouble_a_protocol_has_to_recover_by_itself() -> None:
+    """A client that forgets its lock is saved by the next lost reply, and by nothing else."""
+
+    class Forgetful(Machine):
+        lock = Key()
+        trouble = Trouble()
+        at = Enum("asks", "unsure", "gave-up")
+
+        def lasts(s, answer: str | bool) -> None:
+            """Here nothing is ever over."""
+
+        @action(answer=(*CREATE, "lost"))
+        def create(s, answer: str) -> None:
+            s.require(s.at == "asks")
+            s.lasts(answer)
+            told = s.lock.create(answer)
+            s.at = told.to(done="gave-up", exists="gave-up", unknown="unsure")
+
+        @action
+        def look(s) -> None:
+            s.require(s.at == "unsure")
+            s.lock.delete()
+            s.at = "asks"
+
+        @action
+        def forget(s) -> None:
+            s.require(s.at == "gave-up")
+            s.at = "asks"
+
+        @always_recoverable
+        def free(s) -> Truth:
+            return ~s.lock.is_there
+
+    class UntilItIsOver(Forgetful):
+        def lasts(s, answer: str | bool) -> None:
+            s.trouble.may(answer)
+
+        @action
+        def trouble_ends(s) -> None:
+            s.trouble.end()
+
+    assert check(Forgetful).verdict == "holds"
+    story = check(UntilItIsOver)["free"].story
+    assert story.lines()[1:] == [
+        "1. trouble_ends()  trouble: lasts -> over",
+        "2. create(answer=done)  lock: absent -> there, at: asks -> gave-up",
+    ]
+    over = taken(start(UntilItIsOver), "trouble_ends()")
+    assert [str(label) for label in Stepper(over.model).enabled(over)] == ["create(answer=done)"]
+
+
 def test_an_absent_key_and_a_free_place_name_nobody_so_that_symmetry_may_rename() -> None:
     class Owned(Machine):
         clients = Size(3)
@@ -392,7 +446,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda s: s.require(s.lock.holds(by=0)), "`lock` has no part 'by'"),
     (lambda s: setattr(s, "lock", 0), "nothing is assigned to `lock` itself: say what is asked of the store"),
     (lambda s: setattr(s, "late", 0), "pass it to a request"),
-    (lambda s: setattr(s, "faults", 0), "nothing is assigned to the budget `faults`: spend it"),
+    (lambda s: setattr(s, "faults", 0), "nothing is assigned to `faults`: spend it"),
     (lambda s: s.late.head, "`late` carries no 'head'"),
     (lambda s: "yes" if s.lock else "no", "`lock` is no column: ask one of its parts"),
     (lambda s: restart(s, 0, "n"), "'n' is none"),

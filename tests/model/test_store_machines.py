@@ -33,10 +33,10 @@ STORIES = {
 @pytest.mark.parametrize(
     ("machine", "sizes", "distinct"),
     [
-        (CreateOnlyLock, {}, 2_679),
-        (CreateOnlyLock, {"clients": 3}, 21_139),
-        (SwapCounter, {}, 158),
-        (SwapCounter, {"clients": 3}, 2_978),
+        (CreateOnlyLock, {}, 5_358),
+        (CreateOnlyLock, {"clients": 3}, 42_278),
+        (SwapCounter, {}, 316),
+        (SwapCounter, {"clients": 3}, 5_956),
         (FencedLease, {}, 5_091),
         (FencedLease, {"clients": 3}, 34_208),
     ],

@@ -31,7 +31,7 @@ from holdfast.model.two_phase import TwoPhase
 from holdfast.properties.stateful_model import Broken, ModelMachine, machine_for
 
 
-def run(driven: type[ModelMachine], examples: int = 60, steps: int = 15) -> None:
+def run(driven: type[ModelMachine], examples: int = 40, steps: int = 12) -> None:
     run_state_machine_as_test(
         driven, settings=settings(max_examples=examples, stateful_step_count=steps, derandomize=True)
     )
@@ -63,7 +63,7 @@ def test_a_planted_violation_is_found_and_shrinks_to_the_length_of_the_shortest_
 
 @pytest.mark.parametrize("machine", [TwoPhase, CreateOnlyLock, SwapCounter, Philosophers, Peterson])
 def test_a_good_machine_passes(machine: type[Machine]) -> None:
-    run(machine_for(machine), examples=10)
+    run(machine_for(machine), examples=5)
 
 
 def test_the_steps_that_are_printed_run_when_they_are_pasted() -> None:
