@@ -18,7 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
-from holdfast.commands.systems import System, find_system, mutants, read_parameters, shipped
+from holdfast.commands.systems import System, find_system, read_parameters, read_shipped, shipped
 from holdfast.commands.user_files import neighbours, place
 from holdfast.impl.store.errors import StoreError
 from holdfast.impl.store.events import Event
@@ -268,19 +268,14 @@ def _console(*, stderr: bool) -> Console:
 
 
 def _list() -> int:
-    import importlib
-
     console = _console(stderr=False)
-    for name, module_name in shipped().items():
-        module = importlib.import_module(module_name)
-        system = find_system(name)
-        console.print(f"[bold]{name}[/]  {(module.__doc__ or '').strip().splitlines()[0]}")
-        parameters = ", ".join(
-            f"{parameter.name}={parameter.default}" for parameter in system.parameters.values()
-        )
-        console.print(f"  parameters: {parameters or 'none'}")
-        for mutant in mutants(module):
-            console.print(f"  mutant {mutant}")
+    for stem, module_name in shipped().items():
+        for name, found in read_shipped(stem, module_name).items():
+            console.print(f"[bold]{name}[/]  {found.doc}")
+            for parameter in find_system(name).parameters.values() if found.program else ():
+                console.print(f"  parameter {parameter.name}={parameter.default}")
+            for mutant in found.mutants:
+                console.print(f"  mutant {mutant}")
     return Exit.HOLDS
 
 

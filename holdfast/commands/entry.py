@@ -19,6 +19,7 @@ from holdfast.impl.store.errors import StoreError
 SUMMARIES = {
     "demo": "The tour: what Holdfast does, on your machine, in under two minutes.",
     "check": "Explore every reachable state of a model; verdicts and shortest stories.",
+    "zoo": "Every safeguard of every model off, one at a time: what breaks.",
     "audit": "Drive real code through every interleaving, crash and lost response.",
     "probe": "Certify a store for coordination and measure its latency.",
 }

@@ -1,7 +1,8 @@
 """Programs to audit, by name: the systems that ship with Holdfast, and a user's own as `file.py:function`.
 
-A shipped system is a module that holds its program as `mended` and each known mistake as `broken_...`, a
-mutant of it. Those below `holdfast.examples.audit` are found by themselves.
+A shipped system is a module below `holdfast.examples`, found by its file's name. It holds its program as
+`mended`, each known mistake as `broken...`, and what looks right and is wrong as `tempting...`; these are
+its mutants. What ends with `_boto3` belongs to a second system, the same on plain boto3.
 """
 
 import importlib
@@ -16,8 +17,8 @@ from holdfast.commands.ending import BadRequest
 from holdfast.commands.user_files import find, is_file_name, split
 from holdfast.testing import Options, check_program, unwrapped
 
-FOLDERS = ("holdfast.examples.audit",)
-PROGRAM, BROKEN = "mended", "broken_"
+FOLDERS = ("holdfast.examples.audit", "holdfast.examples.zoo")
+BOTO3 = "boto3"
 
 
 @dataclass(frozen=True)
@@ -37,22 +38,55 @@ class System:
         return {name: parameter for name, parameter in found.items() if name not in ("world", "self")}
 
 
-def shipped() -> dict[str, str]:
-    """The module of every system that ships, by the system's name."""
+@dataclass
+class Shipped:
+    """What one module says of one system."""
+
+    doc: str
+    program: Callable[..., Any] | None = None
+    mutants: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+def shipped(*folders: str) -> dict[str, str]:
+    """The module of every system that ships, by the system's name. Nothing is imported for it."""
     found = {}
-    for folder in FOLDERS:
-        package = importlib.import_module(folder)
-        for module in pkgutil.iter_modules(package.__path__):
+    for folder in folders or FOLDERS:
+        for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
             if not module.ispkg:
-                found[module.name.replace("_", "-")] = f"{folder}.{module.name}"
+                found[_spoken(module.name)] = f"{folder}.{module.name}"
     return found
+
+
+def read_shipped(name: str, module_name: str) -> dict[str, Shipped]:
+    """The systems of a module: what `name` stands for, and the same on plain boto3 when it is there."""
+    module = importlib.import_module(module_name)
+    doc = (module.__doc__ or "").strip().split("\n")[0]
+    found: dict[str, Shipped] = {}
+    for attribute, value in vars(module).items():
+        on_boto3 = attribute.endswith(f"_{BOTO3}")
+        part = attribute.removesuffix(f"_{BOTO3}")
+        kind, _, mistake = part.partition("_")
+        if kind not in ("mended", "broken", "tempting") or not callable(value):
+            continue
+        system = found.setdefault(f"{name}-{BOTO3}" if on_boto3 else name, Shipped(doc))
+        if part == "mended":
+            system.program = value
+        elif kind != "mended":
+            system.mutants[_spoken(mistake or kind)] = value
+    return found
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def find_system(name: str, mutant: str | None = None) -> System:
     """The system that `name` stands for, with one of its known mistakes when `mutant` names it."""
     modules = shipped()
-    if name in modules:
-        return _shipped(name, importlib.import_module(modules[name]), mutant)
+    stem = name if name in modules else name.removesuffix(f"-{BOTO3}")
+    found = read_shipped(stem, modules[stem]).get(name) if stem in modules else None
+    if found is not None:
+        return _pick(name, found, mutant)
     if not is_file_name(name):
         raise BadRequest(
             f"no system is called {name!r}; known: {', '.join(modules)}; your own: path/to/file.py:function"
@@ -62,21 +96,15 @@ def find_system(name: str, mutant: str | None = None) -> System:
     return _own(name)
 
 
-def mutants(module: Any) -> dict[str, Callable[..., Any]]:
-    """The broken variants of a shipped system, by name."""
-    return {
-        name.removeprefix(BROKEN).replace("_", "-"): value
-        for name, value in vars(module).items()
-        if name.startswith(BROKEN)
-    }
-
-
-def _shipped(name: str, module: Any, mutant: str | None) -> System:
-    known = mutants(module)
-    if mutant is not None and mutant not in known:
-        raise BadRequest(f"{name} has no mutant {mutant!r}; it has: {', '.join(known) or 'none'}")
-    function, options = unwrapped(getattr(module, PROGRAM) if mutant is None else known[mutant])
-    return System(name, function, options)
+def _pick(name: str, found: Shipped, mutant: str | None) -> System:
+    known = ", ".join(found.mutants) or "none"
+    if mutant is None:
+        if found.program is None:
+            raise BadRequest(f"{name} has no mended program; give --mutant one of: {known}")
+        return System(name, *unwrapped(found.program))
+    if mutant not in found.mutants:
+        raise BadRequest(f"{name} has no mutant {mutant!r}; it has: {known}")
+    return System(name, *unwrapped(found.mutants[mutant]))
 
 
 def _own(name: str) -> System:

@@ -1,0 +1,228 @@
+"""`holdfast zoo`: what is switched off must break something, and what is broken must be found."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.commands import zoo
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+
+LAMPS = """
+from holdfast.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
+
+class Lamps(Machine):
+    lamps = Size(2, most=8)
+    SWITCHES
+    lamp = Each(lamps, Enum("off", "on"))
+
+    @action(i=lamps)
+    def light(s, i):
+        s.require(s.lamp[i] == "off")
+        GUARDS
+        s.lamp[i] = "on"
+
+    @invariant
+    def never_all(s) -> Truth:
+        return NEVER
+
+    @may_end
+    def lit(s) -> Truth:
+        return s.lamp.any("on")
+"""
+ONE = 's.guard("one-by-one", ~s.lamp.any("on"))'
+NEVER_ALL = '~s.lamp.all("on")'
+PROGRAMS = '''"""A leader, elected badly and well."""
+from holdfast.impl.store import ABSENT, ANYTHING, Outcome
+from holdfast.testing import audit
+
+def badly(world, store, name):
+    if store.head("leader").outcome is Outcome.MISSING and store.put("leader", b"", when=ANYTHING).done:
+        world.note("leads", name)
+
+def well(world, store, name):
+    if store.put("leader", b"", when=ABSENT).done:
+        world.note("leads", name)
+
+def start(world, elect):
+    for name in "ab":
+        world.spawn(elect, world, world.store(), name, name=name)
+    world.always("one leader", lambda view: len(set(view.notes("leads"))) <= 1)
+
+def broken(world):
+    start(world, badly)
+
+def tempting_to_say_so(world):
+    start(world, badly)
+
+@audit(processes=2, crashes=0)
+def mended(world):
+    start(world, well)
+'''
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(["zoo", *words], standalone_mode=False))
+
+
+def rows(target: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(target.read_text())["rows"]
+    return found
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A zoo of one program, in a package of its own."""
+    package = tmp_path / f"zoo_{tmp_path.name}"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "bad_election.py").write_text(PROGRAMS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(zoo, "PROGRAMS", package.name)
+    return package
+
+
+def test_every_safeguard_of_every_shipped_model_is_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If this fails, a model has a protective step that protects nothing, or a property has a hole."""
+    target = tmp_path / "r.json"
+    assert ends("--json", str(target)) == Exit.HOLDS
+    found = rows(target)
+    assert all(set(row) >= {"model", "safeguard", "property", "length", "seconds", "found"} for row in found)
+    two_phase = {row["safeguard"]: row for row in found if row["model"] == "two-phase"}
+    assert two_phase[""]["found"] is False
+    assert two_phase["all-prepared"]["property"] == "agreement"
+    assert two_phase["all-prepared"]["length"] == 3
+    said = capsys.readouterr().out
+    assert "two-phase without all-prepared                   breaks agreement in 3 steps" in said
+    assert said.splitlines()[-1].startswith("holds: ")
+
+
+def machine(tmp_path: Path, switches: str, *guards: str, never: str = NEVER_ALL) -> str:
+    """The file of a machine with these safeguards, kept by these guards."""
+    text = LAMPS.replace("SWITCHES", switches).replace("GUARDS", "\n        ".join(guards))
+    file = tmp_path / "lamps.py"
+    file.write_text(text.replace("NEVER", never))
+    return str(file)
+
+
+def test_a_safeguard_that_protects_nothing_is_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(machine(tmp_path, 'safeguards = {"one-by-one": "only while none is lit"}', ONE)) == Exit.HOLDS
+    both = 'safeguards = {"one-by-one": "only while none is lit", "twice": "the same again"}'
+    doubled = machine(tmp_path, both, ONE, ONE.replace("one-by-one", "twice"))
+    assert ends(doubled) == Exit.VIOLATED
+    said = capsys.readouterr().out
+    assert said.count("NOTHING BREAKS: dead weight, or a hole in the properties") == 2
+    assert said.splitlines()[-1] == "violated: 3 rows, 2 of them not as they should be"
+
+
+def test_a_model_that_does_not_hold_makes_the_rest_worthless(tmp_path: Path) -> None:
+    target = tmp_path / "r.json"
+    switches = 'safeguards = {"one-by-one": "only while none is lit"}'
+    broken = machine(tmp_path, switches, ONE, never='~s.lamp.any("on")')
+    assert ends(broken, "--json", str(target)) == Exit.VIOLATED
+    assert [row["wrong"] for row in rows(target)] == [True, False]
+
+
+def test_assumptions_are_told_and_never_blamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    switches = 'assumptions = {"one-by-one": "people light one", "daylight": "people can see"}'
+    needed = 's.require(~s.lamp.any("on") if s.is_on("one-by-one") else s.lamp[i] == "off")'
+    file = machine(tmp_path, switches, needed, 's.is_on("daylight")')
+    assert ends(file) == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert "without one-by-one" in said
+    assert "breaks never_all in 2 steps" in said
+    assert "nothing breaks: the protocol does not need it within these sizes" in said
+    target = tmp_path / "r.json"
+    assert ends(file, "--no-assumptions", "--json", str(target)) == Exit.HOLDS
+    assert [row["safeguard"] for row in rows(target)] == [""]
+
+
+def test_a_limit_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("two-phase", "--max-states", "3") == Exit.UNDECIDED
+    assert "undecided: a limit was hit first" in capsys.readouterr().out
+
+
+def test_programs_broken_are_found_and_mended_are_proven(
+    programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "r.json"
+    assert ends("--programs", "--json", str(target)) == Exit.HOLDS
+    found = rows(target)
+    assert [(row["model"], row["safeguard"], row["verdict"], row["length"]) for row in found] == [
+        ("bad-election", "broken", "violated", 6),
+        ("bad-election", "to-say-so", "violated", 6),
+        ("bad-election", "", "holds", 0),
+    ]
+    assert found[0]["property"] == "one leader"
+    assert found[0]["story"][-1] == "  => one leader: the check said False"
+    assert "0 crash" not in found[2]["bound"]
+    assert "crash" not in found[2]["bound"], "the faults a program brings with it are used"
+    assert "bad-election mended " in capsys.readouterr().out
+
+
+def test_a_broken_program_that_is_not_found_is_a_failure(
+    programs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (programs / "bad_election.py").unlink()
+    (programs / "missed.py").write_text(PROGRAMS.replace("start(world, badly)", "start(world, well)"))
+    (programs / "never_mended.py").write_text(PROGRAMS.replace("start(world, well)", "start(world, badly)"))
+    assert ends("--programs", "missed") == Exit.VIOLATED
+    assert capsys.readouterr().out.count("NOT FOUND: every schedule holds") == 2
+    assert ends("--programs", "never-mended") == Exit.VIOLATED
+    assert capsys.readouterr().out.splitlines()[-1] == "violated: 3 rows, 1 of them not as it should be"
+
+
+def test_an_interrupt_keeps_the_rows_so_far(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "r.json"
+    rows_made = zoo.program_rows
+
+    def interrupted(name: str | None, seconds: float) -> Any:
+        yield next(rows_made(name, seconds))
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(zoo, "program_rows", interrupted)
+    assert ends("--programs", "--json", str(target)) == Exit.UNDECIDED
+    assert len(rows(target)) == 1
+
+
+def test_the_list_names_models_and_programs(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("--list") == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert "model two-phase: all-prepared, no-abort-once-prepared" in said
+    assert "program bad-election: A leader, elected badly and well." in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["two-fase"], "no model is called 'two-fase'"),
+        (["--programs", "x"], "the zoo holds no program 'x'; it holds: bad-election"),
+        (["--programs", "--max-states", "3"], "leave out them or --programs"),
+        (["--programs", "--no-assumptions"], "leave out them or --programs"),
+        (["--budget", "3"], "give --programs with it"),
+    ],
+)
+def test_a_wrong_request_is_one_line(
+    words: list[str], says: str, programs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(*words) == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_every_program_of_the_zoo_is_found_broken_and_passes_mended(tmp_path: Path) -> None:
+    """Each of these became, somewhere, lost or doubled data."""
+    target = tmp_path / "r.json"
+    assert ends("--programs", "--json", str(target)) == Exit.HOLDS
+    assert all(row["seconds"] < 60 for row in rows(target))
