@@ -15,7 +15,7 @@ store called them, so that a failing example is code to paste into another sessi
     state.delete(key='a', when='current', version=0)
     state.teardown()
 
-The two may call ETags, versions, uploads and tokens as they like, but each always the same: `_Names` keeps
+The two may call ETags, versions, uploads and tokens as they like, but each always the same: `Names` keeps
 the pairs, which is also what shows that equal bytes have equal ETags and that nothing is named twice.
 
 What a backend is known and declared to do otherwise (`deviations`) is not asked of it:
@@ -43,6 +43,7 @@ from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome, Reply
 from holdfast.model import store_reference as reference
 from holdfast.model.store_reference import Answer, State, When
+from holdfast.properties.store_names import NEVER, Names
 
 KEYS = ("a", "a/", "a/b", "a/b/c", "a-b", "é/x")
 PREFIXES = ("", "a", "a/", "a/b", "é", "zz")
@@ -52,7 +53,6 @@ WHENS = ("anything", "absent", "current", "before", "seen 0", "other")
 that were seen, `other` never was."""
 READS = ("", "", "current", "before", "other")
 METADATA: tuple[dict[str, str], ...] = ({}, {"owner": "x"}, {"owner": "y", "stage": "2"})
-NEVER = "f" * 32
 DEVIATIONS = frozenset(
     {
         "conditional-complete",
@@ -79,27 +79,6 @@ places = st.integers(0, 3)
 """Of a version: 0 is none, 1 the newest known. Of an upload: 0 is the newest."""
 
 
-class _Names:
-    """What the reference and the store call the same thing."""
-
-    def __init__(self) -> None:
-        self._pairs: dict[str, dict[Any, str]] = {}
-
-    def same(self, kind: str, ours: Any, theirs: str) -> bool:
-        """Whether the two are one name each for one thing; a new pair is remembered."""
-        pairs = self._pairs.setdefault(kind, {})
-        if ours not in pairs and theirs not in pairs.values():
-            pairs[ours] = theirs
-        return pairs.get(ours) == theirs
-
-    def theirs(self, kind: str, ours: Any) -> str:
-        return self._pairs.get(kind, {}).get(ours, NEVER)
-
-    def all(self, kind: str) -> list[Any]:
-        """What the reference calls them, oldest first."""
-        return list(self._pairs.get(kind, {}))
-
-
 class StoreLockstep(RuleBasedStateMachine):
     """Subclass it with a backend: `open` gives an empty store."""
 
@@ -114,7 +93,7 @@ class StoreLockstep(RuleBasedStateMachine):
         self._folders: list[str] = []
         self.store = self.open()
         self.state = State(versioned=self.store.versioned(), part_bytes_min=self.part_bytes_min)
-        self._names = _Names()
+        self._names = Names()
         self._uploads: list[tuple[str, int]] = []
         self._outrun: set[int] = set()
         self._stood: dict[str, str] = {}
@@ -150,7 +129,7 @@ class StoreLockstep(RuleBasedStateMachine):
         self._both(
             ("put", key, body, ours, content_type, pairs),
             lambda: self.store.put(key, body, when=theirs, content_type=content_type, metadata=metadata),
-            self._written,
+            self._names.written,
         )
 
     @rule(
@@ -171,7 +150,7 @@ class StoreLockstep(RuleBasedStateMachine):
             lambda: self.store.get(
                 key, start=start, stop=stop, only_if=only_theirs, unless=less_theirs, version=theirs
             ),
-            lambda answer, reply: answer[1] == reply.body and self._info(answer[2], reply.info),
+            lambda answer, reply: answer[1] == reply.body and self._names.info(answer[2], reply.info),
         )
 
     @rule(key=keys, version=places)
@@ -180,7 +159,7 @@ class StoreLockstep(RuleBasedStateMachine):
         self._both(
             ("head", key, number),
             lambda: self.store.head(key, version=theirs),
-            lambda answer, reply: self._info(answer[1], reply.info),
+            lambda answer, reply: self._names.info(answer[1], reply.info),
         )
 
     @rule(key=keys, when=whens, version=places)
@@ -195,7 +174,7 @@ class StoreLockstep(RuleBasedStateMachine):
             ("delete", key, ours, number),
             lambda: self.store.delete(key, when=condition, version=theirs),
             lambda answer, reply: (
-                self._same("version", answer[1], reply.version) and answer[2] == reply.marker
+                self._names.told("version", answer[1], reply.version) and answer[2] == reply.marker
             ),
         )
 
@@ -223,7 +202,7 @@ class StoreLockstep(RuleBasedStateMachine):
                 ("list", prefix, after, delimiter, limit, token),
                 lambda: self.store.list(prefix, after=after, delimiter=delimiter, limit=limit, token=theirs),
                 lambda answer, reply: (
-                    self._listed(answer, reply) and self._next("list", page, answer[3], reply)
+                    self._names.listed(answer, reply) and self._next("list", page, answer[3], reply)
                 ),
             )
 
@@ -241,7 +220,7 @@ class StoreLockstep(RuleBasedStateMachine):
                 ("list-versions", prefix, limit, token),
                 lambda: self.store.list_versions(prefix, limit=limit, token=theirs),
                 lambda answer, reply: (
-                    self._versions_listed(answer[1], reply.versions)
+                    self._names.versions_listed(answer[1], reply.versions)
                     and self._next("versions", page, answer[2], reply)
                 ),
             )
@@ -258,7 +237,7 @@ class StoreLockstep(RuleBasedStateMachine):
                 ("list-uploads", prefix, limit, token),
                 lambda: self.store.list_uploads(prefix, limit=limit, token=theirs),
                 lambda answer, reply: (
-                    self._uploads_listed(answer[1], reply.uploads)
+                    self._names.uploads_listed(answer[1], reply.uploads)
                     and self._next("uploads", page, answer[2], reply)
                 ),
             )
@@ -288,7 +267,7 @@ class StoreLockstep(RuleBasedStateMachine):
 
         def check(answer: Answer, reply: ask.UploadReply) -> bool:
             self._uploads.append((key, answer[1]))
-            return self._same("upload", answer[1], reply.upload)
+            return self._names.told("upload", answer[1], reply.upload)
 
         self._both(
             ("create-upload", key, content_type, pairs),
@@ -306,7 +285,7 @@ class StoreLockstep(RuleBasedStateMachine):
         self._both(
             ("upload-part", key, ours, number, body),
             lambda: self.store.upload_part(key, theirs, number, body),
-            lambda answer, reply: self._same("etag", answer[1], reply.etag),
+            lambda answer, reply: self._names.told("etag", answer[1], reply.etag),
         )
 
     @rule(key=upload_keys, body=bodies)
@@ -333,7 +312,7 @@ class StoreLockstep(RuleBasedStateMachine):
         self._both(
             ("complete-upload", key, ours, parts, condition),
             lambda: self.store.complete_upload(key, upload_theirs, named, when=theirs),
-            self._written,
+            self._names.written,
         )
         if before == self.state and condition != ("anything",):
             self._outrun.add(ours)
@@ -396,43 +375,6 @@ class StoreLockstep(RuleBasedStateMachine):
             f"{operation}: expected {answer}, the store answered {reply!r}"
         )
         self._agree = True
-
-    def _same(self, kind: str, ours: Any, theirs: str) -> bool:
-        if not ours:
-            return not theirs
-        return self._names.same(kind, ours, theirs)
-
-    def _written(self, answer: Answer, reply: ask.PutReply) -> bool:
-        return self._same("etag", answer[1], reply.etag) and self._same("version", answer[2], reply.version)
-
-    def _info(self, ours: tuple[Any, ...], info: ask.ObjectInfo | None) -> bool:
-        if info is None:
-            return False
-        key, etag, size, version, content_type, metadata = ours
-        told = info.key, info.size, info.content_type, tuple(sorted(info.metadata.items()))
-        named = self._same("etag", etag, info.etag) and self._same("version", version, info.version)
-        return named and told == (key, size, content_type, metadata)
-
-    def _listed(self, answer: Answer, reply: ask.ListReply) -> bool:
-        rows = [(info.key, info.size) for info in reply.objects]
-        etags = zip(answer[1], reply.objects, strict=False)
-        return (
-            rows == [(key, size) for key, _, size in answer[1]]
-            and all(self._same("etag", ours[1], info.etag) for ours, info in etags)
-            and reply.prefixes == answer[2]
-        )
-
-    def _versions_listed(self, ours: tuple[Any, ...], theirs: tuple[ask.VersionInfo, ...]) -> bool:
-        rows = [(row.key, row.latest, row.marker, row.size) for row in theirs]
-        return rows == [(key, latest, marker, size) for key, _, latest, marker, _, size in ours] and all(
-            self._same("version", mine[1], row.version) and self._same("etag", mine[4], row.etag)
-            for mine, row in zip(ours, theirs, strict=True)
-        )
-
-    def _uploads_listed(self, ours: tuple[Any, ...], theirs: tuple[ask.UploadInfo, ...]) -> bool:
-        return [key for key, _ in ours] == [row.key for row in theirs] and all(
-            self._same("upload", mine[1], row.upload) for mine, row in zip(ours, theirs, strict=True)
-        )
 
     def _next(self, which: str, page: Callable[[Any, str], None], token: Any, reply: Any) -> bool:
         """Remember where the listing goes on; both sides must agree whether it does."""

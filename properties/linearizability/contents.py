@@ -3,11 +3,14 @@
 The search wants to know, of every write, the ETag it leaves; of every read, whether it fits what stands.
 A write whose reply was lost never learned its ETag, so it has to be told from the others:
 
-- the same bytes put under the same key have the same ETag, whoever was told it;
+- the same bytes put under the same key have the same ETag, whoever was told it, and no others have it;
 - a read that saw both the bytes and the ETag ties them together;
-- what is left over on both sides (ETags that were seen and that nobody was told to have written; writes
+- what is left over on both sides (ETags that were seen and that nobody was told to have put; writes
   of unknown ETag) is matched by trial: such a write has several `options`, and the search picks one for
   each content and keeps to it.
+
+The ETag of a completed upload depends on how it was cut into parts, and its bytes are seldom recorded. So
+an upload whose reply was lost may have left any ETag that no put is known to have left: a *puzzle*.
 
 Objects nobody ever looked at are interchangeable, and all become `OTHER`: that is what keeps a thousand
 blind writes from being a thousand different states.
@@ -29,23 +32,25 @@ class Contents:
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         self._writes = [each for each in operations if each.kind in ("put", "complete-upload")]
+        self._times = Counter(each.value for each in self._writes if _plain_put(each))
         self._ties: dict[Hashable, set[str]] = defaultdict(set)
         """Values to the ETags they were seen with."""
-        self._told: dict[tuple[str, Hashable], set[str]] = defaultdict(set)
-        """(kind of write, value) to the ETags the writers were told."""
+        self._told: dict[Hashable, set[str]] = defaultdict(set)
+        """Values to the ETags their putters were told."""
         self._value_of: dict[str, Hashable] = {}
         self.torn: tuple[Operation, Operation] | None = None
         """Two operations that saw different contents under one ETag: no order of anything explains that."""
-        self._times = Counter((each.kind, each.value) for each in self._writes)
         self._tie(operations)
-        self._produced = {each.etag for each in self._writes if each.etag}
-        self._sought = {seen for _, seen in map(saw, operations) if seen is not None}
+        produced = {each.etag for each in self._writes if each.etag}
+        put = {each.etag for each in self._writes if each.etag and each.kind == "put"}
+        sought = {seen for _, seen in map(saw, operations) if seen is not None}
         # A write without reply may have landed because the object it names was there.
-        self._sought |= {each.named for each in operations if each.loose and each.condition == "matches"}
-        self._loose_ends = self._sought - self._produced
-        self._mentioned = self._sought | {each.named for each in operations if each.named}
+        sought |= {each.named for each in operations if each.loose and each.condition == "matches"}
+        self._for_puts = sought - produced
+        self._for_puzzles = sought - put
+        self._mentioned = sought | {each.named for each in operations if each.named}
         self._values_read = {each.value for each in operations if each.reads and not each.etag} - {None}
-        self._puzzles = sum(1 for each in self._writes if not each.etag and each.value is None)
+        self.puzzles = any(not each.etag and not _plain_put(each) for each in self._writes)
 
     def _tie(self, operations: Sequence[Operation]) -> None:
         first: dict[str, Operation] = {}
@@ -53,8 +58,8 @@ class Contents:
             if each.value is None or not each.etag or each.kind == "delete":
                 continue
             self._ties[each.value].add(each.etag)
-            if not each.reads:
-                self._told[each.kind, each.value].add(each.etag)
+            if _plain_put(each):
+                self._told[each.value].add(each.etag)
             known = first.setdefault(each.etag, each)
             if known.value != each.value:
                 self.torn = self.torn or (known, each)
@@ -64,19 +69,28 @@ class Contents:
         """The symbols that may stand at the key after `write`: one where it is known, several where not."""
         if write.etag:
             return (self._plain(write.etag),)
-        told = self._told.get((write.kind, write.value)) if write.value is not None else None
+        if not _plain_put(write):
+            known = {each for each in self._for_puzzles if self._may_hold(each, write.value)}
+            return (*sorted(known), self._plain(self._unnamed(write)))
+        told = self._told.get(write.value)
         if told:
             return tuple(sorted({self._plain(etag) for etag in told}))
-        tied = self._ties.get(write.value, set()) & self._loose_ends if write.value is not None else set()
-        if tied and not self._puzzles:
+        tied = self._ties.get(write.value, set()) & self._for_puts
+        if tied and not self.puzzles:
             return tuple(sorted(tied))
-        untold = {etag for etag in self._loose_ends if write.value is None or etag not in self._value_of}
+        untold = {etag for etag in self._for_puts if etag not in self._value_of}
         return (*sorted(tied | untold), self._plain(self._unnamed(write)))
 
+    def _may_hold(self, etag: str, value: Hashable) -> bool:
+        return value is None or self._value_of.get(etag, value) == value
+
+    def free(self, write: Operation) -> bool:
+        """Whether the ETag of `write` says nothing about the ETags of others: a puzzle."""
+        return not _plain_put(write)
+
     def content(self, write: Operation) -> Hashable:
-        """What several writes share, who then left the same ETag; None for a content written once."""
-        content = write.kind, write.value
-        return content if write.value is not None and self._times[content] > 1 else None
+        """What several puts share, which then left the same ETag; None for a content put once."""
+        return write.value if self._times[write.value] > 1 else None
 
     def fits(self, read: Operation, symbol: str) -> bool:
         """Whether a read that was done can have seen the object `symbol`."""
@@ -84,13 +98,15 @@ class Contents:
             return symbol == read.etag
         if read.value is None or symbol == OTHER:
             return read.value is None
-        return self._value_of.get(symbol, read.value) == read.value
+        return self._may_hold(symbol, read.value)
 
     def _unnamed(self, write: Operation) -> str:
-        if write.value is None:
-            return f"\0write {self._writes.index(write)}"
-        symbol = f"\0{write.kind} {write.value!r}"
-        self._value_of[symbol] = write.value
+        if not _plain_put(write):
+            symbol = f"\0write {self._writes.index(write)}"
+        else:
+            symbol = f"\0put {write.value!r}"
+        if write.value is not None:
+            self._value_of[symbol] = write.value
         return symbol
 
     def _plain(self, symbol: str) -> str:
@@ -99,6 +115,10 @@ class Contents:
             return symbol
         unread = not self._values_read or self._value_of.get(symbol) not in {None, *self._values_read}
         return OTHER if unread else symbol
+
+
+def _plain_put(write: Operation) -> bool:
+    return write.kind == "put" and write.value is not None
 
 
 def saw(each: Operation) -> tuple[bool, Standing]:

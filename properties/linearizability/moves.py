@@ -85,7 +85,8 @@ def _move(each: Operation, contents: Contents) -> Move:
     move = Move(each, contents, each.called, returned, loose)
     if each.kind in ("put", "complete-upload"):
         move.options = contents.options(each)
-    tied = contents.content(each) if len(move.options) > 1 else None
+    free = len(move.options) < 2 or contents.free(each)
+    tied = (free, None if free else contents.content(each))
     move.alike = (each.kind == "delete", each.condition, each.named, move.options, tied)
     move.picky, move.needs = saw(each)
     return move

@@ -92,6 +92,7 @@ class Search:
         for at, move in enumerate(self._loose):
             for left in move.left():
                 self._loose_makers[left] |= 1 << at
+        self._puzzles = any(move.contents.puzzles for move in moves)
         self.steps = 0
 
     def run(self, steps_max: int) -> Found:
@@ -187,7 +188,8 @@ class Search:
         if left == at.standing:
             return True
         seekers = self._seekers.get(at.standing, 0) >> at.base & ~mask
-        if not seekers or (None, at.standing) in at.bound:
+        taken = not self._puzzles and (None, at.standing) in at.bound
+        if not seekers or taken:
             return not seekers
         firm = self._makers.get(at.standing, 0) >> at.base & ~mask
         return bool(firm or self._loose_makers.get(at.standing, 0) & ~loose)
@@ -200,7 +202,7 @@ def _bind(
 
     Of a content that is written once nobody asks twice: only that the ETag is now taken.
     """
-    if left is None or len(move.options) < 2:
+    if left is None or len(move.options) < 2 or move.contents.free(move.operation):
         return bound
     content = move.contents.content(move.operation)
     if content is None and left == OTHER:

@@ -35,30 +35,39 @@ def says_nothing(each: Operation) -> bool:
 
 
 def content(history: Sequence[Operation], each: Operation) -> object:
-    """Equal for writes that certainly leave the same object."""
-    alike = [other for other in history if other.kind == each.kind and other.value == each.value is not None]
-    etags = [other.etag for other in [each, *alike] if other.etag]
-    if etags:
-        return "etag", etags[0]
-    return each.kind, each.value if each.value is not None else ("untold", history.index(each))
+    """Equal for puts of the same bytes, which leave the same ETag; any other write is only like itself."""
+    if each.kind == "put" and each.value is not None:
+        return "put", each.etag or next((o.etag for o in history if same_put(o, each)), ""), each.value
+    return "write", history.index(each)
+
+
+def same_put(one: Operation, other: Operation) -> bool:
+    return bool(one.etag) and one.kind == other.kind == "put" and one.value == other.value
 
 
 def assignments(history: Sequence[Operation]) -> Iterator[dict[object, Thing]]:
-    """Every way to give each content an ETag, each ETag to one content, and each content its bytes."""
-    writes = [each for each in history if each.kind in ("put", "complete-upload")]
-    etags = {each.etag for each in history} | {each.named for each in history}
+    """Every way to give each content an ETag and bytes: puts of different bytes have different ETags."""
+    contents = {content(history, each): each for each in history if each.kind in ("put", "complete-upload")}
+    etags = ({each.etag for each in history} | {each.named for each in history}) - {""}
+    held = {each.etag: each.value for each in history if each.etag and each.value is not None}
     values = {each.value for each in history if each.value is not None}
-    alike: dict[object, list[Operation]] = {}
-    for each in writes:
-        alike.setdefault(content(history, each), []).append(each)
+    to_puts = {each.etag for each in history if each.kind == "put"}
+    to_writes = {each.etag for each in history if each.kind in ("put", "complete-upload")}
     choices = []
-    for what, same in alike.items():
-        may_have = {each.etag for each in same if each.etag} or {*(etags - {""}), f"etag of {what}"}
-        may_hold = {each.value for each in same} - {None} or {*values, f"bytes of {what}"}
-        choices.append([(what, (etag, value)) for etag in sorted(may_have) for value in sorted(may_hold)])
+    for what, each in contents.items():
+        told = each.etag or (what[1] if what[0] == "put" else "")
+        free = etags - (to_writes if what[0] == "put" else to_puts)
+        choices.append(
+            [
+                (what, (etag, value))
+                for etag in ([told] if told else [*sorted(free), f"etag of {what}"])
+                for value in ([each.value] if each.value is not None else [*sorted(values), f"of {what}"])
+                if held.get(etag, value) == value
+            ]
+        )
     for chosen in itertools.product(*choices):
-        named = [etag for _, (etag, _) in chosen]
-        if len(set(named)) == len(named):
+        put = [etag for what, (etag, _) in chosen if what[0] == "put"]
+        if len(set(put)) == len(put):
             yield dict(chosen)
 
 

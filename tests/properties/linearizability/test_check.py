@@ -91,6 +91,52 @@ def test_the_etag_of_a_write_without_reply_is_found_by_trial() -> None:
     assert judged(*lost, head, other, get("s", 8, 9, "c"), replace(again, called=10)) is Judgement.VIOLATED
 
 
+def lost(kind: str, called: int, value: str | None = None, **more: str) -> Operation:
+    return Operation("l", "k", kind, called, value=value, **more)  # type: ignore[arg-type]
+
+
+def head(called: int, returned: int, etag: str) -> Operation:
+    return Operation("h", "k", "head", called, returned, DONE, etag=etag)
+
+
+def test_lost_puts_of_different_bytes_do_not_share_an_etag() -> None:
+    """Nor does a lost upload help that was asked for only afterwards."""
+    seen = [head(4, 5, "e?"), put("q", 7, 8, "c"), get("q", 9, 10, "c"), head(11, 12, "e?")]
+    puts = [lost("put", 0, "a"), lost("put", 0, "b")]
+    assert judged(*puts, *seen, lost("complete-upload", 20)) is Judgement.VIOLATED
+
+
+def test_a_lost_upload_may_have_left_any_etag_that_no_put_left() -> None:
+    seen = [head(4, 5, "e?"), put("q", 7, 8, "c"), get("q", 9, 10, "c"), head(11, 12, "e?")]
+    create = lost("put", 0, "a", condition="absent")
+    assert judged(create, lost("complete-upload", 6), *seen) is Judgement.LINEARIZABLE
+    read = replace(get("r", 10, 11, "a"), etag="u?")
+    history = [lost("put", 0, "a"), head(4, 5, "e?"), lost("complete-upload", 6), read]
+    assert judged(*history) is Judgement.LINEARIZABLE
+    assert judged(*history[:2], read) is Judgement.VIOLATED
+
+
+def test_a_lost_swap_may_have_found_what_only_it_names() -> None:
+    swap = lost("put", 2, "a", condition="matches", named="e-b")
+    assert judged(lost("put", 0, "b"), swap, get("r", 4, 5, "a")) is Judgement.LINEARIZABLE
+    assert judged(swap, get("r", 4, 5, "a")) is Judgement.VIOLATED
+
+
+def test_what_was_tried_with_more_lost_writes_does_not_settle_what_fewer_can_do() -> None:
+    """One way to the second create wastes the lost delete that the third one needs."""
+    delete = Operation("d", "k", "delete", 0, 5, DONE)
+    creates = [put("p", 0, 10, "a"), put("q", 0, 11, "b"), put("r", 20, 30, "c")]
+    history = [delete, *(replace(each, condition="absent") for each in creates)]
+    assert judged(*history, lost("delete", 0)) is Judgement.LINEARIZABLE
+    assert judged(*history) is Judgement.VIOLATED
+
+
+def test_a_write_may_follow_a_read_at_the_very_moment_both_end() -> None:
+    reads = [get("r", 2, 2, "a"), get("r", 10, 10, "a")]
+    assert judged(put("p", 0, 1, "a"), *reads, put("q", 5, 10, "b")) is Judgement.LINEARIZABLE
+    assert judged(put("p", 0, 1, "a"), *reads, put("q", 5, 9, "b")) is Judgement.VIOLATED
+
+
 def test_contended_counters_are_judged_to_the_end() -> None:
     """Sixteen processes, one key, a thousand if-match writes that overlap, every tenth reply lost."""
     history = [put("p", 0, 1, "0")]
