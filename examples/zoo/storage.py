@@ -1,0 +1,113 @@
+"""The thin layer over a bucket that most projects write first, once on our interface and once on boto3.
+
+The larger programs of the zoo use it. It hides nothing that matters: what is not known is raised as
+`Unknown`, and the SDK is told not to ask again by itself, because who asks again must know what that means.
+"""
+
+from typing import Any
+
+from botocore.config import Config
+from botocore.exceptions import ClientError, HTTPClientError
+
+from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
+from holdfast.impl.store.requests import Reply
+from holdfast.sim.world import World
+
+BUCKET = "zoo"
+
+
+class Unknown(Exception):
+    """The reply was lost: a write may have happened, or may still."""
+
+
+class Storage:
+    """A bucket through the store interface."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, key: str) -> tuple[bytes, str] | None:
+        """Body and ETag; None when there is no such object."""
+        reply = _known(self._store.get(f"{BUCKET}/{key}"))
+        return (reply.body, reply.info.etag) if reply.info is not None else None
+
+    def create(self, key: str, body: bytes) -> bool:
+        """False when an object stands there."""
+        return bool(_known(self._store.put(f"{BUCKET}/{key}", body, when=ABSENT)).done)
+
+    def replace(self, key: str, body: bytes, etag: str) -> bool:
+        """False when it is another object by now, or gone."""
+        return bool(_known(self._store.put(f"{BUCKET}/{key}", body, when=Matches(etag))).done)
+
+    def put(self, key: str, body: bytes) -> None:
+        _known(self._store.put(f"{BUCKET}/{key}", body, when=ANYTHING))
+
+    def delete(self, key: str) -> None:
+        _known(self._store.delete(f"{BUCKET}/{key}", when=ANYTHING))
+
+    def delete_if(self, key: str, etag: str) -> bool:
+        return bool(_known(self._store.delete(f"{BUCKET}/{key}", when=Matches(etag))).done)
+
+    def keys(self, prefix: str) -> list[str]:
+        listed = _known(self._store.list(f"{BUCKET}/{prefix}"))
+        return [found.key.removeprefix(f"{BUCKET}/") for found in listed.objects]
+
+
+def _known(reply: Reply) -> Any:
+    if reply.outcome is Outcome.UNKNOWN:
+        raise Unknown(reply.detail)
+    return reply
+
+
+class StorageS3:
+    """The same on boto3."""
+
+    def __init__(self, s3: Any) -> None:
+        self._s3 = s3
+
+    def _ask(self, operation: str, **parameters: Any) -> dict[str, Any] | None:
+        """The answer; None when a condition does not hold or there is no such object."""
+        try:
+            answer: dict[str, Any] = getattr(self._s3, operation)(Bucket=BUCKET, **parameters)
+        except HTTPClientError as lost:
+            raise Unknown from lost
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("PreconditionFailed", "NoSuchKey"):
+                return None
+            raise
+        return answer
+
+    def get(self, key: str) -> tuple[bytes, str] | None:
+        found = self._ask("get_object", Key=key)
+        return None if found is None else (found["Body"].read(), found["ETag"])
+
+    def create(self, key: str, body: bytes) -> bool:
+        return self._ask("put_object", Key=key, Body=body, IfNoneMatch="*") is not None
+
+    def replace(self, key: str, body: bytes, etag: str) -> bool:
+        return self._ask("put_object", Key=key, Body=body, IfMatch=etag) is not None
+
+    def put(self, key: str, body: bytes) -> None:
+        self._ask("put_object", Key=key, Body=body)
+
+    def delete(self, key: str) -> None:
+        self._ask("delete_object", Key=key)
+
+    def delete_if(self, key: str, etag: str) -> bool:
+        return self._ask("delete_object", Key=key, IfMatch=etag) is not None
+
+    def keys(self, prefix: str) -> list[str]:
+        listed = self._ask("list_objects_v2", Prefix=prefix) or {}
+        return [found["Key"] for found in listed.get("Contents", [])]
+
+
+AnyStorage = Storage | StorageS3
+
+
+def on_store(world: World) -> Storage:
+    return Storage(world.store())
+
+
+def on_boto3(world: World) -> StorageS3:
+    world.boto3_bucket(BUCKET)
+    return StorageS3(world.boto3_client("s3", config=Config(retries={"total_max_attempts": 1})))

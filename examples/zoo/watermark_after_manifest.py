@@ -1,0 +1,125 @@
+"""The collector deletes files that a compaction has just put into the manifest.
+
+Story (slatedb#1031, from #604 and #1029): files that no manifest lists are garbage, unless a compaction is
+still writing them; so running compactions publish since when they run, and the collector spares what is
+younger. It reads the manifest, then the watermark. A compaction finishes between the two: the manifest that
+was read does not list its file yet, the watermark that was read does not protect it any more.
+
+Mended: the watermark is read first, and it only rises: a finished compaction leaves it where it is, and the
+next one raises it to its own start. Why that is enough: a file below the watermark that was read belongs to
+a compaction that had finished by then, so the manifest that is read later lists it if any ever will.
+
+Tempting but wrong: only turn the two reads around. While nothing runs there is no watermark, a compaction
+starts after that was read, and its file is in no manifest when the collector looks.
+"""
+
+import json
+from collections.abc import Callable
+
+from holdfast.examples.zoo.storage import AnyStorage, Unknown, on_boto3, on_store
+from holdfast.sim.world import View, World
+
+MANIFEST, WATERMARK = "manifest", "compactions"
+IDLE = 1_000_000
+"""Nothing runs: no file is too young."""
+
+
+def file_name(number: int) -> str:
+    return f"compacted/{number:04}.sst"
+
+
+def numbers(body: bytes) -> list[int]:
+    found: list[int] = json.loads(body)
+    return found
+
+
+def compact(storage: AnyStorage, idle: Callable[[AnyStorage], None]) -> None:
+    """Two compactions: each replaces what the manifest lists by a new file."""
+    for number in (2, 3):
+        storage.put(WATERMARK, b"%d" % number)
+        storage.create(file_name(number), b"rows")
+        storage.put(MANIFEST, json.dumps([number]).encode())
+        idle(storage)
+
+
+def clear_watermark(storage: AnyStorage) -> None:
+    storage.put(WATERMARK, b"%d" % IDLE)
+
+
+def leave_watermark(storage: AnyStorage) -> None:
+    """The next compaction raises it."""
+
+
+def read_active(storage: AnyStorage) -> list[int]:
+    manifest = storage.get(MANIFEST)
+    assert manifest is not None
+    return numbers(manifest[0])
+
+
+def read_watermark(storage: AnyStorage) -> int:
+    watermark = storage.get(WATERMARK)
+    assert watermark is not None
+    return int(watermark[0])
+
+
+def delete_garbage(storage: AnyStorage, active: list[int], watermark: int) -> None:
+    for key in storage.keys("compacted/"):
+        number = int(key[-8:-4])
+        if number not in active and number < watermark:
+            storage.delete(key)
+
+
+def collect_manifest_first(storage: AnyStorage) -> None:
+    active = read_active(storage)
+    watermark = read_watermark(storage)
+    delete_garbage(storage, active, watermark)
+
+
+def collect_watermark_first(storage: AnyStorage) -> None:
+    watermark = read_watermark(storage)
+    active = read_active(storage)
+    delete_garbage(storage, active, watermark)
+
+
+# What must hold.
+
+
+def files_there(view: View) -> str | None:
+    listed = numbers(view.get(f"zoo/{MANIFEST}") or b"[]")
+    gone = [file_name(number) for number in listed if view.get(f"zoo/{file_name(number)}") is None]
+    return f"the manifest lists {' and '.join(gone)}, which is gone" if gone else None
+
+
+def _program(
+    world: World,
+    storage: AnyStorage,
+    collect: Callable[[AnyStorage], None],
+    idle: Callable[[AnyStorage], None],
+) -> None:
+    storage.put(file_name(1), b"rows")
+    storage.put(MANIFEST, b"[1]")
+    idle(storage) if idle is clear_watermark else storage.put(WATERMARK, b"1")
+    world.spawn(compact, storage, idle, name="compactor", restart=False, may_raise=(Unknown,))
+    world.spawn(collect, storage, name="collector", restart=False, may_raise=(Unknown,))
+    world.always("every file of the manifest is there", files_there)
+    world.sometimes("garbage is collected", lambda view: view.get(f"zoo/{file_name(1)}") is None)
+
+
+def broken(world: World) -> None:
+    _program(world, on_store(world), collect_manifest_first, clear_watermark)
+
+
+def mended(world: World) -> None:
+    _program(world, on_store(world), collect_watermark_first, leave_watermark)
+
+
+def tempting_only_the_order(world: World) -> None:
+    _program(world, on_store(world), collect_watermark_first, clear_watermark)
+
+
+def broken_boto3(world: World) -> None:
+    _program(world, on_boto3(world), collect_manifest_first, clear_watermark)
+
+
+def mended_boto3(world: World) -> None:
+    _program(world, on_boto3(world), collect_watermark_first, leave_watermark)
