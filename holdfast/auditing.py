@@ -203,7 +203,7 @@ def _check_repeated(again: Replay, violation: Mapping[str, Any]) -> None:
 def _coverage(again: Replay) -> dict[str, Any]:
     counted = Coverage()
     for step in again.world.trace:
-        counted.step(SimpleNamespace(trace=[step]))  # type: ignore[arg-type] - only the last step is looked at
+        counted.step(SimpleNamespace(trace=[step]))  # type: ignore[arg-type]  # only the trace is looked at
     return {
         "outcomes": {f"{kind} {outcome}": n for (kind, outcome), n in sorted(counted.outcomes.items())},
         "faults": dict(sorted(counted.faults.items())),

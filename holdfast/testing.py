@@ -81,7 +81,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name}={value!r}: give a number above 0")
-        for name, value in (self.faults or {}).items():
+        given: dict[str, Any] = dict(self.faults or {})  # whatever a caller without a type checker wrote
+        for name, value in given.items():
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"{name}={value!r}: give a whole number, at least 0")
 
