@@ -11,6 +11,9 @@ SHIPPED = {
     "peterson": ("holdfast.model.peterson", "Peterson"),
     "bounded-queue": ("holdfast.model.bounded_queue", "BoundedQueue"),
     "philosophers": ("holdfast.model.philosophers", "Philosophers"),
+    "create-only-lock": ("holdfast.model.create_only_lock", "CreateOnlyLock"),
+    "swap-counter": ("holdfast.model.swap_counter", "SwapCounter"),
+    "fenced-lease": ("holdfast.model.fenced_lease", "FencedLease"),
 }
 
 
