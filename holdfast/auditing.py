@@ -46,8 +46,6 @@ class Wanted:
     depth: int = 3
     jobs: int = 1
     checkpoint: str | None = None
-    memory: Path | None = None
-    """A folder in which Hypothesis may remember what failed."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,6 @@ def conduct(wanted: Wanted, progress: Callable[[Any], object] | None = None) -> 
             steps_max=wanted.steps_max,
             depth=wanted.depth,
             progress=stop,
-            database=_database(wanted),
             jobs=wanted.jobs,
             checkpoint=wanted.checkpoint,
             resume=wanted.checkpoint is not None and Path(wanted.checkpoint).exists(),
@@ -167,16 +164,6 @@ def nothing_covered(coverage: Mapping[str, Any]) -> bool:
     passing_time = ("pick", "stall", "pause")
     faults = sum(count for name, count in coverage["faults"].items() if name not in passing_time)
     return not coverage["conflicts"] and not faults
-
-
-def _database(wanted: Wanted) -> Any:
-    if wanted.strategy != "hypothesis" or wanted.memory is None:
-        return None
-    from hypothesis import settings
-    from hypothesis.database import DirectoryBasedExampleDatabase
-
-    # A profile that asks for the same examples every time, as Hypothesis has it in CI, allows no memory.
-    return None if settings().derandomize else DirectoryBasedExampleDatabase(wanted.memory)
 
 
 def _follow(wanted: Wanted, token: str) -> Replay:

@@ -129,7 +129,7 @@ def _refuse_fixtures(item: pytest.Item) -> None:
     function = getattr(item, "obj", None)
     if not hasattr(function, "__holdfast__") or unwrapped(function)[1].shared_fixtures:
         return
-    found = getattr(item, "_fixtureinfo", None)
+    found: Any = getattr(item, "_fixtureinfo", None)
     for name in found.argnames if found is not None else ():
         for fixture in found.name2fixturedefs.get(name, ())[-1:]:
             # A plain parameter of `parametrize` is a fixture inside pytest, and a value for everybody else.
@@ -227,10 +227,13 @@ class Present:
 
     @property
     def memory(self) -> Path | None:
-        """Where failures may be remembered, for this test alone."""
+        """The file that remembers the token of this test's failure: it is tried first the next time."""
         cache = getattr(self._item.config, "cache", None)
         name = hashlib.sha256(self.name.encode()).hexdigest()[:16]
-        return None if cache is None else cache.mkdir("holdfast") / name
+        try:
+            return None if cache is None else cache.mkdir("holdfast") / name
+        except OSError:
+            return None  # a project that cannot be written to is audited all the same
 
     def record(self, result: dict[str, Any], why: str) -> None:
         """Keep what the summary needs; it travels with the report."""

@@ -206,22 +206,36 @@ def _result(
     name: str,
     memory: Path | None,
 ) -> dict[str, Any]:
-    from holdfast.auditing import BadToken, Diverged, conduct, repeat
+    from holdfast.auditing import BadToken, Diverged
 
     __tracebackhide__ = True
-    wanted = want(function, options, arguments, name, memory=memory)
     try:
-        if options.token is not None:
-            return repeat(wanted, options.token).result
-        outcome = conduct(wanted)
+        return _explored(want(function, options, arguments, name), options.token, memory)
     except Diverged as wrong:
         raise AuditFailed(f"{name} does not repeat itself: {wrong}") from None
     except (StoreError, BadToken) as wrong:
         raise AuditFailed(f"{name}: {wrong}") from None
     except Exception as wrong:  # noqa: BLE001 - it goes on as it is, from where the user's code begins
         raise wrong.with_traceback(_outside(wrong.__traceback__)) from None
+
+
+def _explored(wanted: Any, token: str | None, memory: Path | None) -> dict[str, Any]:
+    """The result of one token, of what failed the last time, or of everything, whichever comes first."""
+    from holdfast.auditing import conduct, repeat
+
+    if token is not None:
+        return repeat(wanted, token).result
+    if memory is not None and memory.exists():
+        result = repeat(wanted, memory.read_text()).result
+        if result["violations"]:
+            bound = "a schedule that failed before still breaks a property; no other was tried"
+            return {**result, "strategy": wanted.strategy, "bound": bound}
+        memory.unlink()
+    outcome = conduct(wanted)
     if outcome.interrupted:
         raise KeyboardInterrupt
+    if memory is not None and outcome.result["violations"]:
+        memory.write_text(outcome.result["violations"][0]["token"])
     return outcome.result
 
 

@@ -172,9 +172,10 @@ def _said(settings: tuple[str, ...], processes: int | None) -> dict[str, str]:
 
 def _value(name: str, text: str, parameter: inspect.Parameter) -> Any:
     """`text` as the type of the default, or of the annotation."""
-    kind = type(parameter.default) if parameter.default is not parameter.empty else parameter.annotation
-    kind = int if name == "processes" else kind
-    kind = {"int": int, "float": float, "str": str, "bool": bool}.get(kind, kind)
+    kind: Any = parameter.annotation if parameter.default is parameter.empty else type(parameter.default)
+    kind = (
+        int if name == "processes" else {"int": int, "float": float, "str": str, "bool": bool}.get(kind, kind)
+    )
     if kind is bool:
         truths = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
         if text.lower() not in truths:

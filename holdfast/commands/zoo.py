@@ -16,7 +16,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from holdfast.commands.ending import BadRequest, Exit, write_json
+from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
 from holdfast.commands.models import SHIPPED, find_machine
 from holdfast.model import Machine, Model, ModelError, check
 from holdfast.reports.zoo_text import row_text, total_text
@@ -80,11 +80,12 @@ def command(
             console.print(row_text(row))
     except KeyboardInterrupt:
         interrupted = True
-    result = {"rows": rows, "verdict": verdict_of(rows, complete=not interrupted)}
+    verdict = verdict_of(rows, complete=not interrupted)
+    result = {"rows": rows, "verdict": verdict}
     console.print(total_text(result))
     if json_file:
         write_json(result, json_file)
-    return {"holds": Exit.HOLDS, "violated": Exit.VIOLATED, "undecided": Exit.UNDECIDED}[result["verdict"]]
+    return VERDICT_EXITS[verdict]
 
 
 def verdict_of(rows: list[Row], *, complete: bool = True) -> str:

@@ -414,6 +414,24 @@ def test_under_xdist_the_summary_is_collected_from_the_workers(
     assert "leave out -n, or add -n 0" in refused.stderr.str()
 
 
+def test_what_failed_is_tried_first_the_next_time(pytester: pytest.Pytester) -> None:
+    """What a sample found by luck is found again until it is mended; then everything is explored."""
+    pytester.makepyfile(test_it=HELPERS + BAD)
+    options = ("--holdfast-strategy=random", "--holdfast-seed=4")
+    first = pytester.runpytest_inprocess(*options)
+    second = pytester.runpytest_inprocess("--holdfast-strategy=random", "--holdfast-seed=5")
+    said = [line for result in (first, second) for line in result.outlines if line.startswith("violated   ")]
+    assert "no other was tried" not in said[0]
+    assert ": 1 interleavings, " in said[1]
+    assert "a schedule that failed before still breaks a property; no other was tried" in said[1]
+    assert lines_after(first, "_ test_bad _")[3:10] == lines_after(second, "_ test_bad _")[3:10]
+    pytester.makepyfile(test_it=HELPERS + BAD.replace("claim)", "claim_well)"))
+    mended = pytester.runpytest_inprocess()
+    mended.assert_outcomes(passed=1)
+    assert any("every schedule of 2 processes" in line for line in mended.outlines)
+    assert not list(pytester.path.glob(".pytest_cache/d/holdfast/*"))
+
+
 def test_the_handler_of_ctrl_c_is_given_back(project: Run) -> None:
     before = signal.getsignal(signal.SIGINT)
     project(GOOD)
