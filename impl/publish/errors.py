@@ -23,7 +23,13 @@ class Invalid(PublishError):
 
 
 class Dangling(Invalid):
-    """An edge would point at a row that is not there."""
+    """An edge would point at a row that is not there: the edge's table and column, and what it holds."""
+
+    def __init__(self, text: str, *, table: str = "", column: str = "", value: object = None) -> None:
+        super().__init__(text)
+        self.table = table
+        self.column = column
+        self.value = value
 
 
 class Absent(Invalid):

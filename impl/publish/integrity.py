@@ -26,7 +26,10 @@ def check_outbound(
             if value is not None and value not in targets[target]:
                 raise Dangling(
                     f"table {table}, column {column}: {target} has no row {value!r}; "
-                    "add that row in the same transaction or before it"
+                    "add that row in the same transaction or before it",
+                    table=table,
+                    column=column,
+                    value=value,
                 )
 
 

@@ -17,7 +17,7 @@ from holdfast.impl.publish import Catalog, verify
 
 WRITER = """
 import sys
-from holdfast.impl.publish import Catalog
+from holdfast.impl.publish import Catalog, compact
 url, number = sys.argv[1], int(sys.argv[2])
 with Catalog.open(url, author=f"writer {number}") as catalog:
     for count in range(10**6):
@@ -26,8 +26,12 @@ with Catalog.open(url, author=f"writer {number}") as catalog:
             txn.append("a", [{"id": key, "n": count}])
             txn.append("b", [{"id": key, "of": key}])
         print(txn.result.id, key, flush=True)  # the first one comes late: libraries are loaded for it
-        if count % 20 == 19:
+        # Each writer at another commit, so that short lives meet both; or the tables grow with every kill.
+        if count % 20 == number % 20:
             catalog.cleanup(keep=10)
+        if count % 10 == number % 10:
+            compact(catalog, "a")
+            compact(catalog, "b")
 """
 
 

@@ -36,6 +36,10 @@ def test_each_damage_is_named() -> None:
     assert any("manifest 2 is missing" in fault for fault in verify(Catalog.open(store)).faults)
 
     store = graph()
+    store.delete("branch/main/manifest/00000000000000000001.json", when=ANYTHING)
+    assert any("manifest 1 is missing" in fault for fault in verify(Catalog.open(store)).faults)
+
+    store = graph()
     key = "branch/main/manifest/00000000000000000003.json"
     manifest = read_manifest(store.contents()[key])
     store.put(key.replace("3", "4"), dataclasses.replace(manifest, id=4, epoch=1).body(), when=ANYTHING)

@@ -1,0 +1,276 @@
+"""`holdfast catalog` as its users meet it: data in a directory, exit codes, a line for what is wrong."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast.commands import entry
+from holdfast.impl.publish import Catalog, Fenced, HeadAhead, StaleView, Unknown
+from holdfast.impl.store import ANYTHING, open_store
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def catalog(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        words = ["catalog", *arguments]
+        code = entry.run(lambda: entry.group.main(words, standalone_mode=False))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address with nothing there yet, and files to put, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("id,name,born\n1,Ada,1815\n2,Bob,\n")
+    Path("knows.jsonl").write_text('{"id": "k", "a": 1, "b": 2}\n')
+    return f"file://{tmp_path}/store?linger_ms=0"
+
+
+@pytest.fixture
+def graph(catalog: Run, url: str) -> str:
+    """A catalog with people, and who knows whom."""
+    assert catalog("init", url)[0] == 0
+    edges = ("--edge", "a=person.id", "--edge", "knows.b=person.id", "--key", "id")
+    code, out, err = catalog("put", url, "knows=knows.jsonl", "person=people.csv", *edges, "--author", "ann")
+    assert (code, err) == (0, "")
+    assert out == "published as manifest 2: append knows 1, person 2\n"
+    return url
+
+
+def result(catalog: Run, *arguments: str, code: int = 0) -> Any:
+    ended, out, _ = catalog(*arguments, "--json", "-")
+    assert ended == code
+    return json.loads(out)
+
+
+def test_several_tables_are_one_commit(catalog: Run, graph: str) -> None:
+    commits = result(catalog, "log", graph)["commits"]
+    assert [(commit["manifest"], commit["author"], commit["tables"]) for commit in commits] == [
+        (2, "ann", ["knows", "person"]),
+        (1, commits[1]["author"], []),
+    ]
+    found = result(catalog, "get", graph, "knows")
+    assert (found["key"], found["edges"]) == ("id", {"a": "person", "b": "person"})
+    assert found["columns"] == {"id": "string", "a": "int64", "b": "int64"}
+    assert result(catalog, "get", graph, "person")["rows"][1] == {"id": 2, "name": "Bob", "born": None}
+
+
+def test_a_table_for_people_and_files_for_programs(catalog: Run, graph: str) -> None:
+    assert catalog("get", graph, "person")[1] == "id  name  born\n1   Ada   1815\n2   Bob\n"
+    assert catalog("get", graph, "person", "--format", "csv")[1] == Path("people.csv").read_text()
+    assert catalog("get", graph, "knows", "--format", "jsonl")[1] == Path("knows.jsonl").read_text()
+    assert catalog("get", graph, "person", "--out", "p.parquet")[0] == 0
+    assert pq.read_table("p.parquet").column("name").to_pylist() == ["Ada", "Bob"]
+    (fragment,) = Path("store/data/person").glob("*.parquet")
+    assert pq.read_table(fragment).num_rows == 2, "any reader can read what is stored"
+    assert catalog("put", graph, "copy=p.parquet", "--key", "id")[0] == 0
+    rows = result(catalog, "get", graph, "copy")["rows"]
+    assert rows == result(catalog, "get", graph, "person")["rows"]
+    assert not list(Path().glob(".*")), "no draft of a file is left"
+
+
+def test_modes_and_earlier_manifests(catalog: Run, graph: str) -> None:
+    Path("more.csv").write_text("id,name,born\n2,Bea,1990\n3,Cyd,\n")
+    code, _, err = catalog("put", graph, "person=more.csv")
+    assert code == 2
+    assert "has a row 2 already" in err
+    assert catalog("put", graph, "person=more.csv", "--mode", "upsert")[0] == 0
+    assert [row["name"] for row in result(catalog, "get", graph, "person")["rows"]] == ["Ada", "Bea", "Cyd"]
+    assert len(result(catalog, "get", graph, "person", "--at", "2")["rows"]) == 2
+    code, _, err = catalog("put", graph, "person=more.csv", "--mode", "overwrite")
+    assert code == 2, "it would drop row 1, at which an edge points"
+    assert "knows.a points at it" in err
+    assert catalog("delete", graph, "knows", "k")[0] == 0
+    assert catalog("put", graph, "person=more.csv", "--mode", "overwrite")[0] == 0
+    assert [row["id"] for row in result(catalog, "get", graph, "person")["rows"]] == [2, 3]
+    assert catalog("drop", graph, "knows")[0] == 0
+    assert catalog("get", graph, "knows")[0] == 2
+
+
+def test_columns_can_be_added(catalog: Run, graph: str) -> None:
+    Path("wide.jsonl").write_text('{"id": 3, "name": "Cyd", "tall": 1.7}\n')
+    code, _, err = catalog("put", graph, "person=wide.jsonl")
+    assert code == 2
+    assert "wide.jsonl, line 1: the table has no column 'tall'; add it with --add-columns" in err
+    assert catalog("put", graph, "person=wide.jsonl", "--add-columns")[0] == 0
+    assert [row["tall"] for row in result(catalog, "get", graph, "person")["rows"]] == [None, None, 1.7]
+
+
+def test_branches(catalog: Run, graph: str) -> None:
+    Path("more.csv").write_text("id,name\n3,Cyd\n")
+    assert catalog("branch", "create", graph, "draft")[0] == 0
+    assert catalog("put", graph, "person=more.csv", "--branch", "draft")[0] == 0
+    assert len(result(catalog, "get", graph, "person")["rows"]) == 2
+    assert len(result(catalog, "get", graph, "person", "--branch", "draft")["rows"]) == 3
+    assert result(catalog, "branch", "list", graph)["branches"] == ["draft", "main"]
+    assert catalog("branch", "merge", graph, "draft")[0] == 0
+    assert len(result(catalog, "get", graph, "person")["rows"]) == 3
+    assert catalog("branch", "delete", graph, "draft")[0] == 0
+    assert result(catalog, "branch", "list", graph)["branches"] == ["main"]
+
+
+def test_upkeep(catalog: Run, graph: str) -> None:
+    Path("more.csv").write_text("id,name\n3,Cyd\n")
+    assert catalog("put", graph, "person=more.csv")[0] == 0
+    assert catalog("compact", graph)[1] == "knows: 1 runs, nothing to do\nperson: 2 runs, rewritten\n"
+    assert result(catalog, "cleanup", graph, "--keep", "1")["manifests"] == 3
+    assert catalog("verify", graph)[:2] == (0, "holds: 1 branches, 1 manifests, 0 faults\n")
+    assert catalog("get", graph, "person", "--at", "2")[0] == 2
+    assert result(catalog, "log", graph)["commits"][0]["tables"] is None, "what stood before is gone"
+    assert result(catalog, "repair", graph)["settled"] == []
+
+
+def test_damage_is_found(catalog: Run, graph: str) -> None:
+    (fragment,) = Path("store/data/person").glob("*.parquet")
+    with open_store(graph) as store:
+        store.put(f"data/person/{fragment.name}", b"else", when=ANYTHING)
+    found = result(catalog, "verify", graph, code=1)
+    assert found["verdict"] == "violated"
+    assert any(fragment.name in fault for fault in found["faults"])
+    code, out, err = catalog("get", graph, "person")
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+
+
+ODD = "id,a,b\nx,1,9\n"
+BAD = [
+    (["put", "URL", "person=none.csv"], None, "cannot read none.csv"),
+    (["put", "URL", "person=people.txt"], None, ".csv, .jsonl, .parquet"),
+    (["put", "URL", "per/son=people.csv"], None, "table name 'per/son'"),
+    (["put", "URL"], None, "name what to write"),
+    (["put", "URL", "person"], None, "TABLE=FILE"),
+    (["put", "URL", "new=people.csv"], None, "--key new=id"),
+    (["put", "URL", "new=people.csv", "--key", "nr"], None, "people.csv has no column 'nr'"),
+    (["put", "URL", "person=bad.csv"], "id,name\n3,Cyd\nx,Dan\n", "bad.csv, line 3: column id is int64"),
+    (["put", "URL", "person=bad.csv"], "id,name\n,Dan\n", "bad.csv, line 2: the key id is empty"),
+    (["put", "URL", "person=bad.csv"], "id,name\n3\n", "bad.csv, line 2 has 1 fields"),
+    (["put", "URL", "person=bad.csv"], "id,name\n3,\udce9\n", "not UTF-8"),
+    (["put", "URL", "person=bad.csv"], 'id,name\n3,"x\n', "cannot be read as CSV"),
+    (["put", "URL", "person=bad.csv"], "", "first line must name the columns"),
+    (["put", "URL", "person=bad.jsonl"], '{"id": 3}\n{"id": \n', "bad.jsonl, line 2 is not JSON"),
+    (["put", "URL", "person=bad.jsonl"], "[3]\n", "bad.jsonl, line 1 is no object"),
+    (
+        ["put", "URL", "person=bad.jsonl"],
+        '{"id": 3, "name": 4}\n',
+        "bad.jsonl, line 1: column name is string",
+    ),
+    (["put", "URL", "person=bad.jsonl"], '{"id": 9223372036854775808}\n', "cannot hold 9223372036854775808"),
+    (["put", "URL", "person=bad.parquet"], "no", "cannot be read as Parquet"),
+    (["put", "URL", "knows=bad.csv"], ODD, "bad.csv, line 2: table knows, column b: person has no row 9"),
+    (["put", "URL", "new=people.csv", "--key", "id", "--edge", "born=person.name"], None, "is id, not name"),
+    (["put", "URL", "new=people.csv", "--key", "id", "--edge", "born=nobody.id"], None, "'nobody'"),
+    (["put", "URL", "new=people.csv", "--key", "id", "--edge", "x=person.id"], None, "--edge x=person.id"),
+    (["put", "URL", "new=people.csv", "--key", "id", "--edge", "person"], None, "TABLE.KEY"),
+    (["put", "URL", "person=people.csv", "--key", "name"], None, "has the key id"),
+    (["delete", "URL", "person", "2"], None, "row 2 of table person cannot go"),
+    (["delete", "URL", "person", "7"], None, "has no row 7"),
+    (["delete", "URL", "person", "x"], None, "whole numbers"),
+    (["delete", "URL", "person"], None, "name the keys"),
+    (["drop", "URL", "person"], None, "points at it"),
+    (["get", "URL", "nobody"], None, "no table 'nobody'"),
+    (["get", "URL", "person", "--at", "9"], None, "no manifest 9"),
+    (["get", "URL", "person", "--branch", "x"], None, "no branch 'x'"),
+    (["get", "URL", "person", "--branch", "x/y"], None, "branch name 'x/y'"),
+    (["get", "URL", "person", "--format", "parquet"], None, "--out"),
+    (["get", "URL", "person", "--out", "/no/folder/x.csv"], None, "/no/folder/x.csv"),
+    (["init", "URL"], None, "a catalog at"),
+    (["compact", "URL", "nobody"], None, "'nobody'"),
+    (["branch", "merge", "URL", "nobody"], None, "no branch 'nobody'"),
+    (["branch", "delete", "URL", "main"], None, "cannot be deleted"),
+    (["branch", "create", "URL", "main"], None, "already"),
+    (["get", "memory://", "person"], None, "nothing would remain"),
+    (["init", "memory://"], None, "nothing would remain"),
+    (["log", "URL", "--limit", "0"], None, "--limit"),
+    (["log", "nope://x"], None, "nope://x"),
+]
+
+
+@pytest.mark.parametrize(("words", "file", "named"), BAD, ids=[" ".join(case[0]) for case in BAD])
+def test_what_makes_no_sense_gets_one_line_and_changes_nothing(
+    catalog: Run, graph: str, words: list[str], file: str | None, named: str
+) -> None:
+    if file is not None:
+        name = next(word for word in words if "=bad." in word).partition("=")[2]
+        Path(name).write_text(file, encoding="utf-8", errors="surrogateescape")
+    code, out, err = catalog(*(graph if word == "URL" else word for word in words))
+    assert (code, out) == (2, "")
+    assert named in err
+    assert len(err.splitlines()) == 1
+    assert len(result(catalog, "log", graph)["commits"]) == 2
+
+
+@pytest.mark.parametrize("words", [["get", "URL", "t"], ["put", "URL", "t=people.csv"], ["verify", "URL"]])
+def test_where_no_catalog_is_the_line_says_how_to_make_one(catalog: Run, url: str, words: list[str]) -> None:
+    code, _, err = catalog(*(url if word == "URL" else word for word in words))
+    assert code == 2
+    assert f"there is no catalog at {url}; make one: holdfast catalog init" in err
+    assert not Path("store").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (StaleView("others were first"), 3, "run the command again"),
+        (Fenced("fenced"), 3, "run the command again"),
+        (HeadAhead("ahead; run repair"), 1, "holdfast catalog repair"),
+        (KeyboardInterrupt(), 3, "interrupted"),
+    ],
+)
+def test_lost_races_say_what_to_do(
+    catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, says: str
+) -> None:
+    def write(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Catalog, "write", write)
+    ended, out, err = catalog("put", graph, "person=people.csv")
+    assert (ended, out) == (code, "")
+    assert says in err
+    assert len(err.splitlines()) == 1
+
+
+def test_unknown_names_what_settles_it(catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Catalog, "write", lambda *_, **__: Unknown("P", "silence", 2))
+        code, out, err = catalog("put", graph, "person=people.csv")
+    assert (code, out) == (3, "")
+    assert f"settle {graph} P --base 2 --branch main" in err
+    assert result(catalog, "settle", graph, "P", "--base", "2")["state"] == "never"
+    plan = result(catalog, "log", graph)["commits"][0]["plan"]
+    assert result(catalog, "settle", graph, plan, "--base", "1")["state"] == "published"
+
+
+def test_a_missing_library_is_one_line(catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, _, err = catalog("get", graph, "person")
+    assert code == 2
+    assert "pip install 'holdfast[catalog]'" in err
+
+
+def test_odd_values_come_back_as_they_were(catalog: Run, graph: str) -> None:
+    values = pa.table({"id": ["a", "b"], "f": [float("inf"), None], "x": [b"\xff", b""], "y": [True, None]})
+    pq.write_table(values, "odd.parquet")
+    assert catalog("put", graph, "odd=odd.parquet", "--key", "id")[0] == 0
+    assert catalog("get", graph, "odd", "--out", "odd.jsonl")[0] == 0
+    assert catalog("put", graph, "odd=odd.jsonl", "--mode", "overwrite")[0] == 0
+    assert catalog("get", graph, "odd", "--out", "back.parquet")[0] == 0
+    assert pq.read_table("back.parquet").to_pylist() == values.to_pylist()
+
+
+def test_numbers_that_are_names_stay_text(catalog: Run, graph: str) -> None:
+    Path("codes.csv").write_text("id,zip,n,f,b\na,007,1_0,1.5,true\nb,12,,2,false\n")
+    assert catalog("put", graph, "codes=codes.csv", "--key", "id")[0] == 0
+    found = result(catalog, "get", graph, "codes")
+    assert found["columns"] == {"id": "string", "zip": "string", "n": "string", "f": "float64", "b": "bool"}
