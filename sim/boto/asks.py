@@ -17,6 +17,9 @@ from holdfast.sim.world.objects import EVERY_STEP, EVERYTHING, LOCAL, Masks
 class Refused(StoreError):
     """S3 says no, with a code of its own: the request was not applied."""
 
+    travels = True
+    """It comes over the wire, and can be lost there."""
+
     def __init__(self, status: int, code: str, message: str, **details: str) -> None:
         super().__init__(f"{code}: {message}")
         self.status = status
@@ -63,11 +66,9 @@ class Copy(ask.Keyed[PutReply]):
     metadata: Metadata | None = None
 
     def masks(self, objects: Any, reply: Reply) -> Masks:
-        source = objects.bit("key", self.source)
-        written = EVERY_STEP | objects.stamp | objects.bit("key", self.key)
-        if not reply.done:
-            return (written | source, 0)
-        return (written | source, objects.bit("key", self.key) | objects.below("key", self.key))
+        # Whether it writes is decided by the source as well, so it counts as written: see `objects`.
+        read, written = objects.changing(self.key)
+        return (read | objects.bit("key", self.source), written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class CopyPart(ask.Keyed[PartReply]):
 
     def masks(self, objects: Any, reply: Reply) -> Masks:
         upload = objects.upload(self.key, self.upload)
-        return (EVERY_STEP | objects.bit("key", self.source) | upload, upload if reply.done else 0)
+        return (EVERY_STEP | objects.bit("key", self.source) | upload, upload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,13 @@ class CreateBucket(ChangeBucket):
 
 @dataclass(frozen=True, slots=True)
 class DeleteBucket(ChangeBucket):
+    """`exists` when something is in it."""
+
     kind: ClassVar[str] = "delete-bucket"
+
+    def masks(self, objects: Any, reply: Reply) -> Masks:
+        # What stands in it decides.
+        return (EVERY_STEP, EVERYTHING)
 
 
 @dataclass(frozen=True, slots=True)

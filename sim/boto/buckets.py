@@ -89,7 +89,7 @@ class Buckets(WorldBucket):
     def _delete_bucket(self, request: asks.DeleteBucket) -> BucketReply:
         self._bucket_of(request.bucket)
         if self._range(f"{request.bucket}/", ""):
-            raise Refused(409, "BucketNotEmpty", "The bucket you tried to delete is not empty")
+            return BucketReply(Outcome.EXISTS)
         del self.keeps[request.bucket]
         self._settle()
         return BucketReply(Outcome.DONE)

@@ -242,7 +242,9 @@ def created_told(message: Message, _request: Any, reply: asks.BucketReply) -> An
     return 200, {"Location": f"/{message.bucket}"}, b""
 
 
-def deleted_told(_message: Message, _request: Any, _reply: Any) -> Answer:
+def deleted_told(_message: Message, _request: Any, reply: asks.BucketReply) -> Answer:
+    if not reply.done:
+        raise Refused(409, "BucketNotEmpty", "The bucket you tried to delete is not empty")
     return 204, {}, b""
 
 

@@ -114,8 +114,8 @@ OPERATIONS: dict[tuple[str, str, str], Operation] = {
         "CreateBucket", listings.about(asks.CreateBucket), listings.created_told, also=Outcome.EXISTS
     ),
     ("HEAD", "bucket", ""): _operation("HeadBucket", listings.about(asks.HeadBucket), listings.head_told),
-    ("DELETE", "bucket", ""): _operation(
-        "DeleteBucket", listings.about(asks.DeleteBucket), listings.deleted_told
+    ("DELETE", "bucket", ""): Operation(
+        "DeleteBucket", listings.about(asks.DeleteBucket), listings.deleted_told, also=Outcome.EXISTS
     ),
     ("GET", "bucket", "location"): _operation(
         "GetBucketLocation", listings.about(asks.HeadBucket), listings.location_told

@@ -16,7 +16,11 @@ Writing alone does not conflict with writing: two puts of different keys both ch
 listing tells which came first. Where the order of two writes matters, a write reads as well.
 
 Footprints are taken from what happened, not from what might have: a step's replies are a function of
-what it read, so a swap of independent steps leaves its footprint as it was.
+what it read, so a swap of independent steps leaves its footprint as it was. One thing must not depend on
+what happened: whether a step writes X may be decided by X alone. If another object decides it, somebody can
+change that object unnoticed by those who look at X, and the step then conflicts with them in one order of
+the others and not in the next; races are then missed. So a completion that fails for the sake of its
+upload, which does not concern those who look at the key, counts as a write of the key all the same.
 
 A prefix may be listed for the first time after keys below it were written. `widen` brings masks made
 before up to date; `generation` says when that is needed. Bits are handed out in order of first use and
@@ -75,6 +79,8 @@ class Objects:
         """What `request` read and wrote, given how it was answered."""
         if isinstance(reply, StoreError):
             # Refused as senseless; a few refusals depend on the upload or key, so call it a read.
+            if type(request) is ask.CompleteUpload:
+                return self._complete_in_vain(request)
             read, _ = self.reading("key", request.subject)
             upload = getattr(request, "upload", "")
             return (read | self.upload(request.subject, upload) if upload else read, 0)
@@ -104,10 +110,6 @@ class Objects:
     def upload(self, key: str, upload: str) -> int:
         """The bit of one upload."""
         return self.bit("upload", _upload_name(key, upload))
-
-    def below(self, family: str, name: str) -> int:
-        """The listings met so far that show this object."""
-        return self._listed(family, name)
 
     def listing(self, family: str, prefix: str) -> int:
         """The bit of a listing: written by every change to an object of `family` below `prefix`."""
@@ -188,11 +190,14 @@ class Objects:
     def _keyed_write(self, request: Any, reply: Any) -> Masks:
         if reply.outcome is not Outcome.DONE:
             return self._keyed_read(request, reply)
-        found = self._writes.get(request.key)
+        return self.changing(request.key)
+
+    def changing(self, key: str) -> Masks:
+        """The masks of a step that writes an object."""
+        found = self._writes.get(key)
         if found is None:
-            own = self.bit("key", request.key)
-            written = own | self._listed("key", request.key)
-            found = self._writes[request.key] = (EVERY_STEP | self.stamp | own, written)
+            own = self.bit("key", key)
+            found = self._writes[key] = (EVERY_STEP | self.stamp | own, own | self._listed("key", key))
         return found
 
     def _delete(self, request: Any, reply: Any) -> Masks:
@@ -222,7 +227,14 @@ class Objects:
             key_read, key_written = self._keyed_write(request, reply)
             listed = self._listed("upload", _upload_name(request.key, request.upload))
             return (key_read | upload, key_written | upload | listed)
+        if reply.outcome is Outcome.GONE:
+            return self._complete_in_vain(request)
         return (EVERY_STEP | upload | self.bit("key", request.key), 0)
+
+    def _complete_in_vain(self, request: Any) -> Masks:
+        """It was the upload that would not have it, see the theory."""
+        read, written = self.changing(request.key)
+        return (read | self._upload(request, request.upload), written)
 
     def _abort_upload(self, request: Any, reply: Any) -> Masks:
         read, written = self._upload_part(request, reply)

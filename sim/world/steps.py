@@ -129,7 +129,8 @@ class Steps(Run):
         """The reply when something went wrong; None when the SDK asks again."""
         if alternative in ("lost", "retry"):
             reply = self._answer(process, request, number)
-            if isinstance(reply, StoreError):
+            if isinstance(reply, StoreError) and not getattr(reply, "travels", False):
+                # Found to be senseless before it was sent.
                 return reply
             return request.ends(Outcome.UNKNOWN, "the reply was lost") if alternative == "lost" else None
         if alternative == "late":
