@@ -4,6 +4,9 @@ In a guide, a `python` block whose first line names a file (`# claim.py`) is tha
 in one namespace for the whole guide. A block that begins with `# in claim.py` changes that file: what stands
 above the line `# becomes`, and in the file exactly once, is replaced by what stands below it.
 
+A `csv` block with a name behind the language (```csv people.csv) is that file. Where a guide says
+`file:///data/`, a folder of the test stands.
+
 In a `console` block, lines after `$` are commands, and what follows must be what they print: a line of dots
 stands for any lines, a token for any token, and counts of runs, seconds and bytes for any number.
 """
@@ -22,12 +25,13 @@ pytest_plugins = ["pytester"]
 GUIDES = sorted((Path(__file__).parent.parent.parent / "docs" / "guides").glob("*.md"))
 NOT_RUN = ("pip",)
 """Commands that are shown for people only."""
+FOLDER = "file:///data/"
 COUNTED = re.compile(r"interleavings|passed in|^ +(?:steps|answers|faults|conflicts) ")
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
     """Language and content of every marked block, in order."""
-    yield from re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    yield from re.findall(r"^```(\w+(?: \S+)?)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def transcripts(body: str) -> Iterator[tuple[str, list[str]]]:
@@ -45,6 +49,8 @@ def transcripts(body: str) -> Iterator[tuple[str, list[str]]]:
 def evened(line: str) -> str:
     """A line without what may differ from run to run."""
     line = re.sub(r"(--replay |--holdfast-token=)\S+", r"\1TOKEN", line.rstrip())
+    line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", line)
+    line = re.sub(r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "PLAN", line)
     line = re.sub(r"[\d.,]+ s, [\d.,]+ \w+ \([\d.,]+ bytes a state\)", "TIME, SIZE", line)
     return re.sub(r"\d[\d,]*(\.\d+)?", "N", line) if COUNTED.search(line) else line
 
@@ -72,6 +78,8 @@ def test_a_guide_does_what_it_says(
             Path(file[1]).write_text(body)
         elif language == "python" and (changed := re.fullmatch(r"# in (\w+\.py)", first)):
             Path(changed[1]).write_text(edited(Path(changed[1]).read_text(), body))
+        elif language.startswith("csv "):
+            Path(language.split()[1]).write_text(body)
         elif language == "python":
             exec(compile(body, str(guide), "exec"), names)
         elif language == "console":
@@ -79,7 +87,9 @@ def test_a_guide_does_what_it_says(
                 words = shlex.split(command)
                 if words[0] in NOT_RUN:
                     continue
-                printed = printed_by(words, pytester, capsys)
+                stands = f"{pytester.path.as_uri()}/"
+                printed = printed_by([word.replace(FOLDER, stands) for word in words], pytester, capsys)
+                printed = [line.replace(stands, FOLDER) for line in printed]
                 told = [f"{guide.name} shows for `{command}`:", *shown, "and it prints:", *printed]
                 assert agrees(shown, printed), "\n".join(told)
 
@@ -121,6 +131,7 @@ def test_commands_are_found_with_what_they_print() -> None:
     body = "$ a b\none\ntwo\n$ c\n"
     assert list(transcripts(body)) == [("a b", ["one", "two"]), ("c", [])]
     assert list(blocks("x\n```python\n# f.py\n1\n```\n```\nno\n```\n")) == [("python", "# f.py\n1\n")]
+    assert list(blocks("```csv a.csv\nid\n```\n")) == [("csv a.csv", "id\n")]
     assert agrees(
         ["3 distinct states, 0.01 s, 72 bytes (24 bytes a state)"],
         ["3 distinct states, 2.30 s, 1.2 KiB (9 bytes a state)"],

@@ -1,0 +1,62 @@
+"""Run by `test_processes`: one writer, alone in its process.
+
+    python process_writer.py race URL NUMBER claim|join START  publishes a row, when the file START is there
+    python process_writer.py halt URL SAFEGUARD FOLDER         stops before its head, then before its manifest
+
+`race` prints how its publish ended, as JSON. `halt` runs with SAFEGUARD broken ("" breaks none), makes a file
+in FOLDER for each stop (`head`, `manifest`) and goes on when `go-head` is there; behind the second it waits
+to be killed.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+# Run as a script, so that the folder that holds `tests` is not on the path yet.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from holdfast.impl.publish import Catalog, Published, PublishError
+from holdfast.impl.store import open_store
+from tests.impl.publish.scripted import Scripted, without
+
+SECONDS_MAX = 120
+
+
+def wait_for(file: Path) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not file.exists():
+        assert time.monotonic() < deadline, f"nobody made {file}"
+        time.sleep(0.002)
+
+
+def race(url: str, number: str, mode: str, start: str) -> None:
+    Path(f"{start}.ready-{number}").touch()
+    wait_for(Path(start))
+    told = {"number": int(number), "ended": "", "text": ""}
+    try:
+        with Catalog.open(url, author=f"writer {number}", mode=mode) as catalog:
+            row = {"id": int(number), "name": "x"}
+            ended = catalog.write(lambda txn: txn.append("person", [row]))
+            told["ended"] = type(ended).__name__
+            told["text"] = str(ended.id) if isinstance(ended, Published) else ended.why
+    except PublishError as wrong:
+        told.update(ended=type(wrong).__name__, text=str(wrong))
+    sys.stdout.write(f"{json.dumps(told)}\n")
+
+
+def halt(url: str, safeguard: str, folder: str) -> None:
+    store = Scripted(open_store(url))
+
+    def stop(name: str) -> None:
+        Path(folder, name).touch()
+        wait_for(Path(folder, f"go-{name}"))
+
+    with Catalog.open(store, author="old", safeguards=without(safeguard or None)) as catalog:
+        store.before("put", "table/person", lambda: stop("head"))
+        store.before("put", "branch/main/manifest/", lambda: stop("manifest"))
+        catalog.write(lambda txn: txn.append("person", [{"id": 1, "name": "old"}]))
+
+
+if __name__ == "__main__":
+    {"race": race, "halt": halt}[sys.argv[1]](*sys.argv[2:])
