@@ -19,7 +19,7 @@ from holdfast.impl.publish.expectations import conflict, refusal
 from holdfast.impl.publish.handle import Handle
 from holdfast.impl.publish.plan import PublishPlan
 from holdfast.impl.publish.recovery import recover_plan
-from holdfast.impl.publish.undo import undo_own
+from holdfast.impl.publish.undo import undo_left, undo_own
 from holdfast.impl.store.requests import Outcome, Put
 
 AGAIN = "nothing was published; begin again from a fresh snapshot"
@@ -125,17 +125,23 @@ def _taken_back(
 
 
 def _rival(handle: Handle, plan: PublishPlan, ended: Blocked) -> PublishError:
-    """A version of our epoch on our pin: a live write, a dead one to recover, or one nobody can explain."""
+    """A version of our epoch on our pin: a live write, a dead one to recover, or one nobody can explain.
+
+    Taking back our own heads has moved their pins, so most expectations of ours fail by now. What must be
+    asked first is whether the rival is still in the way: else everybody would meet it again, for ever.
+    """
     table, found = ended.table, ended.found
     for _ in range(2):
         refused = refusal(handle.ground.safeguards, plan, handle.refresh(), (), handle.epoch)
-        if refused is not None:
+        if refused is not None and (refused.why is Why.FENCED or handle.latest.pin(table) != found.base):
             return _error(handle, refused.why, refused.text)
         rival = handle.ground.sidecars.one(found.undoes or found.plan)
         if rival is not None:
             notice = recover_plan(handle, rival)
             text = f"table {table} is in the hands of plan {rival.id}: {notice.text}"
             return _error(handle, Why.STALE, text)
+        if found.undoes and undo_left(handle.ground, handle.library, found, handle.latest, handle.epoch):
+            return _error(handle, Why.STALE, f"table {table} was left by whoever undid plan {found.undoes}")
     return HeadAhead(
         f"table {table}: version {found.number} by plan {found.plan} stands ahead of the manifest, recovery "
         "required: its sidecar is gone; run repair"

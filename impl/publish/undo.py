@@ -8,7 +8,7 @@ the undone plan stands until the undo is committed.
 from collections.abc import Collection
 
 from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Manifest
+from holdfast.impl.publish.documents import Manifest, Version
 from holdfast.impl.publish.endings import Blocked, Ended, Published, Refused, Why
 from holdfast.impl.publish.ground import Ground
 from holdfast.impl.publish.plan import Action, PublishPlan
@@ -74,3 +74,19 @@ def undo_own(
             return None
         parent = ended.parent
     return None
+
+
+def undo_left(ground: Ground, library: Library, found: Version, parent: Manifest, epoch: int) -> bool:
+    """Commit the undo that `found` is a head of: its executor died, and the undone plan's owner, who knew
+    nothing of it, retired the sidecar. Whoever meets it may, for it shows what is pinned already.
+    """
+    undone = PublishPlan(
+        id=found.undoes,
+        branch=ground.branch,
+        kind="publish",
+        author="",
+        time_ns=0,
+        epoch=found.epoch,
+        base=parent.id,
+    )
+    return isinstance(undo(ground, library, undone, parent, epoch, {found.table}), Published)

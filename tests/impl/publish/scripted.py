@@ -56,7 +56,11 @@ class Scripted(Layer):
 
     def crash_amid(self, kind: str, prefix: str) -> None:
         """Die when the first request that fits has landed, and the others of its step have not."""
-        self._hooks.append(_Hook(kind, prefix, _die, "amid"))
+        self.amid(kind, prefix, _die)
+
+    def amid(self, kind: str, prefix: str, act: Callable[[], object]) -> None:
+        """Act when the first request that fits has landed, and those behind it in its step have not."""
+        self._hooks.append(_Hook(kind, prefix, act, "amid"))
 
     @property
     def spent(self) -> bool:
