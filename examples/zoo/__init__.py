@@ -1,4 +1,4 @@
-"""Failures that really happened, each as a program: broken as it was, mended, and sometimes tempting but wrong.
+"""Failures that really happened, as programs: broken as they were, mended, and sometimes tempting but wrong.
 
 Every module is an entry of `holdfast zoo --programs`, and a system of `holdfast audit`, named like its file:
 `mended` is the program itself, `broken...` and `tempting...` are its mutants, and what ends with `_boto3` is

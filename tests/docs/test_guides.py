@@ -97,6 +97,7 @@ def test_a_guide_does_what_it_says(
 def edited(text: str, body: str) -> str:
     """A file after a block that changes it."""
     before, after = body.split("\n", 1)[1].split("# becomes\n")
+    before = before.rstrip("\n") + "\n"  # a formatter likes a blank line behind imports
     assert text.count(before) == 1, f"this must stand in the file exactly once:\n{before}"
     return text.replace(before, after)
 
@@ -141,5 +142,6 @@ def test_commands_are_found_with_what_they_print() -> None:
 
 def test_a_change_that_does_not_fit_is_caught() -> None:
     assert edited("a\nb\n", "# in x.py\nb\n# becomes\nc\n") == "a\nc\n"
+    assert edited("a\nb\n", "# in x.py\nb\n\n# becomes\nc\n") == "a\nc\n"
     with pytest.raises(AssertionError, match="exactly once"):
         edited("a\nb\n", "# in x.py\nd\n# becomes\nc\n")
