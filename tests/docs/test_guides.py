@@ -16,6 +16,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy  # noqa: F401, ICN001 - pytester forgets what a test imports, and NumPy loads only once
 import pytest
 
 from holdfast.commands.entry import group, run
