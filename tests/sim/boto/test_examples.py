@@ -1,0 +1,56 @@
+"""The small programs on plain boto3: every mistake is found, every mended version is proven."""
+
+import importlib
+import time
+from typing import Any
+
+import pytest
+
+from holdfast.sim.explore import Audit, audit, replay
+from holdfast.sim.world import Budget
+
+MODULES = {
+    name: importlib.import_module(f"holdfast.examples.audit.boto3_{name}")
+    for name in ("counter", "election", "lock", "log", "queue")
+}
+BROKEN = [
+    pytest.param(getattr(module, name), id=f"{stem}-{name}")
+    for stem, module in MODULES.items()
+    for name in vars(module)
+    if name.startswith("broken")
+]
+FOR_THREE = [stem for stem, module in MODULES.items() if hasattr(module, "mended_for_three")]
+SECONDS_MAX = 10
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "hypothesis"])
+@pytest.mark.parametrize("program", BROKEN)
+def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> None:
+    start = time.perf_counter()
+    result = audit(program, strategy=strategy, seconds=SECONDS_MAX, minimise_seconds=1)
+    assert result.verdict == "violated"
+    assert time.perf_counter() - start < SECONDS_MAX
+    again = replay(program, result.stories[0].token)
+    assert again.misfit == ""
+    assert again.violation is not None
+    assert again.violation.name == result.stories[0].property
+
+
+def proven(name: str, program: str) -> Audit:
+    result = audit(getattr(MODULES[name], program), budget=Budget(crashes=1, lost=1))
+    assert (result.verdict, result.findings) == ("holds", []), str(result)
+    return result
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_mended_for_two(name: str) -> None:
+    assert proven(name, "mended").bound.startswith(
+        "every schedule of 2 processes with at most 1 crash, 1 lost"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOR_THREE)
+def test_mended_for_three(name: str) -> None:
+    result = proven(name, "mended_for_three")
+    assert result.bound.startswith("every schedule of 3 processes with at most 1 crash, 1 lost")
