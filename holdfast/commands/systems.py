@@ -1,11 +1,12 @@
 """Programs to audit, by name: the systems that ship with Holdfast, and a user's own as `file.py:function`.
 
-A shipped system is a module below `holdfast.examples`, found by its file's name. It holds its program as
+A shipped system is a module of one of `FOLDERS`, found by its file's name. It holds its program as
 `mended`, each known mistake as `broken...`, and what looks right and is wrong as `tempting...`; these are
 its mutants. What ends with `_boto3` belongs to a second system, the same on plain boto3.
 """
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from holdfast.commands.ending import BadRequest
 from holdfast.commands.user_files import find, is_file_name, split
 from holdfast.testing import Options, check_program, unwrapped
 
-FOLDERS = ("holdfast.examples.audit", "holdfast.examples.zoo")
+FOLDERS = ("holdfast.sim.systems", "holdfast.examples.audit", "holdfast.examples.zoo")
 BOTO3 = "boto3"
 
 
@@ -51,6 +52,8 @@ def shipped(*folders: str) -> dict[str, str]:
     """The module of every system that ships, by the system's name. Nothing is imported for it."""
     found = {}
     for folder in folders or FOLDERS:
+        if importlib.util.find_spec(folder) is None:
+            continue
         for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
             if not module.ispkg:
                 found[_spoken(module.name)] = f"{folder}.{module.name}"
