@@ -46,6 +46,8 @@ class Shipped:
     doc: str
     program: Callable[..., Any] | None = None
     mutants: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    budgets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Faults by mutant, where one asks for others than the usual: the module's `BUDGETS`."""
 
 
 def shipped(*folders: str) -> dict[str, str]:
@@ -64,6 +66,7 @@ def read_shipped(name: str, module_name: str) -> dict[str, Shipped]:
     """The systems of a module: what `name` stands for, and the same on plain boto3 when it is there."""
     module = importlib.import_module(module_name)
     doc = (module.__doc__ or "").strip().split("\n")[0]
+    budgets = getattr(module, "BUDGETS", {})
     found: dict[str, Shipped] = {}
     for attribute, value in vars(module).items():
         on_boto3 = attribute.endswith(f"_{BOTO3}")
@@ -71,7 +74,7 @@ def read_shipped(name: str, module_name: str) -> dict[str, Shipped]:
         kind, _, mistake = part.partition("_")
         if kind not in ("mended", "broken", "tempting") or not callable(value):
             continue
-        system = found.setdefault(f"{name}-{BOTO3}" if on_boto3 else name, Shipped(doc))
+        system = found.setdefault(f"{name}-{BOTO3}" if on_boto3 else name, Shipped(doc, budgets=budgets))
         if part == "mended":
             system.program = value
         elif kind != "mended":
@@ -107,7 +110,8 @@ def _pick(name: str, found: Shipped, mutant: str | None) -> System:
         return System(name, *unwrapped(found.program))
     if mutant not in found.mutants:
         raise BadRequest(f"{name} has no mutant {mutant!r}; it has: {known}")
-    return System(name, *unwrapped(found.mutants[mutant]))
+    function, options = unwrapped(found.mutants[mutant])
+    return System(name, function, Options(faults=found.budgets.get(mutant, {})).under(options))
 
 
 def _own(name: str) -> System:

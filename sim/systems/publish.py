@@ -1,0 +1,72 @@
+"""Publish, the shipped library: many tables, one visible commit; every safeguard broken is a mutant.
+
+`scene` chooses who is there: skew, rivals, joiner, takeover, or small, which is all four of these; heir,
+two-tables, cleaner, alone; or crowd, with so many `writers` of so many `plans` each, whose `epochs` are
+the same or separate.
+"""
+
+from holdfast.impl.publish import STANDARD
+from holdfast.impl.store.errors import Misuse
+from holdfast.sim.systems.publishing.broken import without
+from holdfast.sim.systems.publishing.scenes import SCENES, play
+from holdfast.sim.systems.publishing.stage import Stage
+from holdfast.sim.world import World
+
+BUDGETS = {
+    # Two switches at the right places and no fault: with faults to try as well it takes minutes.
+    "boundary-check-after-create": {"crashes": 0, "lost": 0},
+}
+
+
+def mended(
+    world: World, scene: str = "small", writers: int = 2, plans: int = 1, epochs: str = "same"
+) -> None:
+    if scene not in (*SCENES, "small", "crowd"):
+        raise Misuse(f"no scene is called {scene!r}; choose from small, crowd, {', '.join(SCENES)}")
+    if epochs not in ("same", "separate") or writers < 1 or plans < 1:
+        raise Misuse("epochs is same or separate, and there is at least 1 writer with at least 1 plan")
+    play(Stage(world, STANDARD), scene, writers, plans, separate=epochs == "separate")
+
+
+def broken_create_only_manifest(world: World, scene: str = "skew") -> None:
+    play(Stage(world, without("create_only_manifest")), scene)
+
+
+def broken_sidecar_before_heads(world: World, scene: str = "rivals") -> None:
+    play(Stage(world, without("sidecar_before_heads")), scene)
+
+
+def broken_whole_plan_in_sidecar(world: World, scene: str = "two-tables") -> None:
+    play(Stage(world, without("whole_plan_in_sidecar")), scene)
+
+
+def broken_epoch_check(world: World, scene: str = "takeover") -> None:
+    play(Stage(world, without("epoch_check")), scene)
+
+
+def broken_grace_window(world: World, scene: str = "joiner") -> None:
+    play(Stage(world, without("grace_window")), scene)
+
+
+def broken_shared_head(world: World, scene: str = "skew") -> None:
+    play(Stage(world, without("shared_head")), scene)
+
+
+def broken_pins_re_evaluated_on_retry(world: World, scene: str = "skew") -> None:
+    play(Stage(world, without("pins_re_evaluated_on_retry")), scene)
+
+
+def broken_inbound_check_on_removal(world: World, scene: str = "alone") -> None:
+    play(Stage(world, without("inbound_check_on_removal")), scene)
+
+
+def broken_boundary_check_after_create(world: World, scene: str = "cleaner") -> None:
+    play(Stage(world, without("boundary_check_after_create")), scene)
+
+
+def broken_read_back_on_unknown(world: World, scene: str = "takeover") -> None:
+    play(Stage(world, without("read_back_on_unknown")), scene)
+
+
+def broken_late_head(world: World, scene: str = "heir") -> None:
+    play(Stage(world, without("late_head")), scene)

@@ -1,0 +1,132 @@
+"""What must hold, in every order and with every fault. See docs/decisions/0010-publish-protocol.md.
+
+All but three are judged at the end of a run: what they speak of, the chain of manifests and what was said
+about each plan, is only ever added to. `fenced` and `no-wedge` are also judged at once, by notes that a
+process makes only when it sees one of them broken.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from holdfast.impl.publish.documents import Manifest
+from holdfast.sim.systems.publishing.changes import Change, done
+from holdfast.sim.systems.publishing.examine import Examined, examine
+from holdfast.sim.systems.publishing.stage import Stage
+from holdfast.sim.world import View
+
+REQUESTS_MAX, HOPS_MAX = 60, 30
+
+
+def promise(stage: Stage) -> None:
+    """Declare all of them."""
+    world = stage.world
+    world.always("fenced", lambda view: next(iter(view.notes("fenced")), None))
+    world.always("no-wedge", lambda view: next(iter(view.notes("wedged")), None))
+    for name, check in _AT_THE_END.items():
+        world.finally_(name, _judged(stage, check))
+
+
+Check = Callable[[Stage, Examined, View], Iterator[str]]
+
+
+def _judged(stage: Stage, check: Check) -> Callable[[View], str | None]:
+    def judge(view: View) -> str | None:
+        return next(check(stage, examine(view.contents(""), stage.safeguards), view), None)
+
+    return judge
+
+
+def _told(stage: Stage, view: View) -> Iterator[tuple[str, str, str, int, int]]:
+    """What was said about each plan: its message, what, its id, and what it cost."""
+    for message in stage.changes:
+        for said, plan, requests, hops in view.notes(f"told {message}"):
+            yield message, said, plan, requests, hops
+
+
+def _published(found: Examined, message: str) -> list[Manifest]:
+    return [
+        c.manifest for c in found.chapters if c.manifest.message == message and c.manifest.kind == "publish"
+    ]
+
+
+def no_lost_write(stage: Stage, found: Examined, view: View) -> Iterator[str]:
+    oldest = found.chapters[0].manifest.id if found.chapters else 0
+    for message, said, plan, *_ in _told(stage, view):
+        if said == "acked" and not _published(found, message) and oldest == 1:
+            yield f"{message!r} was acknowledged, and no manifest holds plan {plan}"
+        elif said == "acked" and oldest > 1 and not _shows(found, stage.changes[message]):
+            yield f"{message!r} was acknowledged, and after the cleanup it is not there"
+
+
+def _shows(found: Examined, change: Change) -> bool:
+    """Whether the newest tables hold what the change wrote (scenes with a cleaner write each row once)."""
+    newest = found.chapters[-1].tables
+    return all(row["id"] in newest[table] for verb, table, rows in change if verb != "delete" for row in rows)
+
+
+def no_phantom(stage: Stage, found: Examined, view: View) -> Iterator[str]:
+    for message in stage.changes:
+        if len(_published(found, message)) > 1:
+            yield f"{message!r} was published {len(_published(found, message))} times"
+    for message, said, *_ in _told(stage, view):
+        shown = _published(found, message)
+        if said == "refused" and shown:
+            yield f"{message!r} ended in a clean error, and manifest {shown[0].id} shows it"
+    for chapter in found.chapters:
+        manifest = chapter.manifest
+        if (
+            manifest.kind == "publish"
+            and manifest.message not in stage.changes
+            and manifest.message != "found"
+        ):
+            yield f"manifest {manifest.id} shows {manifest.message!r}, which nobody asked for"
+
+
+def atomic_visibility(stage: Stage, found: Examined, _: View) -> Iterator[str]:
+    for before, after in itertools.pairwise(found.chapters):
+        if after.manifest.author == "founder":
+            continue
+        change = stage.changes.get(after.manifest.message, ()) if after.manifest.kind == "publish" else ()
+        if after.tables != done(before.tables, change):
+            yield (
+                f"manifest {after.manifest.id} ({after.manifest.kind} {after.manifest.message!r}) is not the "
+                "one before it and one whole plan"
+            )
+
+
+def live_writer(stage: Stage, _: Examined, view: View) -> Iterator[str]:
+    undone = set(view.notes("undone"))
+    for message, said, plan, *_ in _told(stage, view):
+        if said == "acked" and plan in undone:
+            yield f"recovery took {message!r} for a dead writer's and undid it, and it was acknowledged"
+
+
+def referential_integrity(_: Stage, found: Examined, __: View) -> Iterator[str]:
+    yield from (fault for fault in found.faults if "points at" in fault)
+
+
+def cleanup_safe(_: Stage, found: Examined, __: View) -> Iterator[str]:
+    yield from (fault for fault in found.faults if "points at" not in fault)
+
+
+def no_wedge(_: Stage, found: Examined, __: View) -> Iterator[str]:
+    if found.wedged:
+        yield f"at the end nobody can write without claiming: {found.wedged}"
+
+
+def flat_cost(stage: Stage, _: Examined, view: View) -> Iterator[str]:
+    for message, _said, _plan, requests, hops in _told(stage, view):
+        if requests > REQUESTS_MAX or hops > HOPS_MAX:
+            yield f"{message!r} took {requests} requests and {hops} serial hops"
+
+
+_AT_THE_END: dict[str, Check] = {
+    "no-lost-write": no_lost_write,
+    "no-phantom": no_phantom,
+    "referential-integrity": referential_integrity,
+    "atomic-visibility": atomic_visibility,
+    "live-writer": live_writer,
+    "cleanup-safe": cleanup_safe,
+    "no-wedge at rest": no_wedge,
+    "flat-cost": flat_cost,
+}

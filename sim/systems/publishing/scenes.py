@@ -1,0 +1,147 @@
+"""The scenes: who is there, and what they do. Small, so that each can be explored to its end."""
+
+import itertools
+from collections.abc import Callable
+
+from holdfast.impl.publish import Catalog, Mode, PublishError
+from holdfast.sim.systems.publishing import quick
+from holdfast.sim.systems.publishing.changes import Change, knows, person
+from holdfast.sim.systems.publishing.promises import promise
+from holdfast.sim.systems.publishing.stage import OLD_S, Stage, Watched
+
+POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
+"""Touches the edges, relies on the nodes."""
+REMOVE: Change = (("delete", "person", (2,)),)
+"""Touches the nodes, relies on the edges."""
+GROW: Change = (("append", "person", (person(3),)), ("append", "knows", (knows(3, 3, 1),)))
+"""Touches both."""
+ADD: Change = (("append", "person", (person(4),)),)
+POINT_AGAIN: Change = (("append", "knows", (knows(4, 1, 2),)),)
+RENAME: Change = (("upsert", "person", ({"id": 1, "name": "new"},)),)
+
+Scene = Callable[[Stage], None]
+
+
+def _writer(stage: Stage, name: str, *messages: str) -> None:
+    """A process that is open and publishes; what starts again after a crash claims, and so recovers."""
+    warm: list[tuple[Catalog, Watched]] = [stage.warm(name)]
+
+    def live() -> None:
+        if warm:
+            catalog, meter = warm.pop()
+            for message in messages:
+                stage.publish(catalog, meter, message)
+        else:
+            catalog, meter = stage.open(name, Mode.CLAIM)
+        catalog.close()
+
+    stage.world.spawn(live, name=name, may_raise=(PublishError,))
+
+
+def _opener(stage: Stage, name: str, mode: Mode, *messages: str, ahead_s: tuple[float, ...] = (0.0,)) -> None:
+    """A process that opens the catalog before it publishes; after a crash it only opens, and so recovers."""
+    fresh = list(messages)
+
+    def live() -> None:
+        asked = [fresh.pop(0) for _ in messages if fresh]
+        ahead = stage.world.pick("clock", ahead_s) if len(ahead_s) > 1 else ahead_s[0]
+        catalog, meter = stage.open(name, mode, ahead)
+        for message in asked:
+            stage.publish(catalog, meter, message)
+        catalog.close()
+
+    stage.world.spawn(live, name=name, may_raise=(PublishError,))
+
+
+def skew(stage: Stage) -> None:
+    """Two writers of one epoch touch different tables, each relying on what it read in the other's."""
+    stage.found({"ann points at 2": POINT, "bob removes 2": REMOVE})
+    _writer(stage, "ann", "ann points at 2")
+    _writer(stage, "bob", "bob removes 2")
+
+
+def rivals(stage: Stage) -> None:
+    """Two writers of one epoch, and a table that both touch."""
+    stage.found({"ann renames": RENAME, "bob removes 2": REMOVE})
+    _writer(stage, "ann", "ann renames")
+    _writer(stage, "bob", "bob removes 2")
+
+
+def two_tables(stage: Stage) -> None:
+    """Two writers of one epoch, one of whom touches two tables."""
+    stage.found({"ann grows": GROW, "bob renames": RENAME})
+    _writer(stage, "ann", "ann grows")
+    _writer(stage, "bob", "bob renames")
+
+
+def takeover(stage: Stage) -> None:
+    """A live writer, and somebody who claims the next epoch, and recovers."""
+    stage.found({"ann renames": RENAME})
+    _writer(stage, "ann", "ann renames")
+    _opener(stage, "bob", Mode.CLAIM)
+
+
+def heir(stage: Stage) -> None:
+    """A live writer, and somebody who claims the next epoch, recovers, and writes to the same table."""
+    stage.found({"ann renames": RENAME, "bob removes 2": REMOVE})
+    _writer(stage, "ann", "ann renames")
+    _opener(stage, "bob", Mode.CLAIM, "bob removes 2")
+
+
+def joiner(stage: Stage) -> None:
+    """A live writer, and somebody who joins and recovers, by a clock that may be an hour ahead."""
+    stage.found({"ann renames": RENAME})
+    _writer(stage, "ann", "ann renames")
+    _opener(stage, "bob", Mode.JOIN, ahead_s=(0.0, OLD_S))
+
+
+def cleaner(stage: Stage) -> None:
+    """A writer, and somebody who commits twice and then deletes all manifests but the last."""
+    stage.found({"ann adds": ADD, "bob moves": POINT, "bob moves on": POINT_AGAIN})
+    _writer(stage, "ann", "ann adds")
+    catalog, meter = stage.warm("bob")
+
+    def clean() -> None:
+        for message in ("bob moves", "bob moves on"):
+            stage.publish(catalog, meter, message)
+        catalog.cleanup(keep=1)
+        catalog.close()
+
+    stage.world.spawn(clean, name="bob", restart=False, may_raise=(PublishError,))
+
+
+def alone(stage: Stage) -> None:
+    """One writer, who removes a node at which an edge points."""
+    stage.found({"ann removes 2": REMOVE}, edge=True)
+    _writer(stage, "ann", "ann removes 2")
+
+
+def crowd(stage: Stage, writers: int, plans: int, *, separate: bool) -> None:
+    """Any number of writers, in one epoch or each in his own, of a node of their own each."""
+    names = [f"writer-{number}" for number in range(1, writers + 1)]
+    messages = {name: [f"{name} adds {n}" for n in range(plans)] for name in names}
+    keys = itertools.count(10)
+    stage.found({m: (("append", "person", (person(next(keys)),)),) for name in names for m in messages[name]})
+    for name in names:
+        if separate:
+            _opener(stage, name, Mode.CLAIM, *messages[name])
+        else:
+            _writer(stage, name, *messages[name])
+
+
+SCENES: dict[str, Scene] = {
+    scene.__name__.replace("_", "-"): scene
+    for scene in (skew, rivals, joiner, takeover, heir, two_tables, cleaner, alone)
+}
+SMALL = ("skew", "rivals", "joiner", "takeover")
+"""Those that are explored to their ends while somebody waits, with a crash and a lost response."""
+
+
+def play(stage: Stage, scene: str, writers: int = 2, plans: int = 1, *, separate: bool = False) -> None:
+    """Set up one scene; `small` is one of the small ones, whichever the adversary likes."""
+    quick.install(stage.world)
+    if scene == "crowd":
+        crowd(stage, writers, plans, separate=separate)
+    else:
+        SCENES[stage.world.pick("scene", SMALL) if scene == "small" else scene](stage)
+    promise(stage)

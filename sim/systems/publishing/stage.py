@@ -1,0 +1,159 @@
+"""The stage: a catalog founded before the run, writers that are open already, clocks that stand still.
+
+What is left out of the explored steps, and why that is sound: founding the catalog and opening the first
+handles happen before anybody else exists, so no order and no fault there is lost that a scene of its own
+(`takeover`, `joiner`, every restart) does not have. A pause is no step: a process that is slow is one that
+the adversary lets go on late, and that it may do anywhere. Clocks say what the scene tells them, since the
+protocol asks them one thing only, whether a sidecar is old.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.impl.environment import Environment, SeededEnvironment
+from holdfast.impl.publish import (
+    STANDARD,
+    Catalog,
+    Dangling,
+    HeadAhead,
+    Mode,
+    Published,
+    PublishError,
+    Safeguards,
+)
+from holdfast.impl.publish.documents import read_manifest
+from holdfast.impl.store import ABSENT
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.layers.layer import Layer
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.impl.store.requests import Outcome, Put, Request
+from holdfast.sim.systems.publishing.changes import ENDS, KNOWS, PERSON, Change, ask, knows, person
+from holdfast.sim.world import World
+
+OLD_S = 3600.0
+"""So far ahead is the clock of somebody to whom every sidecar is old."""
+MANIFESTS = "branch/main/manifest/"
+
+_founded: dict[bool, dict[str, bytes]] = {}
+
+
+def founding(*, edge: bool) -> dict[str, bytes]:
+    """The objects of a catalog with persons 1 and 2, and an edge between them or none. Made once."""
+    if edge not in _founded:
+        store = MemoryStore(env=SeededEnvironment(1))
+        with (
+            Catalog.open(store, author="founder", create=True) as catalog,
+            catalog.transaction("found") as txn,
+        ):
+            txn.create_table("person", PERSON, key="id")
+            txn.create_table("knows", KNOWS, key="id", edges=ENDS)
+            txn.append("person", [person(1), person(2)])
+            txn.append("knows", [knows(1, 1, 2)] if edge else [])
+        _founded[edge] = dict(store.contents())
+    return _founded[edge]
+
+
+class StageEnvironment(Environment):
+    """Identifiers and chance from the world, a clock that stands still, pauses that take no time."""
+
+    def __init__(self, world: World, ahead_s: float = 0.0) -> None:
+        self._world = world
+        self._ahead_ns = round(ahead_s * 1e9)
+
+    def now_ns(self) -> int:
+        return self._world.start_ns + self._ahead_ns
+
+    def monotonic_ns(self) -> int:
+        return 0
+
+    def sleep(self, seconds: float) -> None:
+        """Whether others step meanwhile is the scheduler's to say, pause or none."""
+
+    def stream(self, actor: str) -> Any:
+        return self._world.env.stream(actor)
+
+    def new_id(self) -> str:
+        return self._world.env.new_id()
+
+
+class Watched(Layer):
+    """Counts what one process asks, and sees a manifest that it creates although it is fenced."""
+
+    def __init__(self, inner: Store, world: World) -> None:
+        super().__init__(inner)
+        self._world = world
+        self.requests = 0
+        self.hops = 0
+        self.catalog: Catalog | None = None
+
+    def send(self, request: Request[Any]) -> Any:
+        self.hops += 1
+        self.requests += 1
+        reply = self.inner.send(request)
+        if isinstance(request, Put) and reply.outcome is Outcome.DONE and request.key.startswith(MANIFESTS):
+            self._look(request)
+        return reply
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        self.hops += 1
+        self.requests += len(requests)
+        return self.inner.send_all(requests)
+
+    def _look(self, created: Put) -> None:
+        manifest = read_manifest(created.body)
+        mine = self.catalog.epoch if self.catalog is not None else 0
+        if mine and manifest.kind in ("publish", "undo") and manifest.epoch > mine:
+            text = f"manifest {manifest.id} of epoch {manifest.epoch} was created in epoch {mine}"
+            self._world.note("fenced", text)
+
+
+@dataclass
+class Stage:
+    """One run's world and the catalog in it."""
+
+    world: World
+    safeguards: Safeguards = STANDARD
+    changes: dict[str, Change] = field(default_factory=dict)
+    """What the plans do, by their message."""
+
+    def found(self, changes: dict[str, Change], *, edge: bool = False) -> None:
+        """Put the catalog there, and say which plans will be published."""
+        self.changes = changes
+        store = self.world.store()
+        for key, body in founding(edge=edge).items():
+            store.put(key, body, when=ABSENT)
+
+    def open(self, author: str, mode: Mode, ahead_s: float = 0.0) -> tuple[Catalog, Watched]:
+        """A handle of this process, and the meter below it."""
+        store = Watched(self.world.store(), self.world)
+        env = StageEnvironment(self.world, ahead_s)
+        catalog = Catalog.open(store, env=env, author=author, mode=mode, safeguards=self.safeguards)
+        store.catalog = catalog
+        for notice in catalog.notices:
+            if notice.done in ("retired", "rolled-back") and notice.classified != "settled":
+                self.world.note("undone", notice.plan)
+        return catalog, store
+
+    def warm(self, author: str) -> tuple[Catalog, Watched]:
+        """A handle that joined and knows what the tables hold."""
+        catalog, store = self.open(author, Mode.JOIN)
+        catalog.snapshot().load()
+        return catalog, store
+
+    def publish(self, catalog: Catalog, meter: Watched, message: str) -> None:
+        """Publish one of the scene's changes, and let the world know what was said about it."""
+        transaction = catalog.draft(message)
+        ask(transaction, self.changes[message])
+        requests, hops = meter.requests, meter.hops
+        said, plan = "refused", ""
+        try:
+            result = catalog.publish(transaction)
+        except HeadAhead as wrong:
+            self.world.note("wedged", str(wrong))
+        except (Dangling, PublishError):
+            pass
+        else:
+            said, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
+        cost = (meter.requests - requests, meter.hops - hops)
+        self.world.note(f"told {message}", (said, plan, *cost))
