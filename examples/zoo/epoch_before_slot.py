@@ -88,9 +88,7 @@ def epochs_rise(view: View) -> str | None:
 def _program(world: World, storage: AnyStorage, open_log: Callable[..., None], fence: Fence) -> None:
     storage.put(MANIFEST, b"0")
     for name in ("ann", "bob"):
-        world.spawn(
-            open_log, world, storage, fence, name=name, restart=False, may_raise=(Fenced, Unknown)
-        )
+        world.spawn(open_log, world, storage, fence, name=name, restart=False, may_raise=(Fenced, Unknown))
     world.always("epochs never go back along the log", epochs_rise)
     world.sometimes("one after the other, both open", lambda view: len(view.notes("open")) == 2)
 

@@ -77,9 +77,7 @@ def create_s3(s3: Any, slot: int, body: bytes) -> bool:
 def create_s3_signed(s3: Any, slot: int, body: bytes) -> bool:
     mine = uuid.uuid4().hex
     try:
-        s3.put_object(
-            Bucket=BUCKET, Key=name(slot), Body=body, IfNoneMatch="*", Metadata={"put-id": mine}
-        )
+        s3.put_object(Bucket=BUCKET, Key=name(slot), Body=body, IfNoneMatch="*", Metadata={"put-id": mine})
     except ClientError as error:
         if error.response["Error"]["Code"] != "PreconditionFailed":
             raise
@@ -124,9 +122,7 @@ def entries(view: View) -> list[dict[str, Any]]:
 
 
 def fenced_by_newer(view: View) -> bool:
-    return all(
-        any(found["epoch"] > epoch for found in entries(view)) for epoch in view.notes("fenced")
-    )
+    return all(any(found["epoch"] > epoch for found in entries(view)) for epoch in view.notes("fenced"))
 
 
 def epochs_rise(view: View) -> bool:

@@ -185,9 +185,7 @@ def _on_boto3(world: World, append: Any, collect: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key=BOUNDARY, Body="0")
     failures = (Stop, ClientError, HTTPClientError)
     world.spawn(old_writer, world, s3, append, restart=False, may_raise=failures)
-    world.spawn(
-        new_writer, world, s3, take_over_s3, flush_s3, collect, restart=False, may_raise=failures
-    )
+    world.spawn(new_writer, world, s3, take_over_s3, flush_s3, collect, restart=False, may_raise=failures)
     world.always("no acknowledged row is lost", nothing_lost)
 
 

@@ -66,7 +66,7 @@ def test_an_owner_who_is_refused_before_he_moved_a_head_may_leave_an_unfinished_
 
 
 def test_a_writer_of_two_tables_clears_the_dead_from_one_of_them() -> None:
-    """Taking back his other head moved a pin of his, and he used to leave without asking who was in the way."""
+    """Taking back his other head moved a pin of his, and he left without asking who was in the way."""
     store = Scripted(graph())
     dead, last = (Catalog.open(store, mode=Mode.JOIN, grace_s=0) for _ in range(2))
     store.crash_before("put", "branch/main/manifest/")
