@@ -16,7 +16,7 @@ what is gone.
 import json
 from collections.abc import Callable
 
-from holdfast.examples.zoo.storage import AnyStorage, Unknown, on_boto3, on_store
+from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
 from holdfast.sim.world import View, World
 
 MANIFEST = "log/MANIFEST"

@@ -6,9 +6,9 @@ of the first; the first lists, sees the second's fence, and fences the slot behi
 log goes back from epoch 2 to epoch 1.
 
 Mended: look for the slot first, then claim the epoch, then fence that very slot. When it is taken, read the
-manifest: a higher epoch there means that we are the older one and fenced. Why that is enough: whoever claims
-the later epoch has not fenced before we looked, so both want slots that collide, and the older of them finds
-the higher epoch when they do.
+manifest: a higher epoch there means that we are the older one and fenced. Why that is enough: whoever has a
+later epoch claimed it after us, so it had not fenced when we looked, and a fence of theirs that comes before
+ours lies at or beyond our slot: we run into it, and find the higher epoch.
 
 Tempting but wrong: look first, but on a taken slot just go to the next one.
 """
@@ -16,7 +16,7 @@ Tempting but wrong: look first, but on a taken slot just go to the next one.
 import json
 from collections.abc import Callable
 
-from holdfast.examples.zoo.storage import AnyStorage, Unknown, on_boto3, on_store
+from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
 from holdfast.sim.world import View, World
 
 MANIFEST = "manifest"

@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.examples.zoo.storage import AnyStorage, Unknown, on_boto3, on_store
+from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
 from holdfast.sim.world import View, World
 
 MANIFEST = "manifest"

@@ -147,6 +147,7 @@ def _program(world: World, store: Any, calls: tuple[Any, Any, Any], commits: int
         may_raise=failures,
     )
     world.always("no commit is lost", nothing_lost)
+    world.sometimes("the slow one commits", lambda view: "slow table" in view.notes("committed"))
 
 
 def _on_store(world: World, calls: tuple[Any, Any, Any], **sizes: int) -> None:

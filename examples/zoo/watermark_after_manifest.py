@@ -1,22 +1,23 @@
 """The collector deletes files that a compaction has just put into the manifest.
 
 Story (slatedb#1031, from #604 and #1029): files that no manifest lists are garbage, unless a compaction is
-still writing them; so running compactions publish since when they run, and the collector spares what is
-younger. It reads the manifest, then the watermark. A compaction finishes between the two: the manifest that
-was read does not list its file yet, the watermark that was read does not protect it any more.
+still writing them; so compactions publish which files are too young to be judged, and the collector spares
+those. It reads the manifest, then this watermark. A compaction finishes between the two and the next one
+begins: the manifest that was read does not list its file yet, the watermark that was read does not protect it
+any more.
 
-Mended: the watermark is read first, and it only rises: a finished compaction leaves it where it is, and the
-next one raises it to its own start. Why that is enough: a file below the watermark that was read belongs to
-a compaction that had finished by then, so the manifest that is read later lists it if any ever will.
+Mended: the watermark is read first. Why that is enough: a compaction leaves the watermark where it is until
+the next one raises it, so a file below the watermark that was read belongs to a compaction that had finished
+by then, and the manifest that is read later lists it if any ever will.
 
-Tempting but wrong: only turn the two reads around. While nothing runs there is no watermark, a compaction
-starts after that was read, and its file is in no manifest when the collector looks.
+Tempting but wrong: read it first, but take it away whenever nothing runs. A compaction begins after "nothing
+runs" was read, and its file is in no manifest when the collector looks.
 """
 
 import json
 from collections.abc import Callable
 
-from holdfast.examples.zoo.storage import AnyStorage, Unknown, on_boto3, on_store
+from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
 from holdfast.sim.world import View, World
 
 MANIFEST, WATERMARK = "manifest", "compactions"
@@ -98,7 +99,8 @@ def _program(
 ) -> None:
     storage.put(file_name(1), b"rows")
     storage.put(MANIFEST, b"[1]")
-    idle(storage) if idle is clear_watermark else storage.put(WATERMARK, b"1")
+    storage.put(WATERMARK, b"1")
+    idle(storage)
     world.spawn(compact, storage, idle, name="compactor", restart=False, may_raise=(Unknown,))
     world.spawn(collect, storage, name="collector", restart=False, may_raise=(Unknown,))
     world.always("every file of the manifest is there", files_there)
@@ -106,19 +108,19 @@ def _program(
 
 
 def broken(world: World) -> None:
-    _program(world, on_store(world), collect_manifest_first, clear_watermark)
+    _program(world, on_store(world), collect_manifest_first, leave_watermark)
 
 
 def mended(world: World) -> None:
     _program(world, on_store(world), collect_watermark_first, leave_watermark)
 
 
-def tempting_only_the_order(world: World) -> None:
+def tempting_no_watermark_when_idle(world: World) -> None:
     _program(world, on_store(world), collect_watermark_first, clear_watermark)
 
 
 def broken_boto3(world: World) -> None:
-    _program(world, on_boto3(world), collect_manifest_first, clear_watermark)
+    _program(world, on_boto3(world), collect_manifest_first, leave_watermark)
 
 
 def mended_boto3(world: World) -> None:

@@ -169,13 +169,18 @@ def nothing_lost(view: View) -> str | None:
     return f"{' and '.join(lost)}: acknowledged, and recovery finds {recovered}" if lost else None
 
 
+def promises(world: World) -> None:
+    world.always("no acknowledged row is lost", nothing_lost)
+    world.sometimes("both writers write", lambda view: len(view.notes("acknowledged")) == 2)
+
+
 def _on_store(world: World, append: Any, collect: Any) -> None:
     store = world.store()
     store.put(f"{BUCKET}/{MANIFEST}", FRESH, when=ABSENT)
     store.put(f"{BUCKET}/{BOUNDARY}", b"0", when=ABSENT)
     world.spawn(old_writer, world, store, append, restart=False, may_raise=(Stop,))
     world.spawn(new_writer, world, store, take_over, flush, collect, restart=False, may_raise=(Stop,))
-    world.always("no acknowledged row is lost", nothing_lost)
+    promises(world)
 
 
 def _on_boto3(world: World, append: Any, collect: Any) -> None:
@@ -186,7 +191,7 @@ def _on_boto3(world: World, append: Any, collect: Any) -> None:
     failures = (Stop, ClientError, HTTPClientError)
     world.spawn(old_writer, world, s3, append, restart=False, may_raise=failures)
     world.spawn(new_writer, world, s3, take_over_s3, flush_s3, collect, restart=False, may_raise=failures)
-    world.always("no acknowledged row is lost", nothing_lost)
+    promises(world)
 
 
 def broken(world: World) -> None:
