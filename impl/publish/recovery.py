@@ -19,9 +19,10 @@ import enum
 from dataclasses import dataclass
 
 from holdfast.impl.publish import keys, sidecar
-from holdfast.impl.publish.asking import read_all
+from holdfast.impl.publish.asking import read, read_all
 from holdfast.impl.publish.documents import Manifest, Pin, read_version
 from holdfast.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown
+from holdfast.impl.publish.errors import StoreAway
 from holdfast.impl.publish.expectations import refusal
 from holdfast.impl.publish.ground import Ground
 from holdfast.impl.publish.handle import Handle
@@ -124,7 +125,15 @@ def _may(handle: Handle, plan: PublishPlan, parent: Manifest) -> bool:
 
 
 def _retired(handle: Handle, plan: PublishPlan, classified: str, done: str) -> Notice:
-    handle.ground.store.send(sidecar.delete(plan.id))
+    """Its sidecar goes, and only when that is certain it is said to be gone: while it stands, the next
+    recovery may yet roll forward what had not moved when we looked.
+    """
+    try:
+        read(
+            handle.ground.store, handle.ground.env, sidecar.delete(plan.id)
+        )  # may be asked again: it is blind
+    except StoreAway as wrong:
+        return Notice(plan.id, plan.branch, classified, "left", f"{classified}, and {wrong}")
     return Notice(plan.id, plan.branch, classified, done, f"{classified}, {done} by {handle.author}")
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.impl.publish import Catalog, Mode, StaleView, Transaction, verify
+from holdfast.impl.store.layers import Effect, Fault, Faulty
 from tests.impl.publish.scripted import Crashed, Scripted, graph
 
 
@@ -75,3 +76,17 @@ def test_a_writer_of_two_tables_clears_the_dead_from_one_of_them() -> None:
     last.write(grow)
     assert last.snapshot().get("knows", 1) is not None
     assert verify(last).faults == ()
+
+
+@pytest.mark.parametrize(("silent", "done"), [(1, "retired"), (100, "left")])
+def test_a_sidecar_that_may_still_stand_is_not_reported_as_retired(silent: int, done: str) -> None:
+    """Its plan had not moved when recovery looked; a later recovery, which finds it, may roll it forward."""
+    store = Scripted(graph())
+    dead = Catalog.open(store, mode=Mode.JOIN)
+    store.crash_before("put", "table/person")
+    with pytest.raises(Crashed):
+        dead.write(rename)
+    faulty = Faulty(store, [Fault(Effect.DROPPED, kinds={"delete"}, prefix="recovery/", times=silent)])
+    with Catalog.open(faulty) as heir:
+        assert [(notice.classified, notice.done) for notice in heir.notices] == [("no movement", done)]
+    assert len(heir.ground.sidecars.names()) == (0 if done == "retired" else 1)
