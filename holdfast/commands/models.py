@@ -14,6 +14,7 @@ SHIPPED = {
     "create-only-lock": ("holdfast.model.create_only_lock", "CreateOnlyLock"),
     "swap-counter": ("holdfast.model.swap_counter", "SwapCounter"),
     "fenced-lease": ("holdfast.model.fenced_lease", "FencedLease"),
+    "publish": ("holdfast.model.publish", "Publish"),
 }
 
 

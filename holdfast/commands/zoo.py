@@ -108,7 +108,7 @@ def model_rows(name: str | None, max_states: int | None, *, assumptions: bool) -
 
 def _model_row(name: str, machine: type[Machine], without: str, kind: str, max_states: int | None) -> Row:
     try:
-        model = Model(machine, without=(without,) if without else ())
+        model = Model(machine, machine.shown_at.get(without), without=(without,) if without else ())
         result = check(model, max_states=max_states).as_json()
     except ModelError as wrong:
         raise BadRequest(f"{name}: {wrong}") from wrong

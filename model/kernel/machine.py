@@ -35,6 +35,9 @@ class Machine:
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Sizes whose members are interchangeable: any two may swap their numbers and nothing else changes."""
 
+    shown_at: ClassVar[Mapping[str, Mapping[str, int]]] = {}
+    """Sizes at which the story of a safeguard is its own, where at the default sizes another is shorter."""
+
     frame: "Frame"
 
     def __init_subclass__(cls) -> None:

@@ -1,0 +1,259 @@
+"""The publish protocol's machine: what holds, what each safeguard is for, and that each property can fail."""
+
+import re
+
+import pytest
+
+from holdfast.model import action, check
+from holdfast.model.publish import Publish
+
+
+def verdicts(result) -> dict[str, str]:
+    return {found.name: found.verdict for found in result.properties if found.verdict != "holds"}
+
+
+def steps(result, name: str) -> list[str]:
+    """The labels of a story, without what they changed."""
+    story = result[name].story
+    assert story is not None
+    return [re.sub(r"^\d+\. (.*?\))  .*", r"\1", str(step)) for step in story.steps]
+
+
+# It holds.
+
+
+@pytest.mark.slow
+def test_at_its_default_size_everything_holds_and_every_action_of_one_opener_fires() -> None:
+    result = check(Publish)
+    assert verdicts(result) == {}
+    assert result.distinct == 896_021
+    assert result.never_fired == ("finish_undo",)  # takes a second opener
+
+
+@pytest.mark.slow
+def test_nothing_needs_requests_to_land_in_time() -> None:
+    result = check(Publish, without=["bounded-landing"])
+    assert verdicts(result) == {}
+
+
+@pytest.mark.slow
+def test_two_openers_at_once_change_nothing() -> None:
+    result = check(Publish, {"openers": 2, "troubles": 0}, keep_going=True)
+    assert set(verdicts(result)) <= {"rolled_forward", "rolled_back", "false_success"}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "distinct", "out_of_reach"),
+    [
+        ({"troubles": 0}, 62_262, {"rolled_forward", "rolled_back", "false_success"}),
+        ({"writers": 1}, 3_130, {"retry_succeeds", "conflict"}),
+        (
+            {"writers": 1, "claims": 0},
+            271,
+            {"retry_succeeds", "conflict", "told_unknown", "late_head_stepped_over", "false_success"},
+        ),
+        ({"writers": 1, "openers": 2}, 20_488, {"retry_succeeds", "conflict"}),
+    ],
+)
+def test_at_smaller_sizes_nothing_bad_is_reachable_and_some_good_is_not(
+    sizes, distinct, out_of_reach
+) -> None:
+    """The good situations that a size is too small for show that these properties can fail."""
+    result = check(Publish, sizes, keep_going=True)
+    assert set(verdicts(result)) == out_of_reach
+    assert result.distinct == distinct
+
+
+# Each safeguard.
+
+NEEDED = {
+    "create-only-manifest": "no_lost_write",
+    "sidecar-before-heads": "no_head_ahead",
+    "whole-plan-in-sidecar": "atomic_visibility",
+    "epoch-check": "fenced",
+    "grace-window": "live_writer",
+    "shared-head": "referential_integrity",
+    "pins-re-evaluated-on-retry": "referential_integrity",
+    "inbound-check-on-removal": "referential_integrity",
+    "boundary-check-after-create": "no_lost_write",
+    "read-back-on-unknown": "no_phantom",
+    "late-head": "no_head_ahead",
+    "linearizable-create": "no_lost_write",
+    "bounded-skew": "left_alone",
+}
+
+
+def without(switch: str):
+    return check(Publish, Publish.shown_at.get(switch), without=[switch])
+
+
+def test_every_switch_is_accounted_for() -> None:
+    assert set(NEEDED) | {"bounded-landing"} == {*Publish.safeguards, *Publish.assumptions}
+    assert set(Publish.shown_at) <= set(NEEDED)
+
+
+@pytest.mark.parametrize("switch", NEEDED)
+def test_without_it_something_breaks(switch) -> None:
+    result = without(switch)
+    assert [name for name, verdict in verdicts(result).items() if verdict == "violated"] == [NEEDED[switch]]
+
+
+@pytest.mark.parametrize("safeguard", [name for name in NEEDED if name in Publish.safeguards])
+def test_without_it_something_breaks_at_the_default_size_too(safeguard) -> None:
+    assert check(Publish, without=[safeguard]).verdict == "violated"
+
+
+STORIES = {
+    "sidecar-before-heads": [
+        "begin(w=0, kind=both)",
+        "move_head(w=0, table=nodes)",
+        "crash(w=0)",
+    ],
+    "whole-plan-in-sidecar": [
+        "begin(w=0, kind=both)",
+        "claim()",
+        "read_sidecar(o=0, w=0)",
+        "move_head(w=0, table=nodes)",
+        "roll_forward(o=0, w=0)",
+    ],
+    "epoch-check": [
+        "begin(w=0, kind=link)",
+        "move_head(w=0, table=edges)",
+        "claim()",
+        "create_manifest(w=0, answer=exists)",
+        "create_manifest(w=0, answer=done)",
+    ],
+    "grace-window": [
+        "begin(w=0, kind=link)",
+        "read_sidecar(o=0, w=0)",
+        "leave_unmoved(o=0, w=0)",
+        "move_head(w=0, table=edges)",
+        "create_manifest(w=0, answer=done)",
+        "check_boundary(w=0)",
+    ],
+    "shared-head": [
+        "begin(w=0, kind=drop)",
+        "begin(w=1, kind=link)",
+        "move_head(w=1, table=edges)",
+        "create_manifest(w=1, answer=done)",
+        "move_head(w=0, table=nodes)",
+        "create_manifest(w=0, answer=exists)",
+        "create_manifest(w=0, answer=done)",
+    ],
+    "inbound-check-on-removal": [
+        "begin(w=0, kind=link)",
+        "move_head(w=0, table=edges)",
+        "create_manifest(w=0, answer=done)",
+        "begin(w=1, kind=drop)",
+        "move_head(w=1, table=nodes)",
+        "create_manifest(w=1, answer=done)",
+    ],
+    "boundary-check-after-create": [
+        "begin(w=0, kind=link)",
+        "claim()",
+        "begin(w=1, kind=add)",
+        "move_head(w=1, table=nodes)",
+        "create_manifest(w=1, answer=done)",
+        "move_head(w=0, table=edges)",
+        "move_boundary()",
+        "delete_manifests()",
+        "create_manifest(w=0, answer=done)",
+        "check_boundary(w=0)",
+    ],
+    "read-back-on-unknown": [
+        "begin(w=0, kind=link)",
+        "move_head(w=0, table=edges)",
+        "create_manifest(w=0, answer=reply-lost)",
+        "undo_own_ends(w=0)",
+    ],
+    "late-head": [
+        "begin(w=0, kind=both)",
+        "claim()",
+        "read_sidecar(o=0, w=0)",
+        "leave_unmoved(o=0, w=0)",
+        "retire_settled(o=0, w=0)",
+        "move_head(w=0, table=edges)",
+        "crash(w=0)",
+    ],
+}
+
+
+@pytest.mark.parametrize("safeguard", STORIES)
+def test_the_shortest_story_is_the_one_that_the_safeguard_is_for(safeguard) -> None:
+    assert steps(without(safeguard), NEEDED[safeguard]) == STORIES[safeguard]
+
+
+def test_two_writers_that_create_the_same_id_lose_a_write() -> None:
+    for switch in ("create-only-manifest", "linearizable-create"):
+        told = steps(without(switch), "no_lost_write")
+        assert [step for step in told if step.startswith("create_manifest")] == [
+            "create_manifest(w=1, answer=done)",
+            "create_manifest(w=0, answer=done)",
+        ]
+
+
+def test_without_the_epoch_check_the_head_of_a_fenced_writer_wedges_the_others() -> None:
+    result = check(Publish, {"writers": 1}, without=["epoch-check"], keep_going=True)
+    assert {"fenced", "no_head_ahead", "no_wedge"} <= set(verdicts(result))
+
+
+def test_without_bounded_skew_a_slow_writer_is_disturbed_and_nothing_else_breaks() -> None:
+    result = check(Publish, {"writers": 1}, without=["bounded-skew"], keep_going=True)
+    assert set(verdicts(result)) == {"left_alone", "retry_succeeds", "conflict"}
+
+
+@pytest.mark.slow
+def test_the_same_of_two_writers() -> None:
+    result = check(Publish, {"troubles": 0}, without=["bounded-skew"], keep_going=True)
+    assert set(verdicts(result)) == {"left_alone", "rolled_forward", "rolled_back", "false_success"}
+
+
+# The other properties can fail as well.
+
+
+class Unfinished(Publish):
+    """Nobody commits an undo that was left behind."""
+
+    finish_undo = None
+
+
+def test_an_undo_that_nobody_finishes_wedges_the_writers_of_its_epoch() -> None:
+    """Two openers of one epoch: the sidecar is retired while the other one undoes, and that one dies."""
+    result = check(Unfinished, {"writers": 1, "openers": 2}, keep_going=True)
+    assert steps(result, "no_wedge") == [
+        "begin(w=0, kind=both)",
+        "claim()",
+        "read_sidecar(o=0, w=0)",
+        "leave_unmoved(o=0, w=0)",
+        "read_sidecar(o=1, w=0)",
+        "move_head(w=0, table=edges)",
+        "begin_undo(o=1, w=0)",
+        "undo_head(o=1, w=0, table=edges)",
+        "give_up(o=1)",
+        "retire_settled(o=0, w=0)",
+    ]
+
+
+class Careless(Publish):
+    """Cleanup takes whatever version stands."""
+
+    @action(table=("nodes", "edges"), number=2)
+    def delete_version(s, table: str, number: int) -> None:
+        versions = s.version[("nodes", "edges").index(table)]
+        s.require(versions[number].is_there)
+        versions[number].delete()
+
+
+class Forgetful(Publish):
+    """A writer that does not know its own head."""
+
+    @action(w=Publish.writers)
+    def again(s, w: int) -> None:
+        s.require(s.version[0][0].holds(plan=w, undo=False) & ~s.version[0][1].is_there)
+        s.version[0][1].create("done", plan=w, undo=False, epoch=s.began[w])
+
+
+@pytest.mark.parametrize(("machine", "name"), [(Careless, "cleanup_safe"), (Forgetful, "same_plan")])
+def test_a_machine_that_gets_it_wrong_is_caught(machine, name) -> None:
+    result = check(machine, {"writers": 1}, keep_going=True)
+    assert result[name].verdict == "violated"
