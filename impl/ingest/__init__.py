@@ -1,0 +1,1 @@
+"""Active-active acceptance of batches, with nothing shared but a bucket."""

@@ -1,0 +1,1 @@
+"""Active-active acceptance as a state machine."""

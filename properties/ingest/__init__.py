@@ -1,0 +1,1 @@
+"""Why the ingest library and its model agree."""

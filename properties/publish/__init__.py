@@ -1,0 +1,1 @@
+"""Why the publish library and its model agree."""

@@ -1,0 +1,1 @@
+"""Whether what the code did is something the model allows."""

@@ -1,0 +1,1 @@
+"""The clock: a store in simulated time."""

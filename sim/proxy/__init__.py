@@ -1,0 +1,1 @@
+"""A loopback proxy that makes a store slow, narrow and unreliable."""

@@ -1,0 +1,1 @@
+"""Whether a trace is a behaviour of the model, for millions of runs."""

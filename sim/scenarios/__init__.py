@@ -1,0 +1,1 @@
+"""Capacity questions, as files."""

@@ -1,0 +1,1 @@
+"""Traces: the event schema as columns, and who writes and reads it."""
