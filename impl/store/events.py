@@ -5,10 +5,12 @@ One request makes up to three events: `request` when it is issued, `landed` when
 with no `response` has an unknown outcome. `note` is a remark by the code itself, such as "accepted".
 
 The columns are flat, so that a column file holds them as they are. Bodies are never recorded, only
-their length and a hash: a trace must be safe to keep and to send to a colleague.
+their length and a hash: a trace must be safe to keep and to send to a colleague. What a model needs to
+know of a body (whose plan, which epoch) an extractor takes out of it as *facts*: `plan=01J... epoch=3`.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,10 @@ from holdfast.impl.store import requests as ask
 from holdfast.impl.store.requests import Reply, Request
 
 PHASES = ("request", "landed", "response", "note")
+
+Facts = Callable[[str, bytes], str]
+"""Of a key and a whole body, the facts: words `name=value`, names rising, without spaces in either. Pure;
+empty where there is nothing to say, and for a body that is not what it should be. Nothing secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +52,11 @@ class Event:
     """SHA-256 of the whole body sent or received, the first 16 hexadecimal digits; none for a range."""
     outcome: str = ""
     note: str = ""
+    facts: str = ""
+    """Of the body: where a put is issued and where it lands, and in the response to a get that found one."""
 
 
-def arguments(request: Request[Any]) -> dict[str, Any]:
+def arguments(request: Request[Any], facts: Facts | None = None) -> dict[str, Any]:
     """The columns that a request fills."""
     columns: dict[str, Any] = {"kind": request.kind, "key": request.subject}
     when = getattr(request, "when", None)
@@ -62,12 +70,14 @@ def arguments(request: Request[Any]) -> dict[str, Any]:
     if body is not None:
         columns["size"] = len(body)
         columns["hash"] = short_hash(body)
+        if facts is not None:
+            columns["facts"] = facts(request.subject, body)
     for name in ("version", "upload"):
         columns[name] = getattr(request, name, "")
     return columns
 
 
-def results(request: Request[Any], reply: Reply) -> dict[str, Any]:
+def results(request: Request[Any], reply: Reply, facts: Facts | None = None) -> dict[str, Any]:
     """The columns that a reply fills, those that name the request included."""
     info = getattr(reply, "info", None)
     source = info if info is not None else reply
@@ -84,6 +94,17 @@ def results(request: Request[Any], reply: Reply) -> dict[str, Any]:
     ranged = isinstance(request, ask.Get) and (request.start > 0 or request.stop is not None)
     if body is not None and reply.done and not ranged:
         columns["hash"] = short_hash(body)
+        if facts is not None:
+            columns["facts"] = facts(request.subject, body)
+    return columns
+
+
+def landing(request: Request[Any], facts: Facts | None = None) -> dict[str, Any]:
+    """The columns by which a landed request is known again, its outcome aside."""
+    columns: dict[str, Any] = {"kind": request.kind, "key": request.subject}
+    body = getattr(request, "body", None)
+    if body is not None and facts is not None:
+        columns["facts"] = facts(request.subject, body)
     return columns
 
 

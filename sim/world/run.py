@@ -6,6 +6,7 @@ This is the part that schedulers save, compare and take up again; the steps that
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.impl.store.events import Facts
 from holdfast.sim.world import budget as fault
 from holdfast.sim.world.budget import Budget
 from holdfast.sim.world.landing import WorldBucket
@@ -50,6 +51,8 @@ class Run:
         self.flights: dict[int, Flight] = {}
         self.properties: list[Property] = []
         self.trace: list[Step] = []
+        self.untold: dict[int, Any] = {}
+        """By step, the replies that the store gave and nobody received."""
         self.running: Process | None = None
         self.violation: Violation | None = None
         self.findings: list[str] = []
@@ -72,6 +75,8 @@ class Run:
         self._setup: Process | None = None
         self._tickets = 0
         self._stamped = True
+        self.facts: Facts | None = None
+        """What the run's events tell of bodies, see `impl.store.events`."""
         self.boto3_lost = "closed"
         """How a lost reply shows to the SDK, see `sim.boto`."""
         self.closing: list[Callable[[], None]] = []

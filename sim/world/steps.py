@@ -132,6 +132,7 @@ class Steps(Run):
             if isinstance(reply, StoreError) and not getattr(reply, "travels", False):
                 # Found to be senseless before it was sent.
                 return reply
+            self.untold[len(self.trace)] = reply
             return request.ends(Outcome.UNKNOWN, "the reply was lost") if alternative == "lost" else None
         if alternative == "late":
             self._loose(process, request, number)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.events import Event, arguments, results
+from holdfast.impl.store.events import Event, Facts, arguments, results
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.layers.layer import Layer
 from holdfast.impl.store.requests import Reply, Request
@@ -36,12 +36,14 @@ class Traced(Layer):
         process: str,
         run: str = "",
         incarnation: int = 0,
+        facts: Facts | None = None,
     ) -> None:
         super().__init__(inner)
         self._sink = sink
         self._process = process
         self._run = run or inner.env.new_id()
         self._incarnation = incarnation
+        self._facts = facts
         self._seq = itertools.count()
         self._op = itertools.count()
         self._lock = threading.Lock()
@@ -74,12 +76,12 @@ class Traced(Layer):
 
     def _begin(self, request: Request[Any]) -> int:
         op = next(self._op)
-        self._emit(op, "request", arguments(request))
+        self._emit(op, "request", arguments(request, self._facts))
         return op
 
     def _end(self, op: int, request: Request[Any], reply: Reply) -> None:
         # An unknown outcome is a response that says nothing: replay follows every possibility.
-        self._emit(op, "response", {**results(request, reply), "note": reply.detail})
+        self._emit(op, "response", {**results(request, reply, self._facts), "note": reply.detail})
 
     def _refuse(self, op: int, request: Request[Any], error: StoreError) -> None:
         columns = {"kind": request.kind, "key": request.subject, "outcome": REFUSED, "note": str(error)}

@@ -77,7 +77,7 @@ def test_the_sdk_is_refused_by_its_own_write(mode: str) -> None:
     assert story.property == "somebody leads"
     asked = [event for event in story.events if event.phase == "landed" and event.process == "ann"]
     assert [(event.kind, event.key, event.outcome) for event in asked] == [
-        ("put", "b/leader", ""),
+        ("put", "b/leader", "done"),
         ("put", "b/leader", "exists"),
     ]
     assert story.token == "ann:put:b/leader:1=lost"

@@ -21,7 +21,7 @@ def test_a_lost_reply_lands_and_is_answered_unknown() -> None:
     world.step(1, "lost")
     assert rows(world) == [
         ("p", 0, 1, "request", "put", "k", ""),
-        ("p", 0, 1, "landed", "put", "k", ""),
+        ("p", 0, 1, "landed", "put", "k", "done"),
         ("p", 0, 1, "response", "put", "k", "unknown"),
     ]
     world.close()
@@ -77,4 +77,27 @@ def test_every_event_is_numbered_and_notes_carry_their_value() -> None:
     world.step(1, "ok")
     made = events(world, run="r1")
     assert [(e.run, e.seq, e.phase, e.key, e.note) for e in made] == [("r1", 0, "note", "leads", "'ann'")]
+    world.close()
+
+
+def test_facts_are_taken_out_of_bodies_that_are_put_and_got() -> None:
+    def program(world: World) -> None:
+        store = world.store()
+        world.facts = lambda key, body: f"of={key} said={body.decode()}"
+        world.spawn(
+            lambda: store.put("k", b"1", when=ABSENT).outcome.value + store.get("k").outcome.value, name="p"
+        )
+
+    world = World(budget=Budget())
+    world.start(program)
+    world.step(1, "lost")
+    world.step(1, "ok")
+    assert [(e.phase, e.kind, e.facts) for e in events(world)] == [
+        ("request", "put", "of=k said=1"),
+        ("landed", "put", "of=k said=1"),
+        ("response", "put", ""),
+        ("request", "get", ""),
+        ("landed", "get", "of=k said=1"),
+        ("response", "get", "of=k said=1"),
+    ]
     world.close()

@@ -73,3 +73,14 @@ def test_notes_take_their_place_in_the_order() -> None:
     first = events[0]
     assert (first.seq, first.phase, first.key, first.note) == (0, "note", "batch/7", "accepted")
     assert events[1].seq == 1
+
+
+def test_facts_are_what_an_extractor_says_of_a_body() -> None:
+    events: list[Event] = []
+    inner = MemoryStore(env=SeededEnvironment())
+    store = Traced(inner, events.append, process="p", facts=lambda key, body: f"length={len(body)} of={key}")
+    store.put("k", b"very secret", when=ANYTHING)
+    store.get("k")
+    store.get("k", start=1)
+    store.delete("k", when=ANYTHING)
+    assert [e.facts for e in events] == ["length=11 of=k", "", "", "length=11 of=k", "", "", "", ""]
