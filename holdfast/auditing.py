@@ -22,12 +22,19 @@ import holdfast.impl.store
 import holdfast.sim
 from holdfast.impl.store.events import Event
 from holdfast.sim.explore import BadToken, Coverage, Diverged, Replay, audit, lines_of, replay
+from holdfast.sim.explore.tokens import write
 from holdfast.sim.world import Budget, Program
 
 __all__ = ["BadToken", "Diverged", "Outcome", "Wanted", "bound", "conduct", "nothing_covered", "repeat"]
 
 MACHINERY = [Path(package.__file__ or "").parent for package in (holdfast.sim, holdfast.impl.store)]
 """Frames of these say nothing to somebody who looks for the line that raised."""
+
+
+EVENTS_TOLD = 600
+"""Of one run, in a result: keeps a story of a long run readable, and a report small."""
+NEAREST_SECONDS = 2.0
+"""To look for a run that passes, next to the one that fails."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,9 @@ def conduct(wanted: Wanted, progress: Callable[[Any], object] | None = None) -> 
             f"a schedule of {_processes(again)} with {wanted.faults.sentence()} breaks a property"
         )
         events = again.events(f"audit {wanted.name}")
+        violation["events"] = rows(events)
+        with _silence():
+            violation["nearest_pass"] = _nearest_pass(wanted, again)
     return Outcome(result, events, interrupted=bool(interrupted))
 
 
@@ -168,6 +178,32 @@ def nothing_covered(coverage: Mapping[str, Any]) -> bool:
 
 def _follow(wanted: Wanted, token: str) -> Replay:
     return replay(wanted.program, token, budget=wanted.faults, seed=wanted.seed, steps_max=wanted.steps_max)
+
+
+def rows(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Events as plain data, without the columns that do not apply; the first few, however long the run."""
+    return [
+        {name: value for name, value in asdict(event).items() if value not in ("", -1) and name != "run"}
+        for event in events[:EVENTS_TOLD]
+    ]
+
+
+def _nearest_pass(wanted: Wanted, failed: Replay) -> dict[str, Any] | None:
+    """The run that goes along with the failing one for as long as a run can that breaks nothing."""
+    deadline = time.perf_counter() + NEAREST_SECONDS
+    for kept in range(len(failed.steps) - 1, -1, -1):
+        token = write(failed.steps[:kept])
+        passed = _follow(wanted, token)
+        if passed.violation is None and not passed.misfit:
+            return {
+                "same_steps": kept,
+                "story": [str(line) for line in lines_of(passed.world)],
+                "token": token,
+                "events": rows(passed.events(f"audit {wanted.name}")),
+            }
+        if time.perf_counter() > deadline:
+            break
+    return None
 
 
 def _processes(again: Replay) -> str:

@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
-from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
+from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
+from holdfast.commands.provenance import write_result
 from holdfast.commands.systems import System, find_system, read_parameters, read_shipped, shipped
 from holdfast.commands.user_files import neighbours, place
 from holdfast.impl.store.errors import StoreError
@@ -119,7 +120,7 @@ def command(
     )
     _show(console, outcome.result, again, resume, quiet=quiet)
     if json_file:
-        write_json(outcome.result, json_file)
+        write_result(outcome.result, json_file)
     return VERDICT_EXITS[outcome.result["verdict"]]
 
 

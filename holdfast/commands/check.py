@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import Progress as ProgressLine
 from rich.progress import SpinnerColumn, TextColumn
 
-from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
+from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.models import SHIPPED, find_machine
-from holdfast.model import Model, ModelError, Progress, check, walk
+from holdfast.commands.provenance import write_result
+from holdfast.model import Model, ModelError, Progress, check, reachable_graph, walk
 from holdfast.reports.check_text import check_text, verdict_line
 from holdfast.reports.quantities import amount, byte_size, parse_bytes
 
@@ -115,8 +116,31 @@ def command(
     console.print(check_text(found))
     console.print(verdict_line(found, again))
     if json_file:
-        write_json(found, json_file)
+        write_result({**found, **_drawn(model, result.distinct)}, json_file)
     return VERDICT_EXITS[found["verdict"]]
+
+
+DRAWN_STATES = 60
+"""More than this, and a picture of the states is a ball of wool."""
+
+
+def _drawn(model: Model, distinct: int) -> dict[str, Any]:
+    """The whole state graph of a small model, for a picture of it."""
+    if distinct > DRAWN_STATES:
+        return {}
+    try:
+        graph = reachable_graph(model, max_states=DRAWN_STATES).to_networkx()
+    except ModelError:
+        return {}  # it was not explored to the end, and is not small after all
+    return {
+        "graph": {
+            "states": [
+                {"text": text, "initial": graph.nodes[node]["initial"]}
+                for node, text in graph.nodes(data="text")
+            ],
+            "steps": [[source, target, label] for source, target, label in graph.edges(data="label")],
+        }
+    }
 
 
 def _memory(text: str | None) -> int | None:

@@ -16,6 +16,9 @@ import holdfast
 from holdfast.commands.ending import BadRequest, Exit
 from holdfast.impl.store.errors import StoreError
 
+WORDS = "holdfast.words"
+"""Where the words of the command line are kept."""
+
 SUMMARIES = {
     "demo": "The tour: what Holdfast does, on your machine, in under two minutes.",
     "check": "Explore every reachable state of a model; verdicts and shortest stories.",
@@ -28,6 +31,10 @@ SUMMARIES = {
 
 class Subcommands(click.Group):
     """A click group whose commands are imported on demand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = list(args)  # a result names the command that made it
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(SUMMARIES)

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
+from holdfast.commands.provenance import write_result
 from holdfast.impl.store import Store, open_store
 from holdfast.reports.probe_table import probe_page
 from holdfast.sim.probe import BY_NAME, FEATURES, QUICK, THOROUGH, Plan, Probe, Report
@@ -69,7 +70,7 @@ def command(
     with open_store(url) as store, _interruptible():
         report = _probe(store, plan, names, _console(stderr="-" in (json_file, profile)))
     if json_file:
-        write_json(report.to_json(), json_file)
+        write_result(report.to_json(), json_file)
     if profile:
         write_json(report.profile, profile)
     return VERDICT_EXITS[report.verdict.value]

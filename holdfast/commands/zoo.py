@@ -16,8 +16,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
+from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.models import SHIPPED, find_machine
+from holdfast.commands.provenance import write_result
 from holdfast.model import Machine, Model, ModelError, check
 from holdfast.reports.zoo_text import row_text, total_text
 
@@ -84,7 +85,7 @@ def command(
     result = {"rows": rows, "verdict": verdict}
     console.print(total_text(result))
     if json_file:
-        write_json(result, json_file)
+        write_result(result, json_file)
     return VERDICT_EXITS[verdict]
 
 

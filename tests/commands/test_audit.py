@@ -200,6 +200,21 @@ def test_what_the_program_prints_is_heard_for_the_failing_run_alone(
     assert "claiming p0" in said.err
 
 
+def test_a_failure_stands_beside_the_nearest_run_that_passes(tmp_path: Path, election: str) -> None:
+    """What is different between the two is the failure; alone, a story does not say which step it was."""
+    target = tmp_path / "out.json"
+    assert ends(f"{election}:broken", "--json", str(target)) == Exit.VIOLATED
+    (violation,) = result(target)["violations"]
+    near = violation["nearest_pass"]
+    same = near["same_steps"]
+    assert 0 < same < len(near["story"])
+    assert near["story"][:same] == violation["story"][:same]
+    assert near["story"][same] != violation["story"][same]
+    assert ends(f"{election}:broken", "--replay", near["token"]) == Exit.HOLDS
+    landed = [row["process"] for row in violation["events"] if row["phase"] == "landed"]
+    assert landed == ["p0", "p1", "p0", "p1"] or landed == ["p0", "p1", "p1", "p0"]
+
+
 def test_a_token_that_breaks_nothing_holds_for_its_one_schedule(
     election: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

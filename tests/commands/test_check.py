@@ -189,3 +189,14 @@ def test_a_mistake_in_a_users_file_is_one_line_with_its_place(
     assert says in said
     assert "broken.py" in said
     assert said.count("\n") == 1
+
+
+def test_a_small_model_is_told_whole(tmp_path: Path) -> None:
+    """A picture of its states needs all of them and every step; of a large one, there is none."""
+    target = tmp_path / "out.json"
+    assert ends("peterson", "--json", str(target)) == Exit.HOLDS
+    found = json.loads(target.read_text())
+    assert len(found["graph"]["states"]) == found["distinct"] == 32
+    assert len(found["graph"]["steps"]) == found["generated"] - 1  # the initial state is generated too
+    assert ends("two-phase", "--json", str(target)) == Exit.HOLDS
+    assert "graph" not in json.loads(target.read_text())
