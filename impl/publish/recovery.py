@@ -35,6 +35,7 @@ from holdfast.impl.store.requests import Get, Outcome
 
 ATTEMPTS_MAX = 5
 """How often a plan is classified anew because others moved meanwhile."""
+OVERTAKEN = "others were quicker; recovery will look again"
 
 
 class Slot(enum.Enum):
@@ -55,8 +56,13 @@ class Notice:
     branch: str
     classified: str
     done: str
-    """left, retired, rolled-forward, rolled-back."""
+    """left, retired, rolled-forward, rolled-back. Rolled back is for ever. Retired unsettled says that it is
+    in nobody's way: it may yet come if it is of an earlier epoch (its owner stages it once more, and is
+    rolled forward), or if it only makes tables.
+    """
     text: str
+    epoch: int
+    """In which the plan was begun."""
 
 
 def recover(handle: Handle) -> list[Notice]:
@@ -77,7 +83,7 @@ def recover_plan(handle: Handle, plan: PublishPlan) -> Notice:
     standing = ground.safeguards.grace_window(plan.epoch, handle.latest.epoch, age_ns, grace_ns)
     if standing is Standing.LIVE:
         text = f"begun {age_ns / 1e9:.1f} s ago by {plan.author}, left alone for {ground.grace_s:g} s"
-        return Notice(plan.id, plan.branch, "live", "left", text)
+        return _notice(plan, "live", "left", text)
     if plan.hold is not None and not plan.moving:
         return _recover_hold(handle, plan)
     return _recover_heads(handle, plan, standing)
@@ -85,6 +91,7 @@ def recover_plan(handle: Handle, plan: PublishPlan) -> Notice:
 
 def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Notice:
     classified = "no movement"
+    before = None
     for _ in range(ATTEMPTS_MAX):
         parent = handle.latest
         if all(parent.pin(action.table) != action.base for action in plan.actions):
@@ -96,16 +103,17 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
         else:
             tables = _to_restore(plan, parent, slots, standing)
             if not tables:
-                done = "retired" if classified == "no movement" else "rolled-back"
-                return _retired(handle, plan, classified, done)
+                return _retired(handle, plan, classified, "retired")
             ended = undo(handle.ground, handle.library, plan, parent, handle.epoch, tables)
             done = "rolled-back"
         if isinstance(ended, Published):
             handle.learn([ended.manifest])
             return _retired(handle, plan, classified, done)
-        if not _again(handle, ended):
+        seen = (parent.id, slots)
+        if not _again(handle, ended) or seen == before:
             break
-    return Notice(plan.id, plan.branch, classified, "left", "others were quicker; recovery will look again")
+        before = seen
+    return _notice(plan, classified, "left", OVERTAKEN)
 
 
 def _again(handle: Handle, ended: Ended) -> bool:
@@ -128,13 +136,16 @@ def _retired(handle: Handle, plan: PublishPlan, classified: str, done: str) -> N
     """Its sidecar goes, and only when that is certain it is said to be gone: while it stands, the next
     recovery may yet roll forward what had not moved when we looked.
     """
+    gone = sidecar.delete(plan.id)  # blind, so that it may be asked again
     try:
-        read(
-            handle.ground.store, handle.ground.env, sidecar.delete(plan.id)
-        )  # may be asked again: it is blind
+        read(handle.ground.store, handle.ground.env, gone)
     except StoreAway as wrong:
-        return Notice(plan.id, plan.branch, classified, "left", f"{classified}, and {wrong}")
-    return Notice(plan.id, plan.branch, classified, done, f"{classified}, {done} by {handle.author}")
+        return _notice(plan, classified, "left", f"{classified}, and {wrong}")
+    return _notice(plan, classified, done, f"{classified}, {done} by {handle.author}")
+
+
+def _notice(plan: PublishPlan, classified: str, done: str, text: str) -> Notice:
+    return Notice(plan.id, plan.branch, classified, done, text, plan.epoch)
 
 
 def _to_restore(plan: PublishPlan, parent: Manifest, slots: dict[str, Slot], standing: Standing) -> list[str]:
@@ -201,4 +212,4 @@ def _recover_hold(handle: Handle, plan: PublishPlan) -> Notice:
         handle.refresh()
     if isinstance(ended, Published):
         return _retired(handle, plan, "complete", done)
-    return Notice(plan.id, plan.branch, "complete", "left", "others were quicker; recovery will look again")
+    return _notice(plan, "complete", "left", OVERTAKEN)

@@ -49,14 +49,17 @@ def undo_plan(
 def undo(
     ground: Ground, library: Library, plan: PublishPlan, parent: Manifest, epoch: int, tables: Collection[str]
 ) -> Ended:
-    """Restore `tables`. Those whose slot a rival occupies need no restoring: no late head can land there."""
+    """Restore `tables`. One whose slot a rival occupies needs no restoring while another one is: the pin
+    that moves there kills the plan. With a rival in every slot nothing was undone, and nothing is said to be.
+    """
     left = set(tables)
-    while left:
+    while True:
         ended = undo_plan(plan, parent, epoch, library, left).apply(ground, parent, epoch)
         if not (isinstance(ended, Blocked) and ended.why is Why.STALE):
             return ended
         left.discard(ended.table)
-    return Published(parent, plan.id)
+        if not left:
+            return ended
 
 
 def undo_own(

@@ -23,6 +23,7 @@ from holdfast.impl.publish import (
     Safeguards,
 )
 from holdfast.impl.publish.documents import read_manifest
+from holdfast.impl.publish.recovery import Notice
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.layers.layer import Layer
@@ -108,6 +109,16 @@ class Watched(Layer):
             self._world.note("fenced", text)
 
 
+def promises(notice: Notice, epoch: int) -> bool:
+    """Whether recovery has said that the plan will never be visible.
+
+    Of a plan of an earlier epoch that had not moved it says nothing: its owner, who was not told that the
+    sidecar was written, writes it again, moves all heads, and is rolled forward by the next opener.
+    """
+    unmoved = notice.done == "retired" and notice.classified != "settled"
+    return notice.done == "rolled-back" or (unmoved and notice.epoch == epoch)
+
+
 @dataclass
 class Stage:
     """One run's world and the catalog in it."""
@@ -131,7 +142,7 @@ class Stage:
         catalog = Catalog.open(store, env=env, author=author, mode=mode, safeguards=self.safeguards)
         store.catalog = catalog
         for notice in catalog.notices:
-            if notice.done in ("retired", "rolled-back") and notice.classified != "settled":
+            if promises(notice, catalog.epoch):
                 self.world.note("undone", notice.plan)
         return catalog, store
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.impl.publish import Catalog, Mode, StaleView, Transaction, verify
+from holdfast.impl.publish import Catalog, Mode, Published, StaleView, Transaction, Unknown, verify
+from holdfast.impl.store.interface import Store
 from holdfast.impl.store.layers import Effect, Fault, Faulty
 from tests.impl.publish.scripted import Crashed, Scripted, graph
 
@@ -90,3 +91,48 @@ def test_a_sidecar_that_may_still_stand_is_not_reported_as_retired(silent: int, 
     with Catalog.open(faulty) as heir:
         assert [(notice.classified, notice.done) for notice in heir.notices] == [("no movement", done)]
     assert len(heir.ground.sidecars.names()) == (0 if done == "retired" else 1)
+
+
+def fence(store: Store) -> Catalog:
+    """A writer of a later epoch that has not come round to recovery yet."""
+    taker = Scripted(store)
+    taker.crash_before("list", "recovery/")
+    with pytest.raises(Crashed):
+        Catalog.open(taker)
+    heir = Catalog.open(store, author="heir", mode=Mode.READ)
+    heir._handle.mode = Mode.JOIN
+    heir._handle.join()
+    return heir
+
+
+def link(transaction: Transaction) -> None:
+    transaction.append("knows", [{"id": 2, "a": 2, "b": 1}])
+
+
+def test_a_plan_whose_undo_has_no_room_is_not_said_to_be_rolled_back() -> None:
+    """Its other head may yet land, and whoever read its sidecar before roll it forward. Recovery that found
+    every place for its undo taken by rivals used to retire the sidecar, and to call that rolled back.
+    """
+    inner = graph()
+    store = Scripted(inner)
+    owner = Catalog.open(store, author="owner", mode=Mode.JOIN)
+    notices = []
+
+    def interfere() -> None:
+        rival = Scripted(inner)
+        heir = fence(rival)
+        rival.crash_before("put", "branch/main/manifest/")
+        with pytest.raises(Crashed):
+            heir.write(link)  # its head stands behind the owner's, which is dead to it
+        with Catalog.open(inner, author="opener", mode=Mode.JOIN) as opener:
+            notices.extend(opener.notices)
+
+    store.amid("put", "table/knows", interfere)
+    draft = owner.draft()
+    grow(draft)
+    ended = owner.publish(draft)
+    assert isinstance(ended, Unknown)
+    assert [(n.classified, n.done) for n in notices if n.plan == ended.plan] == [("partial", "left")]
+    with Catalog.open(inner, author="last", mode=Mode.JOIN, grace_s=0) as last:
+        assert isinstance(last.settle(ended), Published), "both heads stand: it is rolled forward"
+        assert verify(last).faults == ()

@@ -4,11 +4,16 @@ from typing import Any
 
 import pytest
 
+from holdfast.auditing import bound
 from holdfast.commands.systems import find_system, read_shipped, shipped
 from holdfast.impl.publish import SAFEGUARDS
+from holdfast.impl.publish.recovery import Notice
 from holdfast.sim.explore import Audit, audit
+from holdfast.sim.explore.runs import Setting
+from holdfast.sim.explore.tokens import follow, read
 from holdfast.sim.systems.publishing.broken import BROKEN
 from holdfast.sim.systems.publishing.scenes import SCENES, SMALL
+from holdfast.sim.systems.publishing.stage import promises
 from holdfast.sim.world import Budget
 from holdfast.testing import want
 from tests.impl.publish.scripted import MUTANTS
@@ -39,6 +44,14 @@ def explored(mutant: str | None = None, seconds: float | None = None, **paramete
     return audit(wanted.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
+def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The notes of the one run that the token stands for."""
+    again = follow(Setting(bound(function, "publish", parameters), Budget(crashes=1, lost=1)), read(token))
+    assert not again.misfit
+    assert again.violation is None
+    return [(topic, value) for topic, notes in again.world.noted.items() for _, value in notes]
+
+
 @pytest.mark.parametrize("scene", ["skew", "rivals", "two-tables", "joiner", "takeover"])
 def test_every_order_without_faults_is_well(scene: str) -> None:
     result = explored(scene=scene, crashes=0, lost=0)
@@ -50,6 +63,39 @@ def test_a_crash_at_every_step_of_a_write_skew_is_well() -> None:
     assert result.verdict == "holds", result
     assert result.coverage.faults["crash"] > 50
     assert {("put", "done"), ("put", "exists"), ("list", "done")} <= result.coverage.outcomes.keys()
+
+
+RESTAGED = (
+    "ann:put:recovery/*:1=lost,ann:get:branch/main/manifest/00000000000000000004.json:1,bob:finish::1=crash,"
+    "ann:get:branch/main/manifest/00000000000000000004.json:3,bob:list:recovery/:2"
+).replace("*", "01HF7YAT01KFQ47S8RB47PP291.json")
+
+
+def test_a_fenced_plan_that_had_not_moved_is_retired_and_may_still_come() -> None:
+    """Its writer was not told that the sidecar was written, writes it once more, and is rolled forward by the
+    next opener. `live-writer` took the first opener's retiring for a promise, which only undoing is.
+    """
+    again = replay(find_system("publish").function, RESTAGED, {"scene": "takeover"})
+    told = [value for topic, value in again if topic == "told ann renames"]
+    assert [said for said, *_ in told] == ["acked"]
+    assert not [value for topic, value in again if topic == "undone"]
+
+
+@pytest.mark.parametrize(
+    ("classified", "done", "epoch", "promised"),
+    [
+        ("no movement", "retired", 1, False),
+        ("no movement", "retired", 2, True),
+        ("unexpected", "retired", 2, True),
+        ("partial", "rolled-back", 1, True),
+        ("settled", "retired", 2, False),
+        ("complete", "rolled-forward", 1, False),
+        ("live", "left", 2, False),
+    ],
+)
+def test_what_recovery_has_promised(classified: str, done: str, epoch: int, promised: bool) -> None:
+    """An opener of epoch 2: of plans that it fenced it promises less."""
+    assert promises(Notice("plan", "main", classified, done, "", epoch), 2) is promised
 
 
 @pytest.mark.parametrize("epochs", ["same", "separate"])
