@@ -1,1 +1,31 @@
-"""Traces: the event schema as columns, and who writes and reads it."""
+"""Traces as columns: the event table, its files, the tracer of production, access logs, runs and order.
+
+To write:     TracedStore, Rotating (while a program runs), write_parquet, write_json_lines.
+To read:      discover, batches, read_access_log, Problem, TraceError.
+In between:   SCHEMA, table_of, events_of; grouped (runs), ordered (clocks).
+"""
+
+from holdfast.sim.trace.access_log import read_access_log
+from holdfast.sim.trace.grouping import grouped
+from holdfast.sim.trace.ordering import ordered
+from holdfast.sim.trace.reading import batches, discover
+from holdfast.sim.trace.schema import SCHEMA, Problem, TraceError, events_of, table_of
+from holdfast.sim.trace.tracer import Rotating, TracedStore
+from holdfast.sim.trace.writing import write_json_lines, write_parquet
+
+__all__ = [
+    "SCHEMA",
+    "Problem",
+    "Rotating",
+    "TraceError",
+    "TracedStore",
+    "batches",
+    "discover",
+    "events_of",
+    "grouped",
+    "ordered",
+    "read_access_log",
+    "table_of",
+    "write_json_lines",
+    "write_parquet",
+]

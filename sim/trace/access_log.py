@@ -1,0 +1,175 @@
+"""S3 server access logs as event tables.
+
+A line of such a log is one answered request, its fields divided by spaces, some in quotes:
+
+    OWNER BUCKET [06/Feb/2026:00:00:38 +0000] 192.0.2.3 REQUESTER ID REST.PUT.OBJECT KEY "PUT /k HTTP/1.1"
+    200 - ...
+
+What it does not say: conditions of a request, ETags, bodies, and when within its second it came. Requests
+that were never answered may be missing, and the delivery of lines is best effort, out of order and late. So
+a log can prove that something happened, and rarely that something did not.
+
+Fields that were added over the years stand at the end; whatever follows the version is passed over. A line
+becomes a `response` event of its run, the bucket; its process is who asked, from where.
+"""
+
+import gzip
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pv
+
+from holdfast.sim.trace.reading import Report, opened
+from holdfast.sim.trace.schema import SCHEMA, Problem, TraceError
+
+_WORD = r"[^ ]+"
+# A quoted field is what a client sent: it may hold quotes, escaped or not, so it ends at a quote and a space.
+_QUOTED = r'(?:"(?:[^"]|"[^ ])*"|-)'
+_LINE = (
+    rf"^{_WORD} (?P<bucket>{_WORD}) \[(?P<time>[^\]]+)\] (?P<address>{_WORD}) (?P<requester>{_WORD}) "
+    rf"(?P<id>{_WORD}) (?P<operation>{_WORD}) (?P<key>{_WORD}) {_QUOTED} (?P<status>\d{{3}}|-) "
+    rf"(?P<error>{_WORD}) (?P<sent>{_WORD}) (?P<size>{_WORD}) (?P<total_ms>{_WORD})"
+    rf"(?: {_WORD} {_QUOTED} {_QUOTED} (?P<version>{_WORD}))?"
+)
+_KINDS = {
+    "REST.PUT.OBJECT": "put",
+    "REST.GET.OBJECT": "get",
+    "REST.HEAD.OBJECT": "head",
+    "REST.DELETE.OBJECT": "delete",
+    "BATCH.DELETE.OBJECT": "delete",
+    "S3.EXPIRE.OBJECT": "delete",
+    "REST.COPY.OBJECT": "put",
+    "REST.GET.BUCKET": "list",
+    "REST.GET.BUCKETVERSIONS": "list-versions",
+    "REST.POST.UPLOADS": "create-upload",
+    "REST.PUT.PART": "upload-part",
+    "REST.POST.UPLOAD": "complete-upload",
+    "REST.DELETE.UPLOAD": "abort-upload",
+    "REST.GET.UPLOADS": "list-uploads",
+}
+_OUTCOMES = {
+    "-": "done",  # what the store does by itself, such as an expiration, has no status
+    "200": "done",
+    "204": "done",
+    "206": "done",
+    "304": "unchanged",
+    "404": "missing",
+    "409": "conflict",
+    "412": "exists",
+    "416": "past-end",
+    "503": "throttled",
+    "429": "throttled",
+}
+_BLOCK = 1 << 22
+
+
+def read_access_log(files: Iterable[Path], report: Report) -> pa.Table:
+    """All lines of all files, as response events, ordered by their time."""
+    parts = [part for path in files for part in _file(path, report)]
+    if not parts:
+        raise TraceError(
+            "no line of an S3 server access log in the files named; their lines begin with the owner, the "
+            "bucket and [the time]"
+        )
+    table = pa.concat_tables(parts).unify_dictionaries()
+    order = pc.sort_indices(table["t_ns"])
+    table = table.take(order)
+    return table.set_column(table.column_names.index("seq"), "seq", pa.array(np.arange(len(table))))
+
+
+def _file(path: Path, report: Report) -> Iterator[pa.Table]:
+    try:
+        with opened(path) as file:
+            yield from _blocks(path, file, report)
+    except pa.ArrowInvalid as empty:
+        if "Empty CSV" not in str(empty):
+            report(Problem(str(path), f"cannot be read as lines: {empty}"))
+    except (EOFError, gzip.BadGzipFile) as wrong:
+        report(Problem(str(path), f"is cut off or damaged: {wrong}; what stands before it was read"))
+    except OSError as wrong:
+        report(Problem(str(path), f"cannot be read: {wrong.strerror or wrong}"))
+
+
+def _blocks(path: Path, file: object, report: Report) -> Iterator[pa.Table]:
+    lines = pv.open_csv(
+        file,
+        read_options=pv.ReadOptions(column_names=["line"], block_size=_BLOCK, use_threads=False),
+        parse_options=pv.ParseOptions(delimiter="\x01", quote_char=False, newlines_in_values=False),
+        convert_options=pv.ConvertOptions(column_types={"line": pa.binary()}),
+    )
+    before = 0
+    for batch in lines:
+        found = pc.extract_regex(batch.column("line"), _LINE)
+        good = found.is_valid()
+        if not pc.all(good).as_py():
+            bad = np.flatnonzero(~good.to_numpy(zero_copy_only=False))
+            where = f"{path}, line {before + int(bad[0]) + 1}"
+            more = f" (and {len(bad) - 1} more like it)" if len(bad) > 1 else ""
+            report(Problem(where, f"is no line of an S3 server access log{more}"))
+            found = found.filter(good)
+        before += len(batch)
+        if len(found):
+            yield _events(found)
+
+
+def _events(found: pa.StructArray) -> pa.Table:
+    def field(name: str) -> pa.Array:
+        return _text(found.field(name))
+
+    rows = len(found)
+    status = field("status").dictionary_encode()
+    size = field("size")
+    columns = {
+        name: pa.repeat(pa.scalar("" if kind == pa.string() else -1, kind), rows) for name, kind in _TYPES
+    }
+    columns |= {
+        "run": field("bucket"),
+        "seq": pa.repeat(pa.scalar(0, pa.int64()), rows),
+        "t_ns": _time(field("time")),
+        "process": pc.binary_join_element_wise(field("requester"), field("address"), "@"),
+        "incarnation": pa.repeat(pa.scalar(0, pa.int64()), rows),
+        "op": pa.array(np.arange(rows)),
+        "phase": pa.repeat(pa.scalar("response"), rows),
+        "kind": _mapped(field("operation").dictionary_encode(), lambda name: _KINDS.get(name, "other")),
+        "key": _mapped(field("key").dictionary_encode(), _key),
+        "version": _empty_for_dash(field("version")),
+        "size": pc.if_else(pc.equal(size, "-"), "-1", size).cast(pa.int64()),
+        "outcome": _mapped(status, lambda code: _OUTCOMES.get(code, "refused")),
+        "note": _empty_for_dash(field("error")),
+    }
+    return pa.table([columns[name] for name in SCHEMA.names], names=SCHEMA.names)
+
+
+_TYPES = [(field.name, field.type) for field in SCHEMA]
+
+
+def _text(column: pa.Array) -> pa.Array:
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:  # a client may send any bytes; what the rules look at is always escaped
+        return pa.array([value.decode("utf-8", "replace") for value in column.to_pylist()])
+
+
+def _empty_for_dash(column: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(column, "-"), "", column)
+
+
+def _mapped(column: pa.DictionaryArray, change: object) -> pa.Array:
+    """`change` applied to each distinct value."""
+    values = pa.array([change(value) for value in column.dictionary.to_pylist()], pa.string())  # type: ignore[operator]
+    return values.take(column.indices)
+
+
+def _key(logged: str) -> str:
+    """The key, whose escapes are escaped once more in a log; `-` where a request has none."""
+    return "" if logged == "-" else unquote(unquote(logged))
+
+
+def _time(column: pa.Array) -> pa.Array:
+    """`06/Feb/2026:00:00:38 +0000` in nanoseconds. The zone is always UTC."""
+    stamp = pc.strptime(pc.utf8_slice_codeunits(column, 0, 20), "%d/%b/%Y:%H:%M:%S", "s")
+    return pc.multiply(stamp.cast(pa.int64()), 1_000_000_000)

@@ -1,0 +1,168 @@
+"""The order of events that several hosts saw, each with a clock of its own.
+
+Within a process the order is known: its tracer counted. Between processes there is time, which is wrong by
+the skew of the clocks, and there is what the store answered, which is not: a request that names an ETag,
+and a response that brings one, come after the request that made it. Each such pair says that one process's
+clock cannot be more than so much ahead of another's. The smallest corrections that satisfy all pairs of a
+run are found by relaxation, all runs at once, one round for each hop between processes; then events are
+sorted by corrected time, within a process by number.
+
+An ETag that two requests of a run made tells nothing (a fingerprint of content, not of a write) and is not
+used. Where even corrected clocks contradict the answers (a clock that jumped within the run), the run is
+left as the clocks tell it and named, so that nobody takes its order for known.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.sim.trace.schema import completed
+
+_ROUNDS = 16
+"""Hops between processes that corrections travel: more processes than that in one run and chain is rare."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The events in order, numbered anew; how many runs had clocks to correct, and those left in doubt."""
+
+    table: pa.Table
+    corrected: int
+    doubtful: tuple[str, ...]
+
+
+def ordered(table: pa.Table) -> Order:
+    """Events by run, in the order in which they must have happened. Runs with one clock are kept as
+    numbered."""
+    table = completed(table)
+    run_column = _codes(table, "run")
+    run = run_column[0]
+    clock, _ = _pairs(run, _codes(table, "process")[0])
+    t = table["t_ns"].to_numpy().copy()
+    seq = table["seq"].to_numpy()
+    shift, moved, doubtful = _corrections(table, run, clock, t)
+    t = _rising(t + shift[clock], clock, seq, table["incarnation"].to_numpy())
+    alone = _numbered_by_one(run, seq)
+    t[alone[run]] = 0
+    order = np.lexsort((seq, t, run))
+    table = table.take(pa.array(order))
+    run = run[order]
+    starts = np.flatnonzero(np.append(True, run[1:] != run[:-1])) if len(run) else np.empty(0, np.int64)
+    lengths = np.diff(np.append(starts, len(run)))
+    anew = np.arange(len(run)) - np.repeat(starts, lengths)
+    table = table.set_column(table.column_names.index("seq"), "seq", pa.array(anew))
+    names = run_column[1]
+    return Order(table, len(moved), tuple(names[code] for code in doubtful if not alone[code]))
+
+
+def _numbered_by_one(run: np.ndarray, seq: np.ndarray) -> np.ndarray:
+    """Of each run, whether its events carry numbers of one counter: none twice."""
+    count = int(run.max()) + 1 if len(run) else 0
+    alone = np.ones(count, np.bool_)
+    order = np.lexsort((seq, run))
+    same = (run[order][1:] == run[order][:-1]) & (seq[order][1:] == seq[order][:-1])
+    alone[run[order][1:][same]] = False
+    return alone
+
+
+def _corrections(
+    table: pa.Table, run: np.ndarray, clock: np.ndarray, t: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """What to add to each clock, the runs where it is something, and the runs where nothing fits."""
+    clocks = int(clock.max()) + 1 if len(clock) else 0
+    shift = np.zeros(clocks, np.int64)
+    before, after, lead = _known(table, run, clock, t)
+    run_of = np.zeros(clocks, np.int64)
+    run_of[clock] = run
+    late = np.empty(0, np.int64)
+    for _ in range(_ROUNDS):
+        wanted = shift[before] + lead
+        late = np.flatnonzero(wanted > shift[after])
+        if not len(late):
+            break
+        np.maximum.at(shift, after[late], wanted[late])
+    doubtful = np.unique(run_of[after[late]]) if len(late) else np.empty(0, np.int64)
+    shift[np.isin(run_of, doubtful)] = 0
+    return shift, np.unique(run_of[shift > 0]), [int(code) for code in doubtful]
+
+
+def _known(
+    table: pa.Table, run: np.ndarray, clock: np.ndarray, t: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of clocks (before, after) and by how much the second must at least be ahead of where it stands.
+
+    The request that made an ETag is known from its response: the same operation of the same process.
+    """
+    etag, names = _codes(table, "etag")
+    phase, phases = _codes(table, "phase")
+    kind, kinds = _codes(table, "kind")
+    outcome, outcomes = _codes(table, "outcome")
+    has = np.array([bool(name) for name in names], np.bool_)[etag] if len(names) else np.zeros(0, np.bool_)
+    writes = np.isin(kind, [kinds.index(name) for name in ("put", "complete-upload") if name in kinds])
+    response = phase == _at(phases, "response")
+    request = phase == _at(phases, "request")
+    made = np.flatnonzero(has & response & writes & (outcome == _at(outcomes, "done")))
+    op = _pairs(clock, table["op"].to_numpy())[0]
+    asked = np.full(int(op.max()) + 1 if len(op) else 0, -1, np.int64)
+    asked[op[request]] = np.flatnonzero(request)
+    origin = asked[op[made]]
+    made, origin = made[origin >= 0], origin[origin >= 0]
+    mark = run * max(1, len(names)) + etag
+    value, first, count = np.unique(mark[made], return_index=True, return_counts=True)
+    value, origin = value[count == 1], origin[first][count == 1]
+    if not len(value):
+        nothing = np.empty(0, np.int64)
+        return nothing, nothing, nothing
+    users = np.flatnonzero(has & (request | response))
+    place = np.searchsorted(value, mark[users]).clip(0, len(value) - 1)
+    users, place = users[value[place] == mark[users]], place[value[place] == mark[users]]
+    other = clock[users] != clock[origin[place]]
+    users, source = users[other], origin[place][other]
+    return clock[source], clock[users], t[source] - t[users] + 1
+
+
+def _rising(t: np.ndarray, clock: np.ndarray, seq: np.ndarray, incarnation: np.ndarray) -> np.ndarray:
+    """Times that never fall within a process, whose own order is known better than its clock."""
+    order = np.lexsort((seq, incarnation, clock))
+    ticks, of = t[order], clock[order]
+    if not len(t):
+        return t
+    # One running maximum over all processes: each process's times are lifted above those of the one before.
+    span = int(ticks.max()) - int(ticks.min()) + 1
+    base = of - of.min()
+    if int(base.max()) * span < 1 << 62:
+        low = int(ticks.min())
+        lifted = np.maximum.accumulate(ticks - low + base * span) - base * span + low
+    else:
+        lifted = _rising_by_process(ticks, of)
+    risen = np.empty_like(t)
+    risen[order] = lifted
+    return risen
+
+
+def _rising_by_process(ticks: np.ndarray, of: np.ndarray) -> np.ndarray:
+    cuts = np.append(np.append(0, np.flatnonzero(of[1:] != of[:-1]) + 1), len(of))
+    return np.concatenate([np.maximum.accumulate(ticks[start:stop]) for start, stop in pairwise(cuts)])
+
+
+def _codes(table: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
+    """A text column as numbers, and what they stand for."""
+    column = table[name].combine_chunks()
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    return column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist()
+
+
+def _pairs(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, int]:
+    """A number for each distinct pair."""
+    if not len(one):
+        return one, 0
+    wide = other - other.min()
+    mixed = pa.array(one * (int(wide.max()) + 1) + wide).dictionary_encode()
+    return mixed.indices.to_numpy().astype(np.int64), len(mixed.dictionary)
+
+
+def _at(values: list[str], name: str) -> int:
+    return values.index(name) if name in values else -1

@@ -1,0 +1,94 @@
+"""The event table: one row an event, the columns of `holdfast.impl.store.events.Event`, no others needed.
+
+A trace file may leave out columns that it has nothing to say in; `NEEDED` are the ones without which an
+event means nothing. Columns that the table does not know are passed over, so that a producer may add its own.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from holdfast.impl.store.events import Event
+from holdfast.impl.store.requests import Request
+
+_TYPES = {str: pa.string(), int: pa.int64()}
+_FIELDS = {field.name: field for field in dataclasses.fields(Event)}
+
+SCHEMA = pa.schema([pa.field(name, _TYPES[field.type]) for name, field in _FIELDS.items()])
+"""Text is plain text here; in memory most columns are dictionaries (`DICTIONARIES`)."""
+
+NEEDED = ("run", "seq", "process", "op", "phase", "kind", "key")
+"""Without these an event cannot be placed. A file that lacks one is refused by name."""
+
+DICTIONARIES = ("run", "process", "phase", "kind", "condition", "outcome", "key", "etag", "facts")
+"""Read as dictionaries: what repeats is then looked at once, however many events carry it."""
+
+
+def _kinds(root: type) -> set[str]:
+    own = {root.kind} if hasattr(root, "kind") else set()
+    return own.union(*(_kinds(child) for child in root.__subclasses__()))
+
+
+KINDS = frozenset(_kinds(Request))
+"""What can be asked of a store; a note has a kind of its own making."""
+
+EMPTY = {
+    name: field.default if field.default is not dataclasses.MISSING else None
+    for name, field in _FIELDS.items()
+}
+
+
+class TraceError(Exception):
+    """A trace cannot be read: which, why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in the input that was left out, so that the rest could be judged."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+def table_of(events: Iterable[Event]) -> pa.Table:
+    """Events as a table."""
+    rows = list(events)
+    columns = [[getattr(event, name) for event in rows] for name in SCHEMA.names]
+    return pa.table(
+        [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)],
+        schema=SCHEMA,
+    )
+
+
+def events_of(table: pa.Table) -> list[Event]:
+    """A table as events, one object a row: for people and tests, not for millions."""
+    return [Event(**row) for row in completed(table).cast(SCHEMA).to_pylist()]
+
+
+def completed(table: pa.Table) -> pa.Table:
+    """The table with every column, those that were left out empty, in the order of the schema."""
+    columns = []
+    for field in SCHEMA:
+        if field.name in table.column_names:
+            columns.append(table.column(field.name))
+        else:
+            columns.append(pa.chunked_array([pa.repeat(pa.scalar(_empty(field), field.type), len(table))]))
+    return pa.table(columns, names=SCHEMA.names)
+
+
+def _empty(field: pa.Field) -> object:
+    value = EMPTY[field.name]
+    if value is not None:
+        return value
+    return "" if field.type == pa.string() else 0
+
+
+def missing_columns(names: Iterable[str]) -> list[str]:
+    """The needed columns that are not among `names`."""
+    present = set(names)
+    return [name for name in NEEDED if name not in present]
