@@ -1,0 +1,243 @@
+"""The agent's side of `POST /v1/batches`: sends what the spool holds, in order, until nothing waits.
+
+A batch leaves the spool on one answer only: status 200, with a body that names this identity and the hash of
+these very bytes. A 200 from something that is no collector (a captive portal, a wrong port) deletes nothing.
+
+    answer                                    then
+    200, our identity, our hash               forget the batch
+    a kind that says `park` (see `kinds`)     put it aside, say so loudly, go on with the next
+    a kind that says `stop`                   try the other collectors; if all say so, give up
+    anything else, or no answer               try the next collector; behind a whole round, pause
+
+Pauses double from `pause_s` up to `pause_max_s`, each shortened by a random share so that agents that were
+turned away together do not come back together; `Retry-After` makes a pause longer, never shorter.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import httpx
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest.service.kinds import KINDS
+from holdfast.impl.ingest.service.metrics import Metrics
+from holdfast.impl.ingest.service.spool import Batch, Spool
+
+_LOG = logging.getLogger("holdfast.ingest")
+
+ANSWER_BYTES_MAX = 64 * 1024
+RETRY_AFTER_S_MAX = 300.0
+"""What a collector may make us wait at most."""
+
+
+class Refused(Exception):
+    """Every collector refuses us, whatever we send; the message says what they said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for what."""
+
+    pause_s: float = 0.1
+    pause_max_s: float = 30.0
+    connect_s: float = 5.0
+    answer_s: float = 60.0
+
+
+@dataclass(slots=True)
+class Sent:
+    """What became of the batches."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    parked: int = 0
+    retries: int = 0
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    then: Literal["done", "duplicate", "park", "retry", "stop"]
+    text: str
+    body: Any = None
+    retry_after_s: float = 0
+
+
+class Sender:
+    """Sends the batches of one spool to the collectors it is given."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        collectors: Sequence[str],
+        token: str,
+        *,
+        env: Environment | None = None,
+        patience: Patience | None = None,
+        client: httpx.Client | None = None,
+    ) -> None:
+        self._spool = spool
+        self._collectors = [_checked(url) for url in collectors]
+        if not self._collectors:
+            raise ValueError("name at least one collector, as http://host:port")
+        self._token = token
+        self._env = env or spool.env
+        self._dice = self._env.stream("sending")
+        self._patience = patience or Patience()
+        self._client = client or _client(self._patience)
+        self._at = self._dice.randrange(len(self._collectors))
+        self.sent = Sent()
+        self.metrics = _metrics(spool)
+
+    def drain(self, give_up_s: float | None = None) -> Sent:
+        """Send until nothing waits, or until `give_up_s` have passed; what is left stays in the spool."""
+        deadline = None if give_up_s is None else self._env.monotonic_ns() + round(give_up_s * 1e9)
+        while batch := self._spool.first():
+            if not self._settle(batch, deadline):
+                break
+        self.sent.left = len(self._spool)
+        return self.sent
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _settle(self, batch: Batch, deadline: int | None) -> bool:
+        """Send `batch` until its fate is known; false when the deadline passed first."""
+        frame = self._spool.frame(batch)
+        failures = stops = 0
+        while deadline is None or self._env.monotonic_ns() < deadline:
+            answer = self._ask(batch, frame)
+            if answer.then in ("done", "duplicate", "park"):
+                self._finish(batch, answer)
+                return True
+            failures += 1
+            stops = stops + 1 if answer.then == "stop" else 0
+            if stops >= len(self._collectors):
+                raise Refused(answer.text)
+            self._next_collector(batch, answer)
+            self._pause(failures, answer.retry_after_s)
+        return False
+
+    def _finish(self, batch: Batch, answer: _Answer) -> None:
+        if answer.then == "park":
+            self._spool.park(batch, {"why": answer.text, "answer": answer.body})
+            self.sent.parked += 1
+            self.metrics.count("holdfast_agent_parked_total")
+            _LOG.error("parked %s %d-%d: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
+            return
+        self._spool.done(batch)
+        self.sent.accepted += answer.then == "done"
+        self.sent.duplicates += answer.then == "duplicate"
+        self.metrics.count("holdfast_agent_sent_total", duplicate=str(answer.then == "duplicate").lower())
+
+    def _next_collector(self, batch: Batch, answer: _Answer) -> None:
+        self.sent.retries += 1
+        self.metrics.count("holdfast_agent_retries_total")
+        _LOG.info("%s %d-%d not yet: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
+        self._at = (self._at + 1) % len(self._collectors)
+
+    def _pause(self, failures: int, retry_after_s: float) -> None:
+        rounds, within = divmod(failures, len(self._collectors))
+        if within:
+            return  # the next collector was not asked yet
+        longest = min(self._patience.pause_max_s, self._patience.pause_s * 2.0 ** min(rounds - 1, 32))
+        self._env.sleep(max(longest * (1 - self._dice.random() / 2), min(retry_after_s, RETRY_AFTER_S_MAX)))
+
+    def _ask(self, batch: Batch, frame: bytes) -> _Answer:
+        url = self._collectors[self._at]
+        try:
+            status, headers, body = self._post(url, batch, frame)
+        except httpx.HTTPError as failed:
+            return _Answer("retry", f"{url} did not answer ({type(failed).__name__}: {failed})")
+        return _meaning(url, status, headers, body, batch, hashlib.sha256(frame).hexdigest())
+
+    def _post(self, url: str, batch: Batch, frame: bytes) -> tuple[int, httpx.Headers, Any]:
+        with self._client.stream(
+            "POST",
+            f"{url}/v1/batches",
+            params={
+                "agent_id": batch.agent_id,
+                "boot_id": batch.boot_id,
+                "seq_start": batch.seq_start,
+                "seq_end": batch.seq_end,
+            },
+            content=frame,
+            headers={"authorization": f"Bearer {self._token}", "content-type": "application/octet-stream"},
+        ) as response:
+            return response.status_code, response.headers, _json(response)
+
+
+def _meaning(url: str, status: int, headers: httpx.Headers, body: Any, batch: Batch, sha256: str) -> _Answer:
+    """What an answer says about the batch."""
+    said = body if isinstance(body, dict) else {}
+    kind, message = str(said.get("error", "")), str(said.get("message", ""))
+    text = f"{url} answered {status}" + (f" {kind}: {message}" if kind else "")
+    if status == 200:
+        if not _is_ours(said, batch, sha256):
+            return _Answer("retry", f"{text}, but not about this batch: is it a collector?")
+        return _Answer("duplicate" if said.get("duplicate") is True else "done", text)
+    known = KINDS.get(kind)
+    if known is None or known.status != status:
+        then: Literal["retry", "stop"] = "stop" if status in (401, 403) else "retry"
+        return _Answer(then, text, body, _wait(headers))
+    return _Answer(known.then, text, body, _wait(headers))
+
+
+def _is_ours(said: dict[str, Any], batch: Batch, sha256: str) -> bool:
+    ours = (batch.agent_id, batch.boot_id, batch.seq_start, batch.seq_end, sha256)
+    names = ("agent_id", "boot_id", "seq_start", "seq_end", "frame_sha256")
+    return tuple(said.get(name) for name in names) == ours
+
+
+def _wait(headers: httpx.Headers) -> float:
+    text = headers.get("retry-after", "")
+    return float(text) if text.isdecimal() and len(text) < 6 else 0.0
+
+
+def _json(response: httpx.Response) -> Any:
+    """The body as JSON, and None for what is none or is endless."""
+    found = bytearray()
+    for chunk in response.iter_raw():
+        found += chunk
+        if len(found) > ANSWER_BYTES_MAX:
+            return None
+    try:
+        return json.loads(found)
+    except ValueError:
+        return None
+
+
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or parts.query or parts.fragment or parts.username:
+        raise ValueError(f"collector {url!r} is no address; write http://host:port or https://host:port")
+    return url.rstrip("/")
+
+
+def _client(patience: Patience) -> httpx.Client:
+    # Nothing of the environment: a proxy variable meant for something else would see every token.
+    return httpx.Client(timeout=httpx.Timeout(patience.answer_s, connect=patience.connect_s), trust_env=False)
+
+
+def _metrics(spool: Spool) -> Metrics:
+    metrics = Metrics()
+    metrics.counter(
+        "holdfast_agent_sent_total",
+        "Batches that a collector accepted.",
+        [{"duplicate": "false"}, {"duplicate": "true"}],
+    )
+    metrics.counter("holdfast_agent_parked_total", "Batches put aside; somebody must look.")
+    metrics.counter("holdfast_agent_retries_total", "Answers that said nothing final.")
+    metrics.gauge("holdfast_agent_waiting", "Batches that wait to be sent.", lambda: len(spool))
+    metrics.gauge("holdfast_agent_parked", "Batches put aside now.", lambda: len(spool.parked()))
+    metrics.gauge("holdfast_agent_spool_bytes", "Bytes of the frames in the spool.", lambda: spool.bytes_used)
+    return metrics
