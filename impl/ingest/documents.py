@@ -1,0 +1,126 @@
+"""The small JSON documents of ingest: what is in them, written one way only, and read with suspicion.
+
+Keys are sorted and there is no white space, so that equal documents are equal bytes. The identity
+manifest carries `attempt`, an identifier of the attempt that wrote it: whoever is not told whether a create
+landed finds out by it whether the manifest that stands is its own.
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Self
+
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.errors import Damaged
+from holdfast.impl.ingest.identity import Identity
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    schema: ClassVar[str]
+
+    def body(self) -> bytes:
+        return write({"schema": self.schema, **asdict(self)})
+
+    @classmethod
+    def read(cls, body: bytes, key: str) -> Self:
+        """The document in `body`; `key` is for people."""
+        said = parse(body, key)
+        if said.get("schema") != cls.schema:
+            raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {cls.schema!r}")
+        wanted = {field.name: field.type for field in fields(cls)}
+        for name, kind in wanted.items():
+            if not isinstance(said.get(name), int if kind in ("int", int) else str):
+                raise Damaged(f"{key} has {name}={said.get(name)!r}, expected {kind}")
+        return cls(**{name: said[name] for name in wanted})
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest(_Document):
+    """The identity manifest: that it stands is what makes a batch accepted."""
+
+    schema: ClassVar[str] = "lightmetrics.accepted_batch.v1"
+
+    agent_id: str
+    boot_id: str
+    seq_start: int
+    seq_end: int
+    frame_sha256: str
+    frame_bytes: int
+    raw_blob_key: str
+    accepted_at_unix_ns: int
+    collector_id: str
+    wire_version: int
+    frame_version: int
+    attempt: str
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.agent_id, self.boot_id, self.seq_start, self.seq_end)
+
+    @property
+    def key(self) -> str:
+        return keys.accepted_key(self.identity)
+
+    @property
+    def id(self) -> str:
+        return keys.manifest_id(self.identity, self.accepted_at_unix_ns)
+
+    @property
+    def by_time_key(self) -> str:
+        return keys.by_time_key(self.identity, self.accepted_at_unix_ns)
+
+    @property
+    def by_blob_key(self) -> str:
+        return keys.by_blob_key(self.frame_sha256, self.identity)
+
+    @property
+    def raw_by_time_key(self) -> str:
+        return keys.raw_by_time_key(self.frame_sha256, self.accepted_at_unix_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRecord(_Document):
+    """What is known of a batch that came under a name that another batch has."""
+
+    schema: ClassVar[str] = "lightmetrics.identity_conflict.v1"
+
+    agent_id: str
+    boot_id: str
+    seq_start: int
+    seq_end: int
+    accepted_manifest_key: str
+    accepted_raw_blob_key: str
+    accepted_frame_sha256: str
+    submitted_raw_blob_key: str
+    submitted_frame_sha256: str
+    observed_at_unix_ns: int
+    collector_id: str
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.agent_id, self.boot_id, self.seq_start, self.seq_end)
+
+    @property
+    def key(self) -> str:
+        return keys.conflict_key(self.identity, self.submitted_frame_sha256)
+
+    @property
+    def by_blob_key(self) -> str:
+        return keys.quarantine_by_blob_key(self.submitted_frame_sha256, self.identity)
+
+
+def write(said: dict[str, Any]) -> bytes:
+    return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def parse(body: bytes, key: str) -> dict[str, Any]:
+    """The JSON object in `body`."""
+    try:
+        said = json.loads(body)
+    except ValueError as wrong:
+        raise Damaged(f"{key} holds no JSON: {wrong}") from None
+    if not isinstance(said, dict):
+        raise Damaged(f"{key} holds a JSON {type(said).__name__}, expected an object")
+    return said

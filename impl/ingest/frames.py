@@ -1,0 +1,243 @@
+"""The batch frame: a self-describing binary file (`.lmbatch`), stored exactly as it was sent.
+
+The hash of a batch is taken over these bytes, so there is one writer of them, the agent, and a collector
+only reads. All numbers are big-endian.
+
+    bytes  what
+        8  magic: 89 4C 4D 42 0D 0A 1A 0A (whatever mends line ends or strips the eighth bit breaks it)
+        2  frame version, 1
+        2  wire version, 1
+        2  flags: bit 0 the points are compressed (zlib); the other bits are 0
+        4  length of the header
+        4  length of the points as they stand here
+        4  length of the points unpacked
+        .  header: agent and boot (2 bytes of length and UTF-8 each), seq_start, seq_end (8 each), count (4)
+        .  points: name (1 + text), number of labels (1), labels (1 + text, 2 + text each),
+           unix ns (8, signed), value (8, IEEE 754)
+        4  CRC-32 of everything before
+
+    body = encode(identity, [Point("cpu.load", {"host": "a"}, 1_700_000_000_000_000_000, 0.5)])
+    read(body).points[0].value
+"""
+
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.impl.ingest.errors import FrameError, IdentityError
+from holdfast.impl.ingest.identity import Identity
+
+MAGIC = b"\x89LMB\r\n\x1a\n"
+FRAME_VERSION = 1
+WIRE_VERSION = 1
+COMPRESSED = 1
+
+_TOP = struct.Struct(">8sHHHIII")
+_RANGE = struct.Struct(">QQI")
+_TAIL = struct.Struct(">qd")
+_CRC = struct.Struct(">I")
+
+METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,119}")
+"""What a metric may be called: it becomes a part of a key."""
+LABELS_MAX = 64
+LABEL_NAME_BYTES_MAX = 255
+LABEL_VALUE_BYTES_MAX = 4096
+HEADER_BYTES_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a reader takes at most; a frame that claims more is refused before anything is unpacked."""
+
+    frame_bytes: int = 32 * 1024 * 1024
+    unpacked_bytes: int = 128 * 1024 * 1024
+    points: int = 1_000_000
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measurement."""
+
+    name: str
+    labels: Mapping[str, str]
+    unix_ns: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a frame says, and the bytes it said it with."""
+
+    identity: Identity
+    points: tuple[Point, ...] = field(repr=False)
+    body: bytes = field(repr=False)
+    frame_version: int = FRAME_VERSION
+    wire_version: int = WIRE_VERSION
+
+
+def encode(identity: Identity, points: Iterable[Point], *, compress: bool = True) -> bytes:
+    """The frame of a batch. The same batch gives the same bytes on the same machine; keep what was sent."""
+    packed = [_pack(point) for point in points]
+    agent, boot = identity.agent.encode(), identity.boot.encode()
+    header = b"".join(
+        [
+            len(agent).to_bytes(2, "big") + agent,
+            len(boot).to_bytes(2, "big") + boot,
+            _RANGE.pack(identity.seq_start, identity.seq_end, len(packed)),
+        ]
+    )
+    plain = b"".join(packed)
+    stored = zlib.compress(plain) if compress else plain
+    flags = COMPRESSED if compress else 0
+    top = _TOP.pack(MAGIC, FRAME_VERSION, WIRE_VERSION, flags, len(header), len(stored), len(plain))
+    whole = top + header + stored
+    return whole + _CRC.pack(zlib.crc32(whole))
+
+
+def read(body: bytes, limits: Limits = LIMITS) -> Frame:
+    """The frame that `body` is; raises `FrameError` when it is none."""
+    header_bytes, stored_bytes, plain_bytes, flags = _check_top(body, limits)
+    begin = _TOP.size + header_bytes
+    identity, count = _read_header(body[_TOP.size : begin], limits)
+    stored = body[begin : begin + stored_bytes]
+    plain = _unpack(stored, plain_bytes, begin) if flags & COMPRESSED else stored
+    if len(plain) != plain_bytes:
+        raise FrameError(f"byte 22: the points have {len(plain)} bytes, the frame says {plain_bytes}")
+    return Frame(identity, _read_points(plain, count), body)
+
+
+def _check_top(body: bytes, limits: Limits) -> tuple[int, int, int, int]:
+    if len(body) > limits.frame_bytes:
+        raise FrameError(f"the frame has {len(body)} bytes, the limit is {limits.frame_bytes}")
+    if not body.startswith(MAGIC[: len(body)]) or not body:
+        raise FrameError(f"byte 0: this is no batch frame: it starts with {body[:8].hex(' ') or 'nothing'}")
+    if len(body) < _TOP.size + _CRC.size:
+        raise FrameError(f"byte {len(body)}: the frame is cut off inside its first {_TOP.size} bytes")
+    _, version, wire, flags, header_bytes, stored_bytes, plain_bytes = _TOP.unpack_from(body)
+    if version != FRAME_VERSION:
+        raise FrameError(f"byte 8: frame version {version} is not known here; send version {FRAME_VERSION}")
+    if wire != WIRE_VERSION:
+        raise FrameError(f"byte 10: wire version {wire} is not known here; send version {WIRE_VERSION}")
+    if flags & ~COMPRESSED:
+        raise FrameError(f"byte 12: flags {flags:#06x} are not known here; only bit 0 is")
+    if header_bytes > HEADER_BYTES_MAX:
+        raise FrameError(f"byte 14: the header claims {header_bytes} bytes, the limit is {HEADER_BYTES_MAX}")
+    if plain_bytes > limits.unpacked_bytes:
+        raise FrameError(
+            f"byte 22: the points claim {plain_bytes} bytes unpacked, the limit is {limits.unpacked_bytes}"
+        )
+    whole = _TOP.size + header_bytes + stored_bytes + _CRC.size
+    if len(body) < whole:
+        raise FrameError(f"byte {len(body)}: the frame is cut off; it should have {whole} bytes")
+    if len(body) > whole:
+        raise FrameError(f"byte {whole}: {len(body) - whole} bytes stand behind the end of the frame")
+    (said,) = _CRC.unpack_from(body, whole - _CRC.size)
+    found = zlib.crc32(memoryview(body)[: whole - _CRC.size])
+    if said != found:
+        raise FrameError(f"byte {whole - _CRC.size}: the CRC is {said:08x}, the bytes give {found:08x}")
+    return header_bytes, stored_bytes, plain_bytes, flags
+
+
+def _read_header(header: bytes, limits: Limits) -> tuple[Identity, int]:
+    at, names = 0, []
+    for what in ("agent", "boot"):
+        text, at = _text(header, at, 2, f"the {what}", _TOP.size)
+        names.append(text)
+    if len(header) != at + _RANGE.size:
+        raise FrameError(
+            f"byte {_TOP.size + at}: the header has {len(header)} bytes, its fields need {at + _RANGE.size}"
+        )
+    start, end, count = _RANGE.unpack_from(header, at)
+    if count > limits.points:
+        raise FrameError(f"the frame claims {count} points, the limit is {limits.points}")
+    try:
+        return Identity(*names, start, end), count
+    except IdentityError as wrong:
+        raise FrameError(f"byte {_TOP.size}: {wrong}") from None
+
+
+def _unpack(stored: bytes, plain_bytes: int, at: int) -> bytes:
+    """Never more than one byte beyond what was claimed: what unpacks to more is no frame."""
+    unpacker = zlib.decompressobj()
+    try:
+        plain = unpacker.decompress(stored, plain_bytes + 1)
+    except zlib.error as wrong:
+        raise FrameError(f"byte {at}: the points cannot be unpacked: {wrong}") from None
+    if len(plain) > plain_bytes or not unpacker.eof or unpacker.unused_data:
+        raise FrameError(f"byte {at}: the points do not unpack to the {plain_bytes} bytes the frame claims")
+    return plain
+
+
+def _read_points(plain: bytes, count: int) -> tuple[Point, ...]:
+    points: list[Point] = []
+    at = 0
+    for number in range(count):
+        point, at = _read_point(plain, at, number)
+        points.append(point)
+    if at != len(plain):
+        raise FrameError(f"{len(plain) - at} bytes stand behind the last of {count} points")
+    return tuple(points)
+
+
+def _read_point(plain: bytes, at: int, number: int) -> tuple[Point, int]:
+    what = f"point {number}"
+    name, at = _text(plain, at, 1, f"the name of {what}")
+    if not METRIC.fullmatch(name):
+        raise FrameError(f"{what}: {name[:80]!a} is no name of a metric: letters, digits and _.:/- only")
+    if at >= len(plain):
+        raise FrameError(f"byte {at} of the points: cut off in {what}")
+    labels: dict[str, str] = {}
+    size, at = plain[at], at + 1
+    if size > LABELS_MAX:
+        raise FrameError(f"{what} has {size} labels, the limit is {LABELS_MAX}")
+    for _ in range(size):
+        key, at = _text(plain, at, 1, f"a label of {what}")
+        labels[key], at = _text(plain, at, 2, f"label {key!a} of {what}")
+    if len(labels) != size:
+        raise FrameError(f"{what} has a label twice")
+    if at + _TAIL.size > len(plain):
+        raise FrameError(f"byte {at} of the points: cut off in {what}")
+    unix_ns, value = _TAIL.unpack_from(plain, at)
+    return Point(name, labels, unix_ns, value), at + _TAIL.size
+
+
+def _text(data: bytes, at: int, width: int, what: str, base: int = 0) -> tuple[str, int]:
+    begin = at + width
+    end = begin + int.from_bytes(data[at:begin], "big")
+    if end > len(data) or begin > len(data):
+        raise FrameError(f"byte {base + at}: {what} is cut off")
+    try:
+        return data[begin:end].decode(), end
+    except UnicodeDecodeError:
+        raise FrameError(f"byte {base + begin}: {what} is not UTF-8") from None
+
+
+def _pack(point: Point) -> bytes:
+    if not METRIC.fullmatch(point.name):
+        raise FrameError(f"{point.name[:80]!a} is no name of a metric: letters, digits and _.:/- only")
+    if len(point.labels) > LABELS_MAX:
+        raise FrameError(f"metric {point.name} has {len(point.labels)} labels, the limit is {LABELS_MAX}")
+    parts = [_short(point.name, 1, "a metric"), bytes([len(point.labels)])]
+    for key, value in sorted(point.labels.items()):
+        parts.append(_short(key, 1, f"label of {point.name}"))
+        parts.append(_short(value, 2, f"label {key!a} of {point.name}"))
+    try:
+        parts.append(_TAIL.pack(point.unix_ns, point.value))
+    except struct.error:
+        raise FrameError(
+            f"metric {point.name}: time {point.unix_ns!a} and value {point.value!a} must be 64-bit numbers"
+        ) from None
+    return b"".join(parts)
+
+
+def _short(text: str, width: int, what: str) -> bytes:
+    data = text.encode(errors="surrogatepass")
+    longest = LABEL_NAME_BYTES_MAX if width == 1 else LABEL_VALUE_BYTES_MAX
+    if len(data) > longest:
+        raise FrameError(f"{what} has {len(data)} bytes, the limit is {longest}")
+    return len(data).to_bytes(width, "big") + data

@@ -1,0 +1,71 @@
+"""The times and sizes of ingest, and which of them belong together.
+
+accepted, acknowledged                                orphans may be deleted
+├──────────────── horizon_s ────────────────┤── margin ──┤──────────────────────→  age of a blob
+  an acceptance may rely on the blob            nobody does, perhaps a request is still on its way
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+from holdfast.impl.ingest.errors import SettingsError
+from holdfast.impl.ingest.frames import LIMITS, Limits
+
+
+class Mode(enum.StrEnum):
+    """What accepts a batch."""
+
+    LOCAL_SPOOL = "local_spool"
+    """A single collector: its own durable disk; the bucket follows."""
+    S3_MANIFEST = "s3_manifest"
+    """Any number of collectors: the create in the bucket. No bucket, no acceptance."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of one deployment must agree on `horizon_s` and the two bounds."""
+
+    acceptance: Mode = Mode.S3_MANIFEST
+    horizon_s: float = 24 * 3600.0
+    """How long an acceptance may rely on a blob that somebody stored."""
+    landing_bound_s: float = 3600.0
+    """So long after it was sent a request may still take effect (`bounded-landing`)."""
+    skew_bound_s: float = 300.0
+    """So far apart may two clocks be, the store's included (`bounded-skew`)."""
+    attempts_max: int = 5
+    """How often one request of an acceptance is sent before the agent is told to come again."""
+    pause_s: float = 0.05
+    """The first pause between attempts; they double, each shortened by a random share."""
+    retry_after_s: float = 1.0
+    """What an agent is told to wait after a 503."""
+    multipart_bytes: int = 16 * 1024 * 1024
+    """Larger blobs go up in parts."""
+    part_bytes: int = 8 * 1024 * 1024
+    overlap_s: float = 900.0
+    """So far behind its cursor a reconciler looks again: what was late, skewed or lost."""
+    checkpoint_items: int = 500
+    checkpoint_s: float = 10.0
+    limits: Limits = field(default=LIMITS)
+
+    def __post_init__(self) -> None:
+        for name in ("horizon_s", "landing_bound_s", "skew_bound_s", "overlap_s", "pause_s"):
+            if getattr(self, name) < 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it cannot be negative")
+        if self.horizon_s <= 0 or self.attempts_max < 1 or self.checkpoint_items < 1:
+            raise SettingsError("horizon_s, attempts_max and checkpoint_items must be positive")
+
+    @property
+    def horizon_ns(self) -> int:
+        return round(self.horizon_s * 1e9)
+
+    @property
+    def margin_ns(self) -> int:
+        """Between the last moment somebody may rely on a blob and the first it may be deleted."""
+        return round((self.landing_bound_s + 2 * self.skew_bound_s) * 1e9)
+
+    @property
+    def overlap_ns(self) -> int:
+        return round(self.overlap_s * 1e9)
+
+
+STANDARD_SETTINGS = Settings()
