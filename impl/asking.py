@@ -107,7 +107,7 @@ class Asking:
         return [found.get(at, Stands(False, None)) for at in range(len(puts))]
 
     def ensure_all(self, store: Store, env: Environment, puts: Sequence[Put]) -> int:
-        """Creates whose body is a function of their key: whoever made it, it stands. Answers how many are ours."""
+        """Create what follows from its key: whoever made it, it stands. Returns how many are ours."""
         replies = list(store.send_all(puts)) if puts else []
         for attempt in range(self.rounds_max + 1):
             again = [at for at, reply in enumerate(replies) if silent(reply)]
@@ -118,8 +118,8 @@ class Asking:
                 for at, reply in zip(again, store.send_all([puts[at] for at in again]), strict=True):
                     replies[at] = reply
         raise self.away(
-            f"the store at {store.url} did not take {puts[again[0]].key!r} in {self.rounds_max + 1} attempts; "
-            "try again when it does"
+            f"the store at {store.url} did not take {puts[again[0]].key!r} in "
+            f"{self.rounds_max + 1} attempts; try again when it does"
         )
 
 

@@ -149,14 +149,15 @@ def _read_header(header: bytes, limits: Limits) -> tuple[Identity, int]:
         text, at = _text(header, at, 2, f"the {what}", _TOP.size)
         names.append(text)
     if len(header) != at + _RANGE.size:
+        needed = at + _RANGE.size
         raise FrameError(
-            f"byte {_TOP.size + at}: the header has {len(header)} bytes, its fields need {at + _RANGE.size}"
+            f"byte {_TOP.size + at}: the header has {len(header)} bytes, its fields need {needed}"
         )
     start, end, count = _RANGE.unpack_from(header, at)
     if count > limits.points:
         raise FrameError(f"the frame claims {count} points, the limit is {limits.points}")
     try:
-        return Identity(*names, start, end), count
+        return Identity(names[0], names[1], start, end), count
     except IdentityError as wrong:
         raise FrameError(f"byte {_TOP.size}: {wrong}") from None
 

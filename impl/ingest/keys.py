@@ -18,7 +18,7 @@ A manifest id is the time of acceptance and a hash of the identity: it sorts by 
 reads the manifest derives the same one.
 """
 
-import datetime
+import datetime as dt
 import hashlib
 import re
 
@@ -45,7 +45,7 @@ _RAW = re.compile(re.escape(RAW) + r"[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})(?:~(
 
 def hour_path(unix_ns: int) -> str:
     """`date=2026-11-18/hour=14/` of a moment, in UTC."""
-    moment = datetime.datetime.fromtimestamp(unix_ns // 10**9, datetime.UTC)
+    moment = dt.datetime.fromtimestamp(unix_ns // 10**9, dt.UTC)
     return f"date={moment:%Y-%m-%d}/hour={moment:%H}/"
 
 

@@ -1,0 +1,294 @@
+"""Accepting a batch: the create of its identity manifest is the only moment at which that happens.
+
+    authority = Authority(store, env, "collector-1")
+    frame = check_batch(agent, identity, body, content_encoding)     # may raise Refused
+    match authority.accept(identity, body):
+        case Accepted(duplicate=False, manifest=m): ...              # 200; afterwards authority.follow_up(m)
+        case Accepted(duplicate=True): ...                           # 200, and nothing more to do
+        case Conflict(): ...                                         # 409: the agent parks it
+        case Unavailable(): ...                                      # 503: the agent comes again
+
+The steps, each one round trip:
+
+    1  create the blob                        exists: it is named by its hash, go on
+    2  create the manifest                    done: accepted
+    3  exists: read it                        same hash: a duplicate; another: a conflict
+    4  duplicate: look that its blob stands   missing: put it back, from the bytes in hand
+       conflict: write the record of it
+
+An answer that does not come, a 409 and a 503 are asked again, a few times with pauses between. A create
+whose reply was lost is looked for: the manifest carries the attempt that wrote it. What remains unknown is
+`Unavailable`, and nothing is known then: the batch may be accepted, which its next attempt will find out.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.blobs import Blob, Blobs
+from holdfast.impl.ingest.derived import derive
+from holdfast.impl.ingest.documents import JSON, ConflictRecord, Manifest
+from holdfast.impl.ingest.errors import Damaged, FrameError, Refusal, Refused, StoreAway
+from holdfast.impl.ingest.frames import FRAME_VERSION, LIMITS, WIRE_VERSION, Frame, Limits, read
+from holdfast.impl.ingest.identity import Identity
+from holdfast.impl.ingest.safeguards import STANDARD, Meaning, Safeguards
+from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from holdfast.impl.store import ABSENT, Outcome
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Get, GetReply, Head, Put
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The batch stands in the bucket, for good. `duplicate`: since an earlier attempt."""
+
+    duplicate: bool
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Another batch has this name. Nothing of this one is accepted; it is in quarantine."""
+
+    existing: Manifest
+    offered: Manifest
+    record_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Nobody knows; ask again."""
+
+    reason: str
+    retry_after_s: float
+
+
+Answer = Accepted | Conflict | Unavailable
+
+
+def check_batch(
+    authenticated_agent: str,
+    identity: Identity,
+    body: bytes,
+    content_encoding: str | None = None,
+    *,
+    limits: Limits = LIMITS,
+    safeguards: Safeguards = STANDARD,
+) -> Frame:
+    """The frame in `body`, if this sender may send it under this identity; else raises `Refused`."""
+    if not safeguards.identity_bound_to_agent(authenticated_agent, identity.agent):
+        raise Refused(
+            Refusal.WRONG_AGENT,
+            f"the sender is agent {authenticated_agent!a}, the batch is one of agent {identity.agent!a}",
+        )
+    if content_encoding not in (None, "", "identity"):
+        raise Refused(
+            Refusal.ENCODED,
+            f"Content-Encoding {content_encoding[:40]!a} is not taken: "
+            "the hash is over the bytes as sent, compress inside the frame",
+        )
+    if len(body) > limits.frame_bytes:
+        raise Refused(
+            Refusal.TOO_LARGE, f"the frame has {len(body)} bytes, the limit is {limits.frame_bytes}"
+        )
+    try:
+        frame = read(body, limits)
+    except FrameError as wrong:
+        raise Refused(Refusal.BAD_FRAME, str(wrong)) from None
+    if frame.identity != identity:
+        raise Refused(
+            Refusal.MISMATCH, f"the frame says it is batch {frame.identity}, it was sent as batch {identity}"
+        )
+    return frame
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """One attempt to have a batch accepted."""
+
+    identity: Identity
+    body: bytes = field(repr=False)
+    sha256: str
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What stands under the identity."""
+
+    manifest: Manifest
+    made_ns: int
+    """When, by the store's clock."""
+
+
+class Authority:
+    """One collector's hand on the acceptance authority: a bucket and prefix."""
+
+    def __init__(
+        self,
+        store: Store,
+        env: Environment,
+        collector_id: str,
+        settings: Settings = STANDARD_SETTINGS,
+        *,
+        safeguards: Safeguards = STANDARD,
+        on_accepted: Callable[[Manifest], object] | None = None,
+    ) -> None:
+        """`on_accepted` updates live state: once per batch accepted by this collector, before the answer."""
+        self.store = store
+        self.env = env
+        self.collector_id = collector_id
+        self.settings = settings
+        self.safeguards = safeguards
+        self.blobs = Blobs(store, env, settings, safeguards)
+        self._on_accepted = on_accepted or (lambda _: None)
+
+    def accept(self, identity: Identity, body: bytes) -> Answer:
+        """Have the batch accepted, and know; `body` was checked by `check_batch`."""
+        offer = _Offer(identity, body, hashlib.sha256(body).hexdigest(), self.env.new_id())
+        try:
+            return self._accept(offer)
+        except (StoreAway, Damaged) as wrong:
+            return Unavailable(str(wrong), self.settings.retry_after_s)
+
+    def follow_up(self, manifest: Manifest) -> None:
+        """Write what is derived from an accepted batch, after the answer. The reconciler makes up for it."""
+        derive(self.store, self.env, self.blobs.asking, [manifest])
+
+    def _accept(self, offer: _Offer) -> Answer:
+        for _ in range(self.settings.attempts_max):
+            blob = self.blobs.keep(offer.sha256, offer.body, wait=self.safeguards.blob_before_manifest())
+            if blob.stood and self.blobs.versioned:
+                found, blob = self._look_first(offer, blob)
+                if found is not None:
+                    return self._answer(offer, blob, found)
+            ended = self._create(offer, blob)
+            if ended is not None:
+                return ended
+        raise StoreAway("this collector was too slow for its own blobs; ask again later")
+
+    def _look_first(self, offer: _Offer, blob: Blob) -> tuple[_Found | None, Blob]:
+        """A blob that stands: the batch may be accepted. If not, have a version of our own."""
+        requests = [Get(keys.accepted_key(offer.identity)), Head(blob.key)]
+        manifest, seen = self.blobs.asking.read_all(self.store, self.env, requests)
+        found = self._found(manifest)
+        if found is not None and found.manifest.frame_sha256 == offer.sha256:
+            return found, blob
+        if found is not None and seen.info is not None and self._recent(seen.info.modified_ns):
+            return found, blob
+        return found, self.blobs.anew(offer.sha256, offer.body, seen.info)
+
+    def _recent(self, modified_ns: int) -> bool:
+        return self.safeguards.gc_stalled_writer(modified_ns, self.env.now_ns(), self.settings.horizon_ns)
+
+    def _create(self, offer: _Offer, blob: Blob) -> Answer | None:
+        """Create the manifest, or find out what stands; None when the blob became too old on the way."""
+        manifest = self._manifest(offer, blob)
+        put = Put(manifest.key, manifest.body(), self.safeguards.create_only_manifest(), JSON)
+        for attempt in range(self.settings.attempts_max):
+            if not self.blobs.versioned and not self.blobs.reliable(blob):
+                return None
+            reply = self.store.send(put)
+            meaning = self._meaning(reply.outcome)
+            if meaning is Meaning.CREATED:
+                return self._created(offer, blob, manifest)
+            if meaning is Meaning.DUPLICATE:
+                return self._answer(offer, blob, _Found(manifest, self.env.now_ns()))
+            if meaning is Meaning.LOOK:
+                found = self._found(self.blobs.asking.read(self.store, self.env, Get(manifest.key)))
+                if found is not None:
+                    return self._answer(offer, blob, found)
+            if attempt + 1 < self.settings.attempts_max:
+                self.blobs.asking.pause(self.env, attempt)
+        raise StoreAway(f"the store did not say whether {manifest.key} stands: {reply.outcome}")
+
+    def _meaning(self, outcome: Outcome) -> Meaning:
+        if outcome is Outcome.CONFLICT:
+            return self.safeguards.conflict_proves_nothing()
+        if outcome is Outcome.UNKNOWN:
+            return self.safeguards.read_back_on_unknown()
+        return _MEANINGS[outcome]
+
+    def _created(self, offer: _Offer, blob: Blob, manifest: Manifest) -> Answer:
+        if not self.blobs.reliable(blob):
+            # Between the look at the clock and here somebody slept for hours: the blob may be going.
+            self.blobs.mend(manifest.raw_blob_key, offer.body, manifest_ns=None)
+        self._tell(manifest, created=True)
+        return Accepted(False, manifest)
+
+    def _answer(self, offer: _Offer, blob: Blob, found: _Found) -> Answer:
+        """Answer by what stands under the identity."""
+        if found.manifest.attempt == offer.attempt:
+            return self._created(offer, blob, found.manifest)
+        self._tell(found.manifest, created=False)
+        if self.safeguards.compare_after_412(found.manifest.frame_sha256, offer.sha256):
+            self.blobs.mend(found.manifest.raw_blob_key, offer.body, manifest_ns=found.made_ns)
+            return Accepted(True, found.manifest)
+        return self._conflict(offer, blob, found.manifest)
+
+    def _tell(self, manifest: Manifest, *, created: bool) -> None:
+        if self.safeguards.effects_after_create(created):
+            self._on_accepted(manifest)
+
+    def _conflict(self, offer: _Offer, blob: Blob, existing: Manifest) -> Conflict:
+        """Write down that two batches claim one name, and keep the second one's bytes."""
+        if not self.blobs.versioned and not self.blobs.reliable(blob):
+            blob = self.blobs.keep(offer.sha256, offer.body)
+        offered = self._manifest(offer, blob)
+        record = _record(offered, existing)
+        body = record.body()
+        # Another attempt's record tells the same but for the time: whichever stands, it is on record.
+        self.blobs.asking.ensure_all(
+            self.store,
+            self.env,
+            [Put(record.key, body, ABSENT, JSON), Put(record.by_blob_key, body, ABSENT, JSON)],
+        )
+        if not self.blobs.reliable(blob):
+            self.blobs.mend(blob.key, offer.body, manifest_ns=None)
+        return Conflict(existing, offered, record.key)
+
+    def _found(self, reply: GetReply) -> _Found | None:
+        if reply.info is None:
+            return None
+        return _Found(Manifest.read(reply.body, reply.info.key), reply.info.modified_ns)
+
+    def _manifest(self, offer: _Offer, blob: Blob) -> Manifest:
+        return Manifest(
+            agent_id=offer.identity.agent,
+            boot_id=offer.identity.boot,
+            seq_start=offer.identity.seq_start,
+            seq_end=offer.identity.seq_end,
+            frame_sha256=offer.sha256,
+            frame_bytes=len(offer.body),
+            raw_blob_key=blob.key,
+            accepted_at_unix_ns=self.env.now_ns(),
+            collector_id=self.collector_id,
+            wire_version=WIRE_VERSION,
+            frame_version=FRAME_VERSION,
+            attempt=offer.attempt,
+        )
+
+
+def _record(offered: Manifest, existing: Manifest) -> ConflictRecord:
+    return ConflictRecord(
+        agent_id=offered.agent_id,
+        boot_id=offered.boot_id,
+        seq_start=offered.seq_start,
+        seq_end=offered.seq_end,
+        accepted_manifest_key=existing.key,
+        accepted_raw_blob_key=existing.raw_blob_key,
+        accepted_frame_sha256=existing.frame_sha256,
+        submitted_raw_blob_key=offered.raw_blob_key,
+        submitted_frame_sha256=offered.frame_sha256,
+        observed_at_unix_ns=offered.accepted_at_unix_ns,
+        collector_id=offered.collector_id,
+    )
+
+
+_MEANINGS = {
+    Outcome.DONE: Meaning.CREATED,
+    Outcome.EXISTS: Meaning.LOOK,
+    Outcome.THROTTLED: Meaning.AGAIN,
+}

@@ -1,0 +1,141 @@
+"""The frames as objects, named by their hash, and who may rely on one that somebody else stored.
+
+The danger is one story, *gc-stalled-writer*: a collector meets the orphan blob of a batch that was never
+accepted, relies on it and is slow; garbage collection finds it old and unreferenced and deletes it; the
+collector creates its manifest: accepted, and the data gone. Looking again before answering is no help,
+since the delete may itself be slow. What helps is that a delete can never hit what somebody
+may still rely on, and there are two ways to that, chosen by what the bucket offers:
+
+    plain bucket: names are never used again
+        A blob's name carries its generation, the clock divided by the horizon H. A collector stores under
+        the generation of now, and sends a manifest only while that name is younger than 2 H. Garbage
+        collection deletes a name older than 2 H + margin. So whatever refers to a name came before
+        anybody may delete it, and a delete, however slow, hits a name that nobody will write again.
+        Asks for bounded-landing and bounded-skew: they are the margin.
+
+    versioned bucket: garbage collection deletes one version, the one it judged
+        The name is the hash alone. Whoever meets a blob that stands writes a new version of it: no judgement
+        passed before can hit that one. When it took longer than H from then until the manifest stood, it
+        writes one more, after the manifest, and only then answers. A duplicate is answered when the blob was
+        younger than H as the manifest was made, by the store's own stamps of the two; else by one more
+        version. Asks for neither: ages are differences between two stamps of one clock, the store's, or two
+        readings of one's own.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.impl.asking import Asking
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.errors import StoreAway
+from holdfast.impl.ingest.safeguards import Safeguards
+from holdfast.impl.ingest.settings import Settings
+from holdfast.impl.ingest.uploads import Uploads
+from holdfast.impl.store import ABSENT, Matches
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Condition, Head, ObjectInfo, Outcome, PutReply
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A blob that stands, as far as one attempt knows."""
+
+    key: str
+    stood: bool
+    """It was there before: an earlier attempt's, another collector's, or another batch's."""
+    relied_ns: int
+    """From when on its age is counted; see `Blobs.reliable`."""
+
+
+class Blobs:
+    """The blobs of one bucket, as one collector sees them."""
+
+    def __init__(self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> None:
+        self.store = store
+        self.env = env
+        self.settings = settings
+        self.safeguards = safeguards
+        self.versioned = store.versioned()
+        self.asking = patience(settings)
+        self._uploads = Uploads(store, env, settings, safeguards)
+
+    def keep(self, sha256: str, body: bytes, *, wait: bool = True) -> Blob:
+        """Have the blob stand, under a name that may be relied on from now."""
+        blob = self._blob(sha256)
+        if not wait:
+            self.store.put(blob.key, body, when=ABSENT)
+            return blob
+        reply = self._write(blob.key, body, ABSENT)
+        return Blob(blob.key, reply.outcome is Outcome.EXISTS, blob.relied_ns)
+
+    def reliable(self, blob: Blob) -> bool:
+        """Whether nobody can be deleting it yet."""
+        now_ns = self.env.monotonic_ns() if self.versioned else self.env.now_ns()
+        return self.safeguards.gc_stalled_writer(blob.relied_ns, now_ns, self.settings.horizon_ns)
+
+    def look(self, key: str) -> ObjectInfo | None:
+        """What stands at a blob's key."""
+        return self.asking.read(self.store, self.env, Head(key)).info
+
+    def anew(self, sha256: str, body: bytes, seen: ObjectInfo | None) -> Blob:
+        """A version of one's own, where another's was seen or had been."""
+        relied_ns = self.env.monotonic_ns()
+        key = keys.raw_key(sha256)
+        self._overwrite(key, body, seen)
+        return Blob(key, stood=False, relied_ns=relied_ns)
+
+    def mend(self, key: str, body: bytes, *, manifest_ns: int | None) -> None:
+        """Have the blob of an accepted batch stand for good, the manifest having been seen.
+
+        `manifest_ns` is when the manifest was made, by the store's clock; None: too late to rely on the blob.
+        """
+        seen = self.look(key)
+        if not self.safeguards.duplicate_with_data(seen is not None):
+            self._overwrite(key, body, None)
+        elif seen is not None and self.versioned and not self._young(seen, manifest_ns):
+            self._overwrite(key, body, seen)
+
+    def _young(self, seen: ObjectInfo, manifest_ns: int | None) -> bool:
+        """Whether no version that stood when the manifest was made could have been judged by then."""
+        if manifest_ns is None:
+            return False
+        return self.safeguards.gc_stalled_writer(seen.modified_ns, manifest_ns, self.settings.horizon_ns)
+
+    def _blob(self, sha256: str) -> Blob:
+        if self.versioned:
+            return Blob(keys.raw_key(sha256), False, self.env.monotonic_ns())
+        horizon_ns = self.settings.horizon_ns
+        generation = self.safeguards.gc_new_generation(self.env.now_ns(), horizon_ns)
+        return Blob(keys.raw_key(sha256, generation), False, (generation + 1) * horizon_ns)
+
+    def _overwrite(self, key: str, body: bytes, seen: ObjectInfo | None) -> None:
+        """Write it, over what was seen; what was seen may be gone meanwhile, and be made again by another."""
+        for attempt in range(self.settings.attempts_max):
+            reply = self._write(key, body, ABSENT if seen is None else Matches(seen.etag))
+            # Nothing was seen and something stands: it is younger than the look, so as good as ours.
+            if reply.outcome in (Outcome.DONE, Outcome.EXISTS):
+                return
+            self.asking.pause(self.env, attempt)
+            seen = self.look(key)
+        raise StoreAway(f"{key} keeps changing under us; ask again later")
+
+    def _write(self, key: str, body: bytes, when: Condition) -> PutReply:
+        """Write it, and know what became of that."""
+        if len(body) > self.settings.multipart_bytes:
+            return self._uploads.write(key, body, when)
+        for attempt in range(self.settings.attempts_max):
+            reply = self.store.put(key, body, when=when)
+            # Not known, or not yet. Sending the same bytes to the name they give once more is harmless.
+            if reply.outcome not in UNSETTLED:
+                return reply
+            if attempt + 1 < self.settings.attempts_max:
+                self.asking.pause(self.env, attempt)
+        raise StoreAway(f"the store did not take the blob {key}: {reply.outcome} {reply.detail}".strip())
+
+
+UNSETTLED = frozenset({Outcome.CONFLICT, Outcome.THROTTLED, Outcome.UNKNOWN})
+
+
+def patience(settings: Settings) -> Asking:
+    """How patiently ingest asks."""
+    return Asking("ingest", StoreAway, settings.attempts_max - 1, settings.pause_s)
