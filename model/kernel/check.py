@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from holdfast.model.kernel import temporal
 from holdfast.model.kernel.declare import Property
@@ -32,6 +33,7 @@ def check(
     symmetry: bool = False,
     spill: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
+    explore: Callable[..., Search] | None = None,
 ) -> Result:
     """Explore every reachable state and decide every property.
 
@@ -41,7 +43,7 @@ def check(
     search for states where nothing can happen. `symmetry` explores one state for all that differ only
     in the numbers of what the machine declares `symmetric`: same verdicts, fewer states. `spill`, a
     directory, takes what does not fit into `memory`, so that it is no bound any more; the frontier at
-    hand stays in memory.
+    hand stays in memory. `explore` is another engine: called like `Explorer`, it answers the search.
     """
     for name, bound in {"max_states": max_states, "memory": memory, "workers": workers}.items():
         if bound is not None and bound < 1:
@@ -50,14 +52,15 @@ def check(
     if symmetry:
         model = Reduced(model.machine, model.sizes, without=model.without)
     bounds = Bounds(max_states, memory, max_depth, spill)
-    search = Explorer(
+    explore = explore or _locally
+    search = explore(
         model,
         bounds=bounds,
         workers=workers,
         keep_going=keep_going,
         deadlocks=deadlock,
         progress=progress,
-    ).run()
+    )
     notes, whole = [], search
     if search.spilled_bytes:
         notes.append(
@@ -68,9 +71,7 @@ def check(
         model.check_claim(search)
         notes.append(model.reduction(search))
         if search.complete and any(wanted.kind == "eventually" for wanted in model.properties):
-            whole = Explorer(
-                model.whole, properties=(), bounds=bounds, workers=workers, deadlocks=False
-            ).run()
+            whole = explore(model.whole, properties=(), bounds=bounds, workers=workers, deadlocks=False)
             notes.append(f"eventually is decided without symmetry, on {whole.distinct:,} states")
     properties = [
         decide(whole if wanted.kind == "eventually" else search, wanted, memory=memory, workers=workers)
@@ -79,6 +80,10 @@ def check(
     if deadlock:
         properties.append(_deadlock(search))
     return _result(search, properties, notes)
+
+
+def _locally(model: Model, **how: Any) -> Search:
+    return Explorer(model, **how).run()
 
 
 def decide(

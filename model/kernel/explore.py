@@ -112,7 +112,7 @@ class Search:
 
 
 @dataclass
-class _Expanded:
+class Expanded:
     """What one chunk gave."""
 
     batch: Batch
@@ -219,7 +219,7 @@ class Explorer:
         fresh: list[Batch] = []
         pending: list[Batch] = []
         for start in range(0, len(chunks), wave):
-            for expanded in self._map(self._expand, chunks[start : start + wave]):
+            for expanded in self._map(self.expand, chunks[start : start + wave]):
                 self._account(expanded)
                 pending.append(expanded.batch)
             waiting = sum(len(batch) for batch in pending)
@@ -238,7 +238,7 @@ class Explorer:
             self._note_peak(sum(batch.nbytes for batch in fresh))
         return keys.merge(fresh)
 
-    def _expand(self, states: U64) -> _Expanded:
+    def expand(self, states: U64) -> Expanded:
         """All successors of a chunk, as a set, with what was noticed on the way."""
         model = self.model
         fired = np.zeros(len(model.labels), np.int64)
@@ -269,7 +269,7 @@ class Explorer:
             stuck = stuck.compress(~model.may_end(states.take(stuck, axis=1)))
             deadlock = packed(states, int(stuck[0])) if len(stuck) else None
         batch = keys.merge(batches) if batches else keys.empty(model.words)
-        return _Expanded(batch, fired, deadlock, steps)
+        return Expanded(batch, fired, deadlock, steps)
 
     def _gather(self, frames: list[Frame], steps: dict[str, tuple[int, Found]]) -> Batch:
         """The successors of a few labels as one set, the step properties judged on the way."""
@@ -297,7 +297,7 @@ class Explorer:
                     steps[wanted.name] = row, Found(self.search.last, one, frame.label, other)
                 start += frame.size
 
-    def _account(self, expanded: _Expanded) -> None:
+    def _account(self, expanded: Expanded) -> None:
         search = self.search
         search.fired = [old + int(new) for old, new in zip(search.fired, expanded.fired, strict=True)]
         search.generated += int(expanded.fired.sum())

@@ -1,0 +1,9 @@
+"""The same kernels on Spark: sessions that start with a clear word or not at all, and exploration.
+
+start, SparkAway (no Java, no pyspark, no master: one sentence each), SparkEngine.
+"""
+
+from holdfast.sim.spark.explore import SparkEngine
+from holdfast.sim.spark.session import SparkAway, start
+
+__all__ = ["SparkAway", "SparkEngine", "start"]

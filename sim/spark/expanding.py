@@ -1,0 +1,154 @@
+"""What a worker does with states: the columnar kernel, batch by batch, and a tally at the end.
+
+A state is a row of 64-bit words, as signed numbers since Spark knows no others, and its key. A part of a level
+comes in, its successors go out, each once as far as the part can tell, and one last row, the tally, in words: how
+often each label fired, and of what was looked for the finding with the smallest key. Smallest over all parts is the
+first in the order of the local engine, so both tell the same story.
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.model import Machine, Model
+from holdfast.model.kernel import keys
+from holdfast.model.kernel.explore import Explorer, packed
+from holdfast.model.kernel.keys import Batch
+from holdfast.model.kernel.layout import U64
+from holdfast.model.kernel.symmetry import Reduced
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What it takes to make the same model again in a worker."""
+
+    machine: type[Machine]
+    sizes: tuple[tuple[str, int], ...]
+    without: tuple[str, ...]
+    reduced: bool
+
+    @classmethod
+    def of(cls, model: Model) -> "Recipe":
+        sizes = tuple(sorted(model.sizes.items()))
+        return cls(model.machine, sizes, tuple(sorted(model.without)), isinstance(model, Reduced))
+
+    def model(self) -> Model:
+        kind = Reduced if self.reduced else Model
+        return kind(self.machine, dict(self.sizes), without=self.without)
+
+
+@functools.lru_cache(maxsize=4)
+def _model(recipe: Recipe) -> Model:
+    """Workers live on between levels; a model is made once in each."""
+    return recipe.model()
+
+
+@dataclass(frozen=True)
+class Expand:
+    """One step of the exploration: properties still open, and what to look for."""
+
+    recipe: Recipe
+    watched: tuple[str, ...]
+    steps: tuple[str, ...]
+    deadlocks: bool
+
+    def __call__(self, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        model = _model(self.recipe)
+        properties = {wanted.name: wanted for wanted in model.properties}
+        open_steps = tuple(properties[name] for name in self.steps)
+        explorer = Explorer(model, properties=open_steps, workers=1, deadlocks=self.deadlocks)
+        tally = Tally([0] * len(model.labels))
+        for part in parts:
+            level = keys.distinct(states_of(part, model.words))
+            for name in self.watched:
+                self._watch(model, properties[name], level, tally)
+            expanded = explorer.expand(level.states)
+            tally.count(expanded, level)
+            yield rows_of(expanded.batch)
+        yield tally.row(model.words)
+
+    def _watch(self, model: Model, wanted: Any, level: Batch, tally: "Tally") -> None:
+        holds = model.holds(wanted, level.states)
+        telling = ~holds if wanted.kind == "invariant" else holds
+        if telling.any():
+            row = int(telling.argmax())
+            tally.find(wanted.name, int(level.keys[row]), packed(level.states, row))
+
+
+class Tally:
+    """Counts and findings of a part of a level."""
+
+    def __init__(self, fired: list[int]) -> None:
+        self.fired = fired
+        self.found: dict[str, tuple[int, Any]] = {}
+        self.steps: dict[str, tuple[int, Any]] = {}
+        self.stuck: tuple[int, Any] | None = None
+
+    def count(self, expanded: Any, level: Batch) -> None:
+        self.fired = [old + int(new) for old, new in zip(self.fired, expanded.fired, strict=True)]
+        for name, (row, found) in expanded.steps.items():
+            told = found.state, found.label.number, found.after
+            self.steps[name] = _first(self.steps.get(name), (int(level.keys[row]), told))
+        if expanded.deadlock is not None:
+            key = int(keys.fingerprints(_column(expanded.deadlock))[0])
+            self.stuck = _first(self.stuck, (key, expanded.deadlock))
+
+    def find(self, name: str, key: int, state: tuple[int, ...]) -> None:
+        self.found[name] = _first(self.found.get(name), (key, state))
+
+    def add(self, other: "Tally") -> None:
+        self.fired = [one + two for one, two in zip(self.fired, other.fired, strict=True)]
+        for mine, theirs in ((self.found, other.found), (self.steps, other.steps)):
+            for name, finding in theirs.items():
+                mine[name] = _first(mine.get(name), finding)
+        if other.stuck is not None:
+            self.stuck = _first(self.stuck, other.stuck)
+
+    def row(self, words: int) -> pa.RecordBatch:
+        told = json.dumps([self.fired, self.found, self.steps, self.stuck])
+        empty = np.zeros((words, 1), np.uint64)
+        return rows_of(Batch(empty[0], empty), told)
+
+    @classmethod
+    def read(cls, told: str) -> "Tally":
+        made = cls([])
+        made.fired, made.found, made.steps, made.stuck = json.loads(told)
+        return made
+
+
+def _first(one: Any, other: Any) -> Any:
+    return other if one is None or tuple(other)[0] < tuple(one)[0] else one
+
+
+def _column(state: tuple[int, ...]) -> U64:
+    return np.array(state, np.uint64)[:, np.newaxis]
+
+
+def names(words: int) -> list[str]:
+    """The columns of a state: its words, and its key where that is not the only word."""
+    return ["w0"] if words == 1 else ["key", *(f"w{number}" for number in range(words))]
+
+
+def states_of(part: pa.RecordBatch | pa.Table, words: int) -> U64:
+    """The packed states of rows; always an array of its own, since sorting works in place."""
+    columns = [part.column(f"w{number}").to_numpy() for number in range(words)]
+    return np.array([column.view(np.uint64) for column in columns], np.uint64).reshape(words, -1)
+
+
+def rows_of(batch: Batch, tally: str | None = None) -> pa.RecordBatch:
+    """States as rows; a tally in the last column of its one row."""
+    words = len(batch.states)
+    columns = [batch.states[0]] if words == 1 else [batch.keys, *batch.states]
+    arrays = [pa.array(column.view(np.int64)) for column in map(np.ascontiguousarray, columns)]
+    told = pa.array([tally], pa.string()) if tally is not None else pa.nulls(len(batch), pa.string())
+    return pa.RecordBatch.from_arrays([*arrays, told], names=[*names(words), "tally"])
+
+
+def schema(words: int) -> str:
+    """The same columns, as Spark wants them told."""
+    return ", ".join([*(f"{name} long" for name in names(words)), "tally string"])
