@@ -102,6 +102,9 @@ def results(request: Request[Any], reply: Reply, facts: Facts | None = None) -> 
 def landing(request: Request[Any], facts: Facts | None = None) -> dict[str, Any]:
     """The columns by which a landed request is known again, its outcome aside."""
     columns: dict[str, Any] = {"kind": request.kind, "key": request.subject}
+    when = getattr(request, "when", None)
+    if when is not None:
+        columns["condition"] = type(when).__name__.lower()
     body = getattr(request, "body", None)
     if body is not None and facts is not None:
         columns["facts"] = facts(request.subject, body)

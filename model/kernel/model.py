@@ -28,6 +28,7 @@ from holdfast.model.kernel.fields import AnyField, Each, Field
 from holdfast.model.kernel.frame import Frame, NothingLeft
 from holdfast.model.kernel.layout import I64, U64, Mask, arrange
 from holdfast.model.kernel.machine import Machine, declared, marked
+from holdfast.model.kernel.refusal import Refusal, locate
 
 _OURS = (Path(__file__).parent, Path(__file__).parent.parent / "store")
 """Where the text is ours; a mistake is shown in the last line that is the author's."""
@@ -126,6 +127,17 @@ class Model:
         if frame is None:
             return Successors(np.empty((self.words, 0), np.uint64), np.empty(0, np.int64))
         return Successors(np.stack(frame.finish()), frame.origin())
+
+    def refusal(self, states: U64, label: Label) -> Refusal | None:
+        """Which guard keeps `label` from happening in all of `states`; None when it happens in some."""
+        function, parameters = self._calls[label.number]
+        frame = Frame(self, states, label)
+        try:
+            function(self._rows(frame), **parameters)
+        except NothingLeft as stopped:
+            reached = frame.origin()
+            return locate(stopped, int(reached[0]) if len(reached) else 0)
+        return None
 
     def holds(self, wanted: Property, states: U64) -> Mask:
         """In which states a property's function is true."""

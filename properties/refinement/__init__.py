@@ -1,1 +1,47 @@
-"""Whether what the code did is something the model allows."""
+"""Whether what the code did is something the model allows. See docs/guides/write-a-refinement-map.md."""
+
+from holdfast.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Letter, Move
+from holdfast.properties.refinement.explain import Explanation, Refused, explain
+from holdfast.properties.refinement.follow import Follower, Verdict, follow
+from holdfast.properties.refinement.reader import Lens, Reader
+from holdfast.properties.refinement.refinement import (
+    IMPOSSIBLE,
+    NO_ROOM,
+    SILENT,
+    Meaning,
+    Reading,
+    Refinement,
+    where,
+)
+from holdfast.properties.refinement.sighting import COUNTED, SEEN, Keys, Order, Role, Sighting
+
+__all__ = [
+    "COUNTED",
+    "DEAD",
+    "IMPOSSIBLE",
+    "NOTHING",
+    "NO_ROOM",
+    "OUTSIDE",
+    "SEEN",
+    "SILENT",
+    "START",
+    "Automaton",
+    "Explanation",
+    "Follower",
+    "Keys",
+    "Lens",
+    "Letter",
+    "Meaning",
+    "Move",
+    "Order",
+    "Reader",
+    "Reading",
+    "Refinement",
+    "Refused",
+    "Role",
+    "Sighting",
+    "Verdict",
+    "explain",
+    "follow",
+    "where",
+]

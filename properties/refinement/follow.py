@@ -1,0 +1,151 @@
+"""Runs of real code against the model: a verdict a run, and the first event that the model does not allow.
+
+    automaton = Automaton(refinement)
+    verdict = follow(automaton, events)       # a whole run
+    print(verdict)
+
+    follower = Follower(automaton)            # a run while it goes on
+    wrong = follower.see(looks, "ann", 0)     # None, or the verdict
+
+Where a run has events of landings, those are read, exactly as they happened. Where it has not, requests
+and responses are (see `automaton`): a request lands between the two; one whose outcome nobody learnt lands
+at some time after it was issued, or never. A response that says that nothing was done is read like any
+other: as a landing with that outcome. A request that the store refused for good was never there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from holdfast.impl.store.events import Event
+from holdfast.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Move
+from holdfast.properties.refinement.explain import Explanation, explain
+from holdfast.properties.refinement.reader import Lens, Looks, Reader
+from holdfast.properties.refinement.sighting import Sighting
+
+UNTOLD = frozenset({"", "unknown"})
+"""Outcomes of a response that say nothing."""
+NEVER_THERE = "refused"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one run."""
+
+    verdict: str
+    """`holds`, `violated`, or `undecided` where the model has no room for what was seen."""
+    letters: int
+    """How many events meant something."""
+    at: int = -1
+    """The place, among the events given, of the one at which it was decided."""
+    event: Event | None = None
+    reason: str = ""
+    """One sentence."""
+    explanation: Explanation | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        lines = [f"{self.verdict}: {self.reason}" if self.reason else self.verdict]
+        return "\n".join(lines + (self.explanation.lines() if self.explanation else []))
+
+
+class Follower:
+    """One run, event by event."""
+
+    def __init__(self, automaton: Automaton, lens: Lens | None = None) -> None:
+        self.automaton = automaton
+        self.reader = Reader(lens or Lens(automaton))
+        self.set = START
+        self.letters: list[int] = []
+        self.sets: list[int] = []
+        """Before each letter."""
+
+    def state(self) -> tuple[object, ...]:
+        """Everything that what comes next is judged by."""
+        return (self.set, self.reader.state())
+
+    def see(self, looks: Looks, process: str, incarnation: int) -> Verdict | None:
+        """Read an event where it stands; a verdict as soon as there is one that is final."""
+        letter = self.reader.letter(looks, process, incarnation)
+        return None if letter == NOTHING or self.set <= OUTSIDE else self.read(letter)
+
+    def read(self, letter: int) -> Verdict | None:
+        self.letters.append(letter)
+        self.sets.append(self.set)
+        before, self.set = self.set, self.automaton.step(self.set, letter)
+        return None if self.set > OUTSIDE else judged(self.automaton, before, letter, self.set, self.letters)
+
+
+def judged(automaton: Automaton, before: int, letter: int, after: int, letters: list[int]) -> Verdict:
+    """The verdict on a run that `letter` ended."""
+    read = automaton.letters[letter]
+    assert read is not None
+    if after == OUTSIDE:
+        stranger = read.sighting.stranger
+        room = f"the model has no room for this {stranger}" if stranger else "the model has no room for it"
+        return Verdict("undecided", len(letters), reason=f"{read.sighting}: {room}")
+    assert after == DEAD
+    told = explain(automaton, before, letter)
+    return Verdict("violated", len(letters), reason=told.sentence(), explanation=told)
+
+
+def follow(automaton: Automaton, events: Iterable[Event]) -> Verdict:
+    """A whole run, its events in the order of their numbers."""
+    run = list(events)
+    lens = Lens(automaton)
+    follower = Follower(automaton, lens)
+    exact = any(event.phase == "landed" for event in run)
+    for place, letter in (_landed if exact else _told)(run, follower.reader):
+        ended = follower.read(letter)
+        if ended is not None:
+            return Verdict(ended.verdict, ended.letters, place, run[place], ended.reason, ended.explanation)
+    return Verdict("holds", len(follower.letters))
+
+
+def _landed(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
+    """The letters of landings and notes, each with the place of its event."""
+    for place, event in enumerate(run):
+        if event.phase in ("landed", "note"):
+            looks = (event.phase, _kind(event), event.key, event.condition, event.outcome, event.facts)
+            letter = reader.letter(looks, event.process, event.incarnation)
+            if letter:
+                yield place, letter
+
+
+def _kind(event: Event) -> str:
+    return "note" if event.phase == "note" else event.kind
+
+
+def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
+    """The letters of requests and of responses."""
+    outcomes = {event.op: event.outcome for event in run if event.phase == "response"}
+    lens, automaton = reader.lens, reader.lens.automaton
+    open_: Counter[Sighting] = Counter()
+    asked: dict[int, Sighting] = {}
+    for place, event in enumerate(run):
+        if event.phase == "note":
+            letter = reader.letter(
+                ("note", "note", event.key, "", "", event.facts), event.process, event.incarnation
+            )
+            if letter:
+                yield place, letter
+        elif event.phase == "request" and outcomes.get(event.op) != NEVER_THERE:
+            outcome = outcomes.get(event.op, "")
+            looks = (
+                "landed",
+                event.kind,
+                event.key,
+                event.condition,
+                "done" if outcome in UNTOLD else outcome,
+                event.facts,
+            )
+            sighting = reader.sighting(looks, event.process, event.incarnation)
+            if sighting is None or lens.silent(sighting):
+                continue
+            open_[sighting] += 1
+            if outcome not in UNTOLD:
+                asked[event.op] = sighting
+            yield place, automaton.letter(sighting, Move.ASKED)
+        elif event.phase == "response" and event.op in asked:
+            answered = asked.pop(event.op)
+            open_[answered] -= 1
+            yield place, automaton.letter(answered, Move.ANSWERED, open_[answered])

@@ -1,0 +1,121 @@
+"""What has to be said so that runs of real code can be held against a bounded model.
+
+    class LockRefinement(Refinement):
+        keys = (Keys("lock", "lock"),)
+        roles = (Role("client", ("process",), most=1),)
+        hidden = ("look", "try_again", "crash")
+
+        def meaning(self, seen):
+            if seen.kind == "delete":
+                return self.does("give_back", c=seen.rank("process"), answer=("done", "reply-lost"))
+            ...
+
+A map is small because the model need not be told everything. Labels of `hidden` actions may happen at any
+time, between any two events: what a process decides by itself, what only reading shows. The less is hidden,
+the more a run is held to; what is hidden is never wrong, only untested.
+
+The meaning of a sighting is a tuple of *readings*, of which one at least must be possible:
+
+    does(action, **parameters)      one of these labels; parameters that are not given are anything
+    SILENT                          nothing that the model would notice
+    IMPOSSIBLE                      never
+    where(test, *readings)          the same, and then `test` holds, a condition on the model's state
+    NO_ROOM                         the model has no room for this: nothing is decided from here on
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from holdfast.model import Label, Model, Truth
+from holdfast.properties.refinement.sighting import Keys, Role, Sighting
+
+Test = Callable[[Any], Truth]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One thing that an event may have been: a label, or none; and what holds after it."""
+
+    label: Label | None = None
+    test: Test | None = None
+    says: str = ""
+    """What the test asks, in words."""
+
+    def __str__(self) -> str:
+        told = str(self.label) if self.label is not None else "nothing"
+        return f"{told} where {self.says}" if self.says else told
+
+
+Meaning = tuple[Reading, ...]
+
+SILENT: Meaning = (Reading(),)
+IMPOSSIBLE: Meaning = ()
+NO_ROOM: Meaning = (Reading(says="outside the model"),)
+
+
+def where(says: str, test: Test, *meanings: Meaning) -> Meaning:
+    """The readings of all `meanings`, each with a condition on the state after it."""
+    return tuple(replace(reading, test=test, says=says) for meaning in meanings for reading in meaning)
+
+
+class Refinement:
+    """Derive from it: say what is seen, what is hidden, and what an event means."""
+
+    keys: ClassVar[tuple[Keys, ...]] = ()
+    roles: ClassVar[tuple[Role, ...]] = ()
+    facts: ClassVar[tuple[str, ...]] = ()
+    """Facts that play no role and that `meaning` asks for. All others are left out of sightings."""
+    kinds: ClassVar[frozenset[str]] = frozenset({"put", "delete", "complete-upload"})
+    """The requests that can mean something. All others are not looked at."""
+    notes: ClassVar[frozenset[str]] = frozenset()
+    """First words of the topics of notes that mean something."""
+    owned: ClassVar[str] = ""
+    """The value whose first process owns it, see `Sighting.own`."""
+    hidden: ClassVar[tuple[str, ...]] = ()
+    """Actions that no event shows."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        unknown = [name for name in self.hidden if name not in model.actions]
+        if unknown:
+            raise ValueError(f"{model.name} has no action {unknown[0]}; it has {', '.join(model.actions)}")
+        self._labels: dict[str, list[Label]] = {}
+        for label in model.labels:
+            self._labels.setdefault(label.action, []).append(label)
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    def meaning(self, seen: Sighting) -> Meaning:
+        """What the event was to the model. Pure, and asked once for each sighting."""
+        raise AssertionError("a refinement says what a sighting means")
+
+    def hides(self, label: Label) -> bool:
+        """Whether no event shows this label."""
+        return label.action in self.hidden
+
+    def hidden_labels(self) -> tuple[Label, ...]:
+        return tuple(label for label in self.model.labels if self.hides(label))
+
+    def does(self, action: str, **parameters: object) -> Meaning:
+        """The labels of an action with these parameters. A tuple, list or set is any of its members."""
+        if action not in self._labels:
+            raise ValueError(f"{self.name} has no action {action}; it has {', '.join(self._labels)}")
+        return tuple(Reading(label) for label in self._fitting(action, parameters))
+
+    def _fitting(self, action: str, wanted: dict[str, object]) -> Iterator[Label]:
+        for label in self._labels[action]:
+            given = dict(label.parameters)
+            unknown = set(wanted) - set(given)
+            if unknown:
+                raise ValueError(f"{action} has no parameter {unknown.pop()}; it has {', '.join(given)}")
+            if all(_fits(value, given[name]) for name, value in wanted.items()):
+                yield label
+
+
+def _fits(wanted: object, value: object) -> bool:
+    if isinstance(wanted, Collection) and not isinstance(wanted, str):
+        return value in wanted
+    return value == wanted

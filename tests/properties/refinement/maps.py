@@ -1,0 +1,168 @@
+"""Maps for the small machines, and runs written down by hand."""
+
+from typing import Any
+
+from holdfast.impl.store.events import Event
+from holdfast.model import Enum, Int, Label, Machine, Model, action
+from holdfast.model.create_only_lock import CreateOnlyLock
+from holdfast.model.fenced_lease import FencedLease
+from holdfast.model.swap_counter import SwapCounter
+from holdfast.properties.refinement import (
+    COUNTED,
+    IMPOSSIBLE,
+    NO_ROOM,
+    SILENT,
+    Automaton,
+    Keys,
+    Meaning,
+    Refinement,
+    Role,
+    Sighting,
+    where,
+)
+
+TOLD = ("done", "reply-lost")
+UNSEEN = ("exists", "changed", "missing", "conflict", "lost", "late")
+"""Answers of requests that change nothing now."""
+
+
+class Seen(Refinement):
+    """Requests that changed something are seen, nothing else is."""
+
+    def hides(self, label: Label) -> bool:
+        return super().hides(label) or dict(label.parameters).get("answer") in UNSEEN
+
+
+class LockMap(Seen):
+    """One object, created and deleted; the number of the take is a fact."""
+
+    keys = (Keys("lock", "locks/[^/]+"),)
+    roles = (Role("client", ("process",), most=1), Role("take", ("take",), COUNTED, most=2))
+    hidden = ("look", "try_again", "crash", "trouble_ends")
+
+    def meaning(self, seen: Sighting) -> Meaning:
+        if not seen.done:
+            return SILENT
+        c = seen.rank("process")
+        if seen.kind == "delete":
+            gone = (self.does("give_back", c=c, answer=TOLD), self.does("lands"))
+            return where("the lock is gone", lambda s: ~s.lock.is_there, *gone)
+        taken = (self.does("ask", c=c, answer=TOLD), self.does("lands"))
+        take = seen.rank("take")
+        return where(f"take {take} is c={c}'s", lambda s: s.lock.holds(owner=c, take=take), *taken)
+
+
+class CounterMap(Seen):
+    """One object, replaced; the count is a fact."""
+
+    keys = (Keys("counter", "counter"),)
+    roles = (Role("client", ("process",), most=1),)
+    facts = ("count",)
+    hidden = ("read", "find_itself", "crash", "trouble_ends")
+
+    def meaning(self, seen: Sighting) -> Meaning:
+        if not seen.done:
+            return SILENT
+        count = int(seen.fact("count"))
+        if count > 2:
+            return NO_ROOM
+        c = seen.rank("process")
+        written = (self.does("write", c=c, answer=TOLD), self.does("lands"))
+        return where(f"the count is {count}", lambda s: s.counter.count == count, *written)
+
+
+class LeaseMap(Seen):
+    """Two objects; the epoch is counted from the lease's, the number of a write is a fact."""
+
+    keys = (Keys("lease", "lease"), Keys("data", "data"))
+    roles = (Role("client", ("process",), most=1), Role("epoch", ("epoch",), COUNTED, most=2, start=1))
+    facts = ("number",)
+    hidden = ("time_passes", "look", "read", "crash", "stop", "step_down")
+
+    def __init__(self, model: Model) -> None:
+        type(self).hidden = tuple(name for name in LeaseMap.hidden if name in model.actions)
+        super().__init__(model)
+
+    def meaning(self, seen: Sighting) -> Meaning:
+        if not seen.done:
+            return SILENT
+        c, epoch = seen.rank("process"), seen.rank("epoch")
+        if seen.what == "lease":
+            claimed = self.does("claim", c=c, answer=TOLD)
+            return where(f"the lease has epoch {epoch}", lambda s: s.lease.epoch == epoch, claimed)
+        return IMPOSSIBLE
+
+
+class Door(Machine):
+    """Opens after two knocks, one of which nobody hears."""
+
+    knocks = Int(0, 2)
+    door = Enum("shut", "open")
+
+    @action
+    def knock(s) -> None:
+        s.require(s.door == "shut")
+        s.require(s.knocks < 2)
+        s.knocks = s.knocks + 1
+
+    @action
+    def knock_unheard(s) -> None:
+        s.require(s.knocks < 2)
+        s.knocks = s.knocks + 1
+
+    @action
+    def swing(s) -> None:
+        s.require(s.door == "shut")
+        s.require(
+            s.knocks == 2,
+        )
+        s.door = "open"
+
+
+class DoorMap(Refinement):
+    keys = (Keys("door", "door/(?P<act>.*)"),)
+    facts = ("act",)
+    hidden = ("knock_unheard",)
+
+    def meaning(self, seen: Sighting) -> Meaning:
+        return self.does(seen.fact("act")) if seen.fact("act") in self._labels else IMPOSSIBLE
+
+
+def lock() -> Automaton:
+    return Automaton(LockMap(Model(CreateOnlyLock)))
+
+
+def counter(slots: int = 0) -> Automaton:
+    return Automaton(CounterMap(Model(SwapCounter)), slots=slots)
+
+
+def lease() -> Automaton:
+    return Automaton(LeaseMap(Model(FencedLease)))
+
+
+def door() -> Automaton:
+    return Automaton(DoorMap(Model(Door)))
+
+
+def landed(*lines: str, run: str = "r") -> list[Event]:
+    """`ann put locks/a done take=7`: one landing a line."""
+    return [_event(number, "landed", line, run) for number, line in enumerate(lines)]
+
+
+def told(*lines: str) -> list[Event]:
+    """`> 1 ann put k take=7` is a request, `< 1 ann put k done` its response."""
+    made = []
+    for number, line in enumerate(lines):
+        sign, op, rest = line.split(" ", 2)
+        phase = "request" if sign == ">" else "response"
+        if sign == ">":
+            who, kind, key, *facts = rest.split(" ")
+            rest = " ".join((who, kind, key, "", *facts))
+        made.append(_event(number, phase, rest, "r", int(op)))
+    return made
+
+
+def _event(number: int, phase: str, line: str, run: str, op: int = 0) -> Event:
+    who, kind, key, outcome, *facts = line.split(" ")
+    columns: dict[str, Any] = {"outcome": outcome, "facts": " ".join(facts)}
+    return Event(run, number, 0, who, 0, op or number, phase, kind, key, **columns)
