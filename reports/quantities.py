@@ -27,3 +27,10 @@ def parse_bytes(text: str) -> int:
     if size < 1:
         raise ValueError(f"{text!r} is no size; write 500M or 4G")
     return round(size)
+
+
+def printable(text: str) -> str:
+    """Control characters, which neither XML nor HTML may hold, shown as Python writes them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

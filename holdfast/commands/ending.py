@@ -48,6 +48,7 @@ def write_json(result: Mapping[str, Any], target: str) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+        Path(temporary).chmod(0o644)  # a temporary file is its owner's alone; a result is for others too
         Path(temporary).replace(path)
     except OSError as wrong:
         Path(temporary).unlink(missing_ok=True)

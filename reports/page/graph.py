@@ -1,0 +1,108 @@
+"""The states of a small model as a picture: levels by distance from the start, an arrow for each step.
+
+Within a level states stand under those they are reached from, which keeps most arrows short. Steps that
+lead back are drawn as bows on the side, and what a state holds is told by its number in the list below.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+
+from holdfast.reports.page.elements import Markup, tag
+
+RADIUS = 13
+LEVEL_HEIGHT = 74
+NODE_WIDTH = 58
+MARGIN = 30
+LABELLED_STEPS = 14
+"""With more steps than this, names on the arrows would cover each other; they are in the list."""
+SWEEPS = 4
+
+Step = tuple[int, int, str]
+
+
+def levels_of(states: int, initial: Sequence[int], steps: Sequence[Step]) -> list[list[int]]:
+    """States by the number of steps it takes to reach them; what cannot be reached is left out."""
+    after: dict[int, list[int]] = defaultdict(list)
+    for source, target, _ in steps:
+        after[source].append(target)
+    levels, seen, frontier = [], set(initial), list(initial)
+    while frontier:
+        levels.append(frontier)
+        reached = dict.fromkeys(target for state in frontier for target in after[state])
+        frontier = [state for state in reached if state not in seen]
+        seen.update(frontier)
+    assert all(0 <= state < states for level in levels for state in level)
+    return levels
+
+
+def _ordered(levels: list[list[int]], steps: Sequence[Step]) -> list[list[int]]:
+    """Each level by the mean place of the states it is reached from, a few times over."""
+    before: dict[int, list[int]] = defaultdict(list)
+    for source, target, _ in steps:
+        before[target].append(source)
+    for _ in range(SWEEPS):
+        for upper, level in itertools.pairwise(levels):
+            place = {state: at / max(1, len(upper)) for at, state in enumerate(upper)}
+
+            def weight(state: int, place: dict[int, float] = place) -> float:
+                known = [place[source] for source in before[state] if source in place]
+                return sum(known) / len(known) if known else 0.5
+
+            level.sort(key=weight)
+    return levels
+
+
+def picture(
+    states: Sequence[str], initial: Sequence[int], steps: Sequence[Step], *, title: str, number: str
+) -> Markup:
+    """The graph as SVG; `number` makes its ids unique on the page."""
+    levels = _ordered(levels_of(len(states), initial, steps), steps)
+    widest = max(map(len, levels), default=1)
+    width = max(320, 2 * MARGIN + NODE_WIDTH * widest)
+    height = 2 * MARGIN + LEVEL_HEIGHT * max(0, len(levels) - 1) + 10
+    where = {
+        state: (width / 2 + NODE_WIDTH * (at - (len(level) - 1) / 2), MARGIN + LEVEL_HEIGHT * depth)
+        for depth, level in enumerate(levels)
+        for at, state in enumerate(level)
+    }
+    named = len(steps) <= LABELLED_STEPS
+    about = f"{len(states)} states, {len(steps)} steps, {len(levels)} levels. The list below names them."
+    return tag(
+        "svg",
+        tag("title", title, id=f"{number}-title"),
+        tag("desc", about, id=f"{number}-about"),
+        [_edge(where, source, target, label, named) for source, target, label in steps if source in where],
+        [_node(state, *where[state], states[state], state in initial) for state in where],
+        viewBox=f"0 0 {width:g} {height}",
+        width=f"{width:g}",
+        height=height,
+        role="img",
+        aria_labelledby=f"{number}-title {number}-about",
+        class_="states",
+    )
+
+
+def _node(state: int, x: float, y: float, text: str, initial: bool) -> Markup:
+    return tag(
+        "g",
+        tag("title", f"state {state}: {text}"),
+        tag("circle", cx=x, cy=y, r=RADIUS, class_="state initial" if initial else "state"),
+        tag("text", state, x=x, y=y + 4, text_anchor="middle"),
+    )
+
+
+def _edge(where: dict[int, tuple[float, float]], source: int, target: int, label: str, named: bool) -> Markup:
+    (x1, y1), (x2, y2) = where[source], where[target]
+    if source == target:
+        path = f"M{x1 + 10:g} {y1 - 8:g} q22 -14 20 4 q0 14 -16 8"
+        middle = (x1 + 24, y1 - 14)
+    else:
+        bow = 0.0 if y2 > y1 else 40.0
+        length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
+        ux, uy = (x2 - x1) / length, (y2 - y1) / length
+        sx, sy, ex, ey = x1 + ux * RADIUS, y1 + uy * RADIUS, x2 - ux * (RADIUS + 5), y2 - uy * (RADIUS + 5)
+        middle = ((sx + ex) / 2 + bow * uy, (sy + ey) / 2 - bow * ux)
+        path = f"M{sx:g} {sy:g} Q{middle[0]:g} {middle[1]:g} {ex:g} {ey:g}"
+    name = tag("text", label, x=middle[0] + 4, y=middle[1], class_="step") if named else None
+    return tag("g", tag("title", label), tag("path", d=path, class_="step", marker_end="url(#tip)"), name)

@@ -1,0 +1,167 @@
+"""The page as a whole: one file, which fetches nothing, from the results of a folder.
+
+The order is a reviewer's: what was decided, what each safeguard is for, how it failed, what was looked at and
+what was not, what it costs, how fast it is, and how all of it was made.
+"""
+
+import base64
+import hashlib
+from collections.abc import Callable
+from importlib import resources
+
+from holdfast.reports.page.elements import Markup, join, tag
+from holdfast.reports.page.found import Findings
+from holdfast.reports.page.sections import (
+    costs,
+    coverage,
+    making,
+    matrix,
+    probes,
+    replays,
+    simulations,
+    states,
+    stories,
+    verdicts,
+)
+
+BYTES_MAX = 5_000_000
+"""Of the page, however large the runs were."""
+
+SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
+    ("verdicts", "Verdicts", verdicts.section),
+    ("matrix", "Safeguards", matrix.section),
+    ("stories", "Counterexamples", stories.section),
+    ("states", "State graphs", states.section),
+    ("coverage", "Coverage", coverage.section),
+    ("costs", "Cost contract", costs.section),
+    ("simulations", "Capacity", simulations.section),
+    ("replays", "Replayed traces", replays.section),
+    ("probes", "Stores", probes.section),
+    ("making", "How it was made", making.section),
+)
+
+BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError, AssertionError)
+"""What a result raises that has the keys of a command but not its shape."""
+
+
+def page(found: Findings, *, title: str = "Holdfast report") -> str:
+    """The HTML text."""
+    found = _whole(found)
+    parts = [(name, heading, html) for name, heading, make in SECTIONS if (html := make(found)) is not None]
+    body = join(
+        tag("a", "Skip to the verdicts", href="#verdicts", class_="skip"),
+        tag(
+            "header",
+            tag("h1", title),
+            tag(
+                "p",
+                "What was proven, attacked, timed and watched, of protocols on an object store.",
+            ),
+        ),
+        tag(
+            "nav",
+            tag("ul", [tag("li", tag("a", heading, href=f"#{name}")) for name, heading, _ in parts]),
+            aria_label="Sections",
+        ),
+        tag("main", [_part(name, heading, html) for name, heading, html in parts]),
+        _tip(),
+    )
+    text = _document(title, body)
+    size = len(text.encode())
+    if size > BYTES_MAX:
+        return _shortened(title, parts, size)
+    return text
+
+
+def _whole(found: Findings) -> Findings:
+    """Without the results that have not the shape of their command; they are named instead."""
+    whole = Findings(unread=dict(found.unread))
+    for result in found.results:
+        alone = Findings([result])
+        try:
+            for _, _, make in SECTIONS:
+                make(alone)
+        except BROKEN as wrong:
+            whole.unread[result.file] = (
+                f"it looks like a result of holdfast {result.command}, but is not one "
+                f"({type(wrong).__name__}: {wrong})"
+            )
+            continue
+        whole.results.append(result)
+    return whole
+
+
+def _part(name: str, heading: str, content: Markup) -> Markup:
+    return tag(
+        "section",
+        tag("h2", heading, id=f"{name}-heading"),
+        content,
+        id=name,
+        aria_labelledby=f"{name}-heading",
+    )
+
+
+def _shortened(title: str, parts: list[tuple[str, str, Markup]], size: int) -> str:
+    """The sections that fit, in their order; the others are named."""
+    kept: list[Markup] = []
+    left: list[str] = []
+    room = BYTES_MAX - 200_000
+    for name, heading, html in parts:
+        length = len(html.encode())
+        if length > room:
+            left.append(heading)
+            continue
+        room -= length
+        kept.append(_part(name, heading, html))
+    note = tag(
+        "p",
+        f"The whole page would have {size:,} bytes. Left out: {', '.join(left)}. "
+        "Give holdfast report a folder with fewer results.",
+        class_="warning",
+    )
+    return _document(title, join(tag("header", tag("h1", title), note), tag("main", *kept), _tip()))
+
+
+def _tip() -> Markup:
+    """The end of an arrow, shared by the pictures."""
+    marker = tag(
+        "marker",
+        tag("path", d="M0 0 L8 4 L0 8 Z"),
+        id="tip",
+        viewBox="0 0 8 8",
+        refX=6,
+        refY=4,
+        markerWidth=7,
+        markerHeight=7,
+        orient="auto",
+    )
+    return tag(
+        "svg", tag("defs", marker), width=0, height=0, aria_hidden="true", class_="defs", focusable="false"
+    )
+
+
+def _document(title: str, body: Markup) -> str:
+    style, script = _asset("style.css"), _asset("script.js")
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = join(
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(style)),
+    )
+    html = tag("html", tag("head", head), tag("body", body, tag("script", Markup(script))), lang="en")
+    return f"<!DOCTYPE html>\n{html}\n"
+
+
+def _asset(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """For the policy that lets nothing else run: what is in a result can never become a script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

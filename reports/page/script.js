@@ -1,0 +1,55 @@
+// Two conveniences; the page says everything without them: a filter for long tables, and a story step by step.
+(function () {
+  "use strict";
+  function make(name, text, attributes) {
+    var element = document.createElement(name);
+    if (text) element.textContent = text;
+    for (var key in attributes || {}) element.setAttribute(key, attributes[key]);
+    return element;
+  }
+
+  document.querySelectorAll("table").forEach(function (table, at) {
+    var rows = table.tBodies[0] ? table.tBodies[0].rows : [];
+    if (rows.length < 12) return;
+    var id = "filter-" + at;
+    var bar = make("div", "", { class: "controls" });
+    var field = make("input", "", { id: id, type: "search" });
+    var said = make("span", "", { role: "status" });
+    bar.append(make("label", "Show rows with", { for: id }), field, said);
+    table.closest(".scroll").before(bar);
+    field.addEventListener("input", function () {
+      var wanted = field.value.toLowerCase(), shown = 0;
+      Array.prototype.forEach.call(rows, function (row) {
+        row.hidden = row.textContent.toLowerCase().indexOf(wanted) < 0;
+        shown += row.hidden ? 0 : 1;
+      });
+      said.textContent = wanted ? shown + " of " + rows.length : "";
+    });
+  });
+
+  document.querySelectorAll("[data-story]").forEach(function (story) {
+    var rows = story.querySelectorAll("g.row");
+    if (rows.length < 2) return;
+    var now = rows.length;
+    var bar = make("div", "", { class: "controls" });
+    var said = make("span", "", { role: "status" });
+    function show(step) {
+      now = Math.max(0, Math.min(rows.length, step));
+      rows.forEach(function (row, at) {
+        row.classList.toggle("hidden", at >= now);
+        row.classList.toggle("now", at === now - 1 && now < rows.length);
+      });
+      said.textContent = now === rows.length ? "all " + now + " moments" : "moment " + now + " of " + rows.length;
+    }
+    [["First", function () { show(1); }], ["Back", function () { show(now - 1); }],
+     ["Next", function () { show(now === rows.length ? 1 : now + 1); }], ["All", function () { show(rows.length); }]
+    ].forEach(function (button) {
+      var element = make("button", button[0], { type: "button" });
+      element.addEventListener("click", button[1]);
+      bar.append(element);
+    });
+    bar.append(said);
+    story.before(bar);
+    show(rows.length);
+  });
+})();

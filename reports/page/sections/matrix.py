@@ -1,0 +1,53 @@
+"""The safeguard matrix: each protective step off, and what breaks then, in the model and in the code."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.reports.page.elements import Markup, join, tag
+from holdfast.reports.page.found import Findings, Result
+from holdfast.reports.page.sections.pieces import anchor, table, verdict
+
+WHAT = {
+    "model": "everything on",
+    "mended": "mended",
+    "safeguard": "safeguard",
+    "assumption": "assumption",
+    "broken": "mistake",
+    "mutant": "safeguard",
+}
+
+
+def section(found: Findings) -> Markup | None:
+    """A table for each run of the zoo, and for each audit of mutants."""
+    tables = [_table(result) for result in found.results if isinstance(result.data.get("rows"), list)]
+    return join(*tables) if tables else None
+
+
+def _table(result: Result) -> Markup:
+    head = ("protocol", "switched off", "is a", "what follows", "steps", "seconds")
+    rows = [
+        (
+            row["model"],
+            row["safeguard"] or "nothing",
+            WHAT.get(row["kind"], row["kind"]),
+            told(row),
+            row.get("length") or "",
+            f"{row['seconds']:.2f}",
+        )
+        for row in result.data["rows"]
+    ]
+    return tag(
+        "div",
+        table(f"What breaks without each safeguard ({result.file})", head, rows, numbers="....nn"),
+        id=anchor(result),
+    )
+
+
+def told(row: Mapping[str, Any]) -> Markup:
+    """What followed, and whether it should have."""
+    said = f"breaks {row['property']}" if row["found"] else "nothing breaks"
+    if row.get("verdict") == "undecided":
+        return verdict("undecided", "a limit was hit first")
+    if row.get("wrong"):
+        return verdict("violated", f"{said}: not as it should be")
+    return verdict("holds", said if row["found"] or row["kind"] == "assumption" else "holds")
