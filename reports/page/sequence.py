@@ -229,10 +229,13 @@ class _Drawing:
 
     def _request(self, at: int, row: Row) -> Iterator[Markup]:
         x, y, key_x = self._x(row.process), self._y(at), self._key_x(row.key)
-        issued = self._y(min(row.issued, at - 0.45))
+        at_once = row.issued > at - 0.5
+        issued = y - 4 if at_once else self._y(row.issued)
+        if not at_once:
+            yield tag("circle", cx=x, cy=issued, r=2.5, class_="issued")
         yield tag("line", x1=x, y1=issued, x2=key_x - 5, y2=y - 4, class_="sent")
         yield _head(key_x, y - 4, right=True)
-        yield from self._label(x + 8, y - 9, f"{row.text} → {row.outcome}" if row.outcome else row.text, row)
+        yield from self._label(x + 8, y - 10, f"{row.text} → {row.outcome}" if row.outcome else row.text, row)
         if row.answered:
             end = (x + (key_x - x) * 0.4) if row.lost else x + 5
             yield tag(

@@ -84,7 +84,11 @@ def _run(run: Mapping[str, Any], name: str, number: str) -> Content:
     )
     return join(
         tag("div", drawn, class_="stepping", data_story=number) if drawn else None,
-        folded("The same as a list of steps", _lines(run.get("story", ())), open_=not events),
+        folded(
+            "The same as a list of steps",
+            _lines(run.get("story", ()), f"The steps of {name}"),
+            open_=not events,
+        ),
     )
 
 
@@ -98,10 +102,12 @@ def _nearest(near: Mapping[str, Any] | None, name: str, number: str) -> Content:
         diagram(near["events"], told, number=f"{number}-near"),
         f"Sequence diagram of a run that passes, next to {name}",
     )
-    return folded(told, drawing, _lines(near["story"]), open_=True)
+    return folded(
+        told, drawing, _lines(near["story"], f"The steps of a run that passes, next to {name}"), open_=True
+    )
 
 
-def _lines(story: Sequence[str]) -> Markup:
+def _lines(story: Sequence[str], label: str) -> Markup:
     shown = (
         story
         if len(story) <= LINES_MAX
@@ -111,7 +117,7 @@ def _lines(story: Sequence[str]) -> Markup:
             *story[-LINES_MAX // 2 :],
         ]
     )
-    return scrolling(tag("pre", "\n".join(shown)), "The steps")
+    return scrolling(tag("pre", "\n".join(shown)), label)
 
 
 def _more(count: int) -> Content:

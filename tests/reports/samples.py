@@ -1,0 +1,81 @@
+"""Results as the commands write them, made by running the commands once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from holdfast.commands.entry import group, run
+
+COMMANDS = {
+    "check-without.json": ["check", "two-phase", "--without", "all-prepared"],
+    "check.json": ["check", "peterson"],
+    "deep/audit.json": ["audit", "election", "--mutant", "check-then-create"],
+    "zoo.json": ["zoo", "two-phase"],
+}
+
+
+def write_samples(folder: Path) -> None:
+    """One result of each of the quick commands."""
+    for name, words in COMMANDS.items():
+        file = folder / name
+        file.parent.mkdir(exist_ok=True)
+        run(lambda words=words, file=file: group.main([*words, "--json", str(file)], standalone_mode=False))
+
+
+def write(folder: Path, name: str, data: Any) -> None:
+    (folder / name).write_text(json.dumps(data))
+
+
+PROBE = {
+    "url": "memory://",
+    "verdict": "unsafe",
+    "features": [
+        {"name": "create-only-put", "verdict": "unsafe", "detail": "two of two racing creates were done"},
+        {"name": "ranges", "verdict": "safe", "detail": ""},
+        {"name": "versions", "verdict": "unsupported", "detail": "501"},
+    ],
+    "latency": {"put": {"p50": 1.5, "p90": 2.5, "p99": 12.25}},
+}
+
+SIMULATE = {
+    "scenario": "cap",
+    "runs": [
+        {
+            "parameters": {"cap": cap, "mode": "a"},
+            "operations": {
+                "publish": {
+                    "count": 100,
+                    "p50": 90.0 - cap,
+                    "p90": 95.0,
+                    "p99": 200.0 - cap,
+                    "max": 300.0,
+                    "requests": 5,
+                    "serial_hops": 4,
+                }
+            },
+            "throughput": 10.0 * cap,
+            "dollars_month": 3.0 * cap,
+        }
+        for cap in (1, 2, 4, 8, 16)
+    ],
+    "checks": [
+        {"name": "requests at depth 1", "reference": 107, "simulated": 110.0, "error": 0.028, "ok": True},
+        {"name": "wall", "reference": 5.9, "simulated": 9.0, "error": 0.525, "ok": False},
+    ],
+}
+
+REPLAY = {
+    "model": "publish",
+    "engine": "local",
+    "runs": 1_000_000,
+    "events": 10_000_000,
+    "accepted": 999_999,
+    "rejected": 1,
+    "undecided": 0,
+    "seconds": 8.0,
+    "events_per_second": 1_250_000.0,
+    "violations": [
+        {"run": "catalog-7", "seq": 12, "event": "put manifest/8", "reason": "epoch 3 was fenced"}
+    ],
+    "statistics": {"throttled": {"a/": 3}},
+}

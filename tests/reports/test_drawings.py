@@ -1,0 +1,67 @@
+"""State graphs and charts: everything is drawn once, in the right place, and said in words as well."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.reports.page.chart import Line, chart, short
+from holdfast.reports.page.graph import levels_of, picture
+
+DIAMOND = [(0, 1, "left"), (0, 2, "right"), (1, 3, "join"), (2, 3, "join"), (3, 0, "again"), (3, 3, "stay")]
+
+
+def test_levels_are_distances_from_the_start() -> None:
+    assert levels_of(5, [0], DIAMOND) == [[0], [1, 2], [3]]
+
+
+def test_every_reached_state_and_step_is_drawn() -> None:
+    """State 4 cannot be reached."""
+    drawn = ET.fromstring(picture(["a", "b", "c", "d", "e"], [0], DIAMOND, title="t", number="n"))
+    assert [node.get("class") for node in drawn.iter("circle")] == ["state initial"] + ["state"] * 3
+    assert len(list(drawn.iter("path"))) == len(DIAMOND)
+    assert {"left", "right", "join", "again", "stay"} <= {text.text for text in drawn.iter("text")}
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.just("x")), max_size=40))
+def test_no_two_states_share_a_place(steps: list[tuple[int, int, str]]) -> None:
+    drawn = ET.fromstring(picture([str(n) for n in range(10)], [0, 5], steps, title="t", number="n"))
+    places = [(node.get("cx"), node.get("cy")) for node in drawn.iter("circle")]
+    assert len(set(places)) == len(places) == sum(map(len, levels_of(10, [0, 5], steps)))
+
+
+def places(markup: str, index: int = 0) -> list[tuple[float, float]]:
+    line = list(ET.fromstring(markup).iter("polyline"))[index]
+    return [tuple(map(float, pair.split(","))) for pair in line.get("points", "").split()]  # type: ignore[misc]  # pairs
+
+
+def test_a_larger_value_is_higher_and_further_right() -> None:
+    drawn = places(chart([Line("p99", [(1, 10), (2, 30), (3, 20)])], title="t", x="cap", y="ms", number="n"))
+    (x1, y1), (x2, y2), (x3, y3) = drawn
+    assert x1 < x2 < x3
+    assert y2 < y3 < y1
+
+
+def test_values_over_decades_are_spread_evenly() -> None:
+    (x1, _), (x2, _), (x3, _) = places(
+        chart([Line("l", [(1, 1), (10, 1), (100, 1)])], title="t", x="x", y="y", number="n")
+    )
+    assert x2 - x1 == pytest.approx(x3 - x2, abs=0.1)
+
+
+def test_one_value_and_zeroes_are_drawn() -> None:
+    assert places(chart([Line("l", [(5, 0)])], title="t", x="x", y="y", number="n"))
+
+
+def test_a_chart_says_its_ends_in_words() -> None:
+    """For whoever cannot see it."""
+    markup = chart([Line("p50", [(1, 12.5), (8, 1234.0)])], title="t", x="cap", y="ms", number="n")
+    assert "p50 from 12.5 to 1,234" in markup
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.01234, "0.01234"), (12.345, "12.35"), (12345.6, "12,346"), (0, "0")]
+)
+def test_numbers_are_short(value: float, said: str) -> None:
+    assert short(value) == said

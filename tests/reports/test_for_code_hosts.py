@@ -1,0 +1,91 @@
+"""The same results as a comment, as tests, and as findings beside the code."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from holdfast.reports.junit import junit
+from holdfast.reports.markdown import markdown
+from holdfast.reports.page.found import Findings, Result, read_folder
+from holdfast.reports.sarif import sarif
+from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
+
+
+def everything(folder: Path) -> Findings:
+    write_samples(folder)
+    write(folder, "probe.json", PROBE)
+    write(folder, "replay.json", REPLAY)
+    write(folder, "sim.json", SIMULATE)
+    (folder / "cut.json").write_text("{")
+    return read_folder(folder)
+
+
+def test_a_comment_has_a_line_for_each_result_and_folds_the_stories(tmp_path: Path) -> None:
+    text = markdown(everything(tmp_path))
+    assert text.splitlines()[0] == "### Holdfast: 7 results: 2 hold, 5 violated."
+    assert "| audit election | ❌ violated | a schedule of 3 processes" in text
+    assert "<details><summary>audit election: at most one leads</summary>" in text
+    assert "      5   ann          put leader unconditionally b'ann'" in text
+    assert "**cut.json could not be read:**" in text
+
+
+def test_nothing_of_a_result_becomes_markup_of_a_comment() -> None:
+    evil = "a|b <img src=x> `code` @everyone [x](y)"
+    said = markdown(Findings([Result("x.json", "probe", {**PROBE, "url": evil})]))
+    assert "a\\|b &lt;img src=x&gt; \\`code\\` \\@everyone \\[x\\](y)" in said
+
+
+def test_junit_has_a_case_for_each_property(tmp_path: Path) -> None:
+    """What is not decided is skipped: code hosts would count it as passed else."""
+    root = ET.fromstring(junit(everything(tmp_path)).encode())
+    suites = {suite.get("name"): suite for suite in root}
+    election = suites["audit election"]
+    assert (election.get("tests"), election.get("failures"), election.get("skipped")) == ("1", "1", "0")
+    failure = election.find("testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == "ann and bob both lead"
+    assert "put leader" in (failure.text or "")
+    probe = suites["probe memory://"]
+    assert (probe.get("tests"), probe.get("failures"), probe.get("skipped")) == ("3", "1", "1")
+    assert suites["simulate cap"].get("failures") == "1"
+    assert suites["cut.json"].get("errors") == "1"
+
+
+def test_junit_survives_control_characters() -> None:
+    """XML cannot hold them, in no form."""
+    probe = {**PROBE, "features": [{"name": "a\x00b", "verdict": "unsafe", "detail": "\x1b[31m\ufffe"}]}
+    root = ET.fromstring(junit(Findings([Result("x.json", "probe", probe)])).encode())
+    assert [case.get("name") for case in root.iter("testcase")] == ["a\\x00b"]
+
+
+def test_sarif_points_at_the_users_own_file() -> None:
+    """At the line that raised when one did, and nowhere for a shipped system."""
+    violation = {"property": "p", "reason": "r", "story": ["1 a put"], "token": "t"}
+    data = {"strategy": "exhaustive", "schedules": 1, "verdict": "violated", "coverage": {}}
+    results = [
+        Result("a.json", "audit", {**data, "system": "src/mine.py:claim", "violations": [violation]}),
+        Result("b.json", "audit", {**data, "system": "election", "violations": [violation]}),
+        Result(
+            "c.json",
+            "audit",
+            {
+                **data,
+                "system": "m.py:f",
+                "violations": [{**violation, "raised_at": ["m.py:3 in f: g()", "h.py:7 in g: x"]}],
+            },
+        ),
+    ]
+    found = json.loads(sarif(Findings(results)))["runs"][0]
+    places = [row.get("locations", [{}])[0].get("physicalLocation") for row in found["results"]]
+    assert [(p["artifactLocation"]["uri"], p["region"]["startLine"]) if p else None for p in places] == [
+        ("src/mine.py", 1),
+        None,
+        ("h.py", 7),
+    ]
+    assert found["tool"]["driver"]["rules"] == [{"id": "p", "shortDescription": {"text": "p"}}]
+
+
+def test_sarif_of_models(tmp_path: Path) -> None:
+    found = json.loads(sarif(everything(tmp_path)))["runs"][0]
+    assert {row["ruleId"] for row in found["results"]} == {"agreement", "at most one leads"}
+    assert found["tool"]["driver"]["version"]

@@ -1,0 +1,252 @@
+"""The page: everything the results say and nothing else, in one small file that fetches nothing."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+from holdfast.reports.page.elements import VOID
+from holdfast.reports.page.found import read_folder
+from holdfast.reports.page.page import BYTES_MAX, page
+from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
+
+
+class Reader(HTMLParser):
+    """Checks that elements are closed in order, and collects ids, links and what would be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
+        if name not in VOID:
+            self.open.append(name)
+        for key, value in attributes:
+            if key == "id":
+                self.ids.append(value or "")
+            if key == "href":
+                self.links.append(value or "")
+            if key in ("src", "srcset", "data", "action", "poster"):
+                self.fetched.append(value or "")
+
+    def handle_endtag(self, name: str) -> None:
+        assert self.open.pop() == name
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result of every command."""
+    made = tmp_path_factory.mktemp("results")
+    write_samples(made)
+    write(made, "probe.json", PROBE)
+    write(made, "sim.json", SIMULATE)
+    write(made, "replay.json", REPLAY)
+    return made
+
+
+def test_the_page_is_whole_and_fetches_nothing(folder: Path) -> None:
+    text = page(read_folder(folder))
+    reader = read(text)
+    assert not reader.fetched
+    assert all(link.startswith("#") for link in reader.links)
+    assert {link[1:] for link in reader.links} <= set(reader.ids)
+    assert "default-src 'none'" in text
+    assert "@import" not in text
+    assert "url(http" not in text
+
+
+def test_ids_are_unique(folder: Path) -> None:
+    """A link and a screen reader go to the first of two."""
+    ids = read(page(read_folder(folder))).ids
+    assert len(ids) == len(set(ids))
+
+
+def test_every_section_says_what_its_results_say(folder: Path) -> None:
+    said = read(page(read_folder(folder))).text
+    for expected in (
+        "7 results: 2 hold, 5 violated.",
+        "ann and bob both lead",
+        "The nearest run that passes: the same for 1 step",
+        "--replay ann:head:leader:1",
+        "breaks agreement",
+        "All states of peterson",
+        "Actions that never fired: none",
+        "two of two racing creates were done",
+        "1,000,000",
+        "epoch 3 was fenced",
+        "+52.5%",
+        "holdfast check peterson --json",
+    ):
+        assert expected in said
+
+
+def test_the_worst_comes_first(folder: Path) -> None:
+    said = read(page(read_folder(folder))).text
+    assert said.index("check two-phase without all-prepared") < said.index("check peterson")
+
+
+def test_nothing_of_a_result_becomes_markup(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    probe = {**PROBE, "url": evil, "features": [{"name": evil, "verdict": evil, "detail": evil}]}
+    write(tmp_path, "probe.json", probe)
+    write(
+        tmp_path,
+        "replay.json",
+        {**REPLAY, "violations": [dict.fromkeys(("run", "seq", "event", "reason"), evil)]},
+    )
+    reader = read(page(read_folder(tmp_path), title=evil))
+    assert not reader.fetched
+    assert reader.text.count("alert(1)") >= 5
+
+
+def test_the_same_folder_gives_the_same_bytes(folder: Path) -> None:
+    assert page(read_folder(folder)) == page(read_folder(folder))
+
+
+@pytest.mark.parametrize(
+    "broken", [{"features": [{}]}, {"features": 3}, {"features": [[]]}, {"latency": {"put": 3}}]
+)
+def test_a_result_of_the_wrong_shape_is_named(tmp_path: Path, broken: dict[str, Any]) -> None:
+    write(tmp_path, "bad.json", {**PROBE, **broken})
+    write(tmp_path, "good.json", REPLAY)
+    said = read(page(read_folder(tmp_path))).text
+    assert "bad.json: it looks like a result of holdfast probe, but is not one" in said
+    assert "epoch 3 was fenced" in said
+
+
+def events(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "phase": phase,
+            "op": op,
+            "process": f"p{op % 3}",
+            "kind": "put",
+            "key": f"key/{op:020}",
+            "outcome": "done",
+            "etag": "f" * 32,
+        }
+        for op in range(count // 2)
+        for phase in ("request", "landed")
+    ]
+
+
+def test_the_page_stays_small_however_large_the_run(tmp_path: Path) -> None:
+    """100,000 events, a story as long, and 20,000 rejected runs."""
+    story = [f"{n} process put key {'x' * 60}" for n in range(100_000)]
+    run_ = {"events": events(100_000), "story": story}
+    violation = {
+        "property": "p",
+        "reason": "r",
+        "token": "t",
+        **run_,
+        "nearest_pass": {"same_steps": 3, "token": "t", **run_},
+    }
+    audit = {
+        "system": "s",
+        "strategy": "pct",
+        "schedules": 1,
+        "verdict": "violated",
+        "bound": "b",
+        "violations": [violation],
+        "coverage": {},
+    }
+    write(tmp_path, "audit.json", audit)
+    rejected = [{"run": f"r{n}", "seq": n, "event": "e" * 50, "reason": "r" * 100} for n in range(20_000)]
+    write(tmp_path, "replay.json", {**REPLAY, "violations": rejected})
+    text = page(read_folder(tmp_path))
+    assert len(text.encode()) < BYTES_MAX
+    said = read(text).text
+    assert "19,800 more" in said
+    assert "moments are left out here" in said
+
+
+def test_sections_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    """Rather cut than too large for the mail; what is cut is said."""
+    for number in range(150):
+        write(
+            tmp_path,
+            f"replay-{number}.json",
+            {**REPLAY, "violations": [{"run": "r", "seq": 1, "event": "e", "reason": "r" * 400}] * 200},
+        )
+    text = page(read_folder(tmp_path))
+    assert len(text.encode()) < BYTES_MAX
+    assert "Left out: Replayed traces." in read(text).text
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(["report", *words], standalone_mode=False))
+
+
+def test_the_command_writes_all_forms(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "new" / "page.html"
+    words = ["--junit", str(tmp_path / "j.xml"), "--sarif", str(tmp_path / "s.json"), "--markdown", "-"]
+    assert (
+        ends(str(folder), "--out", str(target), *words, "--json", str(tmp_path / "r.json")) == Exit.VIOLATED
+    )
+    said = capsys.readouterr()
+    assert said.out.startswith("### Holdfast: 7 results")
+    assert said.err.splitlines()[-1] == f"violated: 7 results in {target}"
+    assert target.read_text() == page(read_folder(folder))
+    assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "violated"
+    assert (tmp_path / "j.xml").read_text().startswith("<?xml")
+    assert json.loads((tmp_path / "s.json").read_text())["version"] == "2.1.0"
+
+
+def test_the_default_page_lies_in_the_folder(tmp_path: Path) -> None:
+    write(tmp_path, "probe.json", {**PROBE, "verdict": "safe"})
+    assert ends(str(tmp_path)) == Exit.HOLDS
+    assert (tmp_path / "report.html").exists()
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "name the folder"),
+        (["nowhere"], "nowhere is no folder"),
+        (["{empty}"], "holds no results"),
+        (["{full}", "--out", "{full}/probe.json/x.html"], "cannot write"),
+        (["{full}", "--markdown", "-", "--json", "-"], "would mix"),
+    ],
+)
+def test_a_wrong_request_is_one_line(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty, full = tmp_path / "empty", tmp_path / "full"
+    empty.mkdir()
+    full.mkdir()
+    write(full, "probe.json", PROBE)
+    assert ends(*(word.format(empty=empty, full=full) for word in words)) == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+    assert not re.search(r"Traceback", said)
+
+
+def test_what_cannot_be_read_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, "probe.json", {**PROBE, "verdict": "safe"})
+    (tmp_path / "cut.json").write_text("{")
+    assert ends(str(tmp_path)) == Exit.VIOLATED
+    assert "holdfast: cut.json: line 1: it is not whole JSON" in capsys.readouterr().err

@@ -1,0 +1,105 @@
+"""A run as a picture: who asked what of which key, when it landed, and what never came back."""
+
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from holdfast.reports.page.sequence import KEYS_MAX, OTHERS, ROWS_MAX, diagram, rows_of
+
+
+def request(op: int, process: str, key: str, kind: str = "put", **more: Any) -> dict[str, Any]:
+    return {"phase": "request", "op": op, "process": process, "kind": kind, "key": key, **more}
+
+
+def landed(op: int, process: str, key: str, outcome: str, kind: str = "put", **more: Any) -> dict[str, Any]:
+    return {
+        "phase": "landed",
+        "op": op,
+        "process": process,
+        "kind": kind,
+        "key": key,
+        "outcome": outcome,
+        **more,
+    }
+
+
+def response(op: int, process: str, key: str, outcome: str, kind: str = "put") -> dict[str, Any]:
+    return {"phase": "response", "op": op, "process": process, "kind": kind, "key": key, "outcome": outcome}
+
+
+RUN = [
+    request(1, "a", "lock", condition="absent", facts="epoch=3"),
+    request(2, "b", "lock", condition="absent"),
+    landed(1, "a", "lock", "done", etag="abcdef0123", facts="epoch=3"),
+    response(1, "a", "lock", "done"),
+    landed(2, "b", "lock", "exists"),
+    response(2, "b", "lock", "unknown"),
+    {"phase": "note", "process": "b", "op": -1, "kind": "crash", "note": "crash"},
+    {"phase": "note", "process": "a", "op": -1, "kind": "note", "key": "leads", "note": "'a'"},
+]
+
+
+def texts(markup: str) -> list[str]:
+    return ["".join(found.itertext()) for found in ET.fromstring(markup).iter("text")]
+
+
+def test_the_moments_of_a_run() -> None:
+    rows = rows_of(RUN)
+    assert [(row.kind, row.process, row.text, row.outcome, row.lost) for row in rows] == [
+        ("request", "a", "put if absent", "done", False),
+        ("request", "b", "put if absent", "exists", True),
+        ("fault", "b", "CRASH", "", False),
+        ("note", "a", "leads: 'a'", "", False),
+    ]
+    assert rows[0].holds == "abcdef epoch=3"
+    assert rows[1].holds == ""
+
+
+def test_a_request_that_was_overtaken_starts_above_what_overtook_it() -> None:
+    """Its line crosses the other's: that is what the eye is to see."""
+    first, second, *_ = rows_of(RUN)
+    assert second.issued < 0.5
+    assert first.issued < second.issued + 1
+
+
+def test_the_picture_names_lanes_and_what_was_lost() -> None:
+    said = texts(diagram(RUN, "a <title>", number="n"))
+    assert said[:3] == ["a", "b", "lock"]
+    assert "put if absent → done" in said
+    assert "put if absent → exists, reply lost" in said
+    assert "abcdef epoch=3" in said
+    assert "CRASH" in said
+
+
+def test_a_reply_without_a_landing_never_reaches_a_key() -> None:
+    rows = rows_of([request(1, "a", "k"), response(1, "a", "k", "unknown")])
+    assert [(row.kind, row.outcome, row.lost) for row in rows] == [("answer", "unknown", True)]
+    assert 'class="sent lost"' in diagram(
+        [request(1, "a", "k"), response(1, "a", "k", "unknown")], "t", number="n"
+    )
+
+
+def many(count: int) -> Iterator[dict[str, Any]]:
+    for op in range(count):
+        yield request(op, "a", f"key-{op}")
+        yield landed(op, "a", f"key-{op}", "done")
+        yield response(op, "a", f"key-{op}", "done")
+
+
+@pytest.mark.parametrize("count", [1, KEYS_MAX + 1, KEYS_MAX + 2, ROWS_MAX, ROWS_MAX + 1, 5000])
+def test_a_picture_is_bounded_however_long_the_run(count: int) -> None:
+    """And still shows how it ends, which is where it went wrong."""
+    markup = diagram(list(many(count)), "t", number="n")
+    assert len(markup) < 120_000
+    said = texts(markup)
+    assert (OTHERS in said) == (count > KEYS_MAX + 1)
+    assert any("left out" in text for text in said) == (count > ROWS_MAX)
+    rows = [g for g in ET.fromstring(markup).iter("g") if "row" in g.get("class", "").split()]
+    assert len(rows) == min(count, ROWS_MAX + 1)
+
+
+def test_a_deleted_key_holds_nothing() -> None:
+    assert rows_of([landed(1, "a", "k", "done", kind="delete")])[0].holds == "(deleted)"
+    assert rows_of([landed(1, "a", "k", "done", kind="get")])[0].holds == ""
