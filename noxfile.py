@@ -51,6 +51,13 @@ def servers(session: nox.Session) -> None:
 
 
 @nox.session
+def pages(session: nox.Session) -> None:
+    """The report in a real browser: accessibility, phones, the dark, no JavaScript. Needs chromium."""
+    session.install("-e", ".[test,pages]")
+    session.run("pytest", "tests/servers/test_page_in_a_browser.py", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Benchmarks: `nox -s bench -- NAME`, one of the files in bench/; writes out/bench/NAME.json."""
     session.install("-e", ".[test]")

@@ -70,7 +70,7 @@ def test_the_page_is_whole_and_fetches_nothing(folder: Path) -> None:
     assert not reader.fetched
     assert all(link.startswith("#") for link in reader.links)
     assert {link[1:] for link in reader.links} <= set(reader.ids)
-    assert "default-src 'none'" in text
+    assert "default-src &#x27;none&#x27;" in text
     assert "@import" not in text
     assert "url(http" not in text
 

@@ -1,0 +1,139 @@
+"""The page in a real browser: readable on a phone, in the dark and without JavaScript, and for everybody.
+
+Chromium comes from the system's packages (`apt-get install chromium`), axe from a package of its own.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.reports.page.found import read_folder
+from holdfast.reports.page.page import page
+from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
+
+pytestmark = pytest.mark.server
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="nox -s pages installs it")
+axe_of = pytest.importorskip("axe_playwright_python.sync_playwright", reason="nox -s pages installs it")
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WAYS: dict[str, dict[str, Any]] = {
+    "desk": {"viewport": {"width": 1280, "height": 900}},
+    "phone": {"viewport": {"width": 390, "height": 844}},
+    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if BROWSER is None:
+        pytest.skip("no chromium; apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=BROWSER, args=QUIET)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with every section."""
+    folder = tmp_path_factory.mktemp("results")
+    write_samples(folder)
+    write(folder, "probe.json", PROBE)
+    write(folder, "sim.json", SIMULATE)
+    write(folder, "replay.json", REPLAY)
+    target = folder / "report.html"
+    target.write_text(page(read_folder(folder)))
+    return target
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_everybody_can_read_it(browser: Any, file: Path, way: str) -> None:
+    """axe finds nothing: contrast, names, landmarks, keyboard, in each of the ways it is looked at."""
+    context = browser.new_context(**WAYS[way], bypass_csp=True)  # else the page keeps axe out too
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    found = axe_of.Axe().run(tab).response
+    context.close()
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in found["violations"]] == []
+    assert len(found["passes"]) > 20
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_is_fetched_refused_or_wider_than_the_screen(browser: Any, file: Path, way: str) -> None:
+    """A picture that is wider scrolls by itself; a page that does so is no page for a phone."""
+    context = browser.new_context(**WAYS[way])
+    tab = context.new_page()
+    said: list[str] = []
+    tab.on("console", lambda message: said.append(message.text))
+    tab.on("request", lambda asked: said.append(asked.url) if asked.url != file.as_uri() else None)
+    tab.goto(file.as_uri())
+    wide = tab.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    context.close()
+    assert said == []
+    assert wide[0] <= wide[1]
+
+
+def test_without_javascript_everything_is_there(browser: Any, file: Path) -> None:
+    plain = browser.new_context(java_script_enabled=False)
+    tab = plain.new_page()
+    tab.goto(file.as_uri())
+    assert tab.locator("svg.sequence").count() >= 2
+    assert tab.locator("svg.chart").count() == 3
+    assert tab.locator("button").count() == 0
+    assert "ann and bob both lead" in tab.inner_text("main")
+    plain.close()
+
+
+def test_a_story_can_be_stepped_through_by_keyboard(browser: Any, file: Path) -> None:
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    story = tab.locator("[data-story]").first
+    tab.get_by_role("button", name="First").first.focus()
+    tab.keyboard.press("Enter")
+    assert story.locator("g.row:not(.hidden)").count() == 1
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    assert story.locator("g.row:not(.hidden)").count() == 2
+    assert tab.locator(".controls [role=status]").first.inner_text().startswith("moment 2 of")
+    context.close()
+
+
+def test_a_long_table_can_be_filtered(browser: Any, tmp_path: Path) -> None:
+    rejected = [
+        {"run": f"r{n}", "seq": n, "event": "e", "reason": "fenced" if n % 10 else "lost"} for n in range(50)
+    ]
+    write(tmp_path, "replay.json", {**REPLAY, "violations": rejected})
+    target = tmp_path / "report.html"
+    target.write_text(page(read_folder(tmp_path)))
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(target.as_uri())
+    tab.get_by_label("Show rows with").last.fill("lost")
+    assert tab.locator("table:has-text('why') tbody tr:visible").count() == 5
+    context.close()
+
+
+def test_in_print_nothing_is_cut_off(browser: Any, file: Path, tmp_path: Path) -> None:
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    tab.emulate_media(media="print")
+    assert tab.evaluate(
+        "[...document.querySelectorAll('.scroll')].every(e => getComputedStyle(e).overflowX === 'visible')"
+    )
+    assert not tab.locator("nav").is_visible()
+    assert tab.pdf(path=tmp_path / "page.pdf").startswith(b"%PDF")
+    context.close()
