@@ -14,6 +14,7 @@ from holdfast.sim.explore.memory import Memory
 from holdfast.sim.explore.runs import Choice, Setting
 from holdfast.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
 from holdfast.sim.world import CLOCK_ACTOR, Objects, World
+from holdfast.sim.world.recall import Recall
 
 
 def cost(steps: Sequence[Target]) -> tuple[int, int]:
@@ -90,13 +91,14 @@ class _Bounded:
         self._deadline = deadline
         self._objects = Objects()
         self._memory = Memory()
+        self._recall = Recall()
         self._met: dict[object, tuple[int, int]] = {}
         self._path: list[tuple[list[tuple[Choice, int]], int]] = []
 
     def search(self) -> list[Target] | None:
         """The names of the steps of a run that fails in the same property."""
         while time.perf_counter() < self._deadline:
-            world = self.setting.world(self._objects)
+            world = self.setting.world(self._objects, recall=self._recall)
             try:
                 if self._run(world):
                     return self._names()

@@ -30,6 +30,7 @@ from holdfast.sim.explore.runs import Coverage, Diverged, Failure, Setting, dive
 from holdfast.sim.world import CLOCK_ACTOR, World
 from holdfast.sim.world.objects import CLOCK
 from holdfast.sim.world.operations import same
+from holdfast.sim.world.recall import Recall
 
 TRIAL_RUNS = 4_000
 """After so many runs merging must have shown that it pays."""
@@ -70,6 +71,7 @@ class Reduced(Merging):
         self.base = 0
         """The first so many nodes are not ours to vary."""
         self._memory = Memory()
+        self._recall = Recall()
 
     def explore(self, stop: Callable[["Reduced"], bool] = lambda _: False) -> None:
         """Run after run, until nothing is left to try."""
@@ -119,7 +121,7 @@ class Reduced(Merging):
 
     def _run(self) -> World:
         """Repeat the path up to its last node, take the step chosen there, and go on to an end."""
-        world = self.setting.world(self.objects, timed=self.timed)
+        world = self.setting.world(self.objects, timed=self.timed, recall=self._recall)
         stack = self.stack
         try:
             if stack:

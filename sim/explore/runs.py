@@ -9,14 +9,11 @@ from typing import Any
 from holdfast.sim.world import Budget, Objects, Program, Violation, World
 from holdfast.sim.world.objects import FLIGHTS_FROM
 from holdfast.sim.world.operations import same
+from holdfast.sim.world.recall import Diverged, Recall
 from holdfast.sim.world.view import SOMETIMES
 
 Choice = tuple[int, str]
 """An actor and the alternative of its step."""
-
-
-class Diverged(Exception):
-    """The program did something else although every choice was the same: it is not deterministic."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +27,14 @@ class Setting:
     """A run longer than this is cut and reported: some process is spinning."""
 
     def world(
-        self, objects: Objects | None = None, *, timed: bool = True, budget: Budget | None = None
+        self,
+        objects: Objects | None = None,
+        *,
+        timed: bool = True,
+        budget: Budget | None = None,
+        recall: Recall | None = None,
     ) -> World:
-        return World(objects, budget or self.budget, seed=self.seed, timed=timed)
+        return World(objects, budget or self.budget, seed=self.seed, timed=timed, recall=recall)
 
 
 @dataclass

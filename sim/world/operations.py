@@ -117,6 +117,8 @@ MONOTONIC = ReadClock("monotonic")
 
 def same(one: Any, other: Any) -> bool:
     """Whether two operations ask for the same thing: how a run that does not repeat is noticed."""
+    if one is other:
+        return True
     if type(one) is not type(other):
         return False
     compared = _COMPARED.get(type(one))

@@ -1,5 +1,8 @@
 """One process of a world: a greenlet that runs ordinary blocking code, and what it is waiting for.
 
+Where what it does is remembered (see `recall`), the greenlet is brought up only when something new happens:
+`node` is where the process stands in the tree, `behind` the edges that the code has not seen yet.
+
 Greenlets are kept and used again: making one costs more than twenty switches. A worker runs one entry
 point after another and hands `Finish` to the scheduler after each.
 
@@ -15,6 +18,7 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 from holdfast.sim.world.operations import Crash, Finish, Parallel
+from holdfast.sim.world.recall import CRASH, START, Node, Recall, check_same, key_of
 
 REFUSALS_MAX = 50
 """How often a dying process may ask for something before it is given up."""
@@ -32,6 +36,7 @@ class Process:
         "args",
         "asked",
         "base",
+        "behind",
         "clean",
         "crashing",
         "effective",
@@ -44,8 +49,10 @@ class Process:
         "last",
         "may_raise",
         "name",
+        "node",
         "ops",
         "pending",
+        "recall",
         "refusals",
         "restart",
         "result",
@@ -55,6 +62,7 @@ class Process:
         "spins",
         "state",
         "streams",
+        "waits",
         "worker",
     )
 
@@ -89,6 +97,13 @@ class Process:
         self.group: Group | None = None
         self.last: int = 0
         """The steps, as a bit set of their places in the run, that came before the pending one."""
+        self.recall: Recall | None = None
+        self.node: Node | None = None
+        """Where it stands in the tree of what is remembered; None when nothing is, or not any more."""
+        self.behind: list[tuple[Any, Node, int]] = []
+        """What it was told since its code was last run: the edge, where it led, the incarnation."""
+        self.waits: Any = None
+        """What the code itself waits for, when it was brought up."""
         self.begin()
 
     def begin(self) -> None:
@@ -107,25 +122,100 @@ class Process:
 
     def start(self) -> Any:
         """Run to the first operation, and return it."""
+        self.state = "running"
+        return self._start() if self.node is None else self._follow(START, START)
+
+    def resume(self, answer: Any) -> Any:
+        """Tell it the answer, and return what it asks for next."""
+        if self.node is None:
+            return self.worker.switch(answer)
+        key = key_of(answer)
+        if key is None:
+            # Nothing can be remembered of what comes after it.
+            self._catch_up()
+            self.node = None
+            return self.worker.switch(answer)
+        return self._follow(key, answer)
+
+    def crash(self) -> bool:
+        """Raise the crash where it waits. False when the code did not let itself be unwound."""
+        if self.node is None:
+            return self.kill()
+        self._follow(CRASH, CRASH)
+        return self.node.clean
+
+    def kill(self) -> bool:
+        """The same at the end of a run, whatever is known; code that was not brought up needs none."""
+        if self.worker is None:
+            return True
+        return self._unwind(self.pending if self.node is None else self.waits)
+
+    # Remembering.
+
+    def remember(self, recall: Recall, root: Node) -> None:
+        """From now on follow and extend what is known of it."""
+        self.recall, self.node = recall, root
+
+    def _follow(self, edge: Any, answer: Any) -> Any:
+        """Along an edge of the tree, which is made when it is new."""
+        node = self.node
+        assert node is not None
+        after = node.after.get(edge)
+        if after is not None:
+            self.behind.append((answer, after, self.incarnation))
+        else:
+            self._catch_up()
+            after = Node(None)
+            after.op, after.clean = self._tell(answer)
+            assert self.recall is not None
+            self.recall.grow(node, edge, after)
+            _forget_frames(after.op)
+        self.node = after
+        return after.op
+
+    def _catch_up(self) -> None:
+        """Bring the code to where the process stands."""
+        if not self.behind:
+            return
+        now = self.incarnation
+        behind, self.behind = self.behind, []
+        for answer, node, self.incarnation in behind:
+            op, _ = self._tell(answer)
+            if node.op is not None:
+                check_same(self.name, node.op, op)
+        self.incarnation = now
+
+    def _tell(self, answer: Any) -> tuple[Any, bool]:
+        """What the code asks for, told this where it waits; and whether it let itself be crashed."""
+        clean = True
+        if answer is START:
+            self.streams = {}
+            self.waits = self._start()
+        elif answer is CRASH:
+            clean = self._unwind(self.waits)
+            self.waits = None
+            self.crashing, self.refusals, self.clean = False, 0, True
+        else:
+            self.waits = self.worker.switch(answer)
+        return self.waits, clean
+
+    # The code itself.
+
+    def _start(self) -> Any:
         idle = _idle()
         worker = idle.pop() if idle else greenlet(_work)
         self.worker = worker
-        self.state = "running"
         hub = getcurrent()
         if worker.parent is not hub:
             worker.parent = hub
         return worker.switch(self)
 
-    def resume(self, answer: Any) -> Any:
-        return self.worker.switch(answer)
-
-    def kill(self) -> bool:
-        """Raise the crash where it waits. False when the code did not let itself be unwound."""
+    def _unwind(self, pending: Any) -> bool:
         worker = self.worker
         if worker is None:
             return True
         self.worker = None
-        if type(self.pending) is Finish:
+        if type(pending) is Finish:
             _idle().append(worker)
             return True
         self.crashing = True
@@ -141,6 +231,14 @@ class Process:
         if self.worker is not None:
             _idle().append(self.worker)
             self.worker = None
+
+
+def _forget_frames(op: Any) -> None:
+    """An exception that is kept must not keep the frames it came through, and all that they hold."""
+    error: BaseException | None = op.error if type(op) is Finish else None
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _idle() -> list[Any]:

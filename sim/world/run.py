@@ -4,21 +4,41 @@ This is the part that schedulers save, compare and take up again; the steps that
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.impl.store.events import Facts
+from holdfast.impl.store.requests import Request
 from holdfast.sim.world import budget as fault
 from holdfast.sim.world.budget import Budget
 from holdfast.sim.world.landing import WorldBucket
 from holdfast.sim.world.objects import EVERY_STEP, Objects
 from holdfast.sim.world.process import Flight, Process
+from holdfast.sim.world.recall import Recall
 from holdfast.sim.world.store import WorldEnvironment, WorldStore
 from holdfast.sim.world.view import FINALLY, Property, View, Violation
+
+class Follower(Protocol):
+    """Reads a run while it goes on, and says at once when it is wrong.
+
+    Unlike a property it sees every step and is nobody's reason to try another order: of runs that differ only by
+    swapping steps that nobody can tell apart, it reads one. Runs are only taken for equal that it will read alike.
+    """
+
+    def landed(self, process: str, incarnation: int, request: Any, reply: Any) -> str | None:
+        """A request took effect, or was refused by the store; what is wrong with that."""
+
+    def noted(self, process: str, incarnation: int, topic: str, value: Any) -> str | None:
+        """A process noted something; what is wrong with that."""
+
+    def state(self) -> Any:
+        """Everything that what comes next is judged by."""
+
 
 Step = tuple[int, str, Process | None, int, int, Any, Any, int]
 """Actor, alternative, process, incarnation, number of the operation, operation, answer, clock."""
 
 CLOCK_ACTOR = 900
+_LANDED = frozenset({"ok", "lost", "retry", "land"})
 START_NS = 1_700_000_000_000_000_000
 
 
@@ -32,6 +52,7 @@ class Run:
         *,
         seed: int = 0,
         timed: bool = True,
+        recall: Recall | None = None,
     ) -> None:
         self.objects = objects or Objects()
         self.seed = seed
@@ -51,6 +72,7 @@ class Run:
         self.flights: dict[int, Flight] = {}
         self.properties: list[Property] = []
         self.trace: list[Step] = []
+        self.followers: list[tuple[str, Follower]] = []
         self.untold: dict[int, Any] = {}
         """By step, the replies that the store gave and nobody received."""
         self.running: Process | None = None
@@ -73,6 +95,10 @@ class Run:
         self._alone = False
         """Whether the next step is a spinning process's, because nobody else can step."""
         self._setup: Process | None = None
+        self._recall = recall
+        self._shares_nothing = False
+        self._setup_told: tuple[Any, ...] = ()
+        """What the program picked while it set the world up."""
         self._tickets = 0
         self._stamped = True
         self.facts: Facts | None = None
@@ -106,6 +132,25 @@ class Run:
         for promise in self.properties:
             if promise.kind != FINALLY:
                 self._watched |= promise.reads
+
+    def _follow(self) -> None:
+        """Show the last step to the followers."""
+        _, alternative, process, incarnation, _, op, answer, _ = self.trace[-1]
+        if process is None or not process.index:
+            return
+        if isinstance(op, Request):
+            if alternative not in _LANDED:
+                return
+            answer = self.untold.get(len(self.trace) - 1, answer)
+        elif op.kind != "note":
+            return
+        for name, follower in self.followers:
+            if isinstance(op, Request):
+                wrong = follower.landed(process.name, incarnation, op, answer)
+            else:
+                wrong = follower.noted(process.name, incarnation, op.subject, op.value)
+            if wrong is not None and self.violation is None:
+                self.violation = Violation(name, wrong)
 
     def _wake_spinners(self) -> None:
         """Something changed: whoever asked about it in vain may ask again."""
@@ -142,6 +187,7 @@ class Run:
             tuple([(topic, plain(notes)) for topic, notes in sorted(self.noted.items())]),
             plain(self.channels) if self.channels else None,
             self.judgement(),
+            tuple([follower.state() for _, follower in self.followers]),
         )
 
     def past(self, actor: int) -> int:
@@ -184,9 +230,9 @@ class Run:
             (actor, alternative, process, max(incarnation, 0), number, op, answer, self.clock_ns)
         )
 
-    def _kill(self, process: Process) -> None:
+    def _kill(self, process: Process, *, crash: bool = False) -> None:
         self.running = process
-        if not process.kill():
+        if not (process.crash() if crash else process.kill()):
             self.findings.append(
                 f"process {process.name!r} does not let itself be crashed: it swallows the exception that "
                 "unwinds it (look for a bare `except:` or `except BaseException:`)"

@@ -56,6 +56,8 @@ class Steps(Run):
             self._step_flight(self.flights[actor], alternative)
         else:
             self._step_process(actor, alternative)
+        if self.followers:
+            self._follow()
         if self.w:
             self._wake_spinners()
             if self.w & self._watched and self.judging:
@@ -270,7 +272,7 @@ class Steps(Run):
         for flight in list(self.flights.values()):
             if flight.process is process and not flight.zombie:
                 del self.flights[flight.actor]
-        self._kill(process)
+        self._kill(process, crash=True)
         process.begin()
         process.last = self._here
         process.retried = False
@@ -307,8 +309,10 @@ class Steps(Run):
         """Deliver, and run the process to what it asks for next."""
         process.last = last or self._here
         self.told = (process.index, answer)
+        if not process.index:
+            self._setup_told = (*self._setup_told, answer)
         self.running = process if process.index else None
-        op = process.worker.switch(answer)
+        op = process.resume(answer)
         self.running = None
         process.ops += 1
         process.retried = False
@@ -339,6 +343,8 @@ class Steps(Run):
         self.objects.stamp = CLOCK if self._stamped and self.timed else 0
         for process in self.processes:
             process.last = setup.last
+            if self._recall is not None and self._shares_nothing:
+                process.remember(self._recall, self._recall.root(self._setup_told, process.name))
             self.running = process
             first = process.start()
             self.running = None

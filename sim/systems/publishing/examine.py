@@ -6,12 +6,11 @@ Contents are equal far more often than runs are, so what was found out about the
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.publish import Catalog, Mode, Safeguards, Transaction, verify
 from holdfast.impl.publish.documents import Manifest
-from holdfast.impl.store import ABSENT
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.systems.publishing.changes import Tables, knows, person
+from holdfast.sim.systems.publishing.stage import copy_of
 from holdfast.sim.world.run import START_NS
 
 LATER_NS = 100 * 3600 * 10**9
@@ -53,7 +52,7 @@ def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
 
 
 def _examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
-    store = _copy(contents)
+    store = copy_of(contents, START_NS + LATER_NS)
     reader = Catalog.open(store, mode=Mode.READ)
     manifests = sorted(reader.log(), key=lambda manifest: manifest.id)
     faults = [fault for fault in verify(reader).faults if "stands ahead of" not in fault]
@@ -68,13 +67,6 @@ def _examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
             Chapter(manifest, {table: {row["id"]: row for row in found} for table, found in rows.items()})
         )
     return Examined(tuple(chapters), tuple(faults), _wedged(store, safeguards))
-
-
-def _copy(contents: Mapping[str, bytes]) -> MemoryStore:
-    store = MemoryStore(env=SeededEnvironment(2, START_NS + LATER_NS))
-    for key, body in contents.items():
-        store.put(key, body, when=ABSENT)
-    return store
 
 
 def _wedged(store: MemoryStore, safeguards: Safeguards) -> str:

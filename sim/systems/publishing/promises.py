@@ -31,7 +31,9 @@ Check = Callable[[Stage, Examined, View], Iterator[str]]
 
 def _judged(stage: Stage, check: Check) -> Callable[[View], str | None]:
     def judge(view: View) -> str | None:
-        return next(check(stage, examine(view.contents(""), stage.safeguards), view), None)
+        if stage.examined is None:  # the stage is this run's, and its end comes once
+            stage.examined = examine(view.contents(""), stage.safeguards)
+        return next(check(stage, stage.examined, view), None)
 
     return judge
 

@@ -3,11 +3,11 @@
 import itertools
 from collections.abc import Callable
 
-from holdfast.impl.publish import Catalog, Mode, PublishError
+from holdfast.impl.publish import Mode, PublishError
 from holdfast.sim.systems.publishing import quick
 from holdfast.sim.systems.publishing.changes import Change, knows, person
 from holdfast.sim.systems.publishing.promises import promise
-from holdfast.sim.systems.publishing.stage import OLD_S, Stage, Watched
+from holdfast.sim.systems.publishing.stage import OLD_S, Stage
 
 POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
 """Touches the edges, relies on the nodes."""
@@ -24,11 +24,11 @@ Scene = Callable[[Stage], None]
 
 def _writer(stage: Stage, name: str, *messages: str) -> None:
     """A process that is open and publishes; what starts again after a crash claims, and so recovers."""
-    warm: list[tuple[Catalog, Watched]] = [stage.warm(name)]
+    lives = itertools.count()
 
     def live() -> None:
-        if warm:
-            catalog, meter = warm.pop()
+        if next(lives) == 0:
+            catalog, meter = stage.warm(name)
             for message in messages:
                 stage.publish(catalog, meter, message)
         else:
@@ -99,9 +99,9 @@ def cleaner(stage: Stage) -> None:
     """A writer, and somebody who commits twice and then deletes all manifests but the last."""
     stage.found({"ann adds": ADD, "bob moves": POINT, "bob moves on": POINT_AGAIN})
     _writer(stage, "ann", "ann adds")
-    catalog, meter = stage.warm("bob")
 
     def clean() -> None:
+        catalog, meter = stage.warm("bob")
         for message in ("bob moves", "bob moves on"):
             stage.publish(catalog, meter, message)
         catalog.cleanup(keep=1)
@@ -140,6 +140,7 @@ SMALL = ("skew", "rivals", "joiner", "takeover")
 def play(stage: Stage, scene: str, writers: int = 2, plans: int = 1, *, separate: bool = False) -> None:
     """Set up one scene; `small` is one of the small ones, whichever the adversary likes."""
     quick.install(stage.world)
+    stage.world.share_nothing()
     if scene == "crowd":
         crowd(stage, writers, plans, separate=separate)
     else:

@@ -7,7 +7,7 @@ the adversary lets go on late, and that it may do anywhere. Clocks say what the 
 protocol asks them one thing only, whether a sidecar is old.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,14 @@ def founding(*, edge: bool) -> dict[str, bytes]:
             txn.append("knows", [knows(1, 1, 2)] if edge else [])
         _founded[edge] = dict(store.contents())
     return _founded[edge]
+
+
+def copy_of(contents: Mapping[str, bytes], start_ns: int = 0) -> MemoryStore:
+    """A store outside the world with these objects."""
+    store = MemoryStore(env=SeededEnvironment(2, start_ns))
+    for key, body in contents.items():
+        store.put(key, body, when=ABSENT)
+    return store
 
 
 class StageEnvironment(Environment):
@@ -127,17 +135,24 @@ class Stage:
     safeguards: Safeguards = STANDARD
     changes: dict[str, Change] = field(default_factory=dict)
     """What the plans do, by their message."""
+    founded: Mapping[str, bytes] = field(default_factory=dict)
+    """What stood there before anybody stepped."""
+    examined: Any = None
+    """What the end of the run was found to be, which all properties are asked about at the same moment."""
 
     def found(self, changes: dict[str, Change], *, edge: bool = False) -> None:
         """Put the catalog there, and say which plans will be published."""
         self.changes = changes
+        self.founded = founding(edge=edge)
         store = self.world.store()
-        for key, body in founding(edge=edge).items():
+        for key, body in self.founded.items():
             store.put(key, body, when=ABSENT)
 
     def open(self, author: str, mode: Mode, ahead_s: float = 0.0) -> tuple[Catalog, Watched]:
         """A handle of this process, and the meter below it."""
-        store = Watched(self.world.store(), self.world)
+        return self._open(Watched(self.world.store(), self.world), author, mode, ahead_s)
+
+    def _open(self, store: Watched, author: str, mode: Mode, ahead_s: float) -> tuple[Catalog, Watched]:
         env = StageEnvironment(self.world, ahead_s)
         catalog = Catalog.open(store, env=env, author=author, mode=mode, safeguards=self.safeguards)
         store.catalog = catalog
@@ -147,10 +162,15 @@ class Stage:
         return catalog, store
 
     def warm(self, author: str) -> tuple[Catalog, Watched]:
-        """A handle that joined and knows what the tables hold."""
-        catalog, store = self.open(author, Mode.JOIN)
+        """A handle that joined before anybody stepped, and knows what the tables held then.
+
+        It is opened on a copy of that, by the process itself: most runs never get to run its code.
+        """
+        watched = Watched(copy_of(self.founded), self.world)
+        catalog, _ = self._open(watched, author, Mode.JOIN, 0.0)
         catalog.snapshot().load()
-        return catalog, store
+        watched.inner = self.world.store()
+        return catalog, watched
 
     def publish(self, catalog: Catalog, meter: Watched, message: str) -> None:
         """Publish one of the scene's changes, and let the world know what was said about it."""
