@@ -35,7 +35,7 @@ class Identity:
         _check_name(self.agent, "agent")
         _check_name(self.boot, "boot")
         for value, what in ((self.seq_start, "seq_start"), (self.seq_end, "seq_end")):
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= SEQ_MAX:
+            if type(value) is not int or not 0 <= value <= SEQ_MAX:
                 raise IdentityError(f"{what} is {_shown(value)}; expected a whole number from 0 to {SEQ_MAX}")
         if self.seq_end < self.seq_start:
             raise IdentityError(f"seq_end {self.seq_end} lies before seq_start {self.seq_start}; swap them")

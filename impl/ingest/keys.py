@@ -90,7 +90,12 @@ def quarantine_by_blob_key(sha256: str, identity: Identity) -> str:
 
 
 def manifest_id(identity: Identity, accepted_at_unix_ns: int) -> str:
-    return f"{accepted_at_unix_ns:020d}-{hashlib.sha256(identity.path.encode()).hexdigest()[:32]}"
+    return f"{accepted_at_unix_ns:020d}-{identity_hash(identity.path)}"
+
+
+def identity_hash(path: str) -> str:
+    """Of an identity's path: what tells manifests apart that were accepted at the same moment."""
+    return hashlib.sha256(path.encode()).hexdigest()[:32]
 
 
 def by_time_key(identity: Identity, accepted_at_unix_ns: int) -> str:

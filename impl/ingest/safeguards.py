@@ -92,9 +92,9 @@ def gc_by_version(version: str) -> str:
     return version
 
 
-def gc_age(age_ns: int, horizon_ns: int, margin_ns: int) -> bool:
-    """Whether nobody can rely on a blob of this age any more, nor a request of his be under way."""
-    return age_ns >= horizon_ns + margin_ns
+def gc_age(relied_ns: int, horizon_ns: int, margin_ns: int) -> int:
+    """The moment from which nobody relies on a blob any more, nor has a request under way that does."""
+    return relied_ns + horizon_ns + margin_ns
 
 
 def gc_audit_before_trust(unneeded_since_ns: int, audit_began_ns: int | None) -> bool:
@@ -141,7 +141,7 @@ class Safeguards:
     gc_by_version: Callable[[str], str] = field(
         default=gc_by_version, metadata={"name": "gc-stalled-writer-version"}
     )
-    gc_age: Callable[[int, int, int], bool] = gc_age
+    gc_age: Callable[[int, int, int], int] = gc_age
     gc_audit_before_trust: Callable[[int, int | None], bool] = gc_audit_before_trust
     gc_quarantine_refs: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = gc_quarantine_refs
     reconcile: Callable[[Sequence[Any]], Sequence[Any]] = reconcile

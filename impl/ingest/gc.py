@@ -1,0 +1,159 @@
+"""Garbage collection of orphan blobs: stored by an attempt that was never accepted. Keeps when in doubt.
+
+A blob is deleted only when all of this holds:
+
+    gc-age                  nobody can rely on it any more, nor can a request of his be under way (`blobs`)
+    gc-audit-before-trust   a complete audit began after that moment: so whatever refers to it has its
+                            reverse reference by now, and that none is found means that there is none
+    gc-quarantine-refs      neither an accepted batch nor one in quarantine refers to its hash
+    gc-stalled-writer       what is deleted is that name, which nobody will use again, or that version
+
+So it does not matter how long this collector stalls between looking and deleting, nor how late its delete
+lands: what it judged once stays an orphan. Candidates come from listing all blobs beside all references,
+both in order of hashes, so a pass costs pages and not blobs; each candidate is asked for once more.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.audit import last_audit_began_ns
+from holdfast.impl.ingest.blobs import patience
+from holdfast.impl.ingest.listing import AT_ONCE, everything, portions, versions
+from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
+from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from holdfast.impl.store import ANYTHING
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Delete, List, Outcome
+
+
+@dataclass
+class Collected:
+    """What one pass looked at and deleted."""
+
+    blobs: int = 0
+    """Looked at: names, or versions."""
+    referenced: int = 0
+    young: int = 0
+    """Orphans so far, that somebody may still rely on."""
+    unproven: int = 0
+    """Old orphans that no audit covers: run a full audit."""
+    foreign: int = 0
+    """Below raw-blobs/ and named as no blob of this bucket's kind: never touched."""
+    deleted: list[str] = field(default_factory=list)
+    unclear: list[str] = field(default_factory=list)
+    """Deletes that were not answered; the next pass looks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    key: str
+    sha256: str
+    version: str
+    relied_ns: int
+    """From when on its age is counted, see `blobs`."""
+
+
+def collect(
+    store: Store,
+    env: Environment,
+    settings: Settings = STANDARD_SETTINGS,
+    *,
+    safeguards: Safeguards = STANDARD,
+    dry_run: bool = False,
+) -> Collected:
+    """One pass over all blobs. `dry_run` deletes nothing and says what it would delete."""
+    return _Collector(store, env, settings, safeguards, dry_run=dry_run).run()
+
+
+class _Collector:
+    def __init__(
+        self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards, *, dry_run: bool
+    ) -> None:
+        self.store = store
+        self.env = env
+        self.settings = settings
+        self.safeguards = safeguards
+        self.asking = patience(settings)
+        self.dry_run = dry_run
+
+    def run(self) -> Collected:
+        result = Collected()
+        audit_began_ns = last_audit_began_ns(self.store, self.env, self.settings)
+        now_ns = self.env.now_ns()
+        orphans = (
+            one for one in self._unreferenced(result) if self._due(one, now_ns, audit_began_ns, result)
+        )
+        for some in portions(orphans, AT_ONCE):
+            self._delete(self._confirmed(some, result), result)
+        return result
+
+    def _due(self, one: _Candidate, now_ns: int, audit_began_ns: int | None, result: Collected) -> bool:
+        unneeded_ns = self.safeguards.gc_age(one.relied_ns, self.settings.horizon_ns, self.settings.margin_ns)
+        if now_ns < unneeded_ns:
+            result.young += 1
+            return False
+        if not self.safeguards.gc_audit_before_trust(unneeded_ns, audit_began_ns):
+            result.unproven += 1
+            return False
+        return True
+
+    def _unreferenced(self, result: Collected) -> Iterator[_Candidate]:
+        """The blobs whose hash is not among the references, both listed in order of hashes."""
+        references = (info.key for info in everything(self.store, self.env, self.asking, keys.BY_BLOB))
+        at = next(references, None)
+        for one in self._blobs(result):
+            result.blobs += 1
+            prefix = f"{keys.BY_BLOB}{keys.fan(one.sha256)}/"
+            while at is not None and at < prefix:
+                at = next(references, None)
+            if at is not None and at.startswith(prefix):
+                result.referenced += 1
+            else:
+                yield one
+
+    def _blobs(self, result: Collected) -> Iterator[_Candidate]:
+        if self.store.versioned():
+            yield from self._versions(result)
+            return
+        for info in everything(self.store, self.env, self.asking, keys.RAW):
+            parsed = keys.parse_raw(info.key)
+            if parsed is None or parsed[1] is None:
+                result.foreign += 1
+                continue
+            yield _Candidate(info.key, parsed[0], "", (parsed[1] + 1) * self.settings.horizon_ns)
+
+    def _versions(self, result: Collected) -> Iterator[_Candidate]:
+        for found in versions(self.store, self.env, self.asking, keys.RAW):
+            parsed = keys.parse_raw(found.key)
+            if parsed is None or found.marker:
+                result.foreign += 1
+                continue
+            yield _Candidate(found.key, parsed[0], found.version, found.modified_ns)
+
+    def _confirmed(self, some: list[_Candidate], result: Collected) -> list[_Candidate]:
+        """Those to which really nothing refers, asked for one by one."""
+        requests = [
+            List(f"{prefix}{keys.fan(one.sha256)}/", limit=1)
+            for one in some
+            for prefix in (keys.BY_BLOB, keys.QUARANTINE_BY_BLOB)
+        ]
+        replies = self.asking.read_all(self.store, self.env, requests)
+        pairs = zip(some, replies[::2], replies[1::2], strict=True)
+        kept = [
+            one
+            for one, accepted, quarantined in pairs
+            if not self.safeguards.gc_quarantine_refs(accepted.objects, quarantined.objects)
+        ]
+        result.referenced += len(some) - len(kept)
+        return kept
+
+    def _delete(self, orphans: list[_Candidate], result: Collected) -> None:
+        if self.dry_run:
+            result.deleted += [one.key for one in orphans]
+            return
+        deletes = [Delete(one.key, ANYTHING, self.safeguards.gc_by_version(one.version)) for one in orphans]
+        for one, reply in zip(orphans, self.store.send_all(deletes), strict=True):
+            done = reply.outcome in (Outcome.DONE, Outcome.MISSING)
+            (result.deleted if done else result.unclear).append(one.key)

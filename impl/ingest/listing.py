@@ -1,0 +1,66 @@
+"""Whole listings, asked until they are answered, and the reading of many small objects at once."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from holdfast.impl.asking import Asking
+from holdfast.impl.environment import Environment
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Get, GetReply, List, ListVersions, ObjectInfo, VersionInfo
+
+AT_ONCE = 100
+"""Our own limit on requests in one parallel step: what is in memory at a time."""
+
+T = TypeVar("T")
+
+
+def everything(
+    store: Store, env: Environment, asking: Asking, prefix: str, after: str = ""
+) -> Iterator[ObjectInfo]:
+    """All objects below `prefix` behind the key `after`, in order of their keys."""
+    for page in pages(store, env, asking, prefix, after):
+        yield from page
+
+
+def pages(
+    store: Store, env: Environment, asking: Asking, prefix: str, after: str = ""
+) -> Iterator[Sequence[ObjectInfo]]:
+    token = ""
+    while True:
+        page = asking.read(store, env, List(prefix, after=after, token=token))
+        yield page.objects
+        token = page.next
+        if not token:
+            return
+
+
+def versions(store: Store, env: Environment, asking: Asking, prefix: str) -> Iterator[VersionInfo]:
+    """All versions and delete markers below `prefix`, by key."""
+    token = ""
+    while True:
+        page = asking.read(store, env, ListVersions(prefix, token=token))
+        yield from page.versions
+        token = page.next
+        if not token:
+            return
+
+
+def bodies(
+    store: Store, env: Environment, asking: Asking, wanted: Iterable[str]
+) -> Iterator[tuple[str, GetReply]]:
+    """Each key with the reply to reading it; some may be missing by now."""
+    for some in portions(wanted, AT_ONCE):
+        replies = asking.read_all(store, env, [Get(key) for key in some])
+        yield from zip(some, replies, strict=True)
+
+
+def portions(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most `size`."""
+    some: list[T] = []
+    for item in items:
+        some.append(item)
+        if len(some) == size:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -1,0 +1,201 @@
+"""What an operator sees and decides: batches in conflict, and agents that are not to be believed.
+
+    for seen in conflicts(store, env):
+        print(seen.record.identity, seen.first_seen_ns, seen.resolution)
+    resolve(store, env, identity, sha256, by="ada", note="the agent restored an old disk")
+    quarantine(store, env, "agent-a", by="ada", note="two machines with one name")
+
+A conflict is resolved by accepting what stands: the agent may then drop its parked batch. Or the agent,
+or one boot of it, is quarantined: collectors refuse whatever it sends until it is released. Decisions are
+objects of their own, and the first one about a conflict stands.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.blobs import patience
+from holdfast.impl.ingest.documents import JSON, ConflictRecord, parse, write
+from holdfast.impl.ingest.errors import Damaged, IngestError, Refusal, Refused
+from holdfast.impl.ingest.identity import Identity, agent_path, boot_path
+from holdfast.impl.ingest.listing import bodies, everything
+from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from holdfast.impl.store import ABSENT, ANYTHING
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Get, Outcome, Put
+
+RESOLUTION = "lightmetrics.conflict_resolution.v1"
+BLOCK = "lightmetrics.block.v1"
+DROP = "accept-existing-and-drop"
+
+
+class NoSuchConflict(IngestError):
+    """Nothing to resolve under this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What was decided about a conflict."""
+
+    decision: str
+    by: str
+    note: str
+    at_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSeen:
+    """One conflict, and what was decided."""
+
+    record: ConflictRecord
+    resolution: Resolution | None
+
+    @property
+    def first_seen_ns(self) -> int:
+        return self.record.observed_at_unix_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An agent, or one boot of it, whose batches are refused."""
+
+    agent: str
+    boot: str | None
+    by: str
+    note: str
+    at_unix_ns: int
+
+
+def conflicts(
+    store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS, *, agent: str | None = None
+) -> Iterator[ConflictSeen]:
+    """All conflicts in order of their identities, or one agent's."""
+    asking = patience(settings)
+    below = keys.QUARANTINE + (agent_path(agent) if agent is not None else "")
+    found = (info.key for info in everything(store, env, asking, below))
+    for key, reply in bodies(store, env, asking, found):
+        record = ConflictRecord.read(reply.body, key)
+        yield ConflictSeen(record, resolution_of(store, env, record.identity, record.submitted_frame_sha256))
+
+
+def resolution_of(
+    store: Store,
+    env: Environment,
+    identity: Identity,
+    submitted_sha256: str,
+    settings: Settings = STANDARD_SETTINGS,
+) -> Resolution | None:
+    """What was decided about this conflict: what an agent asks that has a batch parked."""
+    key = keys.resolution_key(identity, submitted_sha256)
+    reply = patience(settings).read(store, env, Get(key))
+    return None if reply.info is None else _resolution(parse(reply.body, key), key)
+
+
+def resolve(
+    store: Store,
+    env: Environment,
+    identity: Identity,
+    submitted_sha256: str,
+    *,
+    by: str,
+    note: str = "",
+    settings: Settings = STANDARD_SETTINGS,
+) -> Resolution:
+    """Accept the batch that stands; the parked one may be dropped. The first decision stands."""
+    asking = patience(settings)
+    record = keys.conflict_key(identity, submitted_sha256)
+    if asking.read(store, env, Get(record)).info is None:
+        raise NoSuchConflict(f"there is no conflict {record}; list them to see which there are")
+    said = {"schema": RESOLUTION, "decision": DROP, "by": by, "note": note, "at_unix_ns": env.now_ns()}
+    put = Put(keys.resolution_key(identity, submitted_sha256), write(said), ABSENT, JSON)
+    stands = asking.create_all(store, env, [put])[0]
+    if stands.body is None:
+        raise asking.away(f"the store did not say whether {put.key} stands; ask again later")
+    return _resolution(parse(stands.body, put.key), put.key)
+
+
+def quarantine(
+    store: Store, env: Environment, agent: str, boot: str | None = None, *, by: str, note: str = ""
+) -> Block:
+    """Refuse whatever this agent, or this boot of it, sends. Collectors know within their refresh time."""
+    block = Block(agent, boot, by, note, env.now_ns())
+    said = {
+        "schema": BLOCK,
+        "agent": agent,
+        "boot": boot,
+        "by": by,
+        "note": note,
+        "at_unix_ns": block.at_unix_ns,
+    }
+    asking = patience(STANDARD_SETTINGS)
+    for attempt in range(asking.rounds_max + 1):
+        key = _block_key(agent, boot)
+        if store.put(key, write(said), when=ANYTHING, content_type=JSON).outcome is Outcome.DONE:
+            return block
+        asking.pause(env, attempt)
+    raise asking.away(f"the store did not take {key}; try again")
+
+
+def release(store: Store, env: Environment, agent: str, boot: str | None = None) -> bool:
+    """Believe it again; whether it was quarantined."""
+    asking = patience(STANDARD_SETTINGS)
+    key = _block_key(agent, boot)
+    stood = asking.read(store, env, Get(key)).info is not None
+    for attempt in range(asking.rounds_max + 1):
+        if store.delete(key, when=ANYTHING).outcome is Outcome.DONE:
+            return stood
+        asking.pause(env, attempt)
+    raise asking.away(f"the store did not delete {key}; try again")
+
+
+def blocks(store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS) -> Iterator[Block]:
+    """All that are quarantined."""
+    asking = patience(settings)
+    found = (info.key for info in everything(store, env, asking, keys.BLOCKS))
+    for key, reply in bodies(store, env, asking, found):
+        if reply.info is not None:
+            yield _block(parse(reply.body, key), key)
+
+
+class Blocklist:
+    """What one collector knows of the quarantined; asks no request of its own when a batch comes."""
+
+    def __init__(self, store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS) -> None:
+        self.store = store
+        self.env = env
+        self.settings = settings
+        self._blocked: frozenset[tuple[str, str | None]] = frozenset()
+
+    def refresh(self) -> int:
+        """Read it anew; how many there are."""
+        found = blocks(self.store, self.env, self.settings)
+        self._blocked = frozenset((block.agent, block.boot) for block in found)
+        return len(self._blocked)
+
+    def check(self, identity: Identity) -> None:
+        """Raise `Refused` when this batch's agent or boot is quarantined."""
+        if not {(identity.agent, None), (identity.agent, identity.boot)}.isdisjoint(self._blocked):
+            raise Refused(
+                Refusal.QUARANTINED,
+                f"agent {identity.agent!a}, boot {identity.boot!a} is quarantined by an operator; "
+                "keep the batch until it is released",
+            )
+
+
+def _block_key(agent: str, boot: str | None) -> str:
+    path = agent_path(agent) if boot is None else boot_path(agent, boot)
+    return f"{keys.BLOCKS}{path}block.json"
+
+
+def _resolution(said: dict[str, Any], key: str) -> Resolution:
+    if said.get("schema") != RESOLUTION:
+        raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {RESOLUTION!r}")
+    return Resolution(said["decision"], said["by"], said["note"], said["at_unix_ns"])
+
+
+def _block(said: dict[str, Any], key: str) -> Block:
+    if said.get("schema") != BLOCK:
+        raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {BLOCK!r}")
+    return Block(said["agent"], said["boot"], said["by"], said["note"], said["at_unix_ns"])

@@ -1,0 +1,157 @@
+"""The reconciler: finds what is accepted and repairs what is derived from it, as often as one likes.
+
+Three ways to find, because each can miss:
+
+    hot      a notification names a manifest that was created          may be lost
+    steady   the listing of accepted-by-time from a durable cursor     misses what has no by-time entry
+    cold     the full audit of accepted/, see `audit`                  sees everything, and takes long
+
+The steady reader begins an overlap before its cursor, for what was stamped by a slow clock or written
+late. What is stamped by a clock that is ahead does not move the cursor beyond now.
+
+    print(reconcile_once(store, env).repaired)
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.impl.cursor import Cursor, Pace
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.blobs import patience
+from holdfast.impl.ingest.derived import derive
+from holdfast.impl.ingest.documents import Manifest
+from holdfast.impl.ingest.errors import Damaged, IdentityError
+from holdfast.impl.ingest.listing import AT_ONCE, bodies, everything, portions
+from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
+from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Head
+
+
+@dataclass
+class Reconciled:
+    """What one pass found and did."""
+
+    seen: int = 0
+    """Accepted batches looked after."""
+    repaired: int = 0
+    """Derived objects that were missing."""
+    missing: list[str] = field(default_factory=list)
+    """Keys of accepted manifests whose blob is not there: an alarm, unless the agent's retry is under way."""
+    damaged: list[str] = field(default_factory=list)
+    """What could not be read, and why."""
+    position: str = ""
+    """Where the cursor stands."""
+
+
+def reconcile_once(
+    store: Store,
+    env: Environment,
+    settings: Settings = STANDARD_SETTINGS,
+    *,
+    safeguards: Safeguards = STANDARD,
+    name: str = "reconcile",
+) -> Reconciled:
+    """One steady pass, from the cursor to the end of what is there."""
+    return Reconciler(store, env, settings, safeguards=safeguards, name=name).once()
+
+
+class Reconciler:
+    """Keeps in memory what it saw in the overlap, so that pass after pass costs only what is new."""
+
+    def __init__(
+        self,
+        store: Store,
+        env: Environment,
+        settings: Settings = STANDARD_SETTINGS,
+        *,
+        safeguards: Safeguards = STANDARD,
+        name: str = "reconcile",
+    ) -> None:
+        self.store = store
+        self.env = env
+        self.settings = settings
+        self.safeguards = safeguards
+        self.asking = patience(settings)
+        self.cursor = by_time_cursor(store, env, settings, safeguards, name)
+        self._seen: set[str] = set()
+
+    def once(self) -> Reconciled:
+        result = Reconciled()
+        start = self.cursor.start()
+        self._seen = {key for key in self._seen if key > start}
+        found = (info.key for info in everything(self.store, self.env, self.asking, keys.BY_TIME, start))
+        for some in portions(found, AT_ONCE):
+            self._look_after([key for key in some if key not in self._seen], result)
+        self.cursor.save()
+        result.position = self.cursor.position
+        return result
+
+    def notified(self, accepted_keys: Iterable[str]) -> Reconciled:
+        """The hot path: these manifests are said to have been created."""
+        result = Reconciled(position=self.cursor.position)
+        self._repair(list(self._read(accepted_keys, result).values()), result)
+        return result
+
+    def _look_after(self, fresh: Sequence[str], result: Reconciled) -> None:
+        now_ns = self.env.now_ns()
+        tracked = [key for key in fresh if time_of(key) <= now_ns]
+        for key in tracked:
+            self.cursor.take(key)
+        found = self._read(fresh, result)
+        lost = self._repair(list(found.values()), result)
+        for key in fresh:
+            # What has lost its blob is reported, and looked at again as long as the overlap lasts.
+            if key in found and found[key].key not in lost:
+                self._seen.add(key)
+        for key in tracked:
+            self.cursor.done(key)
+
+    def _read(self, wanted: Iterable[str], result: Reconciled) -> dict[str, Manifest]:
+        found = {}
+        for key, reply in bodies(self.store, self.env, self.asking, wanted):
+            if reply.info is None:
+                continue
+            try:
+                found[key] = Manifest.read(reply.body, key)
+            except (Damaged, IdentityError) as wrong:
+                result.damaged.append(str(wrong))
+        return found
+
+    def _repair(self, found: Sequence[Manifest], result: Reconciled) -> set[str]:
+        """Have everything derived stand, and see that the blobs do; returns whose blob does not."""
+        found = self.safeguards.reconcile(found)
+        result.seen += len(found)
+        result.repaired += derive(self.store, self.env, self.asking, found)
+        heads = self.asking.read_all(self.store, self.env, [Head(one.raw_blob_key) for one in found])
+        lost = [
+            one.key
+            for one, head in zip(found, heads, strict=True)
+            if head.info is None or head.info.size != one.frame_bytes
+        ]
+        result.missing += lost
+        return set(lost)
+
+
+def by_time_cursor(
+    store: Store, env: Environment, settings: Settings, safeguards: Safeguards, name: str
+) -> Cursor:
+    """A cursor along accepted-by-time, with the overlap of the settings."""
+
+    def back(position: str) -> str:
+        return keys.by_time_from(safeguards.cursor_overlap(time_of(position), settings.overlap_ns))
+
+    return Cursor(
+        store,
+        env,
+        f"{keys.CURSORS}{name}.json",
+        patience(settings),
+        pace=Pace(settings.checkpoint_items, settings.checkpoint_s),
+        back=back,
+    )
+
+
+def time_of(by_time_key: str) -> int:
+    """When the batch at this key was accepted."""
+    return int(by_time_key.rsplit("/", 1)[-1][:20])

@@ -1,0 +1,279 @@
+"""Rollups: every accepted batch is counted once, in chunks that are never changed.
+
+The batches accepted in one hour form a chain of their own: `manifests/v1/<hour>/<number>.json`, numbers
+rising by one, created only if absent. An entry names batches and the chunks in which they are counted, and
+counts nothing that an earlier entry of its hour names. That create is the decision:
+
+    1  list the hour's batches and its entries; what no entry names is fresh
+    2  read the fresh batches' blobs, add them up, write the chunks (named by which batches are in them)
+    3  create the entry behind the last; exists: somebody else did; begin again
+
+So two owners do no harm, whether by mistake or because one of them was only slow: one of the two entries
+stands, the other's chunks are named by nobody and count for nothing. There is one owner all the same, since
+two only do the work twice. A batch that comes late is fresh, and makes a further entry and a further
+chunk. Work is found along accepted-by-time from a durable cursor, and in hours that are marked in
+rollup-queue/ because something came to light behind it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+from urllib.parse import quote, unquote
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.aggregates import Hours, Series, aggregate, merged, pack, unpack
+from holdfast.impl.ingest.blobs import patience
+from holdfast.impl.ingest.documents import JSON, Manifest, parse, write
+from holdfast.impl.ingest.errors import Damaged, FrameError, IdentityError
+from holdfast.impl.ingest.frames import Limits, read
+from holdfast.impl.ingest.listing import bodies, everything
+from holdfast.impl.ingest.reconcile import by_time_cursor, time_of
+from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
+from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from holdfast.impl.store import ABSENT, ANYTHING, Matches
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Put
+
+SCHEMA = "lightmetrics.rollup_manifest.v1"
+WINDOW = "1h"
+BATCHES_MAX = 500
+"""In one entry: what is added up at a time."""
+RACES_MAX = 20
+"""How often another owner may be first, at one hour of one pass."""
+ANY_SIZE = Limits(frame_bytes=2**40, unpacked_bytes=2**40, points=2**40)
+"""What was accepted is read, whatever the limits are now."""
+
+
+@dataclass
+class RolledUp:
+    """What one pass did."""
+
+    hours: int = 0
+    batches: int = 0
+    chunks: int = 0
+    missing: list[str] = field(default_factory=list)
+    """Accepted batches that cannot be counted, and why; their hours stay marked."""
+    races: int = 0
+    """Entries that another owner was first to make."""
+
+
+def roll_up(
+    store: Store,
+    env: Environment,
+    settings: Settings = STANDARD_SETTINGS,
+    *,
+    safeguards: Safeguards = STANDARD,
+    owner: str = "rollup",
+) -> RolledUp:
+    """One pass: the hours that are marked, then everything behind the cursor."""
+    return Rollups(store, env, settings, safeguards=safeguards, owner=owner).once()
+
+
+class Rollups:
+    """The one owner of a bucket's rollups."""
+
+    def __init__(
+        self,
+        store: Store,
+        env: Environment,
+        settings: Settings = STANDARD_SETTINGS,
+        *,
+        safeguards: Safeguards = STANDARD,
+        owner: str = "rollup",
+    ) -> None:
+        self.store = store
+        self.env = env
+        self.owner = owner
+        self.asking = patience(settings)
+        self.cursor = rollup_cursor(store, env, settings, safeguards)
+
+    def once(self) -> RolledUp:
+        result = RolledUp()
+        for mark in list(everything(self.store, self.env, self.asking, keys.QUEUE)):
+            hour = mark.key.removeprefix(keys.QUEUE).removesuffix(".json") + "/"
+            if self._roll_hour(hour, result):
+                # Taken away only as it was listed: whoever marked the hour again meanwhile is heard.
+                self.store.delete(mark.key, when=Matches(mark.etag))
+        for hour, found in groupby(self._ahead(), key=_hour_of):
+            positions = list(found)
+            now_ns = self.env.now_ns()
+            tracked = [key for key in positions if time_of(key) <= now_ns]
+            for key in tracked:
+                self.cursor.take(key)
+            if not self._roll_hour(hour, result):
+                mark_hour(self.store, self.env, hour)
+            for key in tracked:
+                self.cursor.done(key)
+        self.cursor.save()
+        return result
+
+    def _ahead(self) -> Iterator[str]:
+        start = self.cursor.start()
+        return (info.key for info in everything(self.store, self.env, self.asking, keys.BY_TIME, start))
+
+    def _roll_hour(self, hour: str, result: RolledUp) -> bool:
+        """Count what is fresh in an hour; whether all of it is counted now."""
+        result.hours += 1
+        skipped: set[str] = set()
+        for _ in range(RACES_MAX):
+            listed = [i.key for i in everything(self.store, self.env, self.asking, f"{keys.BY_TIME}{hour}")]
+            last, counted = self._entries(hour)
+            fresh = [key for key in listed if manifest_id_of(key) not in counted | skipped]
+            if not fresh:
+                return not skipped
+            if not self._enter(hour, last + 1, fresh[:BATCHES_MAX], skipped, result):
+                result.races += 1
+        return False
+
+    def _entries(self, hour: str) -> tuple[int, set[str]]:
+        """The number of the hour's last entry, and the batches that are counted."""
+        last = 0
+        counted: set[str] = set()
+        for entry in entries(self.store, self.env, self.asking, hour):
+            last = max(last, entry.number)
+            counted |= entry.members
+        return last, counted
+
+    def _enter(self, hour: str, number: int, fresh: list[str], skipped: set[str], result: RolledUp) -> bool:
+        """Count these batches in one entry; False when another owner's entry has the number."""
+        hours: Hours = {}
+        members = []
+        for manifest in self._manifests(fresh, skipped, result):
+            frame = self._frame(manifest, skipped, result)
+            if frame is not None:
+                aggregate(hours, frame)
+                members.append(manifest.id)
+        if not members:
+            return True
+        chunks = self._chunks(hour, hours, members)
+        self.asking.ensure_all(self.store, self.env, chunks)
+        body = write(
+            {
+                "schema": SCHEMA,
+                "owner": self.owner,
+                "attempt": self.env.new_id(),
+                "members": sorted(members),
+                "chunks": [chunk.key for chunk in chunks],
+            }
+        )
+        put = Put(entry_key(hour, number), body, ABSENT, JSON)
+        stands = self.asking.create_all(self.store, self.env, [put])[0]
+        if stands.body is None:
+            raise self.asking.away(f"the store did not say whether {put.key} stands; ask again later")
+        if not stands.created and stands.body != body:
+            return False
+        result.batches += len(members)
+        result.chunks += len(chunks)
+        return True
+
+    def _manifests(self, fresh: list[str], skipped: set[str], result: RolledUp) -> Iterator[Manifest]:
+        for key, reply in bodies(self.store, self.env, self.asking, fresh):
+            try:
+                yield Manifest.read(reply.body, key)
+            except (Damaged, IdentityError) as wrong:
+                skipped.add(manifest_id_of(key))
+                result.missing.append(str(wrong))
+
+    def _frame(self, manifest: Manifest, skipped: set[str], result: RolledUp) -> Any:
+        """The points of a batch; None when its blob is not there, or not what was accepted."""
+        ((key, reply),) = bodies(self.store, self.env, self.asking, [manifest.raw_blob_key])
+        try:
+            if reply.info is None:
+                raise Damaged(f"{key} is not there, which {manifest.key} refers to")
+            if hashlib.sha256(reply.body).hexdigest() != manifest.frame_sha256:
+                raise Damaged(f"{key} is not what {manifest.key} accepted: its hash differs")
+            return read(reply.body, ANY_SIZE).points
+        except (Damaged, FrameError) as wrong:
+            skipped.add(manifest.id)
+            result.missing.append(str(wrong))
+            return None
+
+    def _chunks(self, hour: str, hours: Hours, members: list[str]) -> list[Put]:
+        digest = hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:32]
+        return [
+            Put(chunk_key(metric, of, f"{_short(hour)}-{digest}"), pack(metric, of, series), ABSENT)
+            for (metric, of), series in sorted(hours.items())
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of an hour's chain."""
+
+    hour: str
+    number: int
+    members: frozenset[str]
+    chunks: tuple[str, ...]
+
+
+def entries(store: Store, env: Environment, asking: Any, hour: str = "") -> Iterator[Entry]:
+    """The entries of an hour of acceptance, or of all."""
+    found = (info.key for info in everything(store, env, asking, f"{keys.ROLLED}{hour}"))
+    for key, reply in bodies(store, env, asking, found):
+        said = parse(reply.body, key)
+        if said.get("schema") != SCHEMA:
+            raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {SCHEMA!r}")
+        path, _, name = key.removeprefix(keys.ROLLED).rpartition("/")
+        number = int(name.removesuffix(".json"))
+        yield Entry(f"{path}/", number, frozenset(said["members"]), tuple(said["chunks"]))
+
+
+def totals(
+    store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS
+) -> dict[tuple[str, str], Series]:
+    """Everything that is rolled up, by metric and hour: what a query would add up from the chunks."""
+    asking = patience(settings)
+    named = {key for entry in entries(store, env, asking) for key in entry.chunks}
+    found: dict[tuple[str, str], list[Series]] = {}
+    for key, reply in bodies(store, env, asking, sorted(named)):
+        folder = key.removeprefix(f"{keys.ROLLUP}window={WINDOW}/").rpartition("/")[0]
+        hour, _, metric = folder.rpartition("/metric=")
+        found.setdefault((unquote(metric), f"{hour}/"), []).append(unpack(reply.body, key))
+    return {where: merged(all_series) for where, all_series in found.items()}
+
+
+def mark_hour(store: Store, env: Environment, hour: str) -> None:
+    """Say that an hour holds something that is not rolled up."""
+    body = write({"mark": env.new_id()})
+    store.put(keys.queue_key(hour), body, when=ANYTHING, content_type=JSON)
+
+
+def mark_unrolled(store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> int:
+    """Mark the hours with batches that the cursor has passed and no entry names; how many there are."""
+    asking = patience(settings)
+    start = rollup_cursor(store, env, settings, safeguards).start()
+    if not start:
+        return 0  # nothing is behind the cursor
+    counted = {member for entry in entries(store, env, asking) for member in entry.members}
+    listed: Iterable[str] = (info.key for info in everything(store, env, asking, keys.BY_TIME))
+    hours = sorted({_hour_of(key) for key in listed if key <= start and manifest_id_of(key) not in counted})
+    for hour in hours:
+        mark_hour(store, env, hour)
+    return len(hours)
+
+
+def rollup_cursor(store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> Any:
+    return by_time_cursor(store, env, settings, safeguards, "rollup")
+
+
+def manifest_id_of(by_time_key: str) -> str:
+    return by_time_key.rsplit("/", 1)[-1].removesuffix(".json")
+
+
+def entry_key(hour: str, number: int) -> str:
+    return f"{keys.ROLLED}{hour}{number:020d}.json"
+
+
+def chunk_key(metric: str, hour: str, chunk: str) -> str:
+    return f"{keys.ROLLUP}window={WINDOW}/{hour}metric={quote(metric, safe='')}/{chunk}.lmrollup.zst"
+
+
+def _hour_of(by_time_key: str) -> str:
+    return by_time_key.removeprefix(keys.BY_TIME).rpartition("/")[0] + "/"
+
+
+def _short(hour: str) -> str:
+    return "".join(part.partition("=")[2] for part in hour.rstrip("/").split("/")).replace("-", "")
