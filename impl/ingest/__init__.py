@@ -1,1 +1,70 @@
-"""Active-active acceptance of batches, with nothing shared but a bucket."""
+"""Active-active acceptance of batches, with nothing shared but a bucket.
+
+The protocol is in docs/decisions/0011-ingest-protocol.md; `python -m pydoc holdfast.impl.ingest.authority`
+is where to begin reading.
+"""
+
+from holdfast.impl.ingest.audit import Audited, full_audit
+from holdfast.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
+from holdfast.impl.ingest.documents import ConflictRecord, Manifest
+from holdfast.impl.ingest.errors import (
+    Damaged,
+    FrameError,
+    IdentityError,
+    IngestError,
+    Refusal,
+    Refused,
+    SettingsError,
+    StoreAway,
+)
+from holdfast.impl.ingest.frames import Frame, Limits, Point, encode, read
+from holdfast.impl.ingest.gc import Collected, collect
+from holdfast.impl.ingest.identity import Identity
+from holdfast.impl.ingest.policy import bucket_policy, lifecycle_rules
+from holdfast.impl.ingest.reconcile import Reconciled, Reconciler, reconcile_once
+from holdfast.impl.ingest.rollups import RolledUp, Rollups, roll_up, totals
+from holdfast.impl.ingest.safeguards import SAFEGUARDS, STANDARD, Safeguards
+from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Mode, Settings
+
+__all__ = [
+    "SAFEGUARDS",
+    "STANDARD",
+    "STANDARD_SETTINGS",
+    "Accepted",
+    "Audited",
+    "Authority",
+    "Collected",
+    "Conflict",
+    "ConflictRecord",
+    "Damaged",
+    "Frame",
+    "FrameError",
+    "Identity",
+    "IdentityError",
+    "IngestError",
+    "Limits",
+    "Manifest",
+    "Mode",
+    "Point",
+    "Reconciled",
+    "Reconciler",
+    "Refusal",
+    "Refused",
+    "RolledUp",
+    "Rollups",
+    "Safeguards",
+    "Settings",
+    "SettingsError",
+    "StoreAway",
+    "Unavailable",
+    "bucket_policy",
+    "check_batch",
+    "collect",
+    "encode",
+    "full_audit",
+    "lifecycle_rules",
+    "read",
+    "reconcile_once",
+    "roll_up",
+    "totals",
+]
