@@ -167,7 +167,11 @@ class Sender:
                 "seq_end": batch.seq_end,
             },
             content=frame,
-            headers={"authorization": f"Bearer {self._token}", "content-type": "application/octet-stream"},
+            headers={
+                "authorization": f"Bearer {self._token}",
+                "content-type": "application/octet-stream",
+                "accept-encoding": "identity",
+            },
         ) as response:
             return response.status_code, response.headers, _json(response)
 
@@ -202,7 +206,7 @@ def _wait(headers: httpx.Headers) -> float:
 def _json(response: httpx.Response) -> Any:
     """The body as JSON, and None for what is none or is endless."""
     found = bytearray()
-    for chunk in response.iter_raw():
+    for chunk in response.iter_bytes():
         found += chunk
         if len(found) > ANSWER_BYTES_MAX:
             return None

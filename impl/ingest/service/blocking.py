@@ -1,0 +1,39 @@
+"""Keeps a collector's list of the quarantined fresh, so that judging a batch asks the store nothing."""
+
+import logging
+import threading
+
+from holdfast.impl.ingest.errors import IngestError
+from holdfast.impl.ingest.operator import Blocklist
+from holdfast.impl.store.errors import StoreError
+
+_LOG = logging.getLogger("holdfast.ingest")
+
+REFRESH_S = 10.0
+
+
+class Refresher:
+    """Reads the list now, and every `every_s` from now on."""
+
+    def __init__(self, blocklist: Blocklist, every_s: float = REFRESH_S) -> None:
+        self._blocklist = blocklist
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._once()
+        self._thread = threading.Thread(target=self._run, name="ingest-blocklist", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            self._once()
+
+    def _once(self) -> None:
+        try:
+            self._blocklist.refresh()
+        except (StoreError, IngestError) as wrong:
+            # Without the store nothing is accepted anyway, and what was known stays known.
+            _LOG.warning("the list of the quarantined is not fresh: %s", wrong)

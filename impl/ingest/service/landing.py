@@ -1,0 +1,168 @@
+"""acceptance = "local_spool": a single collector whose own disk accepts, and whose bucket follows.
+
+The disk holds a small acceptance authority of its own: the same protocol on a `file://` store. So accepting,
+duplicates and conflicts mean what they mean in the other mode, for ever, and nothing is invented twice. What
+is new is the landing: every `interval_s` each batch that is accepted here and has not landed is accepted in
+the bucket under the same identity, which may be repeated at will, and then has a mark here that it landed.
+
+    store/accepted/v1/...      here: what is accepted
+    store/raw-blobs/v1/...     its frame, until it has landed
+    store/landed/v1/...        the mark: {"result": "accepted" | "conflict"}
+    lock                       one collector at a time
+
+A conflict in the bucket means that somebody else accepted other bytes there, which a single collector
+excludes: it is on record there, complained about here, and the frame stays.
+
+What this mode asks for: one collector, and a disk that is not lost before the interval has passed.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.authority import Accepted, Authority, Unavailable
+from holdfast.impl.ingest.documents import JSON, Manifest
+from holdfast.impl.ingest.errors import IngestError, StoreAway
+from holdfast.impl.ingest.identity import Identity
+from holdfast.impl.ingest.operator import Blocklist
+from holdfast.impl.ingest.service.acceptance import Acceptance, Answer, judged
+from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Unusable
+from holdfast.impl.store.errors import StoreError
+from holdfast.impl.store.files import FileStore
+
+_LOG = logging.getLogger("holdfast.ingest")
+
+LANDED = "landed/v1/"
+
+
+class LocalSpool(Acceptance):
+    """Accepts on the disk at `path`; `bucket` is where batches land."""
+
+    def __init__(self, path: str | os.PathLike[str], bucket: Authority, env: Environment) -> None:
+        self.env = env
+        self._lock = _locked(Path(path))
+        self.store = FileStore(Path(path) / "store", env=env)
+        self._bucket = bucket
+        self._here = Authority(self.store, env, bucket.collector_id, bucket.settings)
+        self.blocklist = Blocklist(self.store, env, bucket.settings)
+        self._guard = threading.Lock()
+        self._waiting = self._left()
+
+    def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
+        return judged(self._here, self.blocklist, agent, identity, body, self._accepted)
+
+    def verify(self) -> None:
+        self.store.verify()
+
+    def close(self) -> None:
+        self.store.close()
+        os.close(self._lock)
+
+    @property
+    def backlog(self) -> int:
+        """How many batches have not landed."""
+        return len(self._waiting)
+
+    def land(self, stop: Callable[[], bool] = lambda: False) -> int:
+        """Land what waits, in order, until `stop`; answers how many did. The rest goes on waiting."""
+        with self._guard:
+            waiting = sorted(self._waiting)
+        landed = 0
+        for identity in waiting:
+            if stop() or not self._land(identity):
+                break  # when the bucket is away, the next ones would fare the same
+            landed += 1
+        return landed
+
+    def _accepted(self, manifest: Manifest) -> None:
+        with self._guard:
+            self._waiting.add(manifest.identity)
+
+    def _land(self, identity: Identity) -> bool:
+        here = self._read(keys.accepted_key(identity))
+        manifest = Manifest.read(here, keys.accepted_key(identity))
+        answer = self._bucket.accept(identity, self._read(manifest.raw_blob_key))
+        if isinstance(answer, Unavailable):
+            _LOG.warning("batch %s did not land yet: %s", identity, answer.reason)
+            return False
+        landed = isinstance(answer, Accepted)
+        mark = json.dumps({"result": "accepted" if landed else "conflict"}).encode()
+        if self.store.put(_landed(identity), mark, when=ABSENT, content_type=JSON).outcome not in _STANDS:
+            return False  # it lands once more, as a duplicate
+        if isinstance(answer, Accepted):
+            self.store.delete(manifest.raw_blob_key, when=ANYTHING)
+            self._bucket.follow_up(answer.manifest)
+        else:
+            _LOG.error("batch %s was accepted in the bucket with other bytes: see conflicts there", identity)
+        with self._guard:
+            self._waiting.discard(identity)
+        return True
+
+    def _read(self, key: str) -> bytes:
+        reply = self.store.get(key)
+        if not reply.done:
+            raise StoreAway(f"{key} of the local spool cannot be read: {reply.outcome}")
+        return reply.body
+
+    def _left(self) -> set[Identity]:
+        """What an earlier run accepted and did not land."""
+        landed = {Identity.of_key(key) for key in self._keys(LANDED)}
+        return {Identity.of_key(key) for key in self._keys(keys.ACCEPTED)} - landed
+
+    def _keys(self, prefix: str) -> list[str]:
+        found: list[str] = []
+        for page in self.store.pages(prefix):
+            if not page.done:
+                raise StoreAway(f"the local spool cannot list {prefix}: {page.outcome}")
+            found += [item.key for item in page.objects]
+        return found
+
+
+class Lander:
+    """The thread that lands, every `interval_s`."""
+
+    def __init__(self, spool: LocalSpool, interval_s: float) -> None:
+        self._spool = spool
+        self._interval_s = interval_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ingest-landing", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish the batch that is landing; the others are landed by the next run."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval_s):
+            try:
+                self._spool.land(self._stop.is_set)
+            except (StoreError, IngestError) as wrong:
+                _LOG.error("landing failed, and is tried again: %s", wrong)
+
+
+_STANDS = (Outcome.DONE, Outcome.EXISTS)
+
+
+def _landed(identity: Identity) -> str:
+    return f"{LANDED}{identity.path}.json"
+
+
+def _locked(path: Path) -> int:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as wrong:
+        raise Unusable(f"the local spool {path} cannot be used: {wrong.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise Unusable(f"another collector uses the local spool {path}; give each its own") from None
+    return handle

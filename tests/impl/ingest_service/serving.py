@@ -1,0 +1,156 @@
+"""A collector that listens, in a thread of the test, and what a test needs to talk to it."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from holdfast.impl.environment import SystemEnvironment
+from holdfast.impl.ingest.frames import Point, encode
+from holdfast.impl.ingest.identity import Identity
+from holdfast.impl.ingest.service.app import Collector
+from holdfast.impl.ingest.service.assembly import Plan, collecting
+from holdfast.impl.ingest.service.limits import Limits
+from holdfast.impl.ingest.service.server import Server, listener
+from holdfast.impl.ingest.service.tokens import Tokens, Who, enrol
+from holdfast.impl.ingest.settings import Settings
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.memory import MemoryStore
+
+ENV = SystemEnvironment()
+BINARY = "application/octet-stream"
+QUICK = Settings(pause_s=0.001, attempts_max=2)
+"""Gives up at once: what a test breaks stays broken."""
+
+
+@dataclass
+class Served:
+    """A collector that is listening."""
+
+    url: str
+    collector: Collector
+    store: Store
+    tokens: Mapping[str, str]
+    client: httpx.Client
+    stop: Any = field(repr=False)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def post(self, identity: Identity, body: bytes, token: str = "agent-a", **headers: str) -> httpx.Response:
+        return self.client.post(
+            f"{self.url}/v1/batches?{query(identity)}",
+            content=body,
+            headers={**self.auth(token), "content-type": BINARY, **headers},
+        )
+
+    def auth(self, token: str = "agent-a") -> dict[str, str]:
+        return {"authorization": f"Bearer {self.tokens.get(token, token)}"}
+
+    def listing(self) -> dict[str, str]:
+        return listing(self.store)
+
+    def raw(self) -> socket.socket:
+        """A bare connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def head(self, body: bytes | int, *lines: str, identity: "Identity | None" = None) -> bytes:
+        """The head of a POST as bytes."""
+        length = body if isinstance(body, int) else len(body)
+        return "".join(
+            f"{line}\r\n"
+            for line in [
+                f"POST /v1/batches?{query(identity or batch())} HTTP/1.1",
+                "host: x",
+                f"authorization: Bearer {self.tokens['agent-a']}",
+                f"content-type: {BINARY}",
+                *([f"content-length: {length}"] if length >= 0 else []),
+                *lines,
+                "",
+            ]
+        ).encode()
+
+
+def batch(start: int = 1, end: int = 2, agent: str = "agent-a", boot: str = "boot-1") -> Identity:
+    return Identity(agent, boot, start, end)
+
+
+def frame(identity: Identity | None = None, value: float = 1.0) -> bytes:
+    return encode(identity or batch(), [Point("cpu.load", {"host": "a"}, 1_760_000_000_000_000_000, value)])
+
+
+def query(identity: Identity) -> str:
+    return str(
+        httpx.QueryParams(
+            agent_id=identity.agent,
+            boot_id=identity.boot,
+            seq_start=identity.seq_start,
+            seq_end=identity.seq_end,
+        )
+    )
+
+
+def listing(store: Store) -> dict[str, str]:
+    return {found.key: found.etag for page in store.pages() for found in page.objects}
+
+
+@contextlib.contextmanager
+def serving(
+    folder: Path,
+    *,
+    store: Store | None = None,
+    limits: Limits | None = None,
+    settings: Settings = QUICK,
+    spool: Path | None = None,
+    landing_s: float = 0.01,
+) -> Iterator[Served]:
+    file = folder / "tokens.json"
+    tokens = {name: enrol(file, Who("agent", name), ENV) for name in ("agent-a", "agent-b")}
+    tokens["ops"] = enrol(file, Who("operator", "ops"), ENV)
+    store = store or MemoryStore()
+    plan = Plan(store, ENV, Tokens(file), "collector-1", settings, limits or Limits(), spool, landing_s)
+    with collecting(plan) as collector, listener("127.0.0.1", 0) as bound:
+        listening = threading.Event()
+        told: list[str] = []
+        server = Server(
+            collector,
+            collector.limits,
+            told=collector.told,
+            on_listening=lambda url: (told.append(url), listening.set()),
+            on_stopping=collector.stop,
+        )
+        thread = threading.Thread(target=server.run, args=([bound],), name="server")
+        thread.start()
+        assert listening.wait(20)
+        try:
+            with httpx.Client(trust_env=False, timeout=20) as client:
+                yield Served(told[0], collector, store, tokens, client, server.stop)
+        finally:
+            server.stop()
+            thread.join(20)
+            assert not thread.is_alive(), "the server did not end"
+
+
+def answer_of(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of one answer, and no byte more, from a bare connection."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += _some(connection, 1, head)
+    first, *lines = head.decode("latin-1").strip().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    body = b""
+    while len(body) < int(headers.get("content-length", 0)):
+        body += _some(connection, int(headers["content-length"]) - len(body), head + body)
+    return int(first.split()[1]), headers, body
+
+
+def _some(connection: socket.socket, size: int, before: bytes) -> bytes:
+    found = connection.recv(size)
+    assert found, f"the connection ended after {before!r}"
+    return found

@@ -1,0 +1,48 @@
+"""`POST /v1/batches` as agents meet it: once, twice, in conflict, and without a store."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from holdfast.impl.ingest import keys
+from holdfast.impl.store.memory import MemoryStore
+
+from .serving import batch, frame, listing, serving
+
+
+def test_first_twice_and_other_bytes(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        first = served.post(batch(), frame())
+        assert first.status_code == 200
+        said = first.json()
+        assert said["duplicate"] is False
+        assert (said["agent_id"], said["boot_id"], said["seq_start"], said["seq_end"]) == (
+            "agent-a",
+            "boot-1",
+            1,
+            2,
+        )
+        assert said["frame_sha256"] == hashlib.sha256(frame()).hexdigest()
+        again = served.post(batch(), frame())
+        assert (again.status_code, again.json()) == (200, {**said, "duplicate": True})
+        other = served.post(batch(), frame(value=2.0))
+        assert (other.status_code, other.json()["error"]) == (409, "identity_conflict")
+        assert other.json()["accepted_frame_sha256"] == said["frame_sha256"]
+        assert other.json()["submitted_frame_sha256"] == hashlib.sha256(frame(value=2.0)).hexdigest()
+        assert served.store.get(other.json()["conflict_key"]).done
+        manifest = json.loads(served.store.get(keys.accepted_key(batch())).body)
+        assert manifest["frame_sha256"] == said["frame_sha256"]
+        assert served.store.get(manifest["raw_blob_key"]).body == frame()
+        text = served.client.get(f"{served.url}/metrics").text
+        for result in ("accepted", "duplicate", "conflict"):
+            assert f'holdfast_ingest_batches_total{{result="{result}"}} 1\n' in text
+
+
+def test_what_is_derived_is_written_behind_the_answer(tmp_path: Path) -> None:
+    store = MemoryStore()
+    with serving(tmp_path, store=store) as served:
+        for start in range(1, 41):
+            assert served.post(batch(start, start), frame(batch(start, start))).status_code == 200
+    found = listing(store)
+    for prefix in (keys.ACCEPTED, keys.BY_TIME, keys.BY_BLOB, keys.RAW, keys.RAW_BY_TIME):
+        assert sum(key.startswith(prefix) for key in found) == 40, prefix
