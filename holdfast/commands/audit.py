@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
+from holdfast.commands.audit_base import compare_with_base
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.provenance import write_result
 from holdfast.commands.systems import System, find_system, read_parameters, read_shipped, shipped
@@ -54,6 +55,7 @@ LOOK_EVERY_S = 0.1
 @click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
 @click.option("--resume", metavar="FILE", help="Put the search down here when stopped, and take it up again.")
 @click.option("--replay", "token", metavar="TOKEN", help="Run the one schedule that a failure printed.")
+@click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--trace", metavar="FILE", help="Write the events of the failing run as JSON lines.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
 @click.option("--quiet", is_flag=True, help="Print the story and the verdict only.")
@@ -73,6 +75,7 @@ def command(
     jobs: int,
     resume: str | None,
     token: str | None,
+    base: str | None,
     trace: str | None,
     json_file: str | None,
     quiet: bool,
@@ -93,6 +96,15 @@ def command(
     _refuse_contradictions(
         {**searching, "--depth": depth, "--resume": resume, "--jobs": jobs if jobs > 1 else None}, token
     )
+    if base is not None:
+        again = _Command(
+            system_name,
+            {"--set": settings},
+            {"--processes": processes, "--mutant": mutant, "--faults": faults, "--seed": seed},
+            {**searching, "--depth": depth, "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None},
+        )
+        _refuse_beside_base({"--replay": token, "--resume": resume, "--trace": trace})
+        return compare_with_base(system_name, again.options, base, json_file)
     system = find_system(system_name, mutant)
     arguments = read_parameters(system, settings, processes)
     said = Options(
@@ -136,6 +148,12 @@ def _refuse_contradictions(searching: Mapping[str, object], token: str | None) -
         raise BadRequest("--resume keeps the search of one process; leave out either it or --jobs")
     if searching["--depth"] is not None and strategy != "pct":
         raise BadRequest("--depth is the depth of pct; give --strategy pct with it")
+
+
+def _refuse_beside_base(alone: Mapping[str, object]) -> None:
+    for name, value in alone.items():
+        if value is not None:
+            raise BadRequest(f"--base compares two searches, and {name} is about one run; leave out either")
 
 
 def read_faults(text: str | None) -> dict[str, int]:
@@ -229,6 +247,10 @@ class _Command:
                 self._words += [option, value]
         self._words += _given(values)
         self._searching = _given(searching)
+
+    @property
+    def options(self) -> list[str]:
+        return [*self._words[3:], *self._searching]
 
     def replaying(self, token: str) -> str:
         return shlex.join([*self._words, "--replay", token])

@@ -1,0 +1,182 @@
+"""`holdfast audit --base`: what a change made better or worse, from the code at two revisions."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.commands.audit_base import packages
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+
+GOOD = """
+from holdfast.impl.store import ABSENT
+def claim(world, store, name):
+    if store.put("leader", name.encode(), when=ABSENT).done:
+        world.note("leads", name)
+"""
+BROKEN = """
+from holdfast.impl.store import ANYTHING
+def claim(world, store, name):
+    if not store.head("leader").done:
+        store.put("leader", name.encode(), when=ANYTHING)
+        world.note("leads", name)
+"""
+AUDIT = """
+from app.lead import claim
+def election(world):
+    for name in ("a", "b"):
+        world.spawn(claim, world, world.store(), name, name=name)
+    world.always("one leads", lambda view: len(set(view.notes("leads"))) <= 1)
+"""
+
+
+def git(folder: Path, *words: str) -> None:
+    options = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *options, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of somebody else's, whose audited code is right in its first commit."""
+    root = tmp_path / "project"
+    (root / "app").mkdir(parents=True)
+    (root / "tests").mkdir()
+    (root / "app" / "lead.py").write_text(GOOD)
+    (root / "tests" / "audits.py").write_text(AUDIT)
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "first")
+    monkeypatch.chdir(root)
+    return root
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(["audit", *words], standalone_mode=False))
+
+
+NAME = "tests/audits.py:election"
+
+
+def test_a_change_that_breaks_a_property_is_worse(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Although only a file that the audited one imports was changed, and not committed."""
+    (project / "app" / "lead.py").write_text(BROKEN)
+    assert ends(NAME, "--base", "HEAD") == Exit.VIOLATED
+    said = capsys.readouterr().out
+    assert "worse   verdict: holds -> violated" in said
+    assert "property 'one leads': not broken -> broken" in said
+    assert "to see it again: --replay " in said
+    assert said.splitlines()[-1] == "violated: 2 things worse, 0 better"
+    assert (project / "app" / "lead.py").read_text() == BROKEN
+
+
+def test_a_mend_is_better(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a folder within the repository, with the file named from there."""
+    (project / "app" / "lead.py").write_text(BROKEN)
+    git(project, "commit", "-q", "-a", "-m", "broken")
+    (project / "app" / "lead.py").write_text(GOOD)
+    monkeypatch.chdir(project / "tests")
+    target = project / "out.json"
+    assert ends("audits.py:election", "--base", "HEAD", "--json", str(target)) == Exit.HOLDS
+    found = json.loads(target.read_text())
+    assert {change["what"] for change in found["changes"] if change["judged"] == "better"} == {
+        "verdict",
+        "property 'one leads'",
+    }
+    assert (found["before"]["verdict"], found["after"]["verdict"]) == ("violated", "holds")
+    assert len(found["base"]) == 40
+
+
+def test_what_is_still_broken_is_not_the_changes_doing(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "app" / "lead.py").write_text(BROKEN)
+    git(project, "commit", "-q", "-a", "-m", "broken")
+    assert ends(NAME, "--base", "HEAD") == Exit.HOLDS
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == "holds: 0 things worse, 0 better, and it is still violated"
+    )
+
+
+def test_what_was_not_there_before_is_judged_by_itself(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "tests" / "more.py").write_text(AUDIT)
+    assert ends("tests/more.py:election", "--base", "HEAD") == Exit.HOLDS
+    said = capsys.readouterr()
+    assert "there is nothing to compare with" in said.out
+    assert "there is no file" in said.err
+
+
+def test_the_options_hold_for_both(project: Path) -> None:
+    target = project / "out.json"
+    assert ends(NAME, "--base", "HEAD", "--faults", "none", "--json", str(target)) == Exit.HOLDS
+    found = json.loads(target.read_text())
+    assert found["before"]["faults"]["crashes"] == found["after"]["faults"]["crashes"] == 0
+    assert found["changes"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((NAME, "--base", "nothing"), "git knows no revision 'nothing'"),
+        ((NAME, "--base", "--all"), "git knows no revision '--all'"),
+        (("nowhere/x.py:f", "--base", "HEAD"), "there is no file nowhere/x.py"),
+        ((NAME, "--base", "HEAD", "--replay", "default"), "leave out either"),
+        ((NAME, "--base", "HEAD", "--resume", "x"), "leave out either"),
+        ((f"{NAME}s", "--base", "HEAD"), "as it is now could not run"),
+    ],
+)
+def test_a_wrong_request_is_told(
+    project: Path, words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(*words) == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert says in said.splitlines()[-1]
+    assert "Traceback" not in said
+
+
+def test_outside_of_a_repository_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert ends("election", "--base", "HEAD") == Exit.BAD_REQUEST
+    assert "is not under git" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ('[tool.setuptools.package-dir]\nmine = "lib"\n"mine.part" = "part"\n', "packages"),
+        ('[tool.setuptools.package-dir]\n"" = "src"\n', "src"),
+    ],
+)
+def test_packages_of_a_tree_go_before_what_is_installed(tmp_path: Path, settings: str, place: str) -> None:
+    """Else both audits would run on the same, installed code and never differ."""
+    (tmp_path / "pyproject.toml").write_text(settings)
+    for folder in ("lib", "part", "src/mine/part"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").write_text("")
+    (tmp_path / "src" / "mine" / "__init__.py").write_text("")
+    paths = packages(tmp_path, tmp_path / "packages")
+    assert paths == [tmp_path / place]
+    ran = subprocess.run(
+        [sys.executable, "-c", "import mine.part; print(mine.part.__file__)"],
+        env={"PYTHONPATH": str(paths[0])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(ran.stdout.strip()).is_relative_to(tmp_path)
+
+
+def test_without_a_mapping_there_is_nothing_to_link(tmp_path: Path) -> None:
+    assert packages(tmp_path, tmp_path / "packages") == []
+    (tmp_path / "pyproject.toml").write_text("[project")
+    assert packages(tmp_path, tmp_path / "packages") == []
