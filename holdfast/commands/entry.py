@@ -25,6 +25,7 @@ SUMMARIES = {
     "zoo": "Every safeguard of every model off, one at a time: what breaks.",
     "audit": "Drive real code through every interleaving, crash and lost response.",
     "probe": "Certify a store for coordination and measure its latency.",
+    "simulate": "Capacity what-ifs: latency, throughput and cost in simulated time.",
     "report": "One page of what the other commands wrote, for a colleague.",
     "catalog": "Keep a small dataset of many tables in a bucket.",
 }

@@ -1,0 +1,156 @@
+"""A described path, simulated: its steps are sent through the same store, clients and limits as real code."""
+
+from dataclasses import replace
+from typing import Any
+
+from holdfast.sim.des.client import Client
+from holdfast.sim.des.drive import Drive
+from holdfast.sim.des.engine import Signal
+from holdfast.sim.des.meter import Operation
+from holdfast.sim.des.paths import Path, Step, Upkeep
+from holdfast.sim.des.requests import nominal
+from holdfast.sim.des.scene import Scene
+
+
+class Describing:
+    """Every writer walks the path; the counters are common to all."""
+
+    def __init__(self, scene: Scene) -> None:
+        workload = scene.setup.workload
+        self.scene = scene
+        self.path: Path = workload.path
+        self.values: dict[str, float] = {
+            **self.path.parameters,
+            **workload.parameters,
+            "depth": float(workload.depth),
+            "history": float(workload.depth),
+            "batch": 1.0,
+        }
+        for name, counter in self.path.counters.items():
+            given = workload.counters.get(name)
+            self.values[name] = counter.starts.value(self.values) if given is None else given
+        self.parts: dict[str, int] = {}
+        self._queue: list[Signal] = []
+        self._publish_counters()
+
+    def open(self, number: int) -> "_Walker":
+        return _Walker(self, self._client(f"writer-{number + 1}"))
+
+    def _client(self, name: str) -> Client:
+        return self.scene.client(name, compute_per_request_ns=self.path.compute_per_request_ns)
+
+    # An operation.
+
+    def operate(self, client: Client) -> None:
+        """Alone, or with all who come within the window."""
+        window_ns = self.scene.setup.workload.window_ns
+        if not window_ns:
+            self._walk_once(client, 1)
+            return
+        ended = Signal(self.scene.engine)
+        self._queue.append(ended)
+        if len(self._queue) > 1:
+            ended.wait()
+            return
+        self.scene.engine.sleep_ns(window_ns)
+        batch, self._queue = self._queue, []
+        self._walk_once(client, len(batch))
+        for other in batch:
+            other.set()
+
+    def _walk_once(self, client: Client, batch: int) -> None:
+        self.walk(client, self.path.steps, {**self.values, "batch": float(batch)}, self.parts)
+        values = self.values
+        for name, counter in self.path.counters.items():
+            values[name] += counter.grows.value({**values, "batch": float(batch)})
+        values["history"] += batch
+        self._publish_counters()
+
+    def walk(
+        self, client: Client, steps: tuple[Step, ...], values: dict[str, float], parts: dict[str, int] | None
+    ) -> None:
+        """Send what the steps say, with these values."""
+        together: list[Any] = []
+        for at, step in enumerate(steps):
+            if step.compute_ns:
+                self.scene.engine.sleep_ns(step.compute_ns)
+            for _ in range(_whole(step.repeat.value(values))):
+                requests = _requests(step, values)
+                if parts is not None and requests:
+                    parts[step.part] = parts.get(step.part, 0) + len(requests)
+                together += requests
+                follows = at + 1 < len(steps) and steps[at + 1].beside
+                if follows:
+                    continue
+                if step.parallel or step.beside:
+                    client.send_all(together)
+                else:
+                    for request in together:
+                        client.send(request)
+                together = []
+
+    # Upkeep.
+
+    def spawn_upkeep(self, drive: Drive) -> None:
+        for name, upkeep in self.path.upkeep.items():
+            every = self.scene.setup.workload.upkeep.get(name)
+            if every is not None:
+                upkeep = replace(upkeep, every=every or None, every_ns=None)
+            if upkeep.every is None and upkeep.every_ns is None:
+                continue
+            drive.upkeep.add(name)
+            _Keeper(self, drive, name, upkeep).spawn()
+
+    def take(self, upkeep: Upkeep, values: dict[str, float]) -> None:
+        """What an upkeep took off, reckoned on the values it began with."""
+        for name, taken in upkeep.takes.items():
+            self.values[name] -= taken.value(values)
+        self._publish_counters()
+
+    def _publish_counters(self) -> None:
+        for name in self.path.counters:
+            now = self.values[name]
+            self.scene.counters[name] = now
+            peak = f"{name}_max"
+            self.scene.counters[peak] = max(now, self.scene.counters.get(peak, now))
+
+
+class _Walker:
+    def __init__(self, describing: Describing, client: Client) -> None:
+        self.name = describing.path.operation
+        self._describing = describing
+        self._client = client
+
+    def act(self, operation: Operation) -> None:
+        self._describing.operate(self._client)
+
+
+class _Keeper:
+    """One kind of upkeep: an actor that waits until it is due, does it, and waits again."""
+
+    def __init__(self, describing: Describing, drive: Drive, name: str, upkeep: Upkeep) -> None:
+        self._describing = describing
+        self._drive = drive
+        self._name = name
+        self._upkeep = upkeep
+        self._client = describing._client(name)  # noqa: SLF001 - a part of it in a class of its own
+
+    def spawn(self) -> None:
+        self._drive.keep(self._name, self._run, every=self._upkeep.every, every_ns=self._upkeep.every_ns)
+
+    def _run(self) -> None:
+        describing = self._describing
+        values = dict(describing.values)
+        describing.walk(self._client, self._upkeep.steps, values, None)
+        describing.take(self._upkeep, values)
+
+
+def _requests(step: Step, values: dict[str, float]) -> list[Any]:
+    count = _whole(step.count.value(values))
+    if count < 1:
+        return []
+    return [nominal(step.kind, f"{step.prefix or step.part or step.name}/object", step.size)] * count
+
+
+def _whole(number: float) -> int:
+    return max(0, round(number))

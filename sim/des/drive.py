@@ -1,0 +1,199 @@
+"""When operations begin, and how they end: the part that every simulated system shares.
+
+Closed: every writer begins its next operation when the last has ended, after thinking. Poisson: operations
+arrive by themselves and wait for a free writer, and an operation's latency counts from its arrival, so that
+a system that cannot keep up is seen to fall behind.
+
+Writers first open what they need; the run begins when all are ready, each at a moment of its own within
+`SPREAD` latencies, since real clients do not march in step. Operations that have begun (or arrived) by the
+end are let finish, so that the slowest are not cut away.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.sim.des.engine import Channel, Engine, Signal, Tick
+from holdfast.sim.des.meter import Operation
+from holdfast.sim.des.setup import Setup
+
+SPREAD = 4
+"""Within so many latencies of one another writers begin: about one operation of a short path."""
+
+
+class Failed(Exception):
+    """An operation that did not succeed, and is counted by this reason."""
+
+
+class Writer(Protocol):
+    """One writer's own: what it does for one operation, and its name. Raises `Failed`."""
+
+    name: str
+
+    def act(self, operation: Operation) -> None: ...
+
+
+class Drive:
+    """See the top of this module."""
+
+    def __init__(self, engine: Engine, setup: Setup, open_writer: Callable[[int], Writer]) -> None:
+        self._engine = engine
+        self._workload = setup.workload
+        self._spread_ns = SPREAD * setup.store.latency.of("put").median_ns
+        self._seed = setup.seed
+        self._open = open_writer
+        self._left = setup.workload.operations
+        self._ready = 0
+        self._start = Signal(engine)
+        self.began_ns = 0
+        self.ended_ns = 0
+        self.until_ns: int | None = None
+        self._arrivals = Channel(engine) if setup.workload.arrival == "poisson" else None
+        self._after: list[Callable[[], None]] = []
+        self._dues: list[Channel] = []
+        self.over = False
+        self._working = setup.workload.writers
+        self.upkeep: set[str] = set()
+        """Names of operations that are not the workload's own."""
+
+    def spawn(self) -> None:
+        for number in range(self._workload.writers):
+            self._engine.spawn(
+                f"writer-{number + 1}",
+                lambda number=number: self._life(number),  # type: ignore[misc]
+                restart=lambda number=number: self._work(number),  # type: ignore[misc]
+            )
+
+    def _life(self, number: int) -> None:
+        """A writer from its first start: ready, then all at once, then work."""
+        writer = self._open(number)
+        self._ready += 1
+        if self._ready == self._workload.writers:
+            self._begin()
+        self._start.wait()
+        spread = SeededEnvironment(0).stream(f"{self._seed}/start/{number}").random()
+        if self._workload.arrival == "closed":
+            self._engine.sleep_ns(int(spread * self._spread_ns))
+        self._loop(writer)
+
+    def _work(self, number: int) -> None:
+        """A writer after a crash: it opens again, and goes on."""
+        self._loop(self._open(number))
+
+    def _begin(self) -> None:
+        self.began_ns = self._engine.now_ns
+        if self._workload.duration_ns is not None:
+            self.until_ns = self.began_ns + self._workload.duration_ns
+        if self._arrivals is not None:
+            dice = SeededEnvironment(0).stream(f"{self._seed}/arrivals")
+            tick = Tick(self._engine, lambda _: self._arrive(tick, dice))
+            tick.after(self._gap_ns(dice))
+        self._start.set()
+
+    def _gap_ns(self, dice: Any) -> int:
+        return int(dice.expovariate(self._workload.rate) * 1e9)
+
+    def _arrive(self, tick: Tick, dice: Any) -> None:
+        assert self._arrivals is not None
+        if not self._more():
+            self._arrivals.close()
+            return
+        self._arrivals.put(self._engine.now_ns)
+        tick.after(self._gap_ns(dice))
+
+    def _more(self) -> bool:
+        """Whether one more operation may begin; takes it."""
+        if self._left is not None:
+            if self._left <= 0:
+                return False
+            self._left -= 1
+            return True
+        assert self.until_ns is not None
+        return self._engine.now_ns < self.until_ns
+
+    def _loop(self, writer: Writer) -> None:
+        for began_ns in iter(self._next, None):
+            self._operate(writer, began_ns)
+            if self._workload.think_ns:
+                self._engine.sleep_ns(self._workload.think_ns)
+        self._working -= 1
+        self.over = self._working <= 0
+        if self.over:
+            for due in self._dues:
+                due.close()
+
+    def _next(self) -> int | None:
+        """When the next operation began: now, or when it arrived."""
+        if self._arrivals is not None:
+            arrived: int | None = self._arrivals.take()
+            return arrived
+        return self._engine.now_ns if self._more() else None
+
+    def _operate(self, writer: Writer, began_ns: int) -> None:
+        engine = self._engine
+        actor = engine.current
+        assert actor is not None
+        engine.meter.begun += 1
+        operation = actor.operation = Operation(writer.name, began_ns)
+        try:
+            if self._workload.compute_ns:
+                engine.sleep_ns(self._workload.compute_ns)
+            writer.act(operation)
+        except Failed as why:
+            engine.meter.failed[writer.name, str(why)] += 1
+        else:
+            engine.meter.done(operation, engine.now_ns)
+            for after in self._after:
+                after()
+        finally:
+            actor.operation = None
+            self.ended_ns = engine.now_ns
+
+    def keep(
+        self, name: str, run: Callable[[], None], *, every: int | None = None, every_ns: int | None = None
+    ) -> None:
+        """Run upkeep every so many operations, or every so often, as an operation of its own."""
+        self.upkeep.add(name)
+        due = Channel(self._engine)
+        self._dues.append(due)
+        self._engine.spawn(name, lambda: self._keep(name, run, due))
+        if every is not None:
+            self._after.append(_every(every, due))
+        elif every_ns is not None:
+            tick = Tick(self._engine, lambda _: self._due_again(tick, due, every_ns))
+            tick.after(every_ns)
+
+    def _due_again(self, tick: Tick, due: Channel, every_ns: int) -> None:
+        if not self.over:
+            if not len(due):
+                due.put(True)
+            tick.after(every_ns)
+
+    def _keep(self, name: str, run: Callable[[], None], due: Channel) -> None:
+        engine = self._engine
+        actor = engine.current
+        assert actor is not None
+        while due.take() is not None:
+            actor.operation = Operation(name, engine.now_ns)
+            run()
+            engine.meter.done(actor.operation, engine.now_ns)
+            actor.operation = None
+
+    def window_s(self) -> float:
+        """The time over which throughput is meant."""
+        if self._workload.duration_ns is not None:
+            return self._workload.duration_ns / 1e9
+        return max(1, self.ended_ns - self.began_ns) / 1e9
+
+
+def _every(count: int, due: Channel) -> Callable[[], None]:
+    """Puts into `due` at every so many calls, unless the last time is still to be done."""
+    calls = 0
+
+    def called() -> None:
+        nonlocal calls
+        calls += 1
+        if calls % count == 0 and not len(due):
+            due.put(True)
+
+    return called

@@ -1,0 +1,52 @@
+"""What goes wrong, as rates: the adversary's faults, drawn instead of explored.
+
+    lost        the request lands, its response never comes: the sender learns `unknown` at its time-out
+    dropped     the request never lands; the sender learns `unknown` at its time-out
+    late        the sender learns `unknown` at its time-out, and the write lands later still
+    conflict    a conditional write is answered 409 and not applied
+    throttled   the request is answered 503 and not applied
+
+Each is a share of all requests that it can happen to. Crashes are a rate in time, for each actor; skew is
+how far clocks are off, drawn once for each actor.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.impl.store import requests as ask
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """See the top of this module. Shares are between 0 and 1, times in nanoseconds."""
+
+    lost: float = 0.0
+    dropped: float = 0.0
+    late: float = 0.0
+    late_by_ns: int = 30_000_000_000
+    """The mean of how long after the time-out a late write lands."""
+    conflict: float = 0.0
+    throttled: float = 0.0
+    crashes_per_hour: float = 0.0
+    restart_ns: int = 5_000_000_000
+    skew_ns: int = 0
+    """The standard deviation of the clocks."""
+
+    @property
+    def per_request(self) -> bool:
+        """Whether anything can happen to a request at all."""
+        return any((self.lost, self.dropped, self.late, self.conflict, self.throttled))
+
+
+def fate(faults: Faults, request: Any, dice: Any) -> str:
+    """What becomes of `request`: the name of a fault, or nothing."""
+    u = dice.random()
+    for name, share in (("lost", faults.lost), ("dropped", faults.dropped), ("throttled", faults.throttled)):
+        if u < share:
+            return name
+        u -= share
+    if not request.reads and u < faults.late:
+        return "late"
+    u -= faults.late
+    conditional = isinstance(getattr(request, "when", None), ask.Absent | ask.Matches)
+    return "conflict" if conditional and 0 <= u < faults.conflict else ""

@@ -1,0 +1,74 @@
+"""A write path that is only described: its steps, and how they grow with the history behind it.
+
+A *counter* is something that grows with every operation and that upkeep takes away again: versions of a
+table, fragments of a file, objects that wait to be reconciled. A step says how many requests it sends, as
+arithmetic over counters and parameters, and whether they wait for one another.
+"""
+
+from dataclasses import dataclass, field
+
+from holdfast.sim.des.expressions import Expression
+
+NAMES = frozenset({"depth", "batch", "history"})
+"""What expressions may use besides counters and parameters: operations before the run began; operations that
+are committed together; operations that ended so far, those before the run included."""
+
+
+ONE = Expression("1")
+DEPTH = Expression("depth")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """So many requests of one kind, and what is computed before them."""
+
+    name: str
+    kind: str = "get"
+    count: Expression = ONE
+    parallel: bool = False
+    """At once, instead of one after another."""
+    repeat: Expression = ONE
+    """The whole step so often, one time after the other."""
+    beside: bool = False
+    """Together with the parallel step before it."""
+    size: int = 0
+    compute_ns: int = 0
+    part: str = ""
+    """Under which name its requests are counted."""
+    prefix: str = ""
+    """Where its keys are, for limits by prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Something that grows."""
+
+    starts: Expression = DEPTH
+    grows: Expression = ONE
+    """With every operation that succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What is done beside the operations, every so many of them or every so often."""
+
+    steps: tuple[Step, ...] = ()
+    takes: dict[str, Expression] = field(default_factory=dict)
+    """What it takes off each counter: reckoned when it begins, taken off when it has ended."""
+    every: int | None = None
+    """Operations between two runs."""
+    every_ns: int | None = None
+    """Or time: from the beginning of one run to that of the next, which waits for the end of the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A described write path."""
+
+    name: str
+    operation: str = "write"
+    parameters: dict[str, float] = field(default_factory=dict)
+    counters: dict[str, Counter] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    upkeep: dict[str, Upkeep] = field(default_factory=dict)
+    compute_per_request_ns: int = 0

@@ -1,0 +1,149 @@
+"""Our own publish, simulated: the code of `holdfast.impl.publish` as it ships, every writer a handle.
+
+    publish     each writer joins the branch and publishes through a handle of its own; whoever loses a race
+                begins again from a fresh snapshot, by `Catalog.write`
+    group       all writers of a host share one handle through `GroupCommit`
+
+An operation appends `rows` rows to one table, drawn from the writer's own stream.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.publish import Catalog, Draft, GroupCommit, Mode, PublishError, Unknown
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.impl.store.requests import ANYTHING, Put
+from holdfast.sim.des.drive import Failed
+from holdfast.sim.des.engine import Engine, Signal
+from holdfast.sim.des.meter import Operation
+from holdfast.sim.des.scene import Scene
+
+COLUMNS = {"id": "int64", "n": "int64"}
+_founded: dict[tuple[int, int], dict[str, bytes]] = {}
+
+
+def founding(tables: int, depth: int) -> dict[str, bytes]:
+    """The objects of a catalog with so many tables and earlier commits. Made once for a process."""
+    if (tables, depth) not in _founded:
+        store = MemoryStore(env=SeededEnvironment(1))
+        with Catalog.open(store, author="founder", create=True) as catalog:
+            with catalog.transaction("found") as txn:
+                for number in range(tables):
+                    txn.create_table(f"t{number}", COLUMNS, key="id")
+                    txn.append(f"t{number}", [{"id": -1, "n": 0}])
+            for number in range(depth):
+                with catalog.transaction() as txn:
+                    txn.append(f"t{number % tables}", [{"id": -2 - number, "n": 0}])
+        _founded[tables, depth] = dict(store.contents())
+    return _founded[tables, depth]
+
+
+def found(scene: Scene) -> None:
+    workload = scene.setup.workload
+    for key, body in founding(workload.tables, workload.depth).items():
+        scene.server.bucket.answer(Put(key, body, ANYTHING), 0)
+
+
+class Publishing:
+    """Writers of their own, side by side on one branch."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        found(scene)
+
+    def open(self, number: int) -> "_Publisher":
+        store = self._scene.store(f"writer-{number + 1}")
+        catalog = Catalog.open(store, env=self._scene.env, author=f"writer-{number + 1}", mode=Mode.JOIN)
+        return _Publisher(self._scene, number, catalog)
+
+
+class _Publisher:
+    name = "publish"
+
+    def __init__(self, scene: Scene, number: int, catalog: Catalog) -> None:
+        self._rows = Rows(scene, number)
+        self._attempts = scene.setup.workload.attempts
+        self._catalog = catalog
+
+    def act(self, operation: Operation) -> None:
+        table, rows = self._rows.next()
+        tries = 0
+
+        def change(transaction: Any) -> None:
+            nonlocal tries
+            tries += 1
+            transaction.append(table, rows)
+
+        try:
+            ended = self._catalog.write(change, attempts=self._attempts)
+        except PublishError as wrong:
+            raise Failed(type(wrong).__name__) from None
+        finally:
+            operation.retries += max(0, tries - 1)
+        if isinstance(ended, Unknown):
+            raise Failed("Unknown")
+
+
+class Grouping:
+    """Writers that share one handle."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        found(scene)
+        self._group: GroupCommit | None = None
+
+    def open(self, number: int) -> "_Member":
+        if self._group is None:
+            catalog = Catalog.open(
+                self._scene.store("host"), env=self._scene.env, author="host", mode=Mode.JOIN
+            )
+            self._group = self._group or GroupCommit(catalog, SimulatedWaiting(self._scene.engine))
+        return _Member(self._scene, number, self._group)
+
+
+class _Member:
+    name = "publish"
+
+    def __init__(self, scene: Scene, number: int, group: GroupCommit) -> None:
+        self._rows = Rows(scene, number)
+        self._group = group
+
+    def act(self, operation: Operation) -> None:
+        table, rows = self._rows.next()
+        draft = Draft()
+        draft.append(table, rows)
+        try:
+            ended = self._group.publish(draft)
+        except PublishError as wrong:
+            raise Failed(type(wrong).__name__) from None
+        if isinstance(ended, Unknown):
+            raise Failed("Unknown")
+
+
+class Rows:
+    """What one writer writes: rows nobody else has, into a table drawn by its own stream."""
+
+    def __init__(self, scene: Scene, number: int) -> None:
+        self._workload = scene.setup.workload
+        self._dice = SeededEnvironment(0).stream(f"{scene.setup.seed}/tables/{number}")
+        self._scene = scene
+        self._number = number
+
+    def next(self) -> tuple[str, list[dict[str, int]]]:
+        table = f"t{self._dice.randrange(self._workload.tables)}"
+        ids = self._scene.take(self._workload.rows)
+        return table, [{"id": id_, "n": self._number} for id_ in ids]
+
+
+class SimulatedWaiting:
+    """How members wait for each other: nobody is interrupted between two waits, so a lock is nothing."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def lock(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def signal(self) -> Signal:
+        return Signal(self._engine)

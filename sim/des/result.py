@@ -1,0 +1,106 @@
+"""What a run came to, in numbers that depend on the set-up alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.sim.des.meter import Meter, Samples
+
+MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Of the operations of one name that succeeded. Latencies in milliseconds; the rest are means."""
+
+    count: int
+    p50: float
+    p90: float
+    p99: float
+    max: float
+    mean: float
+    requests: float
+    serial_hops: float
+    requests_max: int
+    serial_hops_max: int
+    retries: float
+    """How often an operation began again because others were first."""
+    bytes_sent: float
+    bytes_received: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """See the top of this module."""
+
+    operations: dict[str, Stats]
+    failed: dict[str, int]
+    """Operations that did not succeed, by name and why."""
+    throughput: float
+    """Operations of the workload a second, over the window."""
+    window_s: float
+    """From when the first operation began until the last ended, or as long as the workload says."""
+    requests: dict[str, int]
+    """Requests that a bill would count, by kind: of operations, of upkeep, and of opening handles."""
+    outcomes: dict[str, int]
+    """Answers other than `done`, by kind and outcome."""
+    faults: dict[str, int]
+    saturation: dict[str, float]
+    """The mean share of places taken, of each cap; and how long its queue was at the most."""
+    counters: dict[str, float] = field(default_factory=dict)
+    """Where the counters of a described path stood in the end."""
+    parts: dict[str, float] = field(default_factory=dict)
+    """Requests of an operation by the part of the described path that sent them."""
+    latencies_ms: dict[str, list[float]] = field(default_factory=dict, repr=False)
+    """Every operation's latency, in the order in which they ended."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "operations": {
+                name: {field_: getattr(stats, field_) for field_ in Stats.__slots__}
+                for name, stats in self.operations.items()
+            },
+            "failed": self.failed,
+            "throughput": self.throughput,
+            "window_s": self.window_s,
+            "requests": self.requests,
+            "outcomes": self.outcomes,
+            "faults": self.faults,
+            "saturation": self.saturation,
+            "counters": self.counters,
+            "parts": self.parts,
+        }
+
+
+def statistics(meter: Meter) -> dict[str, Stats]:
+    return {name: _stats(samples) for name, samples in sorted(meter.samples.items())}
+
+
+def _stats(samples: Samples) -> Stats:
+    ordered = sorted(samples.latency_ns)
+    count = len(ordered)
+    return Stats(
+        count=count,
+        p50=_ms(percentile(ordered, 50)),
+        p90=_ms(percentile(ordered, 90)),
+        p99=_ms(percentile(ordered, 99)),
+        max=_ms(ordered[-1]),
+        mean=_ms(sum(ordered) / count),
+        requests=round(sum(samples.requests) / count, 4),
+        serial_hops=round(sum(samples.hops) / count, 4),
+        requests_max=max(samples.requests),
+        serial_hops_max=max(samples.hops),
+        retries=round(samples.retries / count, 4),
+        bytes_sent=round(samples.bytes_sent / count, 1),
+        bytes_received=round(samples.bytes_received / count, 1),
+    )
+
+
+def percentile(ordered: Sequence[int], share: float) -> int:
+    """The nearest-rank percentile: always one of the values."""
+    rank = -(-len(ordered) * share // 100)
+    return ordered[max(0, int(rank) - 1)]
+
+
+def _ms(ns: float) -> float:
+    return round(ns / MS, 6)

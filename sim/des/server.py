@@ -1,0 +1,303 @@
+"""The simulated store: what a request goes through between being sent and being answered.
+
+    send ── client's cap ── store's cap ──┬── way there ── LANDS ── way back ──┬── answer
+            (queue)         (queue)       │   half of the  applied to the      │   places are
+                                          │   latency, and  bucket, at one     │   given back
+                                          │   bytes sent    moment             │
+                                          └──────── time-out: unknown ─────────┘
+
+A request is applied when it lands, by the same `Bucket` that every audit uses; the order of landing is the
+order of effects. The latency is drawn once for the whole way, half passes before landing. Rates are asked
+at landing, and a refusal takes as long as an answer. A request whose answer would come after the client's
+time-out is answered `unknown` then, and lands all the same.
+
+What is left out: the store's own replication, connections being opened, and a client's processor (unless the
+scenario gives its requests a price in compute).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from holdfast.impl.store.bucket import Bucket
+from holdfast.impl.store.errors import StoreError
+from holdfast.impl.store.events import Event, Facts, arguments, landing, results
+from holdfast.impl.store.requests import Outcome, Reply
+from holdfast.sim.des.engine import NORMAL, Engine
+from holdfast.sim.des.environment import START_NS
+from holdfast.sim.des.faults import Faults, fate
+from holdfast.sim.des.latency import Constant, Profile
+from holdfast.sim.des.limits import Gate, Rate
+from holdfast.sim.des.requests import Nominal
+
+RATES_BURST_S = 1.0
+"""A prefix may save up one second's worth of requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreModel:
+    """What the store is like. None: no such limit."""
+
+    latency: Profile = field(default_factory=lambda: Profile(Constant(20_000_000)))
+    in_flight: int | None = None
+    writes_per_prefix: float | None = None
+    reads_per_prefix: float | None = None
+    prefix_segments: int = 1
+    """How much of a key, counted in parts between slashes, makes the prefix that shares a rate."""
+    writes_per_key: float | None = None
+
+
+class Flight(simpy.Event):
+    """A request under way: an event that is scheduled again for its next stage."""
+
+    __slots__ = ("actor", "client", "fate", "group", "op", "reply", "request", "rest_ns", "sender", "slot")
+
+    def __init__(self, server: "Server", client: Any, actor: Any, request: Any) -> None:
+        self.env = server.engine.simpy
+        self.callbacks: Any = None
+        self._ok = True
+        self._value = None
+        self.client = client
+        self.actor = actor
+        self.request = request
+        self.reply: Any = None
+        self.group: Any = None
+        self.fate = ""
+
+
+class Server:
+    """One store, shared by all clients of a run."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        model: StoreModel,
+        *,
+        faults: Faults | None = None,
+        bucket: Bucket | None = None,
+        sink: Callable[[Event], object] | None = None,
+        run: str = "",
+        facts: Facts | None = None,
+    ) -> None:
+        self.engine = engine
+        self.model = model
+        self.faults = faults or Faults()
+        self.bucket = bucket or Bucket()
+        self.gate = Gate(engine, model.in_flight) if model.in_flight is not None else None
+        self.requests: Counter[str] = Counter()
+        """Requests that landed, by kind, 503s left out: what a bill counts."""
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        """Answers that were not `done`, by kind and outcome."""
+        self.faulted: Counter[str] = Counter()
+        self._rates = [
+            rate
+            for rate in (
+                self._rate(model.writes_per_prefix, RATES_BURST_S, self._prefix, reads=False),
+                self._rate(model.reads_per_prefix, RATES_BURST_S, self._prefix, reads=True),
+                self._rate(model.writes_per_key, 0.0, lambda request: request.subject, reads=False),
+            )
+            if rate is not None
+        ]
+        self._land_acts = (self._land,)
+        self._respond_acts = (self._respond,)
+        self._expire_acts = (self._expire,)
+        self._sink = sink
+        self._run = run
+        self._facts = facts
+        self._seq = 0
+        self._op = 0
+
+    @staticmethod
+    def _rate(
+        per_second: float | None, seconds: float, name: Callable[[Any], str], *, reads: bool
+    ) -> tuple[Rate, Callable[[Any], str], bool] | None:
+        if per_second is None:
+            return None
+        return Rate(per_second, max(1.0, per_second * seconds)), name, reads
+
+    def _prefix(self, request: Any) -> str:
+        return "/".join(request.subject.split("/", self.model.prefix_segments)[: self.model.prefix_segments])
+
+    # The stages.
+
+    def launch(self, flight: Flight) -> None:
+        """A client sends it: it goes on, or queues for a place."""
+        if self._sink is not None:
+            self._trace_request(flight)
+        gate = flight.client.gate
+        if gate is None or gate.enter(flight):
+            self._arrive(flight)
+
+    def _arrive(self, flight: Flight) -> None:
+        if self.gate is None or self.gate.enter(flight):
+            self._start(flight)
+
+    def _start(self, flight: Flight) -> None:
+        """It has its places: on the way."""
+        request = flight.request
+        client = flight.client
+        latency = client.latency(request.kind)
+        there = latency >> 1
+        flight.rest_ns = latency - there
+        byte_ns = client.byte_ns
+        if byte_ns is not None and not request.reads:
+            there += int(_size(request) * byte_ns(request.kind))
+        if client.dice is not None:
+            flight.fate = fate(self.faults, request, client.dice)
+            if flight.fate:
+                self._doom(flight, there)
+                return
+        if client.timeout_ns is not None and latency > client.timeout_ns:
+            self._expire_later(flight)
+        flight.callbacks = self._land_acts
+        self.engine.simpy.schedule(flight, NORMAL, there)
+
+    def _doom(self, flight: Flight, there: int) -> None:
+        """A fault happens to it."""
+        name = flight.fate
+        self.faulted[name] += 1
+        if name in ("lost", "dropped", "late"):
+            self._expire_later(flight)
+            if name == "dropped":
+                return
+            if name == "late":
+                there = flight.client.wait_ns + int(
+                    flight.client.dice.expovariate(1.0) * self.faults.late_by_ns
+                )
+        flight.callbacks = self._land_acts
+        self.engine.simpy.schedule(flight, NORMAL, there)
+
+    def _expire_later(self, flight: Flight) -> None:
+        expiry = Flight(self, flight.client, flight.actor, flight)
+        expiry.callbacks = self._expire_acts
+        self.engine.simpy.schedule(expiry, NORMAL, flight.client.wait_ns)
+
+    def _land(self, flight: Any) -> None:
+        """The store applies it, at this moment."""
+        request = flight.request
+        now_ns = self.engine.simpy._now  # noqa: SLF001 - once a request: the property costs as much as the sum
+        reply = self._refusal(flight, now_ns) if self._rates or flight.fate else None
+        if reply is None:
+            reply = self._apply(request, START_NS + now_ns)
+            self.requests[request.kind] += 1
+        flight.reply = reply
+        if self._sink is not None:
+            self._trace(flight, "landed", reply)
+        if flight.fate in ("lost", "late"):
+            return
+        rest = flight.rest_ns
+        byte_ns = flight.client.byte_ns
+        if byte_ns is not None and request.reads:
+            rest += int(_received(request, reply) * byte_ns(request.kind))
+        flight.callbacks = self._respond_acts
+        self.engine.simpy.schedule(flight, NORMAL, rest)
+
+    def _apply(self, request: Any, now_ns: int) -> Any:
+        if type(request) is Nominal:
+            return DONE
+        try:
+            return self.bucket.answer(request, now_ns)
+        except StoreError as wrong:
+            return wrong
+
+    def _refusal(self, flight: Flight, now_ns: int) -> Reply | None:
+        """Why it is not applied."""
+        request = flight.request
+        if flight.fate == "conflict":
+            return request.ends(Outcome.CONFLICT, "drawn")
+        if flight.fate == "throttled":
+            return request.ends(Outcome.THROTTLED, "drawn")
+        for rate, name, reads in self._rates:
+            if request.reads is reads and not rate.take(name(request), now_ns):
+                return request.ends(Outcome.THROTTLED, "SlowDown")
+        return None
+
+    def _respond(self, flight: Any) -> None:
+        """The answer reaches the client, if it still waits."""
+        self._leave(flight)
+        self._deliver(flight, flight.reply)
+
+    def _expire(self, expiry: Any) -> None:
+        """The client gives up."""
+        flight = expiry.request
+        if flight.actor is None:
+            return
+        self._leave(flight)
+        flight.client.timeouts += 1
+        self._deliver(flight, flight.request.ends(Outcome.UNKNOWN, "no answer in time"))
+
+    def _leave(self, flight: Flight) -> None:
+        """Give its places to the next in the queues. Only once: an answer after a time-out has none."""
+        if flight.actor is None:
+            return
+        if self.gate is not None:
+            heir = self.gate.leave()
+            if heir is not None:
+                self._start(heir)
+        gate = flight.client.gate
+        if gate is not None:
+            heir = gate.leave()
+            if heir is not None:
+                self._arrive(heir)
+
+    def _deliver(self, flight: Flight, reply: Any) -> None:
+        actor = flight.actor
+        if actor is None:
+            return
+        flight.actor = None
+        outcome = getattr(reply, "outcome", None)
+        if outcome is not Outcome.DONE:
+            self.outcomes[flight.request.kind, "refused" if outcome is None else outcome.value] += 1
+        if self._sink is not None:
+            self._trace(flight, "response", reply)
+        flight.client.answered(flight, actor, reply)
+
+    # Traces.
+
+    def _trace_request(self, flight: Flight) -> None:
+        flight.op = self._op
+        flight.sender = (flight.actor.name, flight.actor.incarnation)
+        self._op += 1
+        self._emit(flight, "request", arguments(flight.request, self._facts))
+
+    def _trace(self, flight: Flight, phase: str, reply: Any) -> None:
+        request = flight.request
+        if isinstance(reply, StoreError):
+            columns = {"kind": request.kind, "key": request.subject, "outcome": "refused", "note": str(reply)}
+        else:
+            columns = {**results(request, reply, self._facts), "note": reply.detail}
+        if phase == "landed":
+            columns.update(landing(request, self._facts))
+        self._emit(flight, phase, columns)
+
+    def _emit(self, flight: Flight, phase: str, columns: dict[str, Any]) -> None:
+        assert self._sink is not None
+        self._sink(
+            Event(
+                run=self._run,
+                seq=self._seq,
+                t_ns=START_NS + self.engine.now_ns,
+                process=flight.sender[0],
+                incarnation=flight.sender[1],
+                op=flight.op,
+                phase=phase,
+                **columns,
+            )
+        )
+        self._seq += 1
+
+
+DONE = Reply(Outcome.DONE)
+
+
+def _size(request: Any) -> int:
+    body = getattr(request, "body", None)
+    return len(body) if body is not None else getattr(request, "size", 0)
+
+
+def _received(request: Any, reply: Any) -> int:
+    body = getattr(reply, "body", None)
+    return len(body) if body is not None else getattr(request, "size", 0)

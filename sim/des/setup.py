@@ -1,0 +1,55 @@
+"""One run, completely: the store, the clients, the faults, and what is done. Equal set-ups, equal results."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.sim.des.client import ClientModel
+from holdfast.sim.des.faults import Faults
+from holdfast.sim.des.server import StoreModel
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Who does what, how often, and until when."""
+
+    system: str
+    writers: int = 1
+    tables: int = 1
+    rows: int = 1
+    """In one operation."""
+    depth: int = 0
+    """Operations that were done before the run begins."""
+    arrival: str = "closed"
+    """`closed`: every writer begins its next operation when its last has ended. `poisson`: operations arrive
+    by themselves, at `rate`, and wait for a writer that is free."""
+    rate: float = 0.0
+    """Arrivals a second."""
+    think_ns: int = 0
+    """Between a writer's operations."""
+    operations: int | None = None
+    """How many in all; or else..."""
+    duration_ns: int | None = None
+    """... for how long operations begin."""
+    compute_ns: int = 0
+    """What a writer computes in every operation, besides what its path says."""
+    window_ns: int = 0
+    """How long the first of a group waits for others to come (systems that commit in groups)."""
+    attempts: int = 5
+    """How often an operation begins again when others were first."""
+    path: Any = None
+    """The described write path, where there is no code."""
+    counters: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, float] = field(default_factory=dict)
+    upkeep: dict[str, int] = field(default_factory=dict)
+    """Every how many operations each kind of upkeep runs; 0 for never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """See the top of this module."""
+
+    workload: Workload
+    store: StoreModel = field(default_factory=StoreModel)
+    client: ClientModel = field(default_factory=ClientModel)
+    faults: Faults = field(default_factory=Faults)
+    seed: int = 0

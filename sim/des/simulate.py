@@ -1,0 +1,135 @@
+"""One run from its set-up to its result.
+
+result = simulate(Setup(Workload("publish", writers=4, operations=1000)))
+result.operations["publish"].p99
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.impl.store.events import Event
+from holdfast.sim.des.drive import Drive
+from holdfast.sim.des.engine import Tick
+from holdfast.sim.des.meter import Samples
+from holdfast.sim.des.result import MS, Result, statistics
+from holdfast.sim.des.scene import Scene
+from holdfast.sim.des.setup import Setup
+
+HOUR_NS = 3_600_000_000_000
+
+
+def _publish(scene: Scene) -> Any:
+    from holdfast.sim.des.publishing import Publishing
+
+    return Publishing(scene)
+
+
+def _group(scene: Scene) -> Any:
+    from holdfast.sim.des.publishing import Grouping
+
+    return Grouping(scene)
+
+
+def _describe(scene: Scene) -> Any:
+    from holdfast.sim.des.described import Describing
+
+    return Describing(scene)
+
+
+SYSTEMS: dict[str, Callable[[Scene], Any]] = {"publish": _publish, "group": _group, "described": _describe}
+
+
+def _facts(system: str) -> Any:
+    """What events tell of the bodies of a protocol's own documents."""
+    if system in ("publish", "group"):
+        from holdfast.impl.publish.facts import facts
+
+        return facts
+    return None
+
+
+def simulate(setup: Setup, *, sink: Callable[[Event], object] | None = None, run: str = "") -> Result:
+    """Run `setup` to its end. Every event of the store goes to `sink`, if there is one."""
+    scene = Scene(setup, sink, run, _facts(setup.workload.system) if sink is not None else None)
+    system = SYSTEMS[setup.workload.system](scene)
+    drive = Drive(scene.engine, setup, system.open)
+    drive.spawn()
+    _skew(scene)
+    _schedule_crashes(scene, drive)
+    upkeep = getattr(system, "spawn_upkeep", None)
+    if upkeep is not None:
+        upkeep(drive)
+    scene.engine.run()
+    return _result(scene, drive, getattr(system, "parts", {}))
+
+
+def _skew(scene: Scene) -> None:
+    if not scene.setup.faults.skew_ns:
+        return
+    for actor in scene.engine.actors:
+        off = scene.dice(f"skew/{actor.name}").gauss(0.0, 1.0)
+        actor.skew_ns = round(off * scene.setup.faults.skew_ns)
+
+
+def _schedule_crashes(scene: Scene, drive: Drive) -> None:
+    """Every writer crashes at moments of its own, until the work is over."""
+    per_hour = scene.setup.faults.crashes_per_hour
+    if not per_hour:
+        return
+    engine = scene.engine
+    for actor in list(engine.actors):
+        dice = scene.dice(f"crashes/{actor.name}")
+
+        def strike(tick: Tick, actor: Any = actor, dice: Any = dice) -> None:
+            if drive.over:
+                return
+            if engine.crash(actor, scene.setup.faults.restart_ns):
+                scene.server.faulted["crash"] += 1
+            tick.after(int(dice.expovariate(per_hour) * HOUR_NS))
+
+        Tick(engine, strike).after(int(dice.expovariate(per_hour) * HOUR_NS))
+
+
+def _result(scene: Scene, drive: Drive, parts: dict[str, int]) -> Result:
+    meter = scene.engine.meter
+    window_s = drive.window_s()
+    done = sum(len(found.ended_ns) for name, found in meter.samples.items() if name not in drive.upkeep)
+    return Result(
+        operations=statistics(meter),
+        failed={f"{name}: {why}": count for (name, why), count in sorted(meter.failed.items())},
+        throughput=round(_completed(drive, meter.samples) / window_s, 6),
+        window_s=round(window_s, 9),
+        requests=dict(sorted(scene.server.requests.items())),
+        outcomes={f"{kind} {what}": n for (kind, what), n in sorted(scene.server.outcomes.items())},
+        faults=dict(sorted(scene.server.faulted.items())),
+        saturation=_saturation(scene),
+        counters=dict(scene.counters),
+        parts={name: round(n / max(1, done), 4) for name, n in parts.items()},
+        latencies_ms={
+            name: [round(ns / MS, 6) for ns in samples.latency_ns]
+            for name, samples in sorted(meter.samples.items())
+        },
+    )
+
+
+def _completed(drive: Drive, samples: dict[str, Samples]) -> int:
+    """Operations of the workload that ended within the window; upkeep's are not the workload's."""
+    until = drive.until_ns
+    return sum(
+        len(found.ended_ns) if until is None else sum(ended <= until for ended in found.ended_ns)
+        for name, found in samples.items()
+        if name not in drive.upkeep
+    )
+
+
+def _saturation(scene: Scene) -> dict[str, float]:
+    now = scene.engine.now_ns
+    found: dict[str, float] = {}
+    if scene.server.gate is not None:
+        found["store"] = round(scene.server.gate.use(now), 6)
+        found["store_queue_max"] = float(scene.server.gate.queued_max)
+    gates = [client.gate for client in scene.clients.values() if client.gate is not None]
+    if gates:
+        found["client"] = round(sum(gate.use(now) for gate in gates) / len(gates), 6)
+        found["client_queue_max"] = float(max(gate.queued_max for gate in gates))
+    return found

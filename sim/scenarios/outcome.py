@@ -1,0 +1,79 @@
+"""What came of a scenario, as one value that is printed, plotted and written as JSON."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.sim.des.result import Result
+from holdfast.sim.scenarios.judging import check_rows, numeric, objective_rows
+from holdfast.sim.scenarios.scenario import Point, Scenario
+
+MONTH_S = 30 * 86400
+
+
+def outcome(
+    scenario: Scenario,
+    points: Sequence[Point],
+    results: Mapping[int, Result],
+    *,
+    seed: int,
+    checked: bool = True,
+) -> dict[str, Any]:
+    """Of the runs that were finished; nothing in it depends on when or where they ran.
+
+    A sweep from the command line changes what the scenario's own checks are about: they are left out then.
+    """
+    runs = [_run(scenario, point, results[point.number]) for point in points if point.number in results]
+    complete = len(runs) == len(points)
+    checks = check_rows(scenario, points, runs) if complete and checked else []
+    objectives = objective_rows(scenario, runs)
+    return {
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "about": " ".join(scenario.about.split()),
+        "verdict": _verdict(checks, objectives, complete),
+        "seed": seed,
+        "settings": scenario.shown,
+        "planned": len(points),
+        "runs": runs,
+        "checks": checks,
+        "objectives": objectives,
+    }
+
+
+def _run(scenario: Scenario, point: Point, result: Result) -> dict[str, Any]:
+    found = result.to_json()
+    return {
+        "parameters": point.parameters,
+        "values": _values(point),
+        "operations": found.pop("operations"),
+        "throughput": found.pop("throughput"),
+        "dollars_month": dollars_month(result, scenario.prices),
+        **found,
+    }
+
+
+def _values(point: Point) -> dict[str, float]:
+    """What distinguishes the run, as numbers where it is one: times in milliseconds."""
+    found = {}
+    for key in point.parameters:
+        value = point.settings.get(key)
+        if isinstance(value, int | float | dict) and not isinstance(value, bool):
+            found[key] = numeric(key, value)
+    return found
+
+
+def dollars_month(result: Result, prices: Mapping[str, float]) -> float:
+    """The requests of the window, kept up for thirty days. Storage and traffic are not in it."""
+    a_second = sum(count * prices.get(kind, 0.0) for kind, count in result.requests.items()) / result.window_s
+    return round(a_second * MONTH_S, 2)
+
+
+def _verdict(
+    checks: Sequence[Mapping[str, Any]], objectives: Sequence[Mapping[str, Any]], complete: bool
+) -> str:
+    """Objectives that break in a sweep are an answer; in a scenario of one run they are a violation."""
+    if not all(check["ok"] for check in checks):
+        return "violated"
+    if any(objective["violated"] for objective in objectives):
+        return "violated"
+    return "holds" if complete else "undecided"

@@ -1,0 +1,135 @@
+"""Described write paths as files: one description, which any number of scenarios use."""
+
+from pathlib import Path as File
+from typing import Any
+
+from holdfast.sim.des.expressions import Expression
+from holdfast.sim.des.paths import NAMES, Counter, Path, Step, Upkeep
+from holdfast.sim.des.requests import READS, WRITES
+from holdfast.sim.scenarios import units
+from holdfast.sim.scenarios.errors import BadScenario, BadValue
+from holdfast.sim.scenarios.reading import Source, suggestion
+
+LIBRARY = File(__file__).parent / "library"
+TOP = ("title", "about", "operation", "compute_per_request", "parameters", "counters", "step", "upkeep")
+STEP = ("name", "kind", "count", "order", "repeat", "beside", "bytes", "compute", "part", "prefix")
+ORDERS = ("serial", "parallel")
+
+
+def shipped_paths() -> list[str]:
+    return sorted(file.stem for file in (LIBRARY / "paths").glob("*.toml"))
+
+
+def find_path(name: str, folder: File) -> Path:
+    """The path file of this name: beside the scenario, or shipped."""
+    for file in (folder / name, LIBRARY / "paths" / f"{name}.toml"):
+        if file.is_file():
+            return read_path(file)
+    raise BadValue(
+        f"there is no file {name!r} beside the scenario, and no path of this name is shipped; "
+        f"{suggestion(name, shipped_paths())}"
+    )
+
+
+def read_path(file: File) -> Path:
+    source = Source(file)
+    top = source.tables
+    source.only("", top, TOP)
+    parameters = {
+        name: source.parse(f"parameters.{name}", units.number, value)
+        for name, value in source.table("parameters", top.get("parameters", {})).items()
+    }
+    counters = source.table("counters", top.get("counters", {}))
+    names = {*NAMES, *parameters, *counters}
+    for name in (*parameters, *counters):
+        if name in NAMES or not name.isidentifier() or (name in parameters and name in counters):
+            source.fail(f"counters.{name}", "cannot be a name here; it is taken, or no plain word")
+    steps = _steps(source, "step", top.get("step"), names)
+    if not steps:
+        raise BadScenario(f"{file}: has no [[step]], so there is nothing to simulate")
+    return Path(
+        name=file.stem,
+        operation=source.parse("operation", units.text, top.get("operation", "write")),
+        parameters=parameters,
+        counters={name: _counter(source, name, value, names) for name, value in counters.items()},
+        steps=steps,
+        upkeep={
+            name: _upkeep(
+                source, f"upkeep.{name}", source.table(f"upkeep.{name}", value), names, set(counters)
+            )
+            for name, value in source.table("upkeep", top.get("upkeep", {})).items()
+        },
+        compute_per_request_ns=source.parse(
+            "compute_per_request", units.duration, top.get("compute_per_request", "0 ms")
+        ),
+    )
+
+
+def _counter(source: Source, name: str, value: Any, names: set[str]) -> Counter:
+    where = f"counters.{name}"
+    found = source.table(where, value)
+    source.only(where, found, ("starts", "grows"))
+    return Counter(
+        starts=source.expression(f"{where}.starts", found.get("starts", "depth"), {"depth"}),
+        grows=source.expression(f"{where}.grows", found.get("grows", 1), names),
+    )
+
+
+def _steps(source: Source, path: str, found: Any, names: set[str]) -> tuple[Step, ...]:
+    if found is None:
+        return ()
+    if not isinstance(found, list):
+        source.fail(path, f"is a list of tables, written [[{path}]]")
+    steps: list[Step] = []
+    for number, value in enumerate(found):
+        step = _step(source, f"{path}.{number}", source.table(f"{path}.{number}", value), names)
+        if step.beside and (not steps or not (steps[-1].parallel or steps[-1].beside)):
+            source.fail(f"{path}.{number}", "stands beside nothing: the step before it must be parallel")
+        if step.beside and steps[-1].repeat.text != "1":
+            source.fail(
+                f"{path}.{number}", "cannot stand beside a step that is repeated; write that step out"
+            )
+        steps.append(step)
+    return tuple(steps)
+
+
+def _step(source: Source, where: str, found: dict[str, Any], names: set[str]) -> Step:
+    source.only(where, found, STEP)
+
+    def get(key: str, parse: Any, default: Any) -> Any:
+        return source.parse(f"{where}.{key}", parse, found.get(key, default))
+
+    name = get("name", units.text, None) if "name" in found else source.fail(where, "a step needs a name")
+    order = get("order", units.one_of(*ORDERS), "serial")
+    beside = found.get("beside", False)
+    if not isinstance(beside, bool):
+        source.fail(f"{where}.beside", "is true or false")
+    return Step(
+        name=name,
+        kind=get("kind", units.one_of(*sorted(READS | WRITES)), "get"),
+        count=source.expression(f"{where}.count", found.get("count", 1), names),
+        parallel=order == "parallel",
+        repeat=source.expression(f"{where}.repeat", found.get("repeat", 1), names),
+        beside=beside,
+        size=get("bytes", units.size, "0 B"),
+        compute_ns=get("compute", units.duration, "0 ms"),
+        part=get("part", units.text, name),
+        prefix=get("prefix", units.text, name),
+    )
+
+
+def _upkeep(source: Source, where: str, found: dict[str, Any], names: set[str], counters: set[str]) -> Upkeep:
+    source.only(where, found, ("every", "takes", "step"))
+    takes: dict[str, Expression] = {}
+    for name, value in source.table(f"{where}.takes", found.get("takes", {})).items():
+        source.only(f"{where}.takes", [name], sorted(counters))
+        takes[name] = source.expression(f"{where}.takes.{name}", value, names)
+    every = found.get("every")
+    return Upkeep(
+        steps=_steps(source, f"{where}.step", found.get("step"), names),
+        takes=takes,
+        every=source.parse(f"{where}.every", units.positive, every) if isinstance(every, int) else None,
+        every_ns=source.parse(f"{where}.every", units.positive_duration, every)
+        if isinstance(every, str)
+        else None,
+    )

@@ -1,0 +1,78 @@
+"""From a scenario to its outcome: every run, checked before the first begins."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.sim.des.result import Result
+from holdfast.sim.scenarios.building import build
+from holdfast.sim.scenarios.judging import check_places
+from holdfast.sim.scenarios.outcome import outcome
+from holdfast.sim.scenarios.points import points
+from holdfast.sim.scenarios.running import Task, cores, run_all
+from holdfast.sim.scenarios.scenario import Point, Scenario
+
+Show = Callable[[int, int], None]
+"""Told how many runs are done, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A scenario, and how it is to be run."""
+
+    scenario: Scenario
+    sweeps: Sequence[str] = ()
+    seed: int | None = None
+    jobs: int | None = None
+    folder: Path | None = None
+    traces: bool = False
+    points: list[Point] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", points(self.scenario, self.sweeps))
+        if not self.sweeps:
+            check_places(self.scenario, self.points)
+
+    @property
+    def used_seed(self) -> int:
+        return self.scenario.seed if self.seed is None else self.seed
+
+    def tasks(self) -> list[Task]:
+        return [
+            Task(
+                point.number,
+                build(self.scenario, point, seed=self.seed),
+                self.name(point.number),
+                str(self.folder / "traces" / f"{self.name(point.number)}.parquet")
+                if self.folder is not None and self.traces
+                else None,
+            )
+            for point in self.points
+        ]
+
+    def name(self, number: int) -> str:
+        return f"{self.scenario.name}-{number + 1:04d}"
+
+    def outcome(self, results: dict[int, Result]) -> dict[str, Any]:
+        return outcome(self.scenario, self.points, results, seed=self.used_seed, checked=not self.sweeps)
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def perform(order: Order, show: Show = _silent) -> dict[str, Any]:
+    """Run it here, on every core. Ctrl-C stops it, and keeps the runs that were finished."""
+    tasks = order.tasks()
+    results: dict[int, Result] = {}
+    show(0, len(tasks))
+
+    def done(number: int, result: Result) -> None:
+        results[number] = result
+        show(len(results), len(tasks))
+
+    with suppress(KeyboardInterrupt):
+        run_all(tasks, order.jobs or cores(), done)
+    return order.outcome(results)

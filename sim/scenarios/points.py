@@ -1,0 +1,150 @@
+"""The runs of a scenario: every case with every combination of swept values, each free of contradictions."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.sim.scenarios import units
+from holdfast.sim.scenarios.errors import BadScenario, BadValue
+from holdfast.sim.scenarios.loading import check_values, full_key, parser
+from holdfast.sim.scenarios.scenario import Point, Scenario
+
+RUNS_MAX = 100_000
+"""More is a slip: the product of the sweeps."""
+
+
+def points(scenario: Scenario, sweeps: Sequence[str] = ()) -> list[Point]:
+    """The runs, in the order of the file; `sweeps` are `KEY=a,b,c` from the command line, which go first."""
+    swept = {
+        key: list(zip(scenario.sweep_shown[key], values, strict=True))
+        for key, values in scenario.sweep.items()
+    }
+    for text in sweeps:
+        key, values = _asked(text)
+        swept[key] = values
+    count = len(scenario.cases or [None])
+    for values in swept.values():
+        count *= len(values)
+    if count > RUNS_MAX:
+        raise BadScenario(f"{scenario.name}: the sweeps make {count} runs; at most {RUNS_MAX} are possible")
+    found: list[Point] = []
+    cases = list(zip(scenario.cases, scenario.cases_shown, strict=True)) or [(None, {})]
+    for (case, case_shown), combination in itertools.product(cases, itertools.product(*swept.values())):
+        shown: dict[str, Any] = {"case": case.name, **case_shown} if case is not None else {}
+        settings = {**scenario.settings, **(case.settings if case is not None else {})}
+        for key, (as_written, value) in zip(swept, combination, strict=True):
+            shown[key] = as_written
+            settings[key] = value
+        where = ", ".join(f"{key} = {value}" for key, value in shown.items())
+        check_settings(settings, scenario.name + (f" ({where})" if where else ""))
+        found.append(Point(len(found), shown, settings))
+    return found
+
+
+def _asked(text: str) -> tuple[str, list[tuple[Any, Any]]]:
+    """`writers=1,2,4`, with the values as a file would write them."""
+    short, equals, rest = text.partition("=")
+    if not equals or not short.strip():
+        raise BadScenario(f"--sweep {text}: must read KEY=a,b,c, as in --sweep writers=1,2,4")
+    written = [_plain(word.strip()) for word in rest.split(",") if word.strip()]
+
+    def fail(why: str) -> Any:
+        raise BadScenario(f"--sweep {text}: {why}")
+
+    check_values(written, fail)
+    try:
+        key = full_key(short.strip())
+        if key in ("workload.system", "workload.path"):
+            fail("cannot be swept; write a scenario for each")
+        return key, [(word, parser(key)(word)) for word in written]
+    except BadValue as wrong:
+        raise BadScenario(f"--sweep {text}: {wrong}") from None
+
+
+def _plain(word: str) -> Any:
+    try:
+        return int(word)
+    except ValueError:
+        try:
+            return float(word)
+        except ValueError:
+            return word
+
+
+NEEDS = (
+    ("faults.late_by", "faults.late", "says by how much writes land late, but none do"),
+    ("faults.restart", "faults.crashes", "says how long a restart takes, but nobody crashes"),
+    ("workload.rate", "workload.arrival", 'is of arrivals; say arrival = "poisson"'),
+    (
+        "store.prefix_segments",
+        "store.writes_per_prefix|store.reads_per_prefix",
+        "says what a prefix is, but no rate is by prefix",
+    ),
+    ("client.pause", "client.attempts", "is between attempts, but there is only one"),
+    ("client.pause_max", "client.attempts", "is between attempts, but there is only one"),
+)
+"""A key, what it needs, and why."""
+
+
+def check_settings(settings: Mapping[str, Any], where: str) -> None:
+    """Refuse what contradicts itself, in one line."""
+
+    def get(key: str) -> Any:
+        return settings.get(key)
+
+    def fail(key: str, why: str) -> None:
+        raise BadScenario(f"{where}: {key}: {why}")
+
+    for key, needed, why in NEEDS:
+        if key in settings and not any(
+            settings.get(name) not in (None, 0, 0.0, 1) for name in needed.split("|")
+        ):
+            fail(key, why)
+    system, arrival = get("workload.system"), get("workload.arrival") or "closed"
+    if (get("workload.operations") is None) == (get("workload.duration") is None):
+        both = get("workload.operations") is not None
+        fail(
+            "workload.operations" if both else "workload",
+            "contradicts workload.duration; keep one of them"
+            if both
+            else "says no end; give operations or duration",
+        )
+    if arrival == "poisson" and get("workload.rate") is None:
+        fail("workload.arrival", 'poisson arrivals need a rate, as in rate = "100/s"')
+    if arrival == "closed" and get("workload.rate") is not None:
+        fail(
+            "workload.rate",
+            'contradicts closed arrivals: there the writers\' own pace is the rate; say arrival = "poisson"',
+        )
+    if arrival == "poisson" and get("workload.think"):
+        fail("workload.think", "is between the operations of closed writers; arrivals do not think")
+    if (system == "described") != (get("workload.path") is not None):
+        fail(
+            "workload.path" if system != "described" else "workload",
+            'belongs to system = "described"' if system != "described" else "a described system needs a path",
+        )
+    if system == "described":
+        for key in ("workload.tables", "workload.rows", "workload.attempts"):
+            if key in settings:
+                fail(key, "is for real code; a described path says what it does in its own file")
+    if get("workload.window") and system == "publish":
+        fail("workload.window", 'is how long a group waits; say system = "group"')
+    if get("faults.crashes") and system == "group":
+        fail(
+            "faults.crashes", 'is not for system = "group": who crashes takes all who share its handle along'
+        )
+    shares = sum(
+        settings.get(f"faults.{name}", 0.0) for name in ("lost", "dropped", "late", "conflicts", "throttled")
+    )
+    if shares > 1:
+        fail(
+            "faults",
+            f"the shares come to {units.shown(f'{100 * shares:g} %')}; no more than all requests can fail",
+        )
+
+
+def find(points_: Sequence[Point], at: Mapping[str, Any]) -> list[Point]:
+    """The runs whose parameters (or settings that all share) are these."""
+    return [
+        point for point in points_ if all(point.parameters.get(key) == value for key, value in at.items())
+    ]

@@ -1,0 +1,95 @@
+"""A TOML file with the places of its keys: whatever is wrong in it is said with file and line."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from holdfast.sim.des.expressions import BadExpression, Expression, expression
+from holdfast.sim.scenarios.errors import BadScenario, BadValue
+from holdfast.sim.scenarios.places import line_of, places
+
+BYTES_MAX = 1_000_000
+"""A longer file is not a scenario."""
+
+
+class Source:
+    """The text of one file, as tables, and how to complain about it."""
+
+    def __init__(self, path: Path, text: str | None = None) -> None:
+        self.path = path
+        self.name = str(path)
+        text = _text(path) if text is None else text
+        try:
+            self.tables: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as wrong:
+            raise BadScenario(_syntax(self.name, wrong, text)) from None
+        self._places = places(text)
+
+    def fail(self, path: str, why: str) -> NoReturn:
+        """Complain about the key or table at `path`."""
+        raise BadScenario(f"{self.name}:{line_of(self._places, path)}: {path}: {why}")
+
+    def parse(self, path: str, parse: Callable[[Any], Any], value: Any) -> Any:
+        try:
+            return parse(value)
+        except BadValue as wrong:
+            self.fail(path, str(wrong))
+
+    def table(self, path: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.fail(path, "is a table of its own, with keys of its own")
+        return value
+
+    def only(self, path: str, found: Iterable[str], known: Iterable[str]) -> None:
+        """Refuse a key nobody knows, and name the nearest that somebody does."""
+        known = list(known)
+        for key in found:
+            if key not in known:
+                where = f"{path}.{key}" if path else key
+                self.fail(where, f"there is no such key; {suggestion(key, known)}")
+
+    def expression(self, path: str, value: Any, names: Iterable[str]) -> Expression:
+        """Arithmetic over these names."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            self.fail(path, f"{value!r} is no arithmetic")
+        try:
+            found = expression(value)
+        except BadExpression as wrong:
+            self.fail(path, str(wrong))
+        unknown = sorted(found.names() - set(names))
+        if unknown:
+            self.fail(
+                path,
+                f"{value!r} uses {unknown[0]!r}, which is no counter and no parameter; "
+                f"{suggestion(unknown[0], sorted(names))}",
+            )
+        return found
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What was perhaps meant; else all there is."""
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    near = near or [name for name in known if name.endswith(f".{word}")][:1]
+    return f"perhaps {near[0]!r} is meant" if near else f"there are {', '.join(known) or 'none'}"
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            raise BadScenario(f"{path}: larger than {BYTES_MAX} bytes, which no scenario is")
+        return path.read_text(encoding="utf-8")
+    except OSError as wrong:
+        raise BadScenario(f"{path}: cannot be read: {wrong.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadScenario(f"{path}: is not text in UTF-8, as TOML is") from None
+
+
+def _syntax(name: str, wrong: tomllib.TOMLDecodeError, text: str) -> str:
+    at = re.search(r"\(at line (\d+), column \d+\)", str(wrong))
+    line = int(at[1]) if at else len(text.splitlines()) or 1
+    what = re.sub(r"\s*\(at [^)]*\)", "", str(wrong))
+    return f"{name}:{line}: is not valid TOML: {what}"

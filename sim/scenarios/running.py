@@ -1,0 +1,99 @@
+"""The runs of a scenario, on every core: each in a process of its own, the rows in the order of the scenario.
+
+A run is a function of its set-up, so it does not matter which process takes it, nor when. Workers are
+started fresh (`spawn`): a child forked out of a program with threads may inherit a lock nobody will release.
+"""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.impl.store.events import Event
+from holdfast.sim.des.result import Result
+from holdfast.sim.des.setup import Setup
+from holdfast.sim.des.simulate import simulate
+
+ALONE = 2
+"""So few runs are not worth starting processes for."""
+AHEAD = 2
+"""Tasks handed out beyond those under way, so that no worker waits for the next."""
+
+
+class RunFailed(Exception):
+    """A run could not be finished: which, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run: its place in the scenario, its set-up, and where its trace goes."""
+
+    number: int
+    setup: Setup
+    name: str
+    trace: str | None = None
+
+
+def run_task(task: Task) -> tuple[int, Result]:
+    """In a worker, or here. The trace is written whole or not at all."""
+    events: list[Event] = []
+    sink = events.append if task.trace is not None else None
+    result = simulate(task.setup, sink=sink, run=task.name)
+    if task.trace is not None:
+        _write(events, Path(task.trace))
+    return task.number, replace(result, latencies_ms={})
+
+
+def _write(events: list[Event], path: Path) -> None:
+    from holdfast.sim.trace import table_of, write_parquet
+
+    write_parquet(path, table_of(events))
+
+
+def cores() -> int:
+    """How many this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[int, Result], Any]) -> None:
+    """Run every task, `jobs` at a time, and tell `done` of each as it ends. Ctrl-C keeps what was told."""
+    if jobs < 2 or len(tasks) <= ALONE:
+        for task in tasks:
+            done(*run_task(task))
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_quiet)
+    try:
+        for number, result in _finished(pool, tasks, jobs):
+            done(number, result)
+    except BrokenProcessPool:
+        raise RunFailed("a worker process died (out of memory?); try --jobs 1, or fewer operations") from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _finished(pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int) -> Iterator[tuple[int, Result]]:
+    """Results as they come; never more tasks handed out than needed, so that an end comes soon."""
+    waiting = iter(tasks)
+    under_way: set[Future[Any]] = set()
+    while True:
+        while len(under_way) < jobs + AHEAD and (task := next(waiting, None)) is not None:
+            under_way.add(pool.submit(run_task, task))
+        if not under_way:
+            return
+        ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+        for future in ended:
+            yield future.result()
+
+
+def _quiet() -> None:
+    """Ctrl-C is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

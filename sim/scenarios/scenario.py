@@ -1,0 +1,85 @@
+"""A scenario: settings by name, what is swept, what is asked of the results."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.sim.des.paths import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What a run must reach: `publish.p99 < 500 ms`."""
+
+    measure: str
+    below: bool
+    bound: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A measured number, and where the simulation's counterpart is found."""
+
+    name: str
+    measure: str
+    at: dict[str, Any]
+    measured: float
+    tolerance: float
+    unit: str = ""
+    slope_over: str = ""
+    """Not the measure itself, but its slope over this key."""
+    relative_to: dict[str, Any] | None = None
+    """Not the measure itself, but its ratio to that of this run."""
+    says: str = ""
+    """What its residual suggests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Hold the closed formula against every run: wall = (hops + requests / cap) x RTT + compute."""
+
+    operation: str
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A named set of settings."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """See the top of this module."""
+
+    name: str
+    title: str
+    about: str
+    seed: int
+    settings: dict[str, Any]
+    """Parsed values by key, for those that the file gives."""
+    shown: dict[str, Any]
+    """The same as the file writes them."""
+    sweep: dict[str, list[Any]] = field(default_factory=dict)
+    """Parsed values by key."""
+    sweep_shown: dict[str, list[Any]] = field(default_factory=dict)
+    cases: tuple[Case, ...] = ()
+    cases_shown: tuple[dict[str, Any], ...] = ()
+    objectives: tuple[Objective, ...] = ()
+    prices: dict[str, float] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    formula: Formula | None = None
+    path: Path | None = None
+    folder: str = ""
+    """Where files that it names are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run of a scenario: what distinguishes it, as the file writes it, and its settings in full."""
+
+    number: int
+    parameters: dict[str, Any]
+    settings: dict[str, Any]
