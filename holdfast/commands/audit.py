@@ -20,7 +20,14 @@ from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repe
 from holdfast.commands.audit_base import compare_with_base
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.provenance import write_result
-from holdfast.commands.systems import System, find_system, read_parameters, read_shipped, shipped
+from holdfast.commands.systems import (
+    System,
+    complete_system,
+    find_system,
+    read_parameters,
+    read_shipped,
+    shipped,
+)
 from holdfast.commands.user_files import neighbours, place
 from holdfast.impl.store.errors import StoreError
 from holdfast.impl.store.events import Event
@@ -39,7 +46,7 @@ LOOK_EVERY_S = 0.1
 
 
 @click.command("audit", short_help="Drive real code through every interleaving and fault.", epilog=EPILOG)
-@click.argument("system_name", metavar="SYSTEM", required=False)
+@click.argument("system_name", metavar="SYSTEM", required=False, shell_complete=complete_system)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Give the program a parameter.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="The same as --set processes=N.")
 @click.option("--mutant", metavar="NAME", help="Audit a system of --list with one of its known mistakes.")

@@ -13,7 +13,7 @@ from rich.progress import Progress as ProgressLine
 from rich.progress import SpinnerColumn, TextColumn
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
-from holdfast.commands.models import SHIPPED, find_machine
+from holdfast.commands.models import SHIPPED, complete_model, find_machine
 from holdfast.commands.provenance import write_result
 from holdfast.model import Model, ModelError, Progress, check, reachable_graph, walk
 from holdfast.reports.check_text import check_text, verdict_line
@@ -27,7 +27,7 @@ PLAIN_WIDTH = 160
 
 
 @click.command("check", short_help="Explore every reachable state of a model.", epilog=EPILOG)
-@click.argument("model_name", metavar="MODEL", required=False)
+@click.argument("model_name", metavar="MODEL", required=False, shell_complete=complete_model)
 @click.option("--set", "settings", metavar="SIZE=N", multiple=True, help="Give a size of the model a value.")
 @click.option("--without", metavar="NAME", multiple=True, help="Switch a safeguard or an assumption off.")
 @click.option("--symmetry", is_flag=True, help="Take states for one that differ by interchangeable parts.")

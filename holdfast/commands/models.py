@@ -15,6 +15,7 @@ SHIPPED = {
     "swap-counter": ("holdfast.model.swap_counter", "SwapCounter"),
     "fenced-lease": ("holdfast.model.fenced_lease", "FencedLease"),
     "publish": ("holdfast.model.publish", "Publish"),
+    "ingest": ("holdfast.model.ingest", "Ingest"),
 }
 
 
@@ -30,6 +31,11 @@ def find_machine(name: str) -> type[Machine]:
         )
     mine: type[Machine] = find(name, "machine", _is_machine, told=(ModelError,))
     return mine
+
+
+def complete_model(_: object, __: object, incomplete: str) -> list[str]:
+    """For the shell: the models whose names begin so."""
+    return [name for name in SHIPPED if name.startswith(incomplete)]
 
 
 def _is_machine(value: object) -> bool:

@@ -144,6 +144,11 @@ def _is_ready(value: Any) -> bool:
     return not missing
 
 
+def complete_system(_: object, __: object, incomplete: str) -> list[str]:
+    """For the shell: the systems whose names begin so. Nothing is imported for it."""
+    return [name for name in shipped() if name.startswith(incomplete)]
+
+
 def read_parameters(system: System, settings: tuple[str, ...], processes: int | None) -> dict[str, Any]:
     """The arguments of the program: its defaults, and over them what was --set."""
     given = {

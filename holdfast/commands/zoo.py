@@ -17,7 +17,7 @@ import click
 from rich.console import Console
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
-from holdfast.commands.models import SHIPPED, find_machine
+from holdfast.commands.models import SHIPPED, complete_model, find_machine
 from holdfast.commands.provenance import write_result
 from holdfast.model import Machine, Model, ModelError, check
 from holdfast.reports.zoo_text import row_text, total_text
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 @click.command("zoo", short_help="Every safeguard off, one at a time: what breaks.", epilog=EPILOG)
-@click.argument("name", metavar="[MODEL]", required=False)
+@click.argument("name", metavar="[MODEL]", required=False, shell_complete=complete_model)
 @click.option("--programs", is_flag=True, help="Failures that really happened, as programs: audit them all.")
 @click.option("--no-assumptions", is_flag=True, help="Leave out what is asked of the world.")
 @click.option("--max-states", type=click.IntRange(1), metavar="N", help="Of each model, at most.")
