@@ -27,6 +27,7 @@ SUMMARIES = {
     "probe": "Certify a store for coordination and measure its latency.",
     "simulate": "Capacity what-ifs: latency, throughput and cost in simulated time.",
     "report": "One page of what the other commands wrote, for a colleague.",
+    "ingest": "Accept batches from many agents once, by any of several collectors.",
     "catalog": "Keep a small dataset of many tables in a bucket.",
     "completion": "Let your shell complete commands, options and names.",
 }

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from holdfast.impl.environment import Environment
+from holdfast.impl.ingest.operator import DROP
 from holdfast.impl.ingest.service.kinds import KINDS
 from holdfast.impl.ingest.service.metrics import Metrics
 from holdfast.impl.ingest.service.spool import Batch, Spool
@@ -103,6 +104,26 @@ class Sender:
         self.sent.left = len(self._spool)
         return self.sent
 
+    def settle(self) -> int:
+        """Ask what was decided about the conflicts that are parked, and drop what need not be kept.
+
+        Answers how many were dropped. A collector that does not answer is asked the next time.
+        """
+        dropped = 0
+        for batch in self._spool.parked():
+            if _kind(self._spool.why(batch)) != "identity_conflict":
+                continue
+            try:
+                decided = self._decided(batch)
+            except httpx.HTTPError as failed:
+                _LOG.info("the parked batches wait: no answer (%s)", type(failed).__name__)
+                break
+            if decided == DROP:
+                self._spool.drop(batch)
+                dropped += 1
+                _LOG.info("dropped %s %d-%d: %s", batch.boot_id, batch.seq_start, batch.seq_end, decided)
+        return dropped
+
     def close(self) -> None:
         self._client.close()
 
@@ -156,22 +177,31 @@ class Sender:
             return _Answer("retry", f"{url} did not answer ({type(failed).__name__}: {failed})")
         return _meaning(url, status, headers, body, batch, hashlib.sha256(frame).hexdigest())
 
+    def _decided(self, batch: Batch) -> str:
+        """The decision about a parked batch; empty when there is none yet."""
+        sha256 = hashlib.sha256(self._spool.frame(batch)).hexdigest()
+        with self._client.stream(
+            "GET",
+            f"{self._collectors[self._at]}/v1/resolution",
+            params={**_named(batch), "submitted_frame_sha256": sha256},
+            headers=self._headers(),
+        ) as response:
+            said = _json(response) if response.status_code == 200 else None
+        match said:
+            case {"resolution": {"decision": str(decision)}}:
+                return decision
+        return ""
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self._token}", "accept-encoding": "identity"}
+
     def _post(self, url: str, batch: Batch, frame: bytes) -> tuple[int, httpx.Headers, Any]:
         with self._client.stream(
             "POST",
             f"{url}/v1/batches",
-            params={
-                "agent_id": batch.agent_id,
-                "boot_id": batch.boot_id,
-                "seq_start": batch.seq_start,
-                "seq_end": batch.seq_end,
-            },
+            params=_named(batch),
             content=frame,
-            headers={
-                "authorization": f"Bearer {self._token}",
-                "content-type": "application/octet-stream",
-                "accept-encoding": "identity",
-            },
+            headers={**self._headers(), "content-type": "application/octet-stream"},
         ) as response:
             return response.status_code, response.headers, _json(response)
 
@@ -196,6 +226,20 @@ def _is_ours(said: dict[str, Any], batch: Batch, sha256: str) -> bool:
     ours = (batch.agent_id, batch.boot_id, batch.seq_start, batch.seq_end, sha256)
     names = ("agent_id", "boot_id", "seq_start", "seq_end", "frame_sha256")
     return tuple(said.get(name) for name in names) == ours
+
+
+def _named(batch: Batch) -> dict[str, str | int]:
+    return {
+        "agent_id": batch.agent_id,
+        "boot_id": batch.boot_id,
+        "seq_start": batch.seq_start,
+        "seq_end": batch.seq_end,
+    }
+
+
+def _kind(why: dict[str, Any]) -> Any:
+    answer = why.get("answer")
+    return answer.get("error") if isinstance(answer, dict) else None
 
 
 def _wait(headers: httpx.Headers) -> float:

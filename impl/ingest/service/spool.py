@@ -201,22 +201,28 @@ class Spool:
             size = (self.path / folder / name).stat().st_size
             yield Batch(self.agent_id, boot_id, int(start), int(end), name, size)
 
+    @staticmethod
+    def owner(path: str | os.PathLike[str]) -> str:
+        """Whose spool stands at `path`."""
+        file = Path(path) / "agent.json"
+        try:
+            found = json.loads(file.read_bytes())
+        except (OSError, ValueError):
+            found = None
+        match found:
+            case {"schema": "holdfast.ingest_spool.v1", "agent_id": str(agent_id)}:
+                return agent_id
+        raise SpoolError(f"{file} does not say whose spool this is; name a folder that holds a spool")
+
     def _check_owner(self) -> None:
         file = self.path / "agent.json"
         if not file.exists():
             self._write(file, json.dumps({"schema": SCHEMA, "agent_id": self.agent_id}).encode() + b"\n")
-        try:
-            found = json.loads(file.read_bytes())
-        except ValueError:
-            found = None
-        match found:
-            case {"schema": "holdfast.ingest_spool.v1", "agent_id": self.agent_id}:
-                return
-            case {"schema": "holdfast.ingest_spool.v1", "agent_id": str(other)}:
-                raise SpoolError(
-                    f"{self.path} belongs to {other!r}, not to {self.agent_id!r}; name another folder"
-                )
-        raise SpoolError(f"{file} does not say whose spool this is; name another folder")
+        found = self.owner(self.path)
+        if found != self.agent_id:
+            raise SpoolError(
+                f"{self.path} belongs to {found!r}, not to {self.agent_id!r}; name another folder"
+            )
 
     def _new_boot(self) -> str:
         file = self.path / "boots"

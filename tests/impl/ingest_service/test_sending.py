@@ -206,6 +206,22 @@ def test_an_address_that_is_none(tmp_path: Path, url: str) -> None:
         Sender(spool, [url], TOKEN)
 
 
+def decided(decision: str | None) -> Answer:
+    return lambda _: httpx.Response(200, json={"resolution": decision and {"decision": decision}})
+
+
+def test_a_parked_conflict_is_dropped_only_when_that_was_decided(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, refused("identity_conflict"), refused("bad_frame"), batches=3)
+    scene.sender.drain()
+    scene.script = [decided(None), decided("something-new"), refused("store_unavailable"), lost]
+    assert [scene.sender.settle() for _ in range(4)] == [0, 0, 0, 0]
+    assert len(scene.spool.parked()) == 2
+    scene.script = [decided("accept-existing-and-drop")]
+    assert scene.sender.settle() == 1
+    (left,) = scene.spool.parked()
+    assert left.seq_start == 2, "what was refused for another reason is nobody's conflict"
+
+
 def test_the_note_says_what_the_collector_said(tmp_path: Path) -> None:
     scene = Scene(tmp_path, refused("identity_conflict"))
     scene.sender.drain()

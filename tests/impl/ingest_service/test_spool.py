@@ -100,7 +100,7 @@ def test_a_spool_belongs_to_one_agent(tmp_path: Path) -> None:
     with pytest.raises(SpoolError, match="belongs to 'agent-a', not to 'agent-b'"):
         Spool(tmp_path / "spool", "agent-b")
     (tmp_path / "spool" / "agent.json").write_text("[]")
-    with pytest.raises(SpoolError, match="does not say whose"):
+    with pytest.raises(SpoolError, match="does not say whose spool"):
         opened(tmp_path)
 
 

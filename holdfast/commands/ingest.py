@@ -1,0 +1,25 @@
+"""`holdfast ingest`: batches from many agents, accepted once, by any of several collectors.
+
+A group of small commands over `holdfast.impl.ingest`. The collector is in `ingest_serve`, the agent in
+`ingest_send`, what works behind the collectors in `ingest_upkeep`, what people decide in `ingest_desk`.
+"""
+
+import click
+
+from holdfast.commands import ingest_desk, ingest_send, ingest_serve, ingest_upkeep
+
+EPILOG = """Exit codes: 0 done, 1 something is lost, damaged or parked: somebody must look, 2 the request made
+no sense, 3 not finished: run it again. Example: holdfast ingest enrol tokens.json agent-a, then holdfast
+ingest serve --store file:///data/metrics --agents tokens.json."""
+
+
+@click.group("ingest", short_help="Accept batches once, by any of several collectors.", epilog=EPILOG)
+def command() -> None:
+    """Agents send batches to any of several collectors; the only thing these share is a bucket, and the
+    creation of a small object in it is the only moment at which a batch becomes accepted.
+    """
+
+
+for _part in (ingest_serve, ingest_send, ingest_upkeep, ingest_desk):
+    for _command in _part.COMMANDS:
+        command.add_command(_command)

@@ -1,0 +1,209 @@
+"""`holdfast ingest serve`, `enrol`, `revoke`: the collector, and who may speak to it."""
+
+import contextlib
+import ipaddress
+import resource
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.commands.ending import BadRequest, Exit
+from holdfast.commands.ingest_options import (
+    ENV,
+    STORE,
+    log_to_stderr,
+    opened,
+    say,
+    settings_of,
+    settings_options,
+    told,
+)
+from holdfast.impl.ingest.errors import IdentityError
+from holdfast.impl.ingest.identity import agent_path
+from holdfast.impl.ingest.service.limits import Limits
+from holdfast.impl.ingest.service.tokens import BadTokens, Tokens, Who, enrol, revoke
+from holdfast.impl.ingest.settings import Mode
+
+PORT = 8480
+LIMITS = (
+    ("body_bytes", "Of one batch at most."),
+    ("connections", "Open at once at most."),
+    ("requests", "Worked on at once at most."),
+    ("agent_requests", "Of one agent worked on at once at most."),
+    ("threads", "That wait for the store."),
+    ("header_s", "For the headers to arrive."),
+    ("body_s", "For the body to arrive."),
+    ("drain_s", "For what is worked on when told to stop."),
+)
+
+
+def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
+    for name, text in reversed(LIMITS):
+        default = getattr(Limits(), name)
+        kind = click.FloatRange(0, min_open=True) if isinstance(default, float) else click.IntRange(1)
+        flag = f"--{name.removesuffix('_s').replace('_', '-')}{'-s' if name.endswith('_s') else ''}"
+        act = click.option(flag, name, type=kind, default=default, show_default=True, help=text)(act)
+    return act
+
+
+@click.command("serve", short_help="Run a collector.")
+@STORE
+@click.option("--agents", "tokens", required=True, metavar="FILE", help="Who may speak; see `enrol`.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one."
+)
+@click.option(
+    "--collector-id", metavar="NAME", help="What manifests call it.  [default: host name and a number]"
+)
+@click.option(
+    "--acceptance",
+    type=click.Choice([mode.value for mode in Mode]),
+    default=Mode.S3_MANIFEST.value,
+    show_default=True,
+    help="What accepts: the bucket, or this collector's own disk.",
+)
+@click.option("--spool", metavar="DIRECTORY", help="The disk that accepts, with local_spool.")
+@click.option(
+    "--landing-interval-ms",
+    type=click.IntRange(1),
+    default=5000,
+    show_default=True,
+    help="How often what the disk accepted goes to the bucket.",
+)
+@click.option("--tls-certificate", metavar="FILE", help="Speak TLS, with this certificate (PEM).")
+@click.option("--tls-key", metavar="FILE", help="And this key.")
+@click.option("--verbose", is_flag=True, help="Log a line for every request.")
+@limit_options
+@settings_options
+@told
+def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None, **options: Any) -> int:
+    """Accept batches over HTTP and keep them at --store, until told to stop (SIGTERM or ctrl-C): then what is
+    being worked on is finished.
+    """
+    from holdfast.impl.ingest.service.assembly import Plan, collecting
+
+    mode = Mode(options["acceptance"])
+    if (mode is Mode.LOCAL_SPOOL) != (options["spool"] is not None):
+        raise BadRequest("--acceptance local_spool needs --spool DIRECTORY, and --spool is for nothing else")
+    if (options["tls_certificate"] is None) != (options["tls_key"] is None):
+        raise BadRequest("--tls-certificate and --tls-key come together")
+    settings = settings_of(options, acceptance=mode)
+    limits = Limits(**{name: options[name] for name, _ in LIMITS})
+    log_to_stderr(verbose=options["verbose"])
+    _allow_connections(limits.connections)
+    with contextlib.ExitStack() as parts:
+        known = _tokens(tokens)
+        bound = parts.enter_context(_bound(host, port))
+        if not (_is_local(host) or options["tls_certificate"]):
+            say(
+                f"{host} is reached by others: let a TLS proxy stand in front, tokens travel as they are",
+                Exit.HOLDS,
+            )
+        plan = Plan(
+            store=parts.enter_context(opened(url)),
+            env=ENV,
+            tokens=known,
+            collector_id=collector_id or f"{socket.gethostname()}-{ENV.new_id()}",
+            settings=settings,
+            limits=limits,
+            spool=Path(options["spool"]) if options["spool"] else None,
+            landing_s=options["landing_interval_ms"] / 1000,
+        )
+        _serve(parts.enter_context(collecting(plan)), bound, options)
+    return Exit.HOLDS
+
+
+def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> None:
+    from holdfast.impl.ingest.service.server import Server
+
+    try:
+        server = Server(
+            collector,
+            collector.limits,
+            told=collector.told,
+            on_listening=lambda url: click.echo(f"listening on {url}"),
+            on_stopping=collector.stop,
+            certificate=options["tls_certificate"],
+            key=options["tls_key"],
+        )
+        server.config.load()
+    except OSError as wrong:  # a certificate that is missing, or none
+        raise BadRequest(f"TLS cannot be set up: {wrong}; see to --tls-certificate and --tls-key") from None
+    server.run([bound])
+
+
+def _tokens(file: str) -> Tokens:
+    try:
+        return Tokens(file)
+    except BadTokens as wrong:
+        raise BadRequest(str(wrong)) from None
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    from holdfast.impl.ingest.service.server import listener
+
+    try:
+        return listener(host, port)
+    except (OSError, UnicodeError) as wrong:
+        why = getattr(wrong, "strerror", None) or wrong
+        raise BadRequest(
+            f"cannot listen on {host} port {port}: {why}; give another --host or --port"
+        ) from None
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _allow_connections(count: int) -> None:
+    """Each takes a file descriptor; a shell's soft limit is often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 512  # and the store's, and our own
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        if allowed < wanted:
+            say(f"the system allows {hard} open files: --connections {count} will not be reached", Exit.HOLDS)
+
+
+@click.command("enrol", short_help="Make a token for an agent or an operator.")
+@click.argument("file")
+@click.argument("name")
+@click.option("--operator", is_flag=True, help="For an operator.")
+@told
+def enrol_command(file: str, name: str, operator: bool) -> int:
+    """Add a token of NAME to FILE, which keeps its hash only, and print the token: it is shown this once.
+    Collectors that use FILE know it at once.
+    """
+    try:
+        agent_path(name)
+        click.echo(enrol(file, Who("operator" if operator else "agent", name), ENV))
+    except (BadTokens, IdentityError) as wrong:
+        raise BadRequest(str(wrong)) from None
+    return Exit.HOLDS
+
+
+@click.command("revoke", short_help="Take tokens back.")
+@click.argument("file")
+@click.argument("name")
+@told
+def revoke_command(file: str, name: str) -> int:
+    """Remove all tokens of NAME from FILE, or the one token whose part before the dot is NAME."""
+    try:
+        count = revoke(file, name) if Path(file).exists() else 0
+    except BadTokens as wrong:
+        raise BadRequest(str(wrong)) from None
+    if not count:
+        raise BadRequest(f"{file} has no token of {name!r}")
+    click.echo(f"revoked {count} {'token' if count == 1 else 'tokens'} of {name}")
+    return Exit.HOLDS
+
+
+COMMANDS = (serve, enrol_command, revoke_command)
