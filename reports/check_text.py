@@ -91,6 +91,8 @@ def shown(value: object) -> str:
 
 
 def _coverage(coverage: Mapping[str, int], *, complete: bool) -> Iterator[Text]:
+    if not coverage:
+        return  # it was stopped before anything was counted
     counts = ", ".join(f"{action} {amount(count)}" for action, count in coverage.items())
     yield Text(f"\nactions fired: {counts}")
     for action, count in coverage.items():

@@ -1,9 +1,10 @@
 """`holdfast check MODEL`: explore every reachable state of a model and decide its properties."""
 
+import contextlib
 import shlex
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -81,7 +82,7 @@ def command(
 
             return walk_by_hand(model)
         console = _console(stderr=json_file == "-")
-        with _Line(console) as line:
+        with _Line(console) as line, _told_when_stopped(model, line, console, json_file, keep_going):
             if walks is not None:
                 result = walk(
                     model,
@@ -118,6 +119,53 @@ def command(
     if json_file:
         write_result({**found, **_drawn(model, result.distinct)}, json_file)
     return VERDICT_EXITS[found["verdict"]]
+
+
+@contextlib.contextmanager
+def _told_when_stopped(
+    model: Model, line: "_Line", console: Console, json_file: str | None, keep_going: bool
+) -> Iterator[None]:
+    """Ctrl-C ends a search; how far it had come is still worth knowing."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        found = _stopped_result(model, line.last, keep_going)
+        line.__exit__()
+        console.print(check_text(found))
+        if json_file:
+            write_result(found, json_file)
+        raise
+
+
+def _stopped_result(model: Model, at: Progress, keep_going: bool) -> dict[str, Any]:
+    """What is known of an exploration that was stopped: its extent, and that nothing was violated there,
+    for the search ends at the first violation, unless it is to keep going."""
+    reason = "interrupted" if keep_going else f"interrupted; not violated up to depth {max(0, at.depth - 1)}"
+    return {
+        "model": model.name,
+        "parameters": dict(model.sizes),
+        "without": sorted(model.without),
+        "verdict": "undecided",
+        "distinct": at.distinct,
+        "generated": at.generated,
+        "depth": at.depth,
+        "seconds": at.seconds,
+        "peak_bytes": at.held_bytes,
+        "properties": [
+            {
+                "name": wanted.name,
+                "kind": wanted.kind,
+                "verdict": "undecided",
+                "trace": [],
+                "doc": wanted.doc,
+                "reason": reason if wanted.kind in ("invariant", "step") else "interrupted",
+            }
+            for wanted in model.properties
+        ],
+        "coverage": {},
+        "stopped_by": "an interruption",
+        "notes": [],
+    }
 
 
 DRAWN_STATES = 60
@@ -249,6 +297,7 @@ class _Line:
             disable=not (console.is_terminal and sys.stderr.isatty()),
         )
         self._task = self._line.add_task("exploring")
+        self.last = Progress(0, 0, 0, 0, 0.0, 0)
 
     def __enter__(self) -> Self:
         self._line.start()
@@ -258,6 +307,7 @@ class _Line:
         self._line.stop()
 
     def show(self, at: Progress) -> None:
+        self.last = at
         rate = at.distinct / at.seconds if at.seconds else 0
         self._line.update(
             self._task,
