@@ -1,0 +1,49 @@
+"""Run by `test_ingest`: one agent, alone in its process.
+
+    python ingest_agent.py SPOOL AGENT TOKENFILE BATCHES COLLECTOR...
+
+Adds BATCHES batches of three points to its spool and sends them while it adds, to whichever collector
+answers. Prints what became of them, as JSON.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+# Run as a script, so that the folder that holds `tests` is not on the path yet.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from holdfast.impl.ingest import Identity, Point, encode
+from holdfast.impl.ingest.service.sending import Patience, Sender
+from holdfast.impl.ingest.service.spool import Spool
+
+POINTS = 3
+METRIC = "test.value"
+AT_NS = 1_760_000_000_000_000_000
+AT_ONCE = 25
+
+
+def frame(spool: Spool, number: int, start: int, end: int) -> bytes:
+    """The points of batch `number`: their values are told apart in every sum."""
+    values = range(number * POINTS, (number + 1) * POINTS)
+    points = [Point(METRIC, {"agent": spool.agent_id}, AT_NS, float(value)) for value in values]
+    return encode(Identity(spool.agent_id, spool.boot_id, start, end), points)
+
+
+def main(folder: str, agent: str, token_file: str, batches: str, *collectors: str) -> None:
+    patience = Patience(pause_s=0.02, pause_max_s=0.5, connect_s=5, answer_s=30)
+    with Spool(folder, agent) as spool:
+        sender = Sender(spool, collectors, Path(token_file).read_text().strip(), patience=patience)
+        for number in range(int(batches)):
+            spool.add(POINTS, lambda start, end, number=number: frame(spool, number, start, end))
+            if len(spool) >= AT_ONCE:
+                sender.drain()
+        sent = sender.drain()
+        sender.close()
+        told = {**asdict(sent), "agent": agent, "boot": spool.boot_id, "parked": len(spool.parked())}
+    sys.stdout.write(f"{json.dumps(told)}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,184 @@
+"""Ingest end to end: real collectors that are killed, real agents, a real store; every batch once.
+
+Four collectors, eight agents. Collectors are killed at random (some told to stop) and come back at once. Then
+what works behind them runs, and everything is counted: acceptances, indexes, rollups, orphans, and one conflict,
+from the agent that parks it to the operator who settles it.
+"""
+
+import hashlib
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.impl.environment import SeededEnvironment, SystemEnvironment
+from holdfast.impl.ingest import Authority, Identity, Point, encode, keys, totals
+from holdfast.impl.ingest.service.spool import Spool
+from holdfast.impl.store import Store, open_store
+
+from .ingest_agent import METRIC, POINTS
+from .ingest_fleet import Fleet, chaos, command, fleet, run_agents
+
+pytestmark = pytest.mark.server
+
+ENV = SystemEnvironment()
+COLLECTORS = 4
+AGENTS = 8
+ORPHANS = 20
+DAY_NS = 24 * 3600 * 10**9
+
+SMALL, FULL = 320, 20_000
+PAUSES = {SMALL: (0.05, 0.4), FULL: (0.3, 2.0)}
+
+
+@pytest.mark.parametrize("where", ["file", "honest_moto_process", "seaweedfs"])
+def test_every_batch_once_through_kills(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    _end_to_end(_url(where, request, tmp_path), tmp_path, SMALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["file", "honest_moto_process", "seaweedfs"])
+def test_twenty_thousand_batches_once_through_kills(
+    where: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    _end_to_end(_url(where, request, tmp_path), tmp_path, FULL)
+
+
+def _url(where: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    return f"file://{folder}/store" if where == "file" else request.getfixturevalue(where).bucket()
+
+
+def _end_to_end(url: str, folder: Path, batches: int) -> None:
+    begun = time.perf_counter()
+    with open_store(url) as store, fleet(url, folder, COLLECTORS) as made:
+        orphans = _orphans(store)
+        counts = {f"agent-{at}": batches // AGENTS for at in range(AGENTS)}
+        with chaos(made, seed=batches, pause_s=PAUSES[batches]):
+            told = run_agents(made, counts, seconds_max=batches)
+        _say(f"{batches} batches, {dict(made.ended)} collectors ended, {_sum(told)}", begun)
+        assert made.ended["SIGKILL"] >= 1, "nothing was killed: the test shows nothing"
+        _accepted_once(store, told, counts)
+        _rolled_up(url, store, sum(counts.values()), complete=False)
+        _repaired(url, store, sum(counts.values()))
+        _say("repaired", begun)
+        _rolled_up(url, store, sum(counts.values()), complete=True)
+        _collected(url, store, orphans)
+        _say("collected", begun)
+        _conflict(made, told[0])
+        _say("settled", begun)
+
+
+def _say(what: str, begun: float) -> None:
+    """For `pytest -s`: figures, which nothing depends on."""
+    sys.stdout.write(f"{what}, {time.perf_counter() - begun:.1f} s\n")
+
+
+def _sum(told: list[dict[str, Any]]) -> dict[str, int]:
+    return {name: sum(one[name] for one in told) for name in ("accepted", "duplicates", "retries")}
+
+
+def _accepted_once(store: Store, told: list[dict[str, Any]], counts: dict[str, int]) -> None:
+    """Every agent was told so of every batch, and the bucket holds exactly these."""
+    for one in told:
+        assert one["accepted"] + one["duplicates"] == counts[one["agent"]], one
+        assert (one["left"], one["parked"]) == (0, 0), one
+    expected = {
+        Identity(one["agent"], one["boot"], 1 + POINTS * at, POINTS * (at + 1))
+        for one in told
+        for at in range(counts[one["agent"]])
+    }
+    found = [Identity.of_key(key) for key in _keys(store, keys.ACCEPTED)]
+    assert len(found) == len(expected)
+    assert set(found) == expected
+
+
+def _repaired(url: str, store: Store, batches: int) -> None:
+    """After one pass and one audit every index is complete, and every blob has the right bytes."""
+    code, found = command("reconcile", "--store", url)
+    assert (code, found["missing"], found["damaged"]) == (0, [], [])
+    code, found = command("audit", "--store", url, "--deep")
+    assert (code, found["accepted"], found["missing"], found["damaged"]) == (0, batches, [], [])
+    _say(f"audit wrote {found['repaired']} index objects that killed collectors had not", time.perf_counter())
+    for prefix in (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME):
+        assert len(_keys(store, prefix)) == batches, prefix
+    code, found = command("audit", "--store", url)
+    assert (code, found["repaired"]) == (0, 0)
+
+
+def _rolled_up(url: str, store: Store, batches: int, *, complete: bool) -> None:
+    """Every point is counted once; before the repair, never more than once."""
+    code, found = command("rollup", "--store", url)
+    assert (code, found["missing"]) == (0, [])
+    counted = Counter[str]()
+    sums = Counter[str]()
+    for (metric, _), series in totals(store, ENV).items():
+        assert metric == METRIC
+        for labels, one in series.items():
+            counted[dict(labels)["agent"]] += one.count
+            sums[dict(labels)["agent"]] += round(one.sum)
+    each = batches // AGENTS * POINTS
+    assert all(count <= each for count in counted.values()), counted
+    if complete:
+        assert counted == {f"agent-{at}": each for at in range(AGENTS)}
+        assert set(sums.values()) == {each * (each - 1) // 2}, sums
+
+
+def _orphans(store: Store) -> set[str]:
+    """Blobs that some collector stored long ago, for batches that nobody ever sent again."""
+    past = SeededEnvironment(start_ns=ENV.now_ns() - 10 * DAY_NS)
+    authority = Authority(store, past, "collector-of-old")
+    bodies = [f"orphan {at}".encode() for at in range(ORPHANS)]
+    return {authority.blobs.keep(hashlib.sha256(body).hexdigest(), body).key for body in bodies}
+
+
+def _collected(url: str, store: Store, orphans: set[str]) -> None:
+    """All of the orphans, and nothing else."""
+    before = set(_keys(store, keys.RAW))
+    code, found = command("gc", "--store", url)
+    assert (code, found["unclear"], set(found["deleted"])) == (0, [], orphans)
+    assert set(_keys(store, keys.RAW)) == before - orphans
+
+
+def _conflict(made: Fleet, victim: dict[str, Any]) -> None:
+    """An agent whose disk was copied sends other bytes under a name that is taken."""
+    agent, spool = victim["agent"], made.folder / "copied-disk"
+    identity = Identity(agent, victim["boot"], 1, POINTS)
+    other = encode(identity, [Point(METRIC, {}, 0, 666.0)])
+    with Spool(spool, agent) as copied:
+        batch = copied.add(POINTS, lambda *_: other)
+        name = batch.name.replace(copied.boot_id, victim["boot"])
+        (spool / "queue" / batch.name).rename(spool / "queue" / name)
+        copied.add(POINTS, lambda start, end: encode(Identity(agent, copied.boot_id, start, end), []))
+    send = ["send", "--spool", str(spool), "--agent", agent, "--give-up-after", "60"]
+    send += ["--token-file", str(made.folder / f"{agent}.token")]
+    send += [word for address in made.addresses for word in ("--collector", address)]
+    code, found = command(*send)
+    assert (code, found["accepted"], found["parked"], found["left"]) == (1, 1, 1, 0), (
+        "it goes on with later ones"
+    )
+    code, found = command("conflicts", "list", "--store", made.url)
+    assert code == 1
+    (seen,) = found["conflicts"]
+    assert seen["submitted_frame_sha256"] == hashlib.sha256(other).hexdigest()
+    assert (seen["agent_id"], seen["seq_start"], seen["resolution"]) == (agent, 1, None)
+    code, found = command(*send)
+    assert (code, found["parked"], found["dropped"]) == (1, 1, 0), "nothing is decided: it is kept"
+    words = [agent, victim["boot"], str(identity.seq_start), str(identity.seq_end)]
+    code, found = command("conflicts", "resolve", "--store", made.url, *words, "--note", "a copied disk")
+    assert code == 0
+    code, found = command(*send)
+    assert (code, found["parked"], found["dropped"]) == (0, 0, 1)
+    assert command("conflicts", "list", "--store", made.url) == (0, {"conflicts": []})
+    code, found = command("conflicts", "list", "--store", made.url, "--all")
+    assert found["conflicts"][0]["resolution"]["note"] == "a copied disk"
+
+
+def _keys(store: Store, prefix: str) -> list[str]:
+    found: list[str] = []
+    for page in store.pages(prefix):
+        assert page.done, page
+        found += [item.key for item in page.objects]
+    return found
