@@ -34,6 +34,12 @@ def cases(result: Result) -> Iterator[Case]:
             )
         if not data["violations"]:
             yield Case("every schedule", data["verdict"], data.get("bound", ""))
+    elif result.command == "compare":
+        for change in data["changes"]:
+            verdict = "violated" if change["judged"] == "worse" else "holds"
+            yield Case(change["what"], verdict, f"{change['before']} -> {change['after']}")
+        if not data["changes"]:
+            yield Case("nothing is different", result.verdict)
     elif result.command == "zoo":
         for row in data["rows"]:
             verdict = (

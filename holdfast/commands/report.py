@@ -76,7 +76,8 @@ def command(
         )
     for name, why in found.unread.items():
         click.echo(f"holdfast: {name}: {why}", err=True)
-    click.echo(f"{verdict}: {len(found.results)} results in {target}", err="-" in (markdown_file, json_file))
+    count = "1 result" if len(found.results) == 1 else f"{len(found.results)} results"
+    click.echo(f"{verdict}: {count} in {target}", err="-" in (markdown_file, json_file))
     return VERDICT_EXITS[verdict]
 
 

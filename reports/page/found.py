@@ -14,6 +14,7 @@ BYTES_MAX = 64 << 20
 """Of one result. A trace belongs beside a result, not into it."""
 
 KEYS = {
+    "compare": {"system", "base", "changes", "verdict"},
     "audit": {"system", "strategy", "schedules", "violations"},
     "check": {"model", "distinct", "properties"},
     "zoo": {"rows", "verdict"},

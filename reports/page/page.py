@@ -12,6 +12,7 @@ from importlib import resources
 from holdfast.reports.page.elements import Markup, join, tag
 from holdfast.reports.page.found import Findings
 from holdfast.reports.page.sections import (
+    changes,
     costs,
     coverage,
     making,
@@ -29,6 +30,7 @@ BYTES_MAX = 5_000_000
 
 SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
     ("verdicts", "Verdicts", verdicts.section),
+    ("changes", "What the change did", changes.section),
     ("matrix", "Safeguards", matrix.section),
     ("stories", "Counterexamples", stories.section),
     ("states", "State graphs", states.section),

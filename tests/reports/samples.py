@@ -79,3 +79,15 @@ REPLAY = {
     ],
     "statistics": {"throttled": {"a/": 3}},
 }
+
+COMPARE = {
+    "system": "tests/audits.py:election",
+    "base": "0123456789abcdef0123456789abcdef01234567",
+    "verdict": "violated",
+    "changes": [
+        {"judged": "worse", "what": "at most, append requests", "before": "7", "after": "8"},
+        {"judged": "other", "what": "schedules", "before": "21", "after": "30"},
+    ],
+    "before": {},
+    "after": {},
+}

@@ -13,7 +13,7 @@ from holdfast.commands.entry import group, run
 from holdfast.reports.page.elements import VOID
 from holdfast.reports.page.found import read_folder
 from holdfast.reports.page.page import BYTES_MAX, page
-from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
+from tests.reports.samples import COMPARE, PROBE, REPLAY, SIMULATE, write, write_samples
 
 
 class Reader(HTMLParser):
@@ -61,6 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(made, "probe.json", PROBE)
     write(made, "sim.json", SIMULATE)
     write(made, "replay.json", REPLAY)
+    write(made, "compared.json", COMPARE)
     return made
 
 
@@ -84,7 +85,7 @@ def test_ids_are_unique(folder: Path) -> None:
 def test_every_section_says_what_its_results_say(folder: Path) -> None:
     said = read(page(read_folder(folder))).text
     for expected in (
-        "7 results: 2 hold, 5 violated.",
+        "8 results: 2 hold, 6 violated.",
         "ann and bob both lead",
         "The nearest run that passes: the same for 1 step",
         "--replay ann:head:leader:1",
@@ -95,6 +96,8 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         "1,000,000",
         "epoch 3 was fenced",
         "+52.5%",
+        "against 0123456789ab: 1 worse, 0 better",
+        "at most, append requests",
         "holdfast check peterson --json",
     ):
         assert expected in said
@@ -206,8 +209,8 @@ def test_the_command_writes_all_forms(
         ends(str(folder), "--out", str(target), *words, "--json", str(tmp_path / "r.json")) == Exit.VIOLATED
     )
     said = capsys.readouterr()
-    assert said.out.startswith("### Holdfast: 7 results")
-    assert said.err.splitlines()[-1] == f"violated: 7 results in {target}"
+    assert said.out.startswith("### Holdfast: 8 results")
+    assert said.err.splitlines()[-1] == f"violated: 8 results in {target}"
     assert target.read_text() == page(read_folder(folder))
     assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "violated"
     assert (tmp_path / "j.xml").read_text().startswith("<?xml")

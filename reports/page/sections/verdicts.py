@@ -81,7 +81,13 @@ def _replay(data: Mapping[str, Any]) -> str:
     return f"{events} events of {runs} runs, engine {data['engine']}"
 
 
+def _compare(data: Mapping[str, Any]) -> str:
+    counts = {word: sum(1 for c in data["changes"] if c["judged"] == word) for word in ("worse", "better")}
+    return f"against {str(data['base'])[:12]}: {counts['worse']} worse, {counts['better']} better"
+
+
 WITHIN = {
+    "compare": _compare,
     "check": _check,
     "audit": _audit,
     "zoo": _zoo,
