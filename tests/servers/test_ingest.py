@@ -1,7 +1,7 @@
 """Ingest end to end: real collectors that are killed, real agents, a real store; every batch once.
 
 Four collectors, eight agents. Collectors are killed at random (some told to stop) and come back at once. Then
-what works behind them runs, and everything is counted: acceptances, indexes, rollups, orphans, and one conflict,
+what works behind them runs, and all is counted: acceptances, indexes, rollups, orphans, and one conflict,
 from the agent that parks it to the operator who settles it.
 """
 

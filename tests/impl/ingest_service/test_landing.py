@@ -1,0 +1,130 @@
+"""acceptance = "local_spool": the disk accepts, the bucket follows, and neither ever accepts twice."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.impl.environment import SystemEnvironment
+from holdfast.impl.ingest import Authority, Settings, keys
+from holdfast.impl.ingest.service.landing import LANDED, LocalSpool
+from holdfast.impl.ingest.settings import Mode
+from holdfast.impl.store import Outcome, Unusable
+from holdfast.impl.store.layers.faulty import Effect, Fault, Faulty
+from holdfast.impl.store.memory import MemoryStore
+
+from .serving import batch, frame, listing, serving
+
+ENV = SystemEnvironment()
+SETTINGS = Settings(acceptance=Mode.LOCAL_SPOOL, pause_s=0.001, attempts_max=2)
+
+
+def opened(folder: Path, bucket: MemoryStore | Faulty) -> LocalSpool:
+    return LocalSpool(folder / "disk", Authority(bucket, ENV, "collector-1", SETTINGS), ENV)
+
+
+def accept(spool: LocalSpool, start: int = 1, value: float = 1.0) -> str:
+    identity = batch(start, start + 1)
+    return spool.accept("agent-a", identity, frame(identity, value)).result
+
+
+def accepted(bucket: MemoryStore | Faulty) -> list[str]:
+    return [key for key in listing(bucket) if key.startswith(keys.ACCEPTED)]
+
+
+def test_accepted_on_disk_and_landed_later(tmp_path: Path) -> None:
+    bucket = MemoryStore()
+    spool = opened(tmp_path, bucket)
+    assert [accept(spool, 1), accept(spool, 1), accept(spool, 1, 2.0)] == [
+        "accepted",
+        "duplicate",
+        "conflict",
+    ]
+    assert accepted(bucket) == []
+    assert (spool.backlog, spool.land(), spool.backlog, spool.land()) == (1, 1, 0, 0)
+    (key,) = accepted(bucket)
+    manifest = json.loads(bucket.get(key).body)
+    assert bucket.get(manifest["raw_blob_key"]).body == frame()
+    assert [key for key in listing(bucket) if key.startswith(keys.BY_TIME)], "its indexes, too"
+    spool.close()
+
+
+def test_landed_batches_are_still_known_and_their_frames_are_not_kept_twice(tmp_path: Path) -> None:
+    spool = opened(tmp_path, MemoryStore())
+    accept(spool)
+    spool.land()
+    left = [key for key in listing(spool.store) if key.startswith(keys.RAW)]
+    assert left == []
+    assert [accept(spool), accept(spool, value=2.0)] == ["duplicate", "conflict"]
+    spool.close()
+
+
+def test_a_restart_lands_what_the_last_run_did_not(tmp_path: Path) -> None:
+    bucket = MemoryStore()
+    spool = opened(tmp_path, bucket)
+    for start in (1, 3, 5):
+        accept(spool, start)
+    spool.land(iter([False, True, True]).__next__)
+    assert len(accepted(bucket)) == 1
+    spool.close()
+    spool = opened(tmp_path, bucket)
+    assert (spool.backlog, spool.land(), len(accepted(bucket))) == (2, 2, 3)
+    spool.close()
+
+
+def test_a_bucket_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    store = MemoryStore()
+    bucket = Faulty(store, [Fault(Effect.REFUSED, answer=Outcome.THROTTLED, times=2)])
+    spool = opened(tmp_path, bucket)
+    assert [accept(spool, 1), accept(spool, 3)] == ["accepted", "accepted"]
+    assert (spool.land(), spool.backlog) == (0, 2)
+    assert (spool.land(), spool.backlog, len(accepted(store))) == (2, 0, 2)
+    spool.close()
+
+
+def test_a_lost_reply_lands_once(tmp_path: Path) -> None:
+    store = MemoryStore()
+    bucket = Faulty(store, [Fault(Effect.LOST, kinds={"put"}, prefix=keys.ACCEPTED)])
+    spool = opened(tmp_path, bucket)
+    accept(spool)
+    assert spool.land() == 1
+    assert len(accepted(store)) == 1
+    spool.close()
+
+
+def test_other_bytes_in_the_bucket_are_a_conflict_there_and_stay_here(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bucket = MemoryStore()
+    Authority(bucket, ENV, "somebody else", SETTINGS).accept(batch(), frame(value=9.0))
+    spool = opened(tmp_path, bucket)
+    accept(spool)
+    assert (spool.land(), spool.backlog) == (1, 0)
+    assert any(key.startswith(keys.QUARANTINE) for key in listing(bucket))
+    (mark,) = [key for key in listing(spool.store) if key.startswith(LANDED)]
+    assert json.loads(spool.store.get(mark).body) == {"result": "conflict"}
+    assert [key for key in listing(spool.store) if key.startswith(keys.RAW)], "the frame is not thrown away"
+    assert "other bytes" in caplog.text
+    spool.close()
+
+
+def test_one_collector_a_disk(tmp_path: Path) -> None:
+    spool = opened(tmp_path, MemoryStore())
+    with pytest.raises(Unusable, match="another collector uses"):
+        opened(tmp_path, MemoryStore())
+    spool.close()
+    os.close(os.open(tmp_path / "file", os.O_CREAT))
+    with pytest.raises(Unusable, match="cannot be used"):
+        LocalSpool(tmp_path / "file", Authority(MemoryStore(), ENV, "c", SETTINGS), ENV)
+
+
+def test_over_http_it_looks_the_same_and_the_bucket_follows(tmp_path: Path) -> None:
+    bucket = MemoryStore()
+    with serving(tmp_path, store=bucket, settings=SETTINGS, spool=tmp_path / "disk") as served:
+        said = [served.post(batch(), frame()).json()["duplicate"] for _ in range(2)]
+        assert said == [False, True]
+        for _ in range(2000):
+            if "holdfast_ingest_landing_backlog 0" in served.client.get(f"{served.url}/metrics").text:
+                break
+        assert len(accepted(bucket)) == 1

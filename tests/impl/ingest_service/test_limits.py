@@ -1,0 +1,246 @@
+"""What clients together may use, what happens beyond it, and how a collector stops."""
+
+import contextlib
+import resource
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.service.limits import Limits
+from holdfast.impl.store import Outcome, Unusable
+from holdfast.impl.store.layers.faulty import Effect, Fault, Faulty
+from holdfast.impl.store.layers.layer import Layer
+from holdfast.impl.store.memory import MemoryStore
+
+from .serving import Served, answer_of, batch, frame, listing, serving
+
+MANY = 1000
+
+
+class Held(Layer):
+    """A store that keeps every write waiting until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.go = threading.Event()
+        self.waiting = threading.Semaphore(0)
+
+    def send(self, request: Any) -> Any:
+        if not request.reads:
+            self.waiting.release()
+            assert self.go.wait(30)
+        return self.inner.send(request)
+
+
+class Failing(Layer):
+    """A store that raises."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__(MemoryStore())
+        self.error = error
+
+    def send(self, request: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.inner.send(request)
+
+    def verify(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def _many_files() -> Iterator[None]:
+    """Two ends of a thousand connections in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * MANY + 500
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip(f"the system allows only {hard} open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("_many_files")
+def test_a_thousand_connections(tmp_path: Path) -> None:
+    """All get an answer, each accepted batch is there, and then the collector is as well as before."""
+    identities = [batch(at, at) for at in range(MANY)]
+    store = MemoryStore()
+    with serving(tmp_path, store=store) as served, contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(served.raw()) for _ in range(MANY)]
+        for connection, identity in zip(connections, identities, strict=True):
+            body = frame(identity)
+            connection.sendall(served.head(body, identity=identity) + body)
+        told = [answer_of(connection) for connection in connections]
+        statuses = Counter(status for status, _, _ in told)
+        assert set(statuses) <= {200, 429, 503}
+        assert statuses[200] >= 1
+        assert all("retry-after" in headers for status, headers, _ in told if status != 200)
+        accepted = {
+            identity for identity, (status, _, _) in zip(identities, told, strict=True) if status == 200
+        }
+        assert {keys.accepted_key(identity) for identity in accepted} == {
+            key for key in listing(store) if key.startswith(keys.ACCEPTED)
+        }
+        connections[0].sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert answer_of(connections[0])[0] == 200
+        assert served.post(identities[0], frame(identities[0])).status_code == 200
+
+
+def test_a_connection_too_many_is_told_so(tmp_path: Path) -> None:
+    with serving(tmp_path, limits=Limits(connections=3, linger_s=0.2)) as served:
+        with contextlib.ExitStack() as stack:
+            held = [stack.enter_context(served.raw()) for _ in range(3)]
+            for connection in held:
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                assert answer_of(connection)[0] == 200
+            for _ in range(5):
+                with served.raw() as extra:
+                    extra.sendall(served.head(10))
+                    status, headers, body = answer_of(extra)
+                    assert (status, headers["retry-after"], b"busy" in body) == (503, "1", True)
+                    assert extra.recv(1) == b""
+            held[0].sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert answer_of(held[0])[0] == 200, "those who are in stay in"
+        for _ in range(100):
+            with contextlib.suppress(httpx.HTTPError):
+                if served.client.get(f"{served.url}/healthz").status_code == 200:
+                    break
+        else:
+            pytest.fail("nobody gets in any more")
+        assert 'refused_total{kind="busy"}' in served.client.get(f"{served.url}/metrics").text
+
+
+def test_requests_too_many_are_told_so_and_one_agent_starves_no_other(tmp_path: Path) -> None:
+    held = Held()
+    limits = Limits(requests=2, agent_requests=1)
+    with serving(tmp_path, store=held, limits=limits) as served, ThreadPoolExecutor(2) as pool:
+        other = batch(agent="agent-b")
+        first = pool.submit(served.post, batch(), frame())
+        assert held.waiting.acquire(timeout=20)
+        again = served.post(batch(5, 6), frame(batch(5, 6)))
+        assert (again.status_code, again.json()["error"]) == (429, "too_many_requests")
+        second = pool.submit(served.post, other, frame(other), "agent-b")
+        assert held.waiting.acquire(timeout=20)
+        third = served.post(batch(5, 6), frame(batch(5, 6)))
+        assert (third.status_code, third.json()["error"]) == (503, "busy")
+        assert {again.headers["retry-after"], third.headers["retry-after"]} == {"1"}
+        assert served.client.get(f"{served.url}/healthz").status_code == 200, (
+            "who looks after it gets through"
+        )
+        held.go.set()
+        assert [first.result(20).status_code, second.result(20).status_code] == [200, 200]
+        assert served.post(batch(5, 6), frame(batch(5, 6))).status_code == 200
+
+
+def test_what_is_worked_on_is_finished_before_the_end(tmp_path: Path) -> None:
+    held = Held()
+    with serving(tmp_path, store=held) as served, ThreadPoolExecutor(1) as pool:
+        idle = served.raw()
+        working = pool.submit(served.post, batch(), frame())
+        assert held.waiting.acquire(timeout=20)
+        served.stop()
+        assert idle.recv(10) == b"", "who has nothing under way is let go"
+        idle.close()
+        with pytest.raises(OSError), served.raw() as late:  # noqa: PT012 - wherever it fails
+            late.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            answer_of(late)
+            raise AssertionError("a new connection is served")
+        assert not working.done()
+        held.go.set()
+        assert working.result(20).json()["duplicate"] is False
+    found = listing(held)
+    for prefix in (keys.ACCEPTED, keys.BY_TIME, keys.BY_BLOB):
+        assert any(key.startswith(prefix) for key in found), "what follows the answer is finished, too"
+
+
+def test_a_store_that_is_away_accepts_nothing(tmp_path: Path) -> None:
+    store = MemoryStore()
+    away = Faulty(store, [Fault(Effect.REFUSED, answer=Outcome.THROTTLED)])
+    with serving(tmp_path, store=away) as served:
+        answer = served.post(batch(), frame())
+        assert (answer.status_code, answer.json()["error"]) == (503, "store_unavailable")
+        assert int(answer.headers["retry-after"]) >= 1
+    assert store.contents() == {}
+
+
+def test_a_lost_reply_is_looked_for_and_not_called_a_duplicate(tmp_path: Path) -> None:
+    store = Faulty(MemoryStore(), [Fault(Effect.LOST, kinds={"put"}, prefix=keys.ACCEPTED, times=1)])
+    with serving(tmp_path, store=store) as served:
+        assert served.post(batch(), frame()).json()["duplicate"] is False
+
+
+def test_a_broken_store_and_a_failure_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The client learns what it must do; why, is in the log and nowhere else."""
+    store = Failing()
+    with serving(tmp_path, store=store) as served:
+        assert served.client.get(f"{served.url}/readyz").json() == {"status": "ok"}
+        store.error = Unusable("the bucket of gold is gone")
+        answer = served.post(batch(), frame())
+        assert (answer.status_code, answer.json()["error"]) == (503, "store_unavailable")
+        store.error = RuntimeError("a secret thing broke")
+        answer = served.post(batch(), frame())
+        assert (answer.status_code, answer.json()["error"]) == (500, "internal")
+        assert "secret" not in answer.text
+        assert "gold" not in answer.text
+        store.error = None
+        assert served.post(batch(), frame()).status_code == 200
+    assert "bucket of gold" in caplog.text
+    assert "a secret thing broke" in caplog.text
+    assert not any(token in caplog.text for token in served.tokens.values())
+
+
+def test_ready_follows_the_store(tmp_path: Path) -> None:
+    store = Failing(Unusable("no such bucket"))
+    with serving(tmp_path, store=store) as served:
+        answer = served.client.get(f"{served.url}/readyz")
+        assert (answer.status_code, answer.json()["error"]) == (503, "store_unavailable")
+        assert served.client.get(f"{served.url}/healthz").status_code == 200
+
+
+def test_a_client_that_leaves_early_loses_nothing(tmp_path: Path) -> None:
+    """Its batch is accepted or not, and the next attempt finds out which."""
+    held = Held()
+    with serving(tmp_path, store=held) as served:
+        with served.raw() as connection:
+            connection.sendall(served.head(frame()) + frame())
+            assert held.waiting.acquire(timeout=20)
+        held.go.set()
+        said = served.post(batch(), frame()).json()
+        assert said["frame_sha256"]
+        served.collector.wait_idle()
+        assert sum(key.startswith(keys.ACCEPTED) for key in served.listing()) == 1
+
+
+def test_an_answer_that_nobody_reads_is_cut(tmp_path: Path) -> None:
+    """Who asks and asks and never reads an answer does not fill our memory."""
+    with serving(tmp_path, limits=Limits(write_s=0.2)) as served:
+        with served.raw() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            asked = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n" * 50
+            with contextlib.suppress(OSError):
+                for _ in range(100_000):
+                    connection.sendall(asked)
+                pytest.fail("it may ask for ever")
+        assert served.client.get(f"{served.url}/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["body_bytes", "connections", "header_s"])
+def test_a_limit_of_nothing_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"the limit {name} is 0"):
+        Limits(**{name: 0})
+
+
+def test_served_hides_its_tokens(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        assert isinstance(served, Served)
+        page = served.client.get(f"{served.url}/metrics").text
+    assert not any(token in page for token in served.tokens.values())
