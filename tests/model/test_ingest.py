@@ -1,0 +1,294 @@
+"""The acceptance protocol's machine: what holds, what each safeguard is for, that each property can fail."""
+
+import re
+
+import pytest
+
+from holdfast.model import action, check
+from holdfast.model.ingest import Ingest
+
+BLOBS = {"contents": 1, "horizons": 2}
+PLAIN = {**BLOBS, "versioned": 0}
+
+
+def verdicts(result) -> dict[str, str]:
+    return {found.name: found.verdict for found in result.properties if found.verdict != "holds"}
+
+
+def steps(result, name: str) -> list[str]:
+    """The labels of a story, without what they changed."""
+    story = result[name].story
+    assert story is not None
+    return [re.sub(r"^\d+\. (.*?\))  .*", r"\1", str(step)) for step in story.steps]
+
+
+# It holds.
+
+
+@pytest.mark.slow
+def test_at_its_default_size_everything_holds_and_every_action_fires_but_two() -> None:
+    result = check(Ingest)
+    assert verdicts(result) == {}
+    assert result.distinct == 3_078_863
+    assert result.never_fired == ("manifest_deleted", "move_cursor")  # an assumption; `scanning`
+
+
+@pytest.mark.parametrize(
+    ("sizes", "distinct"),
+    [
+        ({"horizons": 0}, 74_131),
+        ({"horizons": 0, "collectors": 1, "contents": 3, "shared": 3}, 18_978),
+        ({**BLOBS, "scanning": 1, "collectors": 1}, 40_298),
+        ({"collectors": 1, "horizons": 2}, 816_627),
+        (BLOBS, 317_172),
+        (PLAIN, 57_285),
+        ({**PLAIN, "scanning": 1}, 159_023),
+        ({"collectors": 1, "horizons": 2, "versioned": 0}, 312_664),
+    ],
+)
+def test_at_other_sizes_everything_holds(sizes, distinct) -> None:
+    result = check(Ingest, sizes)
+    assert verdicts(result) == {}
+    assert result.distinct == distinct
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [{"versioned": 0}, {**BLOBS, "scanning": 1}])
+def test_at_larger_sizes_everything_holds(sizes) -> None:
+    assert verdicts(check(Ingest, sizes)) == {}
+
+
+@pytest.mark.parametrize("sizes", [BLOBS, {"collectors": 1, "horizons": 2}, {"horizons": 0}])
+def test_a_versioned_bucket_asks_nothing_of_time(sizes) -> None:
+    result = check(Ingest, sizes, without=["bounded-landing", "bounded-skew"])
+    assert verdicts(result) == {}
+
+
+# Each safeguard.
+
+NEEDED = {
+    "create-only-manifest": ({"one_acceptance", "no_early_effect"}, 6),
+    "compare-after-412": ({"ack_durable", "truthful_duplicate"}, 7),
+    "409-proves-nothing": ({"ack_durable", "truthful_duplicate"}, 4),
+    "read-back-on-unknown": ({"ack_durable", "truthful_duplicate"}, 4),
+    "blob-before-manifest": ({"ack_durable"}, 4),
+    "effects-after-create": ({"no_early_effect"}, 6),
+    "reconcile": ({"effects_eventually"}, 4),
+    "new-upload-on-multipart-409": ({"ack_durable"}, 4),
+    "gc-age": ({"gc_safe"}, 5),
+    "gc-audit-before-trust": ({"gc_safe"}, 6),
+    "gc-quarantine-refs": ({"gc_safe"}, 10),
+    "gc-stalled-writer": ({"ack_durable"}, 7),
+    "gc-stalled-writer-duplicate": ({"ack_durable"}, 10),
+    "gc-stalled-writer-generation": ({"gc_safe"}, 8),
+    "gc-stalled-writer-version": ({"gc_safe"}, 7),
+    "cursor-overlap": ({"cursor_honest"}, 5),
+    "identity-bound-to-agent": ({"no_forgery"}, 3),
+    "single-authority": ({"one_acceptance", "never_reopened", "no_early_effect"}, 6),
+    "deny-deletes": ({"ack_durable", "truthful_duplicate"}, 5),
+    "linearizable-create": ({"one_acceptance", "no_early_effect"}, 6),
+    "bounded-landing": ({"gc_safe"}, 8),
+    "bounded-skew": ({"gc_safe"}, 7),
+}
+
+
+def without(switch: str, sizes=None, **how):
+    return check(Ingest, Ingest.shown_at.get(switch) if sizes is None else sizes, without=[switch], **how)
+
+
+def test_every_switch_is_accounted_for() -> None:
+    assert set(NEEDED) == {*Ingest.safeguards, *Ingest.assumptions}
+    assert set(Ingest.shown_at) <= set(NEEDED)
+
+
+@pytest.mark.parametrize("switch", NEEDED)
+def test_without_it_something_breaks(switch) -> None:
+    result = without(switch)
+    broken, length = NEEDED[switch]
+    assert {name for name, verdict in verdicts(result).items() if verdict == "violated"} == broken
+    assert {len(steps(result, name)) for name in broken} == {length}
+
+
+STORIES = {
+    "compare-after-412": [
+        "receive(c=0, h=0, sender=owner)",
+        "put_blob(c=0, answer=done, clock=right)",
+        "create_manifest(c=0, answer=done)",
+        "receive(c=1, h=1, sender=owner)",
+        "put_blob(c=1, answer=done, clock=right)",
+        "create_manifest(c=1, answer=exists)",
+        "answer_duplicate(c=1)",
+    ],
+    "409-proves-nothing": [
+        "receive(c=0, h=0, sender=owner)",
+        "put_blob(c=0, answer=done, clock=right)",
+        "create_manifest(c=0, answer=conflict)",
+        "answer_duplicate(c=0)",
+    ],
+    "blob-before-manifest": [
+        "receive(c=0, h=0, sender=owner)",
+        "put_blob(c=0, answer=lost, clock=right)",
+        "create_manifest(c=0, answer=done)",
+        "answer_stored(c=0, heard=yes)",
+    ],
+    "gc-audit-before-trust": [
+        "receive(c=0, h=0, sender=owner)",
+        "put_blob(c=0, answer=done, clock=right)",
+        "create_manifest(c=0, answer=done)",
+        "time_passes()",
+        "decide(h=0, generation=0)",
+        "delete(h=0, generation=0)",
+    ],
+    "gc-stalled-writer": [
+        "receive(c=0, h=0, sender=owner)",
+        "put_blob(c=0, answer=done, clock=right)",
+        "time_passes()",
+        "decide(h=0, generation=0)",
+        "delete(h=0, generation=0)",
+        "create_manifest(c=0, answer=done)",
+        "answer_stored(c=0, heard=yes)",
+    ],
+    "gc-stalled-writer-version": [
+        "receive(c=0, h=0, sender=owner)",
+        "put_blob(c=0, answer=done, clock=right)",
+        "time_passes()",
+        "decide(h=0, generation=0)",
+        "create_manifest(c=0, answer=done)",
+        "put_blob_back(c=0)",
+        "delete(h=0, generation=0)",
+    ],
+    "bounded-landing": [
+        "receive(c=0, h=0, sender=owner)",
+        "put_blob(c=0, answer=done, clock=right)",
+        "create_manifest(c=0, answer=late)",
+        "time_passes()",
+        "time_passes()",
+        "decide(h=0, generation=0)",
+        "late_manifest_lands()",
+        "delete(h=0, generation=0)",
+    ],
+}
+
+
+@pytest.mark.parametrize("switch", STORIES)
+def test_the_shortest_story_is_the_one_that_the_safeguard_is_for(switch) -> None:
+    broken, _ = NEEDED[switch]
+    assert steps(without(switch), min(broken)) == STORIES[switch]
+
+
+def test_a_duplicate_is_answered_by_one_who_never_saw_the_data() -> None:
+    """Another collector stalled past the horizon, created the manifest, and died before it looked."""
+    assert steps(without("gc-stalled-writer-duplicate"), "ack_durable")[-3:] == [
+        "create_manifest(c=0, answer=reply-lost)",
+        "read_manifest(c=1)",
+        "answer_duplicate(c=1)",
+    ]
+
+
+def test_a_name_that_is_used_again_is_deleted_by_who_judged_it_before() -> None:
+    """In one plain bucket, with everything that may be assumed of time, the acknowledged data goes as well:
+    a name stored anew while its delete is on its way. So generations need names of their own.
+    """
+    result = without("gc-stalled-writer-generation", keep_going=True)
+    told = steps(result, "ack_durable")
+    assert told[-4:] == [
+        "create_manifest(c=0, answer=done)",
+        "put_blob_back(c=0)",
+        "delete(h=0, generation=0)",
+        "answer_stored(c=0, heard=yes)",
+    ]
+
+
+@pytest.mark.parametrize("versioned", [0, 1])
+@pytest.mark.parametrize("assumption", ["bounded-landing", "bounded-skew"])
+def test_only_a_plain_bucket_needs_bounds(versioned, assumption) -> None:
+    result = without(assumption, {**BLOBS, "versioned": versioned})
+    assert result.verdict == ("holds" if versioned else "violated")
+
+
+def test_a_deleted_manifest_is_reopened_by_another_batch() -> None:
+    result = without("deny-deletes", {"horizons": 0, "shared": 0, "troubles": 0}, keep_going=True)
+    told = steps(result, "never_reopened")
+    assert told[-1].startswith("create_manifest")
+    assert "manifest_deleted()" in told
+    assert result["one_acceptance"].verdict == "violated"
+
+
+def test_without_the_reconciler_what_a_dead_collector_left_is_never_counted() -> None:
+    story = steps(without("reconcile"), "effects_eventually")
+    assert story[2] == "create_manifest(c=0, answer=done)"
+
+
+# The other properties can fail as well.
+
+SMALL = {"horizons": 0, "shared": 0, "troubles": 0}
+
+
+class CountsTwice(Ingest):
+    """A rollup that does not look whether its chunk is there."""
+
+    @action
+    def roll_up(s) -> None:
+        s.require(s.listed & (s.rolled < 2))
+        s.rolled = s.rolled + 1
+
+
+class TakesConflictForConflict(Ingest):
+    """409 of the store told as 409 to the agent."""
+
+    @action(c=Ingest.collectors)
+    def refuse(s, c: int) -> None:
+        s.require(s.at[c] == "manifest")
+        s.tell(c, "parked")
+        s.rest(c)
+
+
+class KeepsNoRecord(Ingest):
+    """A conflict that nobody writes down."""
+
+    @action(c=Ingest.collectors)
+    def refuse(s, c: int) -> None:
+        s.require(s.at[c] == "conflict")
+        s.tell(c, "parked")
+        s.rest(c)
+
+
+class WaitsForNobody(Ingest):
+    """A collector that meets a conflict and says nothing."""
+
+    record_conflict = None
+
+
+class PassesOver(Ingest):
+    """A cursor that moves past what it has listed and not repaired."""
+
+    @action
+    def move_cursor(s) -> None:
+        s.require(s.cursor < s.era)
+        s.cursor = s.era
+
+
+@pytest.mark.parametrize(
+    ("machine", "sizes", "name"),
+    [
+        (CountsTwice, SMALL, "effects_once"),
+        (TakesConflictForConflict, SMALL, "truthful_conflict"),
+        (KeepsNoRecord, SMALL, "conflict_durable"),
+        (WaitsForNobody, SMALL, "answered"),
+        (PassesOver, {"contents": 1, "collectors": 1, "horizons": 2, "scanning": 1}, "cursor_waits"),
+    ],
+)
+def test_a_machine_that_gets_it_wrong_is_caught(machine, sizes, name) -> None:
+    result = check(machine, sizes, keep_going=True)
+    assert result[name].verdict == "violated"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "out_of_reach"),
+    [
+        ({**SMALL, "collectors": 1, "contents": 1}, {"told_as_duplicate", "accepted_unawares"}),
+    ],
+)
+def test_what_a_size_is_too_small_for_is_said(sizes, out_of_reach) -> None:
+    """The good situations that a size is too small for show that these properties can fail."""
+    assert set(verdicts(check(Ingest, sizes, keep_going=True))) == out_of_reach
