@@ -37,7 +37,8 @@ def verdict_line(found: Row) -> str:
 
 
 def _runs(found: Row) -> Table:
-    names = list(dict.fromkeys(name for run in found["runs"] for name in run["parameters"]))
+    # What a case sets is said by its name.
+    names = [name for name in _names(found["runs"]) if name not in found["case_keys"]]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
         table.add_column(_short(name, names))
@@ -52,6 +53,7 @@ def _runs(found: Row) -> Table:
         "retries",
         "per s",
         "$/month",
+        "$/million",
     ):
         table.add_column(head, justify="left" if head == "operation" else "right")
     for run in found["runs"][:RUNS_MAX]:
@@ -68,6 +70,10 @@ def _runs(found: Row) -> Table:
     return table
 
 
+def _names(runs: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in run["parameters"]))
+
+
 def _numbers(operation: str, stats: Row, run: Row, *, first: bool) -> list[str]:
     failed = sum(run["failed"].values()) if first else 0
     return [
@@ -76,6 +82,7 @@ def _numbers(operation: str, stats: Row, run: Row, *, first: bool) -> list[str]:
         *(number(stats[name]) for name in ("p50", "p90", "p99", "requests", "serial_hops", "retries")),
         number(run["throughput"]) if first else "",
         number(run["dollars_month"]) if first else "",
+        number(run["dollars_million"]) if first else "",
     ]
 
 
@@ -134,7 +141,9 @@ def _objective(found: Row) -> RenderableType:
     text, broken = found["objective"], found["broken_runs"]
     if not broken:
         return Text(f"Objective {text}: holds in all {found['runs']} runs.", "green")
-    where = ", ".join(f"{name} = {value}" for name, value in found["first_broken"].items())
+    first = found["first_broken"]
+    shown = {name: value for name, value in first.items() if name == "case"} or first
+    where = ", ".join(f"{name} = {value}" for name, value in shown.items())
     value = found["first_value"]
     said = "no operation succeeded" if value is None else f"{number(value)} there"
     of = f"{broken} of {found['runs']} runs"

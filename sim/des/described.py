@@ -93,9 +93,9 @@ class Describing:
 
     def spawn_upkeep(self, drive: Drive) -> None:
         for name, upkeep in self.path.upkeep.items():
-            every = self.scene.setup.workload.upkeep.get(name)
-            if every is not None:
-                upkeep = replace(upkeep, every=every or None, every_ns=None)
+            given = self.scene.setup.workload.upkeep.get(name)
+            if given is not None:
+                upkeep = replace(upkeep, every=given[0], every_ns=given[1])
             if upkeep.every is None and upkeep.every_ns is None:
                 continue
             drive.upkeep.add(name)

@@ -49,6 +49,8 @@ class Drive:
         self.ended_ns = 0
         self.until_ns: int | None = None
         self._arrivals = Channel(engine) if setup.workload.arrival == "poisson" else None
+        self.at_begin: list[Callable[[], None]] = []
+        """Called when every writer is ready."""
         self._after: list[Callable[[], None]] = []
         self._dues: list[Channel] = []
         self.over = False
@@ -88,6 +90,8 @@ class Drive:
             dice = SeededEnvironment(0).stream(f"{self._seed}/arrivals")
             tick = Tick(self._engine, lambda _: self._arrive(tick, dice))
             tick.after(self._gap_ns(dice))
+        for begin in self.at_begin:
+            begin()
         self._start.set()
 
     def _gap_ns(self, dice: Any) -> int:
@@ -150,34 +154,42 @@ class Drive:
             self.ended_ns = engine.now_ns
 
     def keep(
-        self, name: str, run: Callable[[], None], *, every: int | None = None, every_ns: int | None = None
+        self, name: str, run: Callable[[], object], *, every: int | None = None, every_ns: int | None = None
     ) -> None:
         """Run upkeep every so many operations, or every so often, as an operation of its own."""
         self.upkeep.add(name)
         due = Channel(self._engine)
         self._dues.append(due)
-        self._engine.spawn(name, lambda: self._keep(name, run, due))
+        self._engine.spawn(name, lambda: self._serve(name, lambda _: run(), due))
         if every is not None:
             self._after.append(_every(every, due))
         elif every_ns is not None:
             tick = Tick(self._engine, lambda _: self._due_again(tick, due, every_ns))
             tick.after(every_ns)
 
+    def serve(self, name: str, operation: str, act: Callable[[Any], object]) -> Channel:
+        """An actor that does `act` to everything put into the channel, each as an operation of its own."""
+        self.upkeep.add(operation)
+        items = Channel(self._engine)
+        self._dues.append(items)
+        self._engine.spawn(name, lambda: self._serve(operation, act, items))
+        return items
+
+    def _serve(self, name: str, act: Callable[[Any], object], items: Channel) -> None:
+        engine = self._engine
+        actor = engine.current
+        assert actor is not None
+        for item in iter(items.take, None):
+            actor.operation = Operation(name, engine.now_ns)
+            act(item)
+            engine.meter.done(actor.operation, engine.now_ns)
+            actor.operation = None
+
     def _due_again(self, tick: Tick, due: Channel, every_ns: int) -> None:
         if not self.over:
             if not len(due):
                 due.put(True)
             tick.after(every_ns)
-
-    def _keep(self, name: str, run: Callable[[], None], due: Channel) -> None:
-        engine = self._engine
-        actor = engine.current
-        assert actor is not None
-        while due.take() is not None:
-            actor.operation = Operation(name, engine.now_ns)
-            run()
-            engine.meter.done(actor.operation, engine.now_ns)
-            actor.operation = None
 
     def window_s(self) -> float:
         """The time over which throughput is meant."""

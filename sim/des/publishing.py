@@ -7,11 +7,12 @@
 An operation appends `rows` rows to one table, drawn from the writer's own stream.
 """
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog, Draft, GroupCommit, Mode, PublishError, Unknown
+from holdfast.impl.publish import Catalog, Draft, GroupCommit, Mode, Published, PublishError, Unknown
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.impl.store.requests import ANYTHING, Put
 from holdfast.sim.des.drive import Failed
@@ -91,21 +92,81 @@ class Grouping:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         found(scene)
-        self._group: GroupCommit | None = None
+        self._group: GroupCommit | Windowed | None = None
+        self._opened: Signal | None = None
 
     def open(self, number: int) -> "_Member":
-        if self._group is None:
-            catalog = Catalog.open(
-                self._scene.store("host"), env=self._scene.env, author="host", mode=Mode.JOIN
-            )
-            self._group = self._group or GroupCommit(catalog, SimulatedWaiting(self._scene.engine))
+        if self._opened is None:
+            self._opened = Signal(self._scene.engine)
+            store = self._scene.store("host")
+            catalog = Catalog.open(store, env=self._scene.env, author="host", mode=Mode.JOIN)
+            self._group = self._grouped(catalog)
+            self._opened.set()
+        self._opened.wait()
+        assert self._group is not None
         return _Member(self._scene, number, self._group)
+
+    def _grouped(self, catalog: Catalog) -> "GroupCommit | Windowed":
+        window_ns = self._scene.setup.workload.window_ns
+        if window_ns:
+            return Windowed(self._scene.engine, catalog, window_ns)
+        return GroupCommit(catalog, SimulatedWaiting(self._scene.engine))
+
+
+class Windowed:
+    """What group commit would be with a timer: the first of a group waits so long for others to come.
+
+    The group is published by the catalog's own `publish_all`, as `GroupCommit` does it. The time that the
+    last group took counts: who waited that long already waits no more.
+    """
+
+    def __init__(self, engine: Engine, catalog: Catalog, window_ns: int) -> None:
+        self._engine = engine
+        self._catalog = catalog
+        self._window_ns = window_ns
+        self._queue: list[_Waiter] = []
+        self._led = False
+
+    def publish(self, draft: Draft) -> Published | Unknown:
+        waiter = _Waiter(draft, self._engine)
+        self._queue.append(waiter)
+        if self._led:
+            waiter.woken.wait()
+        if waiter.result is None:
+            self._lead()
+        if isinstance(waiter.result, BaseException):
+            raise waiter.result
+        assert waiter.result is not None
+        return waiter.result
+
+    def _lead(self) -> None:
+        self._led = True
+        self._engine.sleep_ns(max(0, self._queue[0].came_ns + self._window_ns - self._engine.now_ns))
+        batch, self._queue = self._queue, []
+        try:
+            results: Sequence[Any] = self._catalog.publish_all([waiter.draft for waiter in batch])
+        except PublishError as wrong:
+            results = [wrong] * len(batch)
+        self._led = bool(self._queue)
+        for waiter, result in zip(batch, results, strict=True):
+            waiter.result = result
+            waiter.woken.set()
+        if self._queue:
+            self._queue[0].woken.set()
+
+
+class _Waiter:
+    def __init__(self, draft: Draft, engine: Engine) -> None:
+        self.draft = draft
+        self.came_ns = engine.now_ns
+        self.woken = Signal(engine)
+        self.result: Any = None
 
 
 class _Member:
     name = "publish"
 
-    def __init__(self, scene: Scene, number: int, group: GroupCommit) -> None:
+    def __init__(self, scene: Scene, number: int, group: GroupCommit | Windowed) -> None:
         self._rows = Rows(scene, number)
         self._group = group
 

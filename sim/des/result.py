@@ -41,7 +41,7 @@ class Result:
     window_s: float
     """From when the first operation began until the last ended, or as long as the workload says."""
     requests: dict[str, int]
-    """Requests that a bill would count, by kind: of operations, of upkeep, and of opening handles."""
+    """Requests that a bill would count, by kind: of operations and upkeep, but not of getting ready."""
     outcomes: dict[str, int]
     """Answers other than `done`, by kind and outcome."""
     faults: dict[str, int]

@@ -1,5 +1,6 @@
 """What the systems of one run share: the engine, the store, the clock, and names nobody uses twice."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,8 @@ class Scene:
         self.env = SimulatedEnvironment(self.engine)
         self.clients: dict[str, Client] = {}
         self.counters: dict[str, float] = {}
+        self.opening: Counter[str] = Counter()
+        """Requests that writers sent to get ready: no part of what a rate of operations costs."""
         self._taken = 0
 
     def client(self, name: str, *, compute_per_request_ns: int | None = None) -> Client:

@@ -40,8 +40,12 @@ class Workload:
     """The described write path, where there is no code."""
     counters: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, float] = field(default_factory=dict)
-    upkeep: dict[str, int] = field(default_factory=dict)
-    """Every how many operations each kind of upkeep runs; 0 for never."""
+    upkeep: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    """How often upkeep runs, by kind: every so many operations, or nanoseconds; both None: never."""
+    size: int = 4096
+    """Bytes of what an operation brings (ingest: of a batch)."""
+    follow_up: bool = True
+    """Whether collectors write at once what is derived from a batch, or leave it to the reconciler."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,24 @@ def _group(scene: Scene) -> Any:
     return Grouping(scene)
 
 
+def _ingest(scene: Scene) -> Any:
+    from holdfast.sim.des.ingesting import Ingesting
+
+    return Ingesting(scene)
+
+
 def _describe(scene: Scene) -> Any:
     from holdfast.sim.des.described import Describing
 
     return Describing(scene)
 
 
-SYSTEMS: dict[str, Callable[[Scene], Any]] = {"publish": _publish, "group": _group, "described": _describe}
+SYSTEMS: dict[str, Callable[[Scene], Any]] = {
+    "publish": _publish,
+    "group": _group,
+    "ingest": _ingest,
+    "described": _describe,
+}
 
 
 def _facts(system: str) -> Any:
@@ -54,11 +65,12 @@ def simulate(setup: Setup, *, sink: Callable[[Event], object] | None = None, run
     system = SYSTEMS[setup.workload.system](scene)
     drive = Drive(scene.engine, setup, system.open)
     drive.spawn()
-    _skew(scene)
     _schedule_crashes(scene, drive)
     upkeep = getattr(system, "spawn_upkeep", None)
     if upkeep is not None:
         upkeep(drive)
+    _skew(scene)
+    drive.at_begin.append(lambda: scene.opening.update(scene.server.requests))
     scene.engine.run()
     return _result(scene, drive, getattr(system, "parts", {}))
 
@@ -99,7 +111,7 @@ def _result(scene: Scene, drive: Drive, parts: dict[str, int]) -> Result:
         failed={f"{name}: {why}": count for (name, why), count in sorted(meter.failed.items())},
         throughput=round(_completed(drive, meter.samples) / window_s, 6),
         window_s=round(window_s, 9),
-        requests=dict(sorted(scene.server.requests.items())),
+        requests=dict(sorted((scene.server.requests - scene.opening).items())),
         outcomes={f"{kind} {what}": n for (kind, what), n in sorted(scene.server.outcomes.items())},
         faults=dict(sorted(scene.server.faulted.items())),
         saturation=_saturation(scene),

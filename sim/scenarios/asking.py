@@ -21,7 +21,7 @@ STATISTICS = {
     "retries": "",
 }
 """Of an operation; in milliseconds where there is a unit."""
-OF_A_RUN = ("throughput", "dollars_month", "failed")
+OF_A_RUN = ("throughput", "throughput_per_writer", "dollars_month", "dollars_million", "failed")
 CHECK = ("name", "measure", "at", "measured", "tolerance", "slope_over", "relative_to", "says")
 
 
@@ -54,17 +54,22 @@ def _objective(source: Source, name: str, value: Any) -> Objective:
     unit = source.parse(where, check_measure, name)
     found = re.fullmatch(r"([<>])\s*(.+)", value.strip()) if isinstance(value, str) else None
     if found is None:
-        source.fail(where, f'{units.shown(value)} is no objective; write it like "< 500 ms" or "> 100"')
-    bound = source.parse(where, lambda text: _bound(text, unit, name), found[2])
-    return Objective(measure=name, below=found[1] == "<", bound=bound, text=f"{name} {value.strip()}")
+        source.fail(
+            where, f'{units.shown(value)} is no objective; write it like "< 500 ms" or "> 50 % of first"'
+        )
+    relative = re.fullmatch(r"(.+%) of first", found[2].strip())
+    parse = units.share if relative else lambda text: _bound(text, unit, name)
+    bound = source.parse(where, parse, relative[1] if relative else found[2])
+    text = f"{name} {value.strip()}"
+    return Objective(name, below=found[1] == "<", bound=bound, text=text, relative=relative is not None)
 
 
 def _bound(text: str, unit: str, name: str) -> float:
     if unit == "ms":
         return units.duration(text) / 1e6
-    if name == "throughput":
+    if name.startswith("throughput"):
         return units.rate(text)
-    text = text.removeprefix("$").strip() if name == "dollars_month" else text
+    text = text.removeprefix("$").strip() if name.startswith("dollars_") else text
     try:
         return float(text)
     except ValueError:

@@ -14,7 +14,7 @@ Run = Mapping[str, Any]
 
 def measure(run: Run, name: str) -> float | None:
     """The number of this name in a run's row; None when the run has none."""
-    if name in ("throughput", "dollars_month"):
+    if name in ("throughput", "throughput_per_writer", "dollars_month", "dollars_million"):
         return float(run[name])
     if name == "failed":
         return float(sum(run["failed"].values()))
@@ -123,6 +123,8 @@ def numeric(key: str, value: Any) -> float:
         return (inner["p50"] if isinstance(inner, dict) else inner) / 1e6
     if value is None:
         return float("inf")
+    if isinstance(value, tuple):
+        return float(value[0]) if value[0] is not None else numeric("workload.think", value[1])
     known = KEYS.get(key)
     timed = known is not None and known.parse in (units.duration, units.positive_duration)
     return float(value) / 1e6 if timed else float(value)
@@ -132,10 +134,11 @@ def objective_rows(scenario: Scenario, runs: Sequence[Run]) -> list[dict[str, An
     """One row an objective: where it holds, and the first run of the sweep that breaks it."""
     rows = []
     for objective in scenario.objectives:
+        bound = objective.bound
+        if objective.relative:
+            bound *= (measure(runs[0], objective.measure) or 0.0) if runs else 0.0
         broken = [
-            run
-            for run in runs
-            if not _reached(objective.below, objective.bound, measure(run, objective.measure))
+            run for run in runs if not _reached(objective.below, bound, measure(run, objective.measure))
         ]
         swept = len(runs) > 1
         rows.append(

@@ -7,7 +7,9 @@ from typing import Any
 from holdfast.sim.scenarios import units
 from holdfast.sim.scenarios.errors import BadValue
 
-SYSTEMS = ("publish", "group", "described")
+SYSTEMS = ("publish", "group", "ingest", "described")
+UPKEEP = {"ingest": ("reconcile", "audit", "collect")}
+PARAMETERS = {"ingest": ("horizon_s",)}
 KINDS = (
     "put",
     "get",
@@ -97,6 +99,10 @@ KEYS: dict[str, Key] = {
     "workload.duration": Key(units.positive_duration, None, "for how long operations begin"),
     "workload.compute": Key(units.duration, 0, "of the writer, in every operation"),
     "workload.window": Key(units.duration, 0, "a group waits for others so long"),
+    "workload.bytes": Key(units.size, 4096, "of a batch (ingest)"),
+    "workload.follow_up": Key(
+        units.flag, True, "collectors follow up at once (ingest); else the reconciler does"
+    ),
     "workload.attempts": Key(units.positive, 5, "of an operation when others were first"),
     "faults.lost": Key(units.share, 0.0, "answers that never come"),
     "faults.dropped": Key(units.share, 0.0, "requests that never land"),
@@ -111,7 +117,7 @@ KEYS: dict[str, Key] = {
 OPEN_TABLES = {
     "workload.counters": units.number,
     "workload.parameters": units.number,
-    "workload.upkeep": lambda value: 0 if value == "never" else units.positive(value),
+    "workload.upkeep": units.pace,
 }
 """Tables whose keys the described path names."""
 PRICES = {

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.sim.scenarios import units
 from holdfast.sim.scenarios.asking import read_checks, read_formula, read_objectives
 from holdfast.sim.scenarios.errors import BadScenario, BadValue
-from holdfast.sim.scenarios.keys import KEYS, OPEN_TABLES, PRICES
+from holdfast.sim.scenarios.keys import KEYS, OPEN_TABLES, PARAMETERS, PRICES, UPKEEP
 from holdfast.sim.scenarios.pathfiles import LIBRARY, find_path
 from holdfast.sim.scenarios.reading import Source, suggestion
 from holdfast.sim.scenarios.scenario import Case, Scenario
@@ -93,10 +93,12 @@ def parser(key: str) -> Any:
 
 
 def full_key(key: str, known: Iterable[str] = KEYS) -> str:
-    """`writers` for `workload.writers`, where only one key ends so."""
+    """`workload.writers` for `writers`, where only one key ends so; `workload.upkeep.x` for `upkeep.x`."""
     known = list(known)
     if key in known or key.rpartition(".")[0] in OPEN_TABLES:
         return key
+    if any(table.endswith(f".{key.rpartition('.')[0]}") for table in OPEN_TABLES):
+        return f"workload.{key}"
     ends = [name for name in known if name.endswith(f".{key}")]
     if len(ends) == 1:
         return ends[0]
@@ -194,17 +196,15 @@ def _prices(source: Source, given: Mapping[str, Any]) -> dict[str, float]:
 
 def _names_of_path(source: Source, path: Any, tables: Sequence[Mapping[str, Any]]) -> None:
     """Counters, parameters and upkeep that the described path does not have."""
+    system = source.tables["workload"]["system"]
     known = {
         "workload.counters": list(path.counters) if path else [],
-        "workload.parameters": list(path.parameters) if path else [],
-        "workload.upkeep": list(path.upkeep) if path else [],
+        "workload.parameters": list(path.parameters if path else PARAMETERS.get(system, ())),
+        "workload.upkeep": list(path.upkeep if path else UPKEEP.get(system, ())),
     }
+    who = f"the path {path.name!r}" if path else f"the system {system!r}"
     for table in tables:
         for key in table:
             head, _, name = key.rpartition(".")
-            if head in known and path is None:
-                source.fail(key, "belongs to a described path; say workload.path, or leave it out")
             if head in known and name not in known[head]:
-                source.fail(
-                    key, f"the path {path.name!r} has none of this name; {suggestion(name, known[head])}"
-                )
+                source.fail(key, f"{who} has none of this name; {suggestion(name, known[head])}")

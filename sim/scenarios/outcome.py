@@ -34,6 +34,7 @@ def outcome(
         "seed": seed,
         "settings": scenario.shown,
         "planned": len(points),
+        "case_keys": sorted({key for shown in scenario.cases_shown for key in shown}),
         "runs": runs,
         "checks": checks,
         "objectives": objectives,
@@ -42,12 +43,15 @@ def outcome(
 
 def _run(scenario: Scenario, point: Point, result: Result) -> dict[str, Any]:
     found = result.to_json()
+    del found["throughput"]
     return {
         "parameters": point.parameters,
         "values": _values(point),
         "operations": found.pop("operations"),
-        "throughput": found.pop("throughput"),
+        "throughput": result.throughput,
+        "throughput_per_writer": round(result.throughput / point.settings.get("workload.writers", 1), 6),
         "dollars_month": dollars_month(result, scenario.prices),
+        "dollars_million": dollars_million(result, scenario.prices),
         **found,
     }
 
@@ -57,7 +61,7 @@ def _values(point: Point) -> dict[str, float]:
     found = {}
     for key in point.parameters:
         value = point.settings.get(key)
-        if isinstance(value, int | float | dict) and not isinstance(value, bool):
+        if isinstance(value, int | float | dict | tuple) and not isinstance(value, bool):
             found[key] = numeric(key, value)
     return found
 
@@ -66,6 +70,13 @@ def dollars_month(result: Result, prices: Mapping[str, float]) -> float:
     """The requests of the window, kept up for thirty days. Storage and traffic are not in it."""
     a_second = sum(count * prices.get(kind, 0.0) for kind, count in result.requests.items()) / result.window_s
     return round(a_second * MONTH_S, 2)
+
+
+def dollars_million(result: Result, prices: Mapping[str, float]) -> float:
+    """The requests of a million operations of the workload, upkeep included."""
+    operations = result.throughput * result.window_s
+    dollars = sum(count * prices.get(kind, 0.0) for kind, count in result.requests.items())
+    return round(1e6 * dollars / operations, 2) if operations else 0.0
 
 
 def _verdict(

@@ -1,6 +1,9 @@
-"""What `--out DIR` leaves behind: results.json, traces/RUN.parquet, plots; each file whole or not at all."""
+"""What `--out DIR` leaves behind: results.json, the same as a table in results.parquet, a trace of each run
+in traces/, and plots. Each file appears whole or not at all.
+"""
 
 import importlib.util
+import io
 import json
 import os
 import tempfile
@@ -11,6 +14,7 @@ from typing import Any
 from holdfast.sim.scenarios.errors import BadScenario
 
 RESULTS = "results.json"
+TABLE = "results.parquet"
 
 
 def prepare(folder: Path, *, traces: bool, plots: bool) -> Path:
@@ -34,6 +38,9 @@ def write_out(folder: Path, result: Mapping[str, Any], plots: Mapping[str, bytes
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     replace_file(folder / RESULTS, text.encode())
     written = [str(folder / RESULTS)]
+    if importlib.util.find_spec("pyarrow") is not None:
+        replace_file(folder / TABLE, _table(result))
+        written.append(str(folder / TABLE))
     count = len(list((folder / "traces").glob(f"{result['scenario']}-*.parquet")))
     if count:
         written.append(f"{count} traces in {folder / 'traces'}")
@@ -41,6 +48,29 @@ def write_out(folder: Path, result: Mapping[str, Any], plots: Mapping[str, bytes
         replace_file(folder / name, body)
         written.append(str(folder / name))
     return written
+
+
+def _table(result: Mapping[str, Any]) -> bytes:
+    """The runs as a table for whoever likes to query: a row for every operation of every run."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    keys = list(dict.fromkeys(key for run in result["runs"] for key in run["parameters"]))
+    rows = [
+        {
+            "run": number,
+            **{key: None if key not in run["parameters"] else str(run["parameters"][key]) for key in keys},
+            "operation": operation,
+            **stats,
+            "throughput": run["throughput"],
+            "dollars_month": run["dollars_month"],
+        }
+        for number, run in enumerate(result["runs"], 1)
+        for operation, stats in run["operations"].items()
+    ]
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
 
 
 def replace_file(path: Path, body: bytes) -> None:

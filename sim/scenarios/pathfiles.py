@@ -124,12 +124,10 @@ def _upkeep(source: Source, where: str, found: dict[str, Any], names: set[str], 
     for name, value in source.table(f"{where}.takes", found.get("takes", {})).items():
         source.only(f"{where}.takes", [name], sorted(counters))
         takes[name] = source.expression(f"{where}.takes.{name}", value, names)
-    every = found.get("every")
+    pace = source.parse(f"{where}.every", units.pace, found.get("every", "never"))
     return Upkeep(
         steps=_steps(source, f"{where}.step", found.get("step"), names),
         takes=takes,
-        every=source.parse(f"{where}.every", units.positive, every) if isinstance(every, int) else None,
-        every_ns=source.parse(f"{where}.every", units.positive_duration, every)
-        if isinstance(every, str)
-        else None,
+        every=pace[0],
+        every_ns=pace[1],
     )

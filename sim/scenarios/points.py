@@ -127,8 +127,17 @@ def check_settings(settings: Mapping[str, Any], where: str) -> None:
         for key in ("workload.tables", "workload.rows", "workload.attempts"):
             if key in settings:
                 fail(key, "is for real code; a described path says what it does in its own file")
-    if get("workload.window") and system == "publish":
-        fail("workload.window", 'is how long a group waits; say system = "group"')
+    for key in ("workload.bytes", "workload.follow_up"):
+        if key in settings and system != "ingest":
+            fail(key, 'is about batches; say system = "ingest"')
+    for key in ("workload.tables", "workload.rows", "workload.depth"):
+        if key in settings and system == "ingest":
+            fail(key, "is about publish; batches know nothing of it")
+    if get("workload.window") and system in ("publish", "ingest"):
+        fail(
+            "workload.window",
+            'is how long a group waits for company; say system = "group", or describe a path',
+        )
     if get("faults.crashes") and system == "group":
         fail(
             "faults.crashes", 'is not for system = "group": who crashes takes all who share its handle along'

@@ -14,6 +14,8 @@ class Objective:
     below: bool
     bound: float
     text: str
+    relative: bool = False
+    """The bound is a share of what the first run reached."""
 
 
 @dataclass(frozen=True, slots=True)

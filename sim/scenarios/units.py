@@ -151,6 +151,21 @@ def number(value: Any) -> float:
     return float(value)
 
 
+def flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadValue(f"{shown(value)} is neither true nor false")
+    return value
+
+
+def pace(value: Any) -> tuple[int | None, int | None]:
+    """Every so many operations, every so often, or never."""
+    if value == "never":
+        return None, None
+    if isinstance(value, str):
+        return None, positive_duration(value)
+    return positive(value), None
+
+
 def text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise BadValue(f"{shown(value)} is no text")

@@ -1,0 +1,134 @@
+"""Our own ingest, simulated: collectors accept batches and follow up; behind them a reconciler, audits and a
+collector of garbage go round. All of it is the code of `holdfast.impl.ingest` as it ships.
+
+    accept       from the collector's first request until it may answer 200; one batch of `bytes`
+    follow-up    after the answer, by an actor of its own for each collector: what is derived
+    reconcile    one steady pass, when it is due
+    audit        one full audit, when it is due
+    collect      one pass of garbage collection, when it is due; it trusts only the latest audit
+
+A batch that was answered 503 is sent again after the pause the collector asks for, as an agent does, at most
+`attempts` times. Garbage can only be collected once it is older than a horizon, which is a day; scenarios of
+minutes set it with the parameter `horizon_s` and leave requests and clocks a hundredth of it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.impl.ingest import (
+    Accepted,
+    Authority,
+    Conflict,
+    Identity,
+    Point,
+    Reconciler,
+    Settings,
+    Unavailable,
+    collect,
+    encode,
+    full_audit,
+)
+from holdfast.sim.des.drive import Drive, Failed
+from holdfast.sim.des.engine import Channel
+from holdfast.sim.des.meter import Operation
+from holdfast.sim.des.scene import Scene
+
+UPKEEP = ("reconcile", "audit", "collect")
+PARAMETERS = ("horizon_s",)
+LABEL_BYTES = 4000
+"""Of one label that pads a frame: a frame's own limit is a little more."""
+
+
+class Ingesting:
+    """See the top of this module."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        workload = scene.setup.workload
+        self.settings = settings(workload.parameters.get("horizon_s"))
+        self._drive: Drive | None = None
+        self._followers: dict[int, Channel] = {}
+        scene.counters.update(accepted=0.0, duplicates=0.0)
+
+    def open(self, number: int) -> "_Collector":
+        name = f"writer-{number + 1}"
+        authority = Authority(self.scene.store(name), self.scene.env, name, self.settings)
+        return _Collector(self, number, authority, self._follower(number, authority))
+
+    def _follower(self, number: int, authority: Authority) -> Channel | None:
+        """Where accepted batches wait to be followed up, by an actor of the same host."""
+        if not self.scene.setup.workload.follow_up:
+            return None
+        assert self._drive is not None
+        if number not in self._followers:
+            name = f"follow-up-{number + 1}"
+            self._followers[number] = self._drive.serve(name, "follow-up", authority.follow_up)
+        return self._followers[number]
+
+    def spawn_upkeep(self, drive: Drive) -> None:
+        self._drive = drive
+        reconciler = Reconciler(self.scene.store("reconcile"), self.scene.env, self.settings)
+        act: dict[str, Callable[[], Any]] = {
+            "reconcile": reconciler.once,
+            "audit": lambda: full_audit(self.scene.store("audit"), self.scene.env, self.settings),
+            "collect": self._collect,
+        }
+        for name, (every, every_ns) in self.scene.setup.workload.upkeep.items():
+            if every is not None or every_ns is not None:
+                drive.keep(name, act[name], every=every, every_ns=every_ns)
+
+    def _collect(self) -> None:
+        found = collect(self.scene.store("collect"), self.scene.env, self.settings)
+        counters = self.scene.counters
+        counters["orphans_deleted"] = counters.get("orphans_deleted", 0.0) + len(found.deleted)
+        counters["orphans_young"] = float(found.young)
+
+
+class _Collector:
+    name = "accept"
+
+    def __init__(
+        self, ingesting: Ingesting, number: int, authority: Authority, follower: Channel | None
+    ) -> None:
+        self._ingesting = ingesting
+        self._scene = ingesting.scene
+        self._number = number
+        self._authority = authority
+        self._follower = follower
+        self._points = padding(ingesting.scene.setup.workload.size)
+
+    def act(self, operation: Operation) -> None:
+        (sequence,) = self._scene.take(1)
+        identity = Identity(f"agent-{self._number + 1}", "boot-1", sequence, sequence)
+        body = encode(identity, self._points, compress=False)
+        for attempt in range(self._scene.setup.workload.attempts):
+            operation.retries += attempt > 0
+            match self._authority.accept(identity, body):
+                case Accepted(duplicate=duplicate, manifest=manifest):
+                    self._scene.counters["duplicates" if duplicate else "accepted"] += 1
+                    if self._follower is not None and not duplicate:
+                        self._follower.put(manifest)
+                    return
+                case Conflict():
+                    raise Failed("Conflict")
+                case Unavailable(retry_after_s=pause):
+                    self._scene.env.sleep(pause)
+        raise Failed("Unavailable")
+
+
+def settings(horizon_s: float | None) -> Settings:
+    """The standard ones, or those of a world whose days are shorter."""
+    if horizon_s is None:
+        return Settings()
+    return Settings(
+        horizon_s=horizon_s,
+        landing_bound_s=horizon_s / 100,
+        skew_bound_s=horizon_s / 100,
+        overlap_s=horizon_s / 100,
+    )
+
+
+def padding(size: int) -> list[Point]:
+    """Points that make a frame of about so many bytes."""
+    labels = [LABEL_BYTES] * (size // LABEL_BYTES) + [max(1, size % LABEL_BYTES)]
+    return [Point("load", {"pad": "x" * length}, 0, 0.0) for length in labels]
