@@ -16,6 +16,9 @@ The steps, each one round trip:
     4  duplicate: look that its blob stands   missing: put it back, from the bytes in hand
        conflict: write the record of it
 
+In a versioned bucket a blob that stood already is looked at after the manifest was made, see `blobs`: with
+the third step, or as a third step of an acceptance.
+
 An answer that does not come, a 409 and a 503 are asked again, a few times with pauses between. A create
 whose reply was lost is looked for: the manifest carries the attempt that wrote it. What remains unknown is
 `Unavailable`, and nothing is known then: the batch may be accepted, which its next attempt will find out.
@@ -26,7 +29,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
 from holdfast.impl.ingest.blobs import Blob, Blobs
 from holdfast.impl.ingest.derived import derive
 from holdfast.impl.ingest.documents import JSON, ConflictRecord, Manifest
@@ -37,7 +39,7 @@ from holdfast.impl.ingest.safeguards import STANDARD, Meaning, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from holdfast.impl.store import ABSENT, Outcome
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, GetReply, Head, Put
+from holdfast.impl.store.requests import Get, Head, ObjectInfo, Put
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ class _Found:
     manifest: Manifest
     made_ns: int
     """When, by the store's clock."""
+    blob: ObjectInfo | None
+    """Our own blob, where that had to be looked at too."""
 
 
 class Authority:
@@ -160,28 +164,10 @@ class Authority:
     def _accept(self, offer: _Offer) -> Answer:
         for _ in range(self.settings.attempts_max):
             blob = self.blobs.keep(offer.sha256, offer.body, wait=self.safeguards.blob_before_manifest())
-            if blob.stood and self.blobs.versioned:
-                found, blob = self._look_first(offer, blob)
-                if found is not None:
-                    return self._answer(offer, blob, found)
             ended = self._create(offer, blob)
             if ended is not None:
                 return ended
         raise StoreAway("this collector was too slow for its own blobs; ask again later")
-
-    def _look_first(self, offer: _Offer, blob: Blob) -> tuple[_Found | None, Blob]:
-        """A blob that stands: the batch may be accepted. If not, have a version of our own."""
-        requests = [Get(keys.accepted_key(offer.identity)), Head(blob.key)]
-        manifest, seen = self.blobs.asking.read_all(self.store, self.env, requests)
-        found = self._found(manifest)
-        if found is not None and found.manifest.frame_sha256 == offer.sha256:
-            return found, blob
-        if found is not None and seen.info is not None and self._recent(seen.info.modified_ns):
-            return found, blob
-        return found, self.blobs.anew(offer.sha256, offer.body, seen.info)
-
-    def _recent(self, modified_ns: int) -> bool:
-        return self.safeguards.gc_stalled_writer(modified_ns, self.env.now_ns(), self.settings.horizon_ns)
 
     def _create(self, offer: _Offer, blob: Blob) -> Answer | None:
         """Create the manifest, or find out what stands; None when the blob became too old on the way."""
@@ -195,9 +181,9 @@ class Authority:
             if meaning is Meaning.CREATED:
                 return self._created(offer, blob, manifest)
             if meaning is Meaning.DUPLICATE:
-                return self._answer(offer, blob, _Found(manifest, self.env.now_ns()))
+                return Accepted(True, manifest)
             if meaning is Meaning.LOOK:
-                found = self._found(self.blobs.asking.read(self.store, self.env, Get(manifest.key)))
+                found = self._look(manifest.key, blob)
                 if found is not None:
                     return self._answer(offer, blob, found)
             if attempt + 1 < self.settings.attempts_max:
@@ -211,48 +197,54 @@ class Authority:
             return self.safeguards.read_back_on_unknown()
         return _MEANINGS[outcome]
 
+    def _look(self, key: str, blob: Blob) -> _Found | None:
+        """What stands under the identity, and whether our blob still does where that may be in doubt."""
+        wanted = [Get(key), Head(blob.key)] if self.blobs.doubtful(blob) else [Get(key)]
+        manifest, *seen = self.blobs.asking.read_all(self.store, self.env, wanted)
+        if manifest.info is None:
+            return None
+        return _Found(
+            Manifest.read(manifest.body, key), manifest.info.modified_ns, seen[0].info if seen else None
+        )
+
     def _created(self, offer: _Offer, blob: Blob, manifest: Manifest) -> Answer:
-        if not self.blobs.reliable(blob):
-            # Between the look at the clock and here somebody slept for hours: the blob may be going.
-            self.blobs.mend(manifest.raw_blob_key, offer.body, manifest_ns=None)
+        if self.blobs.doubtful(blob) or not self.blobs.reliable(blob):
+            wanted = [Head(manifest.key), Head(manifest.raw_blob_key)]
+            made, seen = self.blobs.asking.read_all(self.store, self.env, wanted)
+            made_ns = made.info.modified_ns if made.info is not None else None
+            self.blobs.mend(manifest.raw_blob_key, offer.body, seen.info, made_ns)
         self._tell(manifest, created=True)
         return Accepted(False, manifest)
 
     def _answer(self, offer: _Offer, blob: Blob, found: _Found) -> Answer:
         """Answer by what stands under the identity."""
-        if found.manifest.attempt == offer.attempt:
-            return self._created(offer, blob, found.manifest)
-        self._tell(found.manifest, created=False)
-        if self.safeguards.compare_after_412(found.manifest.frame_sha256, offer.sha256):
-            self.blobs.mend(found.manifest.raw_blob_key, offer.body, manifest_ns=found.made_ns)
-            return Accepted(True, found.manifest)
-        return self._conflict(offer, blob, found.manifest)
+        existing = found.manifest
+        if existing.attempt == offer.attempt:
+            return self._created(offer, blob, existing)
+        self._tell(existing, created=False)
+        if not self.safeguards.compare_after_412(existing.frame_sha256, offer.sha256):
+            return self._conflict(offer, blob, found)
+        seen = found.blob if existing.raw_blob_key == blob.key else None
+        seen = seen or self.blobs.look(existing.raw_blob_key)
+        self.blobs.mend(existing.raw_blob_key, offer.body, seen, found.made_ns)
+        return Accepted(True, existing)
 
     def _tell(self, manifest: Manifest, *, created: bool) -> None:
         if self.safeguards.effects_after_create(created):
             self._on_accepted(manifest)
 
-    def _conflict(self, offer: _Offer, blob: Blob, existing: Manifest) -> Conflict:
+    def _conflict(self, offer: _Offer, blob: Blob, found: _Found) -> Conflict:
         """Write down that two batches claim one name, and keep the second one's bytes."""
-        if not self.blobs.versioned and not self.blobs.reliable(blob):
-            blob = self.blobs.keep(offer.sha256, offer.body)
+        blob = self.blobs.fresh(blob, offer.sha256, offer.body, found.blob)
         offered = self._manifest(offer, blob)
-        record = _record(offered, existing)
-        body = record.body()
+        record = _record(offered, found.manifest)
+        puts = [Put(record.key, record.body(), ABSENT, JSON)]
+        if found.blob is None:
+            # Else an earlier attempt wrote it, or the audit will that must come before anything is deleted.
+            puts.append(Put(record.by_blob_key, record.body(), ABSENT, JSON))
         # Another attempt's record tells the same but for the time: whichever stands, it is on record.
-        self.blobs.asking.ensure_all(
-            self.store,
-            self.env,
-            [Put(record.key, body, ABSENT, JSON), Put(record.by_blob_key, body, ABSENT, JSON)],
-        )
-        if not self.blobs.reliable(blob):
-            self.blobs.mend(blob.key, offer.body, manifest_ns=None)
-        return Conflict(existing, offered, record.key)
-
-    def _found(self, reply: GetReply) -> _Found | None:
-        if reply.info is None:
-            return None
-        return _Found(Manifest.read(reply.body, reply.info.key), reply.info.modified_ns)
+        self.blobs.asking.ensure_all(self.store, self.env, puts)
+        return Conflict(found.manifest, offered, record.key)
 
     def _manifest(self, offer: _Offer, blob: Blob) -> Manifest:
         return Manifest(

@@ -14,12 +14,13 @@ may still rely on, and there are two ways to that, chosen by what the bucket off
         Asks for bounded-landing and bounded-skew: they are the margin.
 
     versioned bucket: garbage collection deletes one version, the one it judged
-        The name is the hash alone. Whoever meets a blob that stands writes a new version of it: no judgement
-        passed before can hit that one. When it took longer than H from then until the manifest stood, it
-        writes one more, after the manifest, and only then answers. A duplicate is answered when the blob was
-        younger than H as the manifest was made, by the store's own stamps of the two; else by one more
-        version. Asks for neither: ages are differences between two stamps of one clock, the store's, or two
-        readings of one's own.
+        The name is the hash alone. What stood before, or took longer than H from the blob to the manifest,
+        is looked at when the manifest stands: was that version younger than H as the manifest was made, by
+        the store's own stamps of the two, then whoever judges it later sees the manifest. Else it may have
+        been judged before, and its delete be under way: then a new version is written, which no judgement
+        from before can hit, and only then comes the answer. A duplicate is answered by the same rule.
+        Asks for neither: ages are differences between two stamps of one clock, the store's, or two readings
+        of one's own. (The record of a conflict compares with the collector's clock.)
 """
 
 from dataclasses import dataclass
@@ -73,40 +74,45 @@ class Blobs:
         now_ns = self.env.monotonic_ns() if self.versioned else self.env.now_ns()
         return self.safeguards.gc_stalled_writer(blob.relied_ns, now_ns, self.settings.horizon_ns)
 
+    def doubtful(self, blob: Blob) -> bool:
+        """Whether it must be looked at once the manifest stands: somebody may be deleting it already."""
+        return self.versioned and blob.stood
+
     def look(self, key: str) -> ObjectInfo | None:
         """What stands at a blob's key."""
         return self.asking.read(self.store, self.env, Head(key)).info
 
-    def anew(self, sha256: str, body: bytes, seen: ObjectInfo | None) -> Blob:
-        """A version of one's own, where another's was seen or had been."""
-        relied_ns = self.env.monotonic_ns()
-        key = keys.raw_key(sha256)
-        self._overwrite(key, body, seen)
-        return Blob(key, stood=False, relied_ns=relied_ns)
+    def fresh(self, blob: Blob, sha256: str, body: bytes, seen: ObjectInfo | None) -> Blob:
+        """A blob that a record may refer to which is about to be written; `seen`: what stands there."""
+        if self.versioned:
+            if self.doubtful(blob) and not self._young(seen, self.env.now_ns()):
+                self._overwrite(blob.key, body, seen)
+            return blob
+        return blob if self.reliable(blob) else self.keep(sha256, body)
 
-    def mend(self, key: str, body: bytes, *, manifest_ns: int | None) -> None:
-        """Have the blob of an accepted batch stand for good, the manifest having been seen.
+    def mend(self, key: str, body: bytes, seen: ObjectInfo | None, made_ns: int | None) -> None:
+        """Have the blob of an accepted batch stand for good.
 
-        `manifest_ns` is when the manifest was made, by the store's clock; None: too late to rely on the blob.
+        `seen` stood at the key after the manifest was made, and `made_ns` says when by the store's clock.
         """
-        seen = self.look(key)
         if not self.safeguards.duplicate_with_data(seen is not None):
             self._overwrite(key, body, None)
-        elif seen is not None and self.versioned and not self._young(seen, manifest_ns):
+        elif seen is not None and self.versioned and not self._young(seen, made_ns):
             self._overwrite(key, body, seen)
 
-    def _young(self, seen: ObjectInfo, manifest_ns: int | None) -> bool:
-        """Whether no version that stood when the manifest was made could have been judged by then."""
-        if manifest_ns is None:
+    def _young(self, seen: ObjectInfo | None, at_ns: int | None) -> bool:
+        """Whether what was seen could not have been judged by then."""
+        if seen is None or at_ns is None:
             return False
-        return self.safeguards.gc_stalled_writer(seen.modified_ns, manifest_ns, self.settings.horizon_ns)
+        return self.safeguards.gc_stalled_writer(seen.modified_ns, at_ns, self.settings.horizon_ns)
 
     def _blob(self, sha256: str) -> Blob:
         if self.versioned:
             return Blob(keys.raw_key(sha256), False, self.env.monotonic_ns())
         horizon_ns = self.settings.horizon_ns
-        generation = self.safeguards.gc_new_generation(self.env.now_ns(), horizon_ns)
-        return Blob(keys.raw_key(sha256, generation), False, (generation + 1) * horizon_ns)
+        present = self.env.now_ns() // horizon_ns
+        key = keys.raw_key(sha256, self.safeguards.gc_new_generation(present))
+        return Blob(key, False, (present + 1) * horizon_ns)
 
     def _overwrite(self, key: str, body: bytes, seen: ObjectInfo | None) -> None:
         """Write it, over what was seen; what was seen may be gone meanwhile, and be made again by another."""

@@ -82,9 +82,9 @@ def gc_stalled_writer(relied_ns: int, now_ns: int, horizon_ns: int) -> bool:
     return now_ns - relied_ns < horizon_ns
 
 
-def gc_new_generation(now_ns: int, horizon_ns: int) -> int:
+def gc_new_generation(present: int) -> int:
     """The generation in the name of a blob stored now, on a plain bucket: no name is ever used again."""
-    return now_ns // horizon_ns
+    return present
 
 
 def gc_by_version(version: str) -> str:
@@ -135,7 +135,7 @@ class Safeguards:
         default=duplicate_with_data, metadata={"name": "gc-stalled-writer-duplicate"}
     )
     gc_stalled_writer: Callable[[int, int, int], bool] = gc_stalled_writer
-    gc_new_generation: Callable[[int, int], int] = field(
+    gc_new_generation: Callable[[int], int] = field(
         default=gc_new_generation, metadata={"name": "gc-stalled-writer-generation"}
     )
     gc_by_version: Callable[[str], str] = field(

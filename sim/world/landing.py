@@ -63,6 +63,11 @@ class WorldBucket(Bucket):
         write = self._current(key)
         return None if write is None else write.body
 
+    def modified_ns(self, key: str) -> int:
+        """When what stands at `key` landed; 0 when nothing stands."""
+        write = self._current(key)
+        return 0 if write is None else int(write.modified_ns)
+
     def bodies(self, prefix: str) -> dict[str, bytes]:
         """The current bodies below `prefix`, in key order."""
         found = ((key, self._current(key)) for key in self._range(prefix, ""))

@@ -1,0 +1,201 @@
+"""The scenes: who is there, and what they do. Small, so that each can be explored to its end."""
+
+from collections.abc import Callable
+
+from holdfast.impl.ingest import collect, full_audit, reconcile_once
+from holdfast.impl.ingest.authority import Authority
+from holdfast.impl.ingest.derived import derived
+from holdfast.impl.ingest.documents import ConflictRecord, Manifest
+from holdfast.sim.systems.ingesting.batches import FIRST, OTHER, PRESENT, SECOND, Batch
+from holdfast.sim.systems.ingesting.promises import promise
+from holdfast.sim.systems.ingesting.stage import OLD_S, SETTINGS, Stage
+from holdfast.sim.world import View
+
+Scene = Callable[[Stage], None]
+OLD = PRESENT - 10
+"""A generation on which nobody relies any more."""
+OLD_AGE_S = 10 * SETTINGS.horizon_s
+
+
+def retry(stage: Stage) -> None:
+    """One agent's batch at two collectors: no answer came from the first, or the first was only slow."""
+    stage.bucket()
+    stage.collector("ann", FIRST)
+    stage.collector("bob", FIRST)
+
+
+def conflict(stage: Stage) -> None:
+    """Two batches of one name at two collectors: an agent was restored from an old disk."""
+    stage.bucket()
+    stage.collector("ann", FIRST)
+    stage.collector("bob", OTHER)
+
+
+def versioned(stage: Stage) -> None:
+    """As `retry`, in a bucket that keeps versions."""
+    stage.bucket(versioned=True)
+    stage.collector("ann", FIRST)
+    stage.collector("bob", FIRST)
+
+
+def versioned_conflict(stage: Stage) -> None:
+    """As `conflict`, in a bucket that keeps versions."""
+    stage.bucket(versioned=True)
+    stage.collector("ann", FIRST)
+    stage.collector("bob", OTHER)
+
+
+def slow(stage: Stage) -> None:
+    """A collector relies on a blob that stands, and is slow; long after, garbage is collected."""
+    stage.bucket(timed=True)
+    stage.put(FIRST.raw_key(), FIRST.body)
+    stage.excused = _landed_late(stage)
+    stage.collector("ann", FIRST, follow_up=False)
+    _garbage(stage, wait_s=OLD_S)
+
+
+def slow_versioned(stage: Stage) -> None:
+    """The same in a bucket that keeps versions: nothing is excused there, however late it lands."""
+    _old_version(stage)
+
+
+def parts(stage: Stage) -> None:
+    """As `slow-versioned`, with blobs that go up in parts: what stood as one began may be gone at its end."""
+    _old_version(stage, parts=True)
+
+
+def orphan(stage: Stage) -> None:
+    """A collector stores the blob of which an old orphan stands, while garbage is collected."""
+    stage.bucket()
+    stage.put(FIRST.raw_key(OLD), FIRST.body)
+    stage.collector("ann", FIRST, follow_up=False)
+    _garbage(stage)
+
+
+def unaudited(stage: Stage) -> None:
+    """An accepted batch whose collector died before it wrote any index, and a collection of garbage."""
+    stage.bucket()
+    _accepted_before(stage, FIRST, derive=False)
+    stage.collector("ann", SECOND, follow_up=False)
+    _garbage(stage, audit=False)
+
+
+def quarantined(stage: Stage) -> None:
+    """A batch in quarantine, and a collection of garbage."""
+    stage.bucket()
+    accepted = _accepted_before(stage, FIRST)
+    submitted = OTHER.manifest(age_s=OLD_AGE_S, key=OTHER.raw_key(OLD))
+    record = ConflictRecord(
+        agent_id=accepted.agent_id,
+        boot_id=accepted.boot_id,
+        seq_start=accepted.seq_start,
+        seq_end=accepted.seq_end,
+        accepted_manifest_key=accepted.key,
+        accepted_raw_blob_key=accepted.raw_blob_key,
+        accepted_frame_sha256=accepted.frame_sha256,
+        submitted_raw_blob_key=submitted.raw_blob_key,
+        submitted_frame_sha256=submitted.frame_sha256,
+        observed_at_unix_ns=submitted.accepted_at_unix_ns,
+        collector_id="before",
+    )
+    stage.put(submitted.raw_blob_key, OTHER.body)
+    stage.put(record.key, record.body())
+    stage.put(record.by_blob_key, record.body())
+    stage.collector("ann", SECOND, follow_up=False)
+    _garbage(stage)
+
+
+def late_entry(stage: Stage) -> None:
+    """A collector writes the indexes of its batch, and may die over it, beside a reconciler that is ahead."""
+    stage.bucket()
+    early = _accepted_before(stage, FIRST, derive=False, age_s=120.0)
+    _accepted_before(stage, SECOND, age_s=60.0)
+
+    def follow_up() -> None:
+        store = stage.store()
+        Authority(store, store.env, "ann", stage.settings, safeguards=stage.safeguards).follow_up(early)
+
+    def reconcile() -> None:
+        store = stage.store()
+        reconcile_once(store, store.env, stage.settings, safeguards=stage.safeguards)
+
+    stage.world.spawn(follow_up, name="ann", restart=False)
+    stage.world.spawn(reconcile, name="reconciler")
+
+
+def impostor(stage: Stage) -> None:
+    """Somebody else sends a batch under a name of this agent."""
+    stage.bucket()
+    stage.collector("ann", FIRST, follow_up=False)
+    stage.collector("bob", OTHER, sender="agent-b", follow_up=False)
+
+
+def _old_version(stage: Stage, *, parts: bool = False) -> None:
+    stage.bucket(versioned=True, timed=True, parts=parts)
+    stage.put(FIRST.raw_key(None), FIRST.body)
+    stage.collector("ann", FIRST, follow_up=False)
+    _garbage(stage, wait_s=OLD_S)
+
+
+def _accepted_before(
+    stage: Stage, batch: Batch, *, derive: bool = True, age_s: float = OLD_AGE_S
+) -> Manifest:
+    manifest = batch.manifest(age_s=age_s, key=batch.raw_key(OLD))
+    stage.put(manifest.raw_blob_key, batch.body)
+    stage.put(manifest.key, manifest.body())
+    for put in derived(manifest) if derive else ():
+        stage.put(put.key, put.body)
+    return manifest
+
+
+def _garbage(stage: Stage, *, wait_s: float = 0.0, audit: bool = True) -> None:
+    """Somebody who audits everything and then collects garbage, after a long time or at once."""
+
+    def work() -> None:
+        if wait_s:
+            stage.world.env.sleep(wait_s)
+        store = stage.store()
+        if audit:
+            full_audit(store, store.env, stage.settings, safeguards=stage.safeguards)
+        collect(store, store.env, stage.settings, safeguards=stage.safeguards)
+
+    stage.world.spawn(work, name="gc", restart=False)
+
+
+def _landed_late(stage: Stage) -> Callable[[View, str], bool]:
+    """Whether a document landed later after its collector looked at the clock than bounded-landing grants."""
+    bound_ns = round(SETTINGS.landing_bound_s * 1e9)
+
+    def excused(view: View, key: str) -> bool:
+        body = view.get(key)
+        landed_ns = stage.world.bucket.modified_ns(key)
+        return body is not None and landed_ns - Manifest.read(body, key).accepted_at_unix_ns > bound_ns
+
+    return excused
+
+
+SCENES: dict[str, Scene] = {
+    scene.__name__.replace("_", "-"): scene
+    for scene in (
+        retry,
+        conflict,
+        versioned,
+        versioned_conflict,
+        slow,
+        slow_versioned,
+        orphan,
+        parts,
+        unaudited,
+        quarantined,
+        late_entry,
+        impostor,
+    )
+}
+SMALL = ("retry", "conflict")
+"""Those that are explored to their ends while somebody waits, with a crash and a lost response."""
+
+
+def play(stage: Stage, scene: str) -> None:
+    """Set up one scene; `small` is one of the small ones, whichever the adversary likes."""
+    SCENES[stage.world.pick("scene", SMALL) if scene == "small" else scene](stage)
+    promise(stage)
