@@ -70,7 +70,7 @@ class Store(ABC):
         content_type: str = BINARY,
         metadata: Mapping[str, str] = NO_METADATA,
     ) -> ask.PutReply:
-        return self.send(ask.Put(key, body, when, content_type, ask.Metadata(metadata)))
+        return self.send(ask.Put(key, body, when, content_type, ask.Metadata.of(metadata)))
 
     def get(
         self,
@@ -101,7 +101,7 @@ class Store(ABC):
     def create_upload(
         self, key: str, *, content_type: str = BINARY, metadata: Mapping[str, str] = NO_METADATA
     ) -> ask.UploadReply:
-        return self.send(ask.CreateUpload(key, content_type, ask.Metadata(metadata)))
+        return self.send(ask.CreateUpload(key, content_type, ask.Metadata.of(metadata)))
 
     def upload_part(self, key: str, upload: str, number: int, body: bytes) -> ask.PartReply:
         return self.send(ask.UploadPart(key, upload, number, body))

@@ -83,6 +83,11 @@ class Metadata(Mapping[str, str]):
     def __init__(self, pairs: Mapping[str, str] | None = None) -> None:
         self._pairs = dict(pairs or {})
 
+    @classmethod
+    def of(cls, pairs: Mapping[str, str]) -> "Metadata":
+        """The same pairs, unchangeable."""
+        return pairs if isinstance(pairs, Metadata) else cls(pairs)
+
     def __getitem__(self, name: str) -> str:
         return self._pairs[name]
 

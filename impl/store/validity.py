@@ -123,7 +123,7 @@ def _check_etag(etag: str, what: str) -> None:
 
 
 def _check_attributes(content_type: str, metadata: Mapping[str, str]) -> None:
-    if not content_type or not _PLAIN.fullmatch(content_type):
+    if content_type is not ask.BINARY and not (content_type and _PLAIN.fullmatch(content_type)):
         raise Misuse(f"content type {content_type!r} must be printable ASCII")
     if not metadata:
         return

@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import BrokenPromise
@@ -29,8 +29,7 @@ SIDE = "attributes"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     etag: str
     mark: str = ""
     """Unique to the write; empty for files that are not ours."""
@@ -88,15 +87,26 @@ class AttributeFiles:
 
         Returns the name of the side file, if it took one."""
         value = attributes.encode()
+        within = self._within(fd, value)
+        self._disk.fsync(fd)
+        return "" if within else self._attach_aside(fd, key, value)
+
+    def write(self, fd: int, key: str, attributes: Attributes, body: bytes) -> str:
+        """The same for a file that is empty yet, with its content."""
+        value = attributes.encode()
+        within = self._within(fd, value)
+        self._disk.write_through(fd, body)
+        return "" if within else self._attach_aside(fd, key, value)
+
+    def _within(self, fd: int, value: bytes) -> bool:
+        """Put them into the file itself; False where the file system has no room for them."""
         try:
             self._disk.set_attribute(fd, value)
         except OSError as wrong:
             if wrong.errno not in NO_XATTR:
                 raise
-            self._disk.fsync(fd)
-            return self._attach_aside(fd, key, value)
-        self._disk.fsync(fd)
-        return ""
+            return False
+        return True
 
     def _attach_aside(self, fd: int, key: str, value: bytes) -> str:
         folder = self._internals.folder(SIDE)

@@ -64,13 +64,15 @@ class Flush:
         self._folder_fd = folder_fd
         self._linger_s = linger_s
         self._least_s = 0.0
-        self._lock = threading.Lock()
-        """Guards what follows; never held for long."""
+        # These change by single calls that no other thread can come between: on a quick disk, where nobody
+        # gathers, a flight takes no lock at all.
         self._spare = [folder_fd]
-        self._coming = 0
+        self._coming: set[Flight] = set()
         self._numbers = itertools.count()
-        self._gathering: _Batch | None = None
         self._all_here: threading.Event | None = None
+        self._lock = threading.Lock()
+        """Guards the batch that is gathering; never held for long."""
+        self._gathering: _Batch | None = None
 
     def __del__(self) -> None:
         for fd in self._spare:
@@ -79,41 +81,35 @@ class Flush:
 
     def announce(self) -> "Flight":
         """Say that a flush will be wanted soon. `FileNotFoundError` when the folder was removed."""
-        with self._lock:
-            fd = self._spare.pop() if self._spare else -1
-            self._coming += 1
-            number = next(self._numbers)
-        if fd < 0:
-            try:
-                fd = os.open(".", FOLDER_FLAGS, dir_fd=self._folder_fd)
-            except OSError:
-                self._arrive()
-                raise
-        return Flight(self, fd, number)
+        try:
+            fd = self._spare.pop()
+        except IndexError:
+            fd = os.open(".", FOLDER_FLAGS, dir_fd=self._folder_fd)
+        flight = Flight(self, fd, next(self._numbers))
+        self._coming.add(flight)
+        return flight
 
-    def _arrive(self) -> None:
-        with self._lock:
-            self._coming -= 1
-            if not self._coming and self._all_here is not None:
-                self._all_here.set()
+    def _arrive(self, flight: "Flight") -> None:
+        self._coming.discard(flight)
+        all_here = self._all_here  # read after the discard, as `_linger` sets it before it looks
+        if all_here is not None and not self._coming:
+            all_here.set()
 
     def release(self, flight: "Flight", *, landed: bool) -> None:
         """The flight is over: its descriptor may serve the next."""
         if not landed:
-            self._arrive()
-        with self._lock:
-            kept = len(self._spare) < _SPARE_MAX or flight.fd == self._folder_fd
-            if kept:
-                self._spare.append(flight.fd)
-        if not kept:
+            self._arrive(flight)
+        if len(self._spare) < _SPARE_MAX or flight.fd == self._folder_fd:  # a few more do no harm
+            self._spare.append(flight.fd)
+        else:
             close_quietly(flight.fd)
 
     def join(self, flight: "Flight") -> None:
         """Return when every name made before the call is durable."""
-        self._arrive()
+        self._arrive(flight)
         window_s = min(self._linger_s, self._least_s * _PATIENCE)
         if window_s < WORTH_SHARING_S * _PATIENCE:
-            self._run(flight)
+            self._run(flight.fd)
             return
         with self._lock:
             batch = self._gathering
@@ -131,9 +127,9 @@ class Flush:
         if batch.error is not None:
             raise OSError(*batch.error.args)  # one error object must not be raised by several threads
 
-    def _run(self, flight: "Flight") -> None:
+    def _run(self, fd: int) -> None:
         started = time.perf_counter()
-        self._fsync(flight.fd)
+        self._fsync(fd)
         took_s = time.perf_counter() - started
         self._least_s = min(took_s, (self._least_s or took_s) * _FORGETTING)
 
@@ -142,7 +138,7 @@ class Flush:
             if self._coming:
                 self._linger(window_s)
             self._close(batch)
-            self._run(batch.oldest)
+            self._run(batch.oldest.fd)
         except OSError as wrong:
             batch.error = wrong
         except BaseException as wrong:  # interrupted: who followed must not believe to be durable
@@ -154,11 +150,9 @@ class Flush:
                 batch.ended.set()
 
     def _linger(self, window_s: float) -> None:
-        with self._lock:
-            if not self._coming:
-                return
-            self._all_here = all_here = threading.Event()
-        all_here.wait(window_s)
+        self._all_here = all_here = threading.Event()
+        if self._coming:
+            all_here.wait(window_s)
 
     def _close(self, batch: _Batch) -> None:
         """Nobody joins this batch any more."""

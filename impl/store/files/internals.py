@@ -32,6 +32,7 @@ TREE = "tree"
 _LOCKS = 256
 """More keys than this share a lock, which costs only time."""
 _FORMAT = 1
+_NAMELESS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 
 
 class Internals:
@@ -143,23 +144,12 @@ class Internals:
 
     # Files on their way.
 
-    @contextlib.contextmanager
-    def nameless(self) -> Iterator[tuple[int, str]]:
-        """A new file without a name, and the path that links it: nothing is left when the writer dies."""
-        folder = self.folder("tmp")
-        fd = self._nameless(folder) if self._nameless_works else None
-        if fd is None:
-            with self.draft() as named:
-                yield named
-            return
+    def nameless(self) -> int | None:
+        """A new file without a name: nothing is left when the writer dies. None where there are none."""
+        if not self._nameless_works:
+            return None
         try:
-            yield fd, f"/proc/self/fd/{fd}"
-        finally:
-            os.close(fd)
-
-    def _nameless(self, folder: int) -> int | None:
-        try:
-            return os.open(".", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666, dir_fd=folder)
+            return os.open(".", _NAMELESS, 0o666, dir_fd=self.folder("tmp"))
         except OSError as wrong:
             if wrong.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
                 raise

@@ -56,9 +56,15 @@ class Names:
         self.pieces = lru_cache(maxsize=4096)(self._pieces)
         self.step = lru_cache(maxsize=4096)(self._step)
 
+    def _natural(self, segment: str) -> bool:
+        """Whether it is short and ordinary, as nearly all are: it stands for itself."""
+        return (
+            len(segment) <= _SHORT and self._whole.fullmatch(segment) is not None and segment not in _RESERVED
+        )
+
     def _pieces(self, segment: str) -> tuple[str, ...]:
         """The names that stand for `segment`: one, or several folders and a last name."""
-        if len(segment) <= _SHORT and self._whole.fullmatch(segment) and segment not in _RESERVED:
+        if self._natural(segment):
             return (segment,)
         if not segment:
             return (EMPTY,)
@@ -83,7 +89,10 @@ class Names:
     def place(self, key: str) -> tuple[str, str]:
         """Where the object of `key` is: the folder's path (see `step`) and its name there."""
         cut = key.rfind("/") + 1
-        pieces = self.pieces(key[cut:])
+        segment = key[cut:]
+        if self._natural(segment):
+            return key[:cut], segment
+        pieces = self.pieces(segment)
         return key[:cut] + "".join(f"\0{piece}{MORE}" for piece in pieces[:-1]), pieces[-1]
 
     def _step(self, path: str) -> tuple[str, str, bool]:

@@ -105,15 +105,14 @@ class FileStore(Store):
             raise unusable(wrong, self.path, f"{request.kind} {request.subject!r}") from wrong
 
     def _answer(self, request: Request[R]) -> R:
-        session = self._opened(writes=type(request) in _MAKES_ROOT)
+        session = self._session
+        if session is None or not session.settled:
+            session = self._opened(writes=type(request) in _MAKES_ROOT)
         if session is None:  # nothing is there, and a bucket with nothing in it knows all the answers
             return Bucket(part_bytes_min=0).answer(request, self.env.now_ns())
         return cast(R, session.answers[type(request)](request))
 
     def _opened(self, *, writes: bool) -> "_Session | None":
-        session = self._session
-        if session is not None and session.settled:
-            return session
         with self._lock:
             if self._session is None or not self._session.settled:
                 self._session = self._open(writes=writes)

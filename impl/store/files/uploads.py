@@ -150,7 +150,7 @@ class Uploads:
             ask.Metadata(about.metadata),
         )
         create = isinstance(request.when, ask.Absent)
-        with self._writer.spot(request.key) as spot, self._writer.draft(request.key, known, create) as draft:
+        with self._writer.spot(request.key) as spot, self._writer.draft(known, create) as draft:
             self._copy(files, draft)
             self._writer.finish(draft, request.key)
             with self._internals.key_locked(request.key):
@@ -172,7 +172,7 @@ class Uploads:
                 digest.update(chunk)
                 self._disk.write(draft.fd, chunk)
                 at += len(chunk)
-        draft.attributes = dataclasses.replace(draft.attributes, digest=digest.hexdigest())
+        draft.attributes = draft.attributes._replace(digest=digest.hexdigest())
 
     @contextlib.contextmanager
     def _taken(self, upload: str) -> Iterator[bool]:

@@ -3,7 +3,7 @@
 A write makes a file that nobody can see, with its attributes, and makes it durable. Then one call to the
 system gives it its name, and the folder is flushed:
 
-    write -> attributes -> fsync -> link or rename -> fsync of the folder -> answer
+    attributes -> content -> fsync -> link or rename -> fsync of the folder -> answer
 
 - Create-only uses `link`, which fails when anything stands at the name. Checking and renaming after that
   would be a race; here the check and the act are one call. It needs no lock: only the holder of a key's lock
@@ -23,13 +23,12 @@ import itertools
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Self
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.files.attributes import AttributeFiles, Attributes, md5
-from holdfast.impl.store.files.disk import Disk, surely_not_applied
+from holdfast.impl.store.files.disk import Disk, close_quietly, surely_not_applied
 from holdfast.impl.store.files.flush import Flight
 from holdfast.impl.store.files.folders import Folder, Folders
 from holdfast.impl.store.files.internals import Internals
@@ -51,18 +50,36 @@ _OPENINGS = itertools.count()
 """Tells two openings in one process apart even when their environments repeat each other."""
 
 
-@dataclass(slots=True)
 class Draft:
-    """A file with content and attributes, durable, that has no key yet."""
+    """A file on its way to a key; `Writer.finish` makes content and attributes durable before it lands.
 
-    fd: int
-    source: str
-    source_fd: int
-    attributes: Attributes
-    links: int
-    side: str
-    landed: bool = False
-    """Whether it has its key, or perhaps."""
+    As a context it is the file without a name: closed in the end, and so gone unless it landed."""
+
+    __slots__ = ("_kept_by", "attributes", "fd", "landed", "side", "source", "source_fd")
+
+    def __init__(
+        self, fd: int, source: str, source_fd: int, attributes: Attributes, kept_by: AttributeFiles
+    ) -> None:
+        self.fd = fd
+        self.source = source
+        self.source_fd = source_fd
+        self.attributes = attributes
+        self.side = ""
+        self.landed = False
+        """Whether it has its key, or perhaps."""
+        self._kept_by = kept_by
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.forget()
+        close_quietly(self.fd)
+
+    def forget(self) -> None:
+        """Remove the side file of a draft that did not land."""
+        if self.side and not self.landed:
+            self._kept_by.forget_name(self.side)
 
 
 class Spot:
@@ -74,19 +91,21 @@ class Spot:
         self.name = name
         self.folder = folders.make(path)
         self._kept = False
-        self._flight = self._announced()
+        try:
+            self._flight = self.folder.flight()
+        except FileNotFoundError:
+            self._flight = self._announced()
 
     def _announced(self) -> Flight:
         for _ in range(_TRIES):
+            self.folder = self._folders.remake(self._path)
             with contextlib.suppress(FileNotFoundError):
                 return self.folder.flight()
-            self.folder = self._folders.remake(self._path)
         return self.folder.flight()
 
     def again(self) -> None:
         """The folder was removed: make it anew."""
         self._flight.cancel()
-        self.folder = self._folders.remake(self._path)
         self._flight = self._announced()
 
     def land(self) -> Outcome:
@@ -140,9 +159,8 @@ class Writer:
             if refused is not None:  # spares the work; where it is not, it is decided again when it counts
                 return request.ends(refused)
         known = Attributes(md5(request.body), self.new_mark(), request.content_type, request.metadata)
-        with self.spot(request.key) as spot, self.draft(request.key, known, create) as draft:
-            self._disk.write(draft.fd, request.body)
-            self.finish(draft, request.key)
+        with self.spot(request.key) as spot, self.draft(known, create) as draft:
+            draft.side = self._attributes.write(draft.fd, request.key, known, request.body)
             if create:
                 outcome = self.create(spot, draft)
             else:
@@ -166,18 +184,22 @@ class Writer:
         path, name = self._names.place(key)
         return Spot(self._folders, path, name)
 
-    @contextlib.contextmanager
-    def draft(self, key: str, attributes: Attributes, create: bool) -> Iterator[Draft]:
+    def draft(self, attributes: Attributes, create: bool) -> contextlib.AbstractContextManager[Draft]:
         """A new file; `finish` it before it lands. What has not landed is gone afterwards."""
         # A file without a name can only be linked, not renamed over another.
-        made = self._internals.nameless() if create else self._internals.draft()
-        with made as (fd, source):
-            draft = Draft(fd, source, self._internals.folder("tmp"), attributes, 0, "")
+        fd = self._internals.nameless() if create else None
+        if fd is None:
+            return self._named_draft(attributes)
+        return Draft(fd, f"/proc/self/fd/{fd}", fd, attributes, self._attributes)
+
+    @contextlib.contextmanager
+    def _named_draft(self, attributes: Attributes) -> Iterator[Draft]:
+        with self._internals.draft() as (fd, source):
+            draft = Draft(fd, source, self._internals.folder("tmp"), attributes, self._attributes)
             try:
                 yield draft
             finally:
-                if draft.side and not draft.landed:
-                    self._attributes.forget_name(draft.side)
+                draft.forget()
 
     def finish(self, draft: Draft, key: str) -> None:
         """Attach the attributes and make the file durable."""

@@ -82,6 +82,8 @@ class NoFolderFsync(Disk):
 class NoFileFsync(Disk):
     """Gives the name before the content is durable."""
 
+    one_call = False
+
     def fsync(self, fd):
         pass
 

@@ -21,6 +21,8 @@ def recording(base=Disk):
     """A disk that writes down each call with what it touched, before doing it as `base` does."""
 
     class Recording(base):
+        one_call = False
+
         def __init__(self):
             self.calls = []
 
@@ -81,8 +83,8 @@ def store(tmp_path, disk):
         yield store
 
 
-CREATE = ["write", "attribute", "fsync", "link", "fsync-folder"]
-REPLACE = ["write", "attribute", "fsync", "replace", "fsync-folder"]
+CREATE = ["attribute", "write", "fsync", "link", "fsync-folder"]
+REPLACE = ["attribute", "write", "fsync", "replace", "fsync-folder"]
 
 
 def test_a_create_makes_content_durable_before_the_name_and_the_name_before_the_answer(store, disk):
@@ -90,6 +92,53 @@ def test_a_create_makes_content_durable_before_the_name_and_the_name_before_the_
     store.put("k", b"body", when=ABSENT)
     assert verbs(disk) == CREATE
     assert disk.calls[-1] == ("fsync-folder", store.path)
+
+
+@pytest.mark.skipif(not Disk.one_call, reason="this system has no write that is its own fsync")
+def test_in_one_call_the_content_is_durable_with_the_attributes_before_the_name(store, disk, monkeypatch):
+    """If this fails, the quick way is not the safe way."""
+    system = os.pwritev
+
+    def pwritev(fd, bodies, at, flags):
+        disk.note("durable write", b"".join(bodies), flags)
+        return system(fd, bodies, at, flags)
+
+    monkeypatch.setattr(os, "pwritev", pwritev)
+    disk.one_call = True
+    store.put("k", b"body", when=ABSENT)
+    assert verbs(disk) == ["attribute", "durable write", "link", "fsync-folder"]
+    assert disk.calls[1] == ("durable write", b"body", os.RWF_SYNC)
+    disk.calls.clear()
+    store.put("empty", b"", when=ABSENT)
+    assert verbs(disk) == CREATE, "writing nothing would make nothing durable"
+
+
+@pytest.mark.parametrize("ends", ["no such call", "half"])
+def test_where_one_call_does_not_do_it_two_do(store, disk, monkeypatch, ends):
+    def pwritev(fd, bodies, at, flags):
+        if ends == "half":
+            return os.pwrite(fd, bodies[0][:2], at)
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "pwritev", pwritev)
+    monkeypatch.setattr(os, "RWF_SYNC", 4, raising=False)
+    disk.one_call = True
+    assert store.put("k", b"body", when=ABSENT).done
+    assert verbs(disk) == CREATE
+    assert store.get("k").body == b"body"
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_failure_of_the_one_call_applies_nothing(store, disk, monkeypatch, error):
+    def pwritev(fd, bodies, at, flags):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "pwritev", pwritev)
+    monkeypatch.setattr(os, "RWF_SYNC", 4, raising=False)
+    disk.one_call = True
+    with pytest.raises(Unusable):
+        store.put("k", b"body", when=ABSENT)
+    assert not store.get("k").done
 
 
 @pytest.mark.parametrize("base", [NoFileFsync, NoFolderFsync])
@@ -146,6 +195,8 @@ def test_side_files_are_durable_before_the_name(store, disk):
 
 class Failing(Disk):
     """Fails one kind of call with one error while told to."""
+
+    one_call = False
 
     def __init__(self):
         self.verb, self.error = "", 0
