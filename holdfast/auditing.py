@@ -22,6 +22,8 @@ import holdfast.impl.store
 import holdfast.sim
 from holdfast.impl.store.events import Event
 from holdfast.sim.explore import BadToken, Coverage, Diverged, Replay, audit, lines_of, replay
+from holdfast.sim.explore.moves import moves_of
+from holdfast.sim.explore.runs import Setting
 from holdfast.sim.explore.tokens import write
 from holdfast.sim.world import Budget, Program
 
@@ -112,6 +114,8 @@ def conduct(wanted: Wanted, progress: Callable[[Any], object] | None = None) -> 
         again = _follow(wanted, violation["token"])
         _check_repeated(again, violation)
         violation["raised_at"] = _raised_at(again)
+        with _silence():
+            violation["moves"] = moves_of(_setting(wanted), again)
         result["bound"] = (
             f"a schedule of {_processes(again)} with {wanted.faults.sentence()} breaks a property"
         )
@@ -174,6 +178,10 @@ def nothing_covered(coverage: Mapping[str, Any]) -> bool:
     passing_time = ("pick", "stall", "pause")
     faults = sum(count for name, count in coverage["faults"].items() if name not in passing_time)
     return not coverage["conflicts"] and not faults
+
+
+def _setting(wanted: Wanted) -> Setting:
+    return Setting(wanted.program, wanted.faults, wanted.seed, wanted.steps_max)
 
 
 def _follow(wanted: Wanted, token: str) -> Replay:

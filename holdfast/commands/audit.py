@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
 from holdfast.commands.audit_base import compare_with_base
+from holdfast.commands.audit_mutants import audit_mutants, refuse_beside_mutants
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.provenance import write_result
 from holdfast.commands.systems import (
@@ -50,6 +51,7 @@ LOOK_EVERY_S = 0.1
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Give the program a parameter.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="The same as --set processes=N.")
 @click.option("--mutant", metavar="NAME", help="Audit a system of --list with one of its known mistakes.")
+@click.option("--mutants", is_flag=True, help="Audit all known mistakes, and the system: one row each.")
 @click.option("--strategy", type=click.Choice(STRATEGIES), help="How to explore.  [default: exhaustive]")
 @click.option(
     "--faults", metavar="KIND=N,...", help="What may go wrong in a run.  [default: crashes=1,lost=1]"
@@ -72,6 +74,7 @@ def command(
     settings: tuple[str, ...],
     processes: int | None,
     mutant: str | None,
+    mutants: bool,
     strategy: str | None,
     faults: str | None,
     seed: int | None,
@@ -103,6 +106,10 @@ def command(
     _refuse_contradictions(
         {**searching, "--depth": depth, "--resume": resume, "--jobs": jobs if jobs > 1 else None}, token
     )
+    if mutants:
+        refuse_beside_mutants(
+            {"--mutant": mutant, "--replay": token, "--resume": resume, "--trace": trace, "--base": base}
+        )
     if base is not None:
         again = _Command(
             system_name,
@@ -112,10 +119,7 @@ def command(
         )
         _refuse_beside_base({"--replay": token, "--resume": resume, "--trace": trace})
         return compare_with_base(system_name, again.options, base, json_file)
-    system = find_system(system_name, mutant)
-    arguments = read_parameters(system, settings, processes)
     said = Options(
-        processes=arguments.get("processes") if system.options.processes is not None else None,
         faults=read_faults(faults),
         strategy=strategy,
         seed=seed,
@@ -124,6 +128,13 @@ def command(
         steps_max=max_steps,
         depth=depth,
     )
+    if mutants:
+        console = _console(stderr=json_file == "-")
+        return audit_mutants(system_name, settings, processes, said, console, json_file, jobs)
+    system = find_system(system_name, mutant)
+    arguments = read_parameters(system, settings, processes)
+    if system.options.processes is not None:
+        said = replace(said, processes=arguments.get("processes"))
     options = system.options.under(said)
     wanted = want(system.function, options, arguments, system.name, jobs=jobs, checkpoint=resume)
     console = _console(stderr=json_file == "-")

@@ -88,18 +88,34 @@ def _spoken(name: str) -> str:
 
 def find_system(name: str, mutant: str | None = None) -> System:
     """The system that `name` stands for, with one of its known mistakes when `mutant` names it."""
-    modules = shipped()
-    stem = name if name in modules else name.removesuffix(f"-{BOTO3}")
-    found = read_shipped(stem, modules[stem]).get(name) if stem in modules else None
+    found = _shipped_as(name)
     if found is not None:
         return _pick(name, found, mutant)
-    if not is_file_name(name):
-        raise BadRequest(
-            f"no system is called {name!r}; known: {', '.join(modules)}; your own: path/to/file.py:function"
-        )
     if mutant is not None:
         raise BadRequest("--mutant is for the systems of --list; of a file, name the broken function itself")
     return _own(name)
+
+
+def mutants_of(name: str) -> list[str]:
+    """The known mistakes of a system that ships."""
+    found = _shipped_as(name)
+    if found is None:
+        raise BadRequest("--mutants is for the systems of --list; of a file, name one function after another")
+    if not found.mutants:
+        raise BadRequest(f"{name} has no mutants; --list shows what has")
+    return list(found.mutants)
+
+
+def _shipped_as(name: str) -> Shipped | None:
+    """What ships under this name; None for what could be a file's."""
+    modules = shipped()
+    stem = name if name in modules else name.removesuffix(f"-{BOTO3}")
+    found = read_shipped(stem, modules[stem]).get(name) if stem in modules else None
+    if found is None and not is_file_name(name):
+        raise BadRequest(
+            f"no system is called {name!r}; known: {', '.join(modules)}; your own: path/to/file.py:function"
+        )
+    return found
 
 
 def _pick(name: str, found: Shipped, mutant: str | None) -> System:

@@ -11,7 +11,7 @@ adds or removes on the way do not disturb it; when a target is never reached, th
 
 import itertools
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,11 +130,17 @@ class Replay:
         return events(self.world, run)
 
 
-def follow(setting: Setting, targets: Sequence[Target], *, timed: bool = True) -> Replay:
-    """Run the program along the targets, and on to the end by the common rule."""
+def follow(
+    setting: Setting,
+    targets: Sequence[Target],
+    *,
+    timed: bool = True,
+    watch: Callable[[World], None] | None = None,
+) -> Replay:
+    """Run the program along the targets, and on to the end by the common rule. `watch` sees every step."""
     restarts = setting.budget.restarts
     world = setting.world(timed=timed, budget=Budget(*[MANY] * 8, restarts=restarts, delays=MANY))
-    run = _Following(world, list(targets))
+    run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)
         run.go(setting.steps_max)
@@ -144,7 +150,10 @@ def follow(setting: Setting, targets: Sequence[Target], *, timed: bool = True) -
 
 
 class _Following:
-    def __init__(self, world: World, targets: list[Target]) -> None:
+    def __init__(
+        self, world: World, targets: list[Target], watch: Callable[[World], None] | None = None
+    ) -> None:
+        self._watch = watch
         self.world = world
         self.targets = targets
         self.steps: list[Target] = []
@@ -163,6 +172,8 @@ class _Following:
             actor, alternative = self._choose(enabled)
             self.steps.append(Target(*self._namer.name(world, actor), alternative))
             world.step(actor, alternative)
+            if self._watch is not None:
+                self._watch(world)
             self._last = actor
         if self.targets and not self.misfit:
             self.misfit = f"the run ended before {self.targets[0]} (of the token) came about"

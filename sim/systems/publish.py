@@ -1,7 +1,7 @@
 """Publish, the shipped library: many tables, one visible commit; every safeguard broken is a mutant.
 
 `scene` chooses who is there: skew, rivals, joiner, takeover, or small, which is all four of these; heir,
-two-tables, cleaner, alone; or crowd, with so many `writers` of so many `plans` each, whose `epochs` are
+two-tables, cleaner, gone, alone; or crowd, with so many `writers` of so many `plans` each, whose `epochs` are
 the same or separate.
 """
 
@@ -32,7 +32,7 @@ def broken_create_only_manifest(world: World, scene: str = "skew") -> None:
     play(Stage(world, without("create_only_manifest")), scene)
 
 
-def broken_sidecar_before_heads(world: World, scene: str = "rivals") -> None:
+def broken_sidecar_before_heads(world: World, scene: str = "gone") -> None:
     play(Stage(world, without("sidecar_before_heads")), scene)
 
 
@@ -68,5 +68,5 @@ def broken_read_back_on_unknown(world: World, scene: str = "takeover") -> None:
     play(Stage(world, without("read_back_on_unknown")), scene)
 
 
-def broken_late_head(world: World, scene: str = "heir") -> None:
+def broken_late_head(world: World, scene: str = "takeover") -> None:
     play(Stage(world, without("late_head")), scene)

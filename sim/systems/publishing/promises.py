@@ -31,9 +31,10 @@ Check = Callable[[Stage, Examined, View], Iterator[str]]
 
 def _judged(stage: Stage, check: Check) -> Callable[[View], str | None]:
     def judge(view: View) -> str | None:
-        if stage.examined is None:  # the stage is this run's, and its end comes once
-            stage.examined = examine(view.contents(""), stage.safeguards)
-        return next(check(stage, stage.examined, view), None)
+        contents = view.contents("")
+        if stage.examined is None or stage.examined[0] != contents:
+            stage.examined = (contents, examine(contents, stage.safeguards))
+        return next(check(stage, stage.examined[1], view), None)
 
     return judge
 

@@ -16,13 +16,12 @@ REMOVE: Change = (("delete", "person", (2,)),)
 GROW: Change = (("append", "person", (person(3),)), ("append", "knows", (knows(3, 3, 1),)))
 """Touches both."""
 ADD: Change = (("append", "person", (person(4),)),)
-POINT_AGAIN: Change = (("append", "knows", (knows(4, 1, 2),)),)
 RENAME: Change = (("upsert", "person", ({"id": 1, "name": "new"},)),)
 
 Scene = Callable[[Stage], None]
 
 
-def _writer(stage: Stage, name: str, *messages: str) -> None:
+def _writer(stage: Stage, name: str, *messages: str, restart: bool = True) -> None:
     """A process that is open and publishes; what starts again after a crash claims, and so recovers."""
     lives = itertools.count()
 
@@ -35,7 +34,7 @@ def _writer(stage: Stage, name: str, *messages: str) -> None:
             catalog, meter = stage.open(name, Mode.CLAIM)
         catalog.close()
 
-    stage.world.spawn(live, name=name, may_raise=(PublishError,))
+    stage.world.spawn(live, name=name, restart=restart, may_raise=(PublishError,))
 
 
 def _opener(stage: Stage, name: str, mode: Mode, *messages: str, ahead_s: tuple[float, ...] = (0.0,)) -> None:
@@ -96,18 +95,23 @@ def joiner(stage: Stage) -> None:
 
 
 def cleaner(stage: Stage) -> None:
-    """A writer, and somebody who commits twice and then deletes all manifests but the last."""
-    stage.found({"ann adds": ADD, "bob moves": POINT, "bob moves on": POINT_AGAIN})
+    """A writer, and somebody who takes over twice and then deletes all manifests but the last."""
+    stage.found({"ann adds": ADD})
     _writer(stage, "ann", "ann adds")
 
     def clean() -> None:
-        catalog, meter = stage.warm("bob")
-        for message in ("bob moves", "bob moves on"):
-            stage.publish(catalog, meter, message)
+        stage.open("bob", Mode.CLAIM)
+        catalog, _ = stage.open("bob", Mode.CLAIM)
         catalog.cleanup(keep=1)
         catalog.close()
 
     stage.world.spawn(clean, name="bob", restart=False, may_raise=(PublishError,))
+
+
+def gone(stage: Stage) -> None:
+    """One writer, who after a crash does not come back; whoever comes then does not claim."""
+    stage.found({"ann renames": RENAME})
+    _writer(stage, "ann", "ann renames", restart=False)
 
 
 def alone(stage: Stage) -> None:
@@ -131,7 +135,7 @@ def crowd(stage: Stage, writers: int, plans: int, *, separate: bool) -> None:
 
 SCENES: dict[str, Scene] = {
     scene.__name__.replace("_", "-"): scene
-    for scene in (skew, rivals, joiner, takeover, heir, two_tables, cleaner, alone)
+    for scene in (skew, rivals, joiner, takeover, heir, two_tables, cleaner, gone, alone)
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
 """Those that are explored to their ends while somebody waits, with a crash and a lost response."""

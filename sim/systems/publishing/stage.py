@@ -137,8 +137,8 @@ class Stage:
     """What the plans do, by their message."""
     founded: Mapping[str, bytes] = field(default_factory=dict)
     """What stood there before anybody stepped."""
-    examined: Any = None
-    """What the end of the run was found to be, which all properties are asked about at the same moment."""
+    examined: tuple[Mapping[str, bytes], Any] | None = None
+    """What the store holds was found to be: all properties are asked about the same at the end of a run."""
 
     def found(self, changes: dict[str, Change], *, edge: bool = False) -> None:
         """Put the catalog there, and say which plans will be published."""

@@ -20,9 +20,9 @@ from tests.impl.publish.scripted import MUTANTS
 
 STORIES = {
     "create-only-manifest": "no-lost-write",
-    "sidecar-before-heads": "no-wedge",
+    "sidecar-before-heads": "no-wedge at rest",
     "whole-plan-in-sidecar": "referential-integrity",
-    "epoch-check": "live-writer",
+    "epoch-check": "no-wedge at rest",
     "grace-window": "live-writer",
     "shared-head": "referential-integrity",
     "pins-re-evaluated-on-retry": "referential-integrity",

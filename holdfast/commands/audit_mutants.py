@@ -1,0 +1,137 @@
+"""`holdfast audit SYSTEM --mutants`: is every safeguard needed in the code? Each mutant is audited in turn.
+
+Every known mistake of the system must be found, and the mended program, which comes last, must hold; else
+the other rows would show nothing. Where a model of the same name can leave out a step of the same name, its
+shortest story stands beside the code's, both counted in steps of the protocol (`sim.explore.moves`), and a
+story of more than half as many again is called long.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+
+from holdfast.auditing import Diverged, conduct
+from holdfast.commands.ending import VERDICT_EXITS, BadRequest
+from holdfast.commands.models import SHIPPED, find_machine
+from holdfast.commands.provenance import write_result
+from holdfast.commands.systems import find_system, mutants_of, read_parameters
+from holdfast.reports.mutants_text import row_text, total_text
+from holdfast.testing import Options, want
+
+MUTANT_SECONDS, MENDED_SECONDS = 120.0, 600.0
+"""What breaks is found in seconds; that nothing does takes all schedules."""
+LONG = 1.5
+"""So many times the steps of the model's shortest story may the code's take."""
+
+Row = dict[str, Any]
+
+
+def audit_mutants(
+    name: str,
+    settings: tuple[str, ...],
+    processes: int | None,
+    said: Options,
+    console: Console,
+    json_file: str | None,
+    jobs: int = 1,
+) -> int:
+    """Audit every mutant of the system, and the system; one row each."""
+    rows: list[Row] = []
+    interrupted = False
+    try:
+        for row in _rows(name, settings, processes, said, jobs):
+            rows.append(row)
+            console.print(row_text(row))
+    except KeyboardInterrupt:
+        interrupted = True
+    verdict = _verdict(rows, complete=not interrupted)
+    result = {"system": name, "rows": rows, "verdict": verdict}
+    console.print(total_text(result))
+    if json_file:
+        write_result(result, json_file)
+    return VERDICT_EXITS[verdict]
+
+
+def _verdict(rows: list[Row], *, complete: bool) -> str:
+    """Whether every row is as it should be, and none is missing."""
+    if any(row["wrong"] for row in rows):
+        return "violated"
+    return "holds" if complete and all(row["verdict"] != "undecided" for row in rows) else "undecided"
+
+
+def _rows(
+    name: str, settings: tuple[str, ...], processes: int | None, said: Options, jobs: int
+) -> Iterator[Row]:
+    for mutant in [*mutants_of(name), None]:
+        yield mutant_row(name, mutant, settings, processes, said, jobs)
+
+
+def mutant_row(
+    name: str,
+    mutant: str | None,
+    settings: tuple[str, ...],
+    processes: int | None,
+    said: Options,
+    jobs: int,
+) -> Row:
+    system = find_system(name, mutant)
+    arguments = read_parameters(system, settings, processes)
+    options = Options(seconds=MUTANT_SECONDS if mutant else MENDED_SECONDS).under(system.options).under(said)
+    started = time.perf_counter()
+    try:
+        outcome = conduct(want(system.function, options, arguments, name, jobs=jobs))
+    except Diverged as diverged:
+        raise BadRequest(f"{name} {mutant or ''} does not repeat itself: {diverged}") from diverged
+    if outcome.interrupted and not outcome.result["violations"]:
+        raise KeyboardInterrupt
+    result = outcome.result
+    worst: Mapping[str, Any] = result["violations"][0] if result["violations"] else {}
+    model = _story_of_model(name, mutant) if mutant and worst else None
+    times = worst["moves"] / model["length"] if model and worst else None
+    return {
+        "system": name,
+        "safeguard": mutant or "",
+        "kind": "broken" if mutant else "mended",
+        "verdict": result["verdict"],
+        "found": bool(worst),
+        "wrong": result["verdict"] == ("holds" if mutant else "violated"),
+        "property": worst.get("property", ""),
+        "length": len(worst.get("story", ())) - 1 if worst else 0,
+        "moves": worst.get("moves", 0),
+        "model": model,
+        "times": round(times, 2) if times is not None else None,
+        "long": times is not None and times > LONG,
+        "schedules": result["schedules"],
+        "seconds": time.perf_counter() - started,
+        "bound": result["bound"],
+        "findings": result["findings"],
+        "story": list(worst.get("story", ())),
+        "token": worst.get("token", ""),
+        "parameters": result["parameters"],
+    }
+
+
+def _story_of_model(name: str, safeguard: str) -> Row | None:
+    """The shortest story of the model of this name without this safeguard; None when there is none."""
+    if name not in SHIPPED:
+        return None
+    from holdfast.model import Model, check
+
+    machine = find_machine(name)
+    if safeguard not in machine.safeguards:
+        return None
+    found = check(Model(machine, machine.shown_at.get(safeguard), without=(safeguard,))).as_json()
+    broken = [row for row in found["properties"] if row["verdict"] == "violated"]
+    nearest = min(broken, key=lambda row: len(row["trace"]), default=None)
+    if nearest is None or len(nearest["trace"]) < 2:
+        return None
+    return {"model": name, "property": nearest["name"], "length": len(nearest["trace"]) - 1}
+
+
+def refuse_beside_mutants(alone: Mapping[str, object]) -> None:
+    """Options that are about one search or one run."""
+    for option, value in alone.items():
+        if value is not None:
+            raise BadRequest(f"--mutants audits them all, and {option} is about one; leave out either")

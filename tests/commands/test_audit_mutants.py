@@ -1,0 +1,157 @@
+"""`holdfast audit SYSTEM --mutants`: what is broken must be found, what is mended must hold."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from holdfast.commands import systems
+from holdfast.commands.audit_mutants import LONG, mutant_row
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+from holdfast.commands.systems import mutants_of
+from holdfast.reports.mutants_text import row_text
+from holdfast.testing import Options
+
+ELECTIONS = '''"""A leader, elected badly and well."""
+from holdfast.impl.store import ABSENT, ANYTHING, Outcome
+
+def badly(world, store, name):
+    if store.head("leader").outcome is Outcome.MISSING and store.put("leader", b"", when=ANYTHING).done:
+        world.note("leads", name)
+
+def well(world, store, name):
+    if store.put("leader", b"", when=ABSENT).done:
+        world.note("leads", name)
+
+def start(world, elect):
+    for name in "ab":
+        world.spawn(elect, world, world.store(), name, name=name)
+    world.always("one leader", lambda view: len(set(view.notes("leads"))) <= 1)
+
+def broken_create_if_absent(world):
+    start(world, badly)
+
+def broken_in_name_only(world):
+    start(world, well)
+
+def mended(world):
+    start(world, well)
+'''
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(["audit", *words], standalone_mode=False))
+
+
+@pytest.fixture
+def elections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only system that ships: one with a mutant that is none."""
+    package = tmp_path / f"systems_{tmp_path.name}"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    file = package / "ballot.py"
+    file.write_text(ELECTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(systems, "FOLDERS", (package.name,))
+    return file
+
+
+def test_every_mutant_is_a_row_and_the_system_the_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "r.json"
+    assert ends("election", "--mutants", "--json", str(target)) == Exit.HOLDS
+    found = json.loads(target.read_text())
+    assert [(row["safeguard"], row["kind"], row["found"], row["wrong"]) for row in found["rows"]] == [
+        ("check-then-create", "broken", True, False),
+        ("own-write-taken-as-a-loss", "broken", True, False),
+        ("", "mended", False, False),
+    ]
+    worst = found["rows"][0]
+    assert (worst["property"], worst["length"], worst["model"]) == ("at most one leads", 6, None)
+    assert worst["schedules"] > 0
+    assert worst["story"][-1].startswith("  => at most one leads")
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("without check-then-create                breaks at most one leads in 6 lines")
+    assert said[-1] == "holds: 2 of 2 mutants found, election as it is: holds"
+    # The second line of a row is a command that shows the story.
+    words = said[1].split()
+    assert words[:2] == ["holdfast", "audit"]
+    assert ends(*words[2:]) == Exit.VIOLATED
+
+
+def test_a_mutant_that_is_not_found_is_told_and_fails(
+    elections: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A safeguard that can be left out of the code without anything breaking protects nothing."""
+    assert ends("ballot", "--mutants") == Exit.VIOLATED
+    said = capsys.readouterr().out
+    assert "without in-name-only                     NOT FOUND: every schedule holds" in said
+    assert said.splitlines()[-1] == "violated: 1 of 2 mutants found, ballot as it is: holds"
+
+
+def test_a_system_that_does_not_hold_shows_nothing(
+    elections: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = elections.read_text().replace("def mended(world):\n    start(world, well)", "mended = broken_x")
+    elections.write_text(text.replace("def broken_in_name_only", "def broken_x").replace("well)", "badly)"))
+    assert ends("ballot", "--mutants") == Exit.VIOLATED
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == "violated: 2 of 2 mutants found, ballot as it is: violated"
+
+
+def test_too_little_is_undecided(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("election", "--mutants", "--max-schedules", "1") == Exit.UNDECIDED
+    said = capsys.readouterr().out
+    assert "UNDECIDED: a limit was hit first" in said
+    assert said.splitlines()[-1].endswith("election as it is: undecided")
+
+
+def test_it_works_on_plain_boto3_as_well() -> None:
+    assert mutants_of("self-412-boto3") == ["broken"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["election", "--mutants", "--mutant", "x"], "--mutants audits them all, and --mutant is about one"),
+        (["election", "--mutants", "--replay", "default"], "and --replay is about one"),
+        (["election", "--mutants", "--base", "HEAD"], "--mutants audits them all, and --base is about"),
+        (["file.py:function", "--mutants"], "--mutants is for the systems of --list"),
+        (["elektion", "--mutants"], "no system is called 'elektion'"),
+    ],
+)
+def test_what_makes_no_sense(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(*words) == Exit.BAD_REQUEST
+    captured = capsys.readouterr()
+    assert said in captured.out + captured.err
+
+
+def test_the_story_of_the_model_stands_beside() -> None:
+    row = mutant_row("publish", "inbound-check-on-removal", (), None, Options(), 1)
+    assert row["model"] == {"model": "publish", "property": "referential_integrity", "length": 6}
+    assert (row["moves"], row["times"], row["long"]) == (3, 0.5, False)
+
+
+def test_a_long_story_is_called_so() -> None:
+    row = mutant_row("publish", "inbound-check-on-removal", (), None, Options(), 1)
+    long = {**row, "moves": 10, "times": round(10 / 6, 2), "long": LONG < 10 / 6}
+    console = Console(width=200, file=io.StringIO())
+    console.print(row_text(long))
+    assert isinstance(console.file, io.StringIO)
+    said = console.file.getvalue()
+    assert "in 10 steps (model 6, referential_integrity, 1.67 times as many: LONG)" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", mutants_of("publish"))
+def test_the_code_breaks_about_as_soon_as_the_model(mutant: str) -> None:
+    """Every safeguard of publish, left out of the code: found, and at most half as many steps again."""
+    row: dict[str, Any] = mutant_row("publish", mutant, (), None, Options(), 1)
+    assert row["found"]
+    assert row["model"] is not None
+    assert not row["long"], row

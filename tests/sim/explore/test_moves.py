@@ -1,0 +1,118 @@
+"""How long stories are, counted so that they can be held against a model's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.impl.store import ABSENT, ANYTHING
+from holdfast.impl.store.requests import Get, Put
+from holdfast.sim.explore.moves import count, moves_of
+from holdfast.sim.explore.runs import Setting
+from holdfast.sim.explore.tokens import follow, read
+from holdfast.sim.world import Budget, World
+
+FAULTS = Budget(crashes=1, lost=1, late=1)
+
+
+def run(token: str, *bodies: Callable[[World], Any]) -> World:
+    """A run of processes a, b, ... along the token."""
+
+    def program(world: World) -> None:
+        for name, body in zip("abc", bodies, strict=False):
+            world.spawn(body, world, name=name)
+
+    replay = follow(Setting(program, FAULTS), read(token))
+    assert not replay.misfit
+    return replay.world
+
+
+def put(world: World, key: str) -> Any:
+    return world.store().put(key, b"", when=ABSENT)
+
+
+def look(world: World) -> None:
+    world.store().get("k")
+    world.store().get("l")
+
+
+def look_and_put(world: World) -> None:
+    look(world)
+    put(world, "k")
+    world.note("said", "k")
+    look(world)
+    put(world, "k")
+
+
+def at_once(world: World) -> None:
+    world.store().send_all([Put("m", b"", ANYTHING), Get("k"), Put("n", b"", ANYTHING)])
+
+
+def look_at_once(world: World) -> None:
+    world.store().get("k")
+    world.store().send_all([Get("k"), Get("l")])
+
+
+@pytest.mark.parametrize(
+    ("token", "bodies", "moves"),
+    [
+        ("default", [look], 1),
+        ("default", [look_and_put], 3),  # what is refused belongs to the look
+        ("a:get:k:1,b:get:l:1,a:finish::1", [look, look], 3),
+        ("a:get:k:1,b:put:x:1", [look, lambda world: put(world, "x")], 3),
+        ("default", [at_once], 1),
+        ("a:put:m:1,b:put:x:1", [at_once, lambda world: put(world, "x")], 2),
+        ("default", [look_at_once], 1),
+        ("a:put:x:1=lost", [lambda world: put(world, "x")], 1),
+        ("a:put:x:1=dropped", [lambda world: put(world, "x")], 1),
+        ("a:finish::1=crash", [lambda world: put(world, "x")], 3),  # and it looks in vain when it is back
+        ("a:put:x:1=late,b:put:y:1", [lambda world: put(world, "x"), lambda world: put(world, "y")], 3),
+    ],
+)
+def test_what_is_a_step(token: str, bodies: list[Any], moves: int) -> None:
+    assert count(run(token, *bodies)) == moves
+
+
+def test_what_comes_after_the_harm_is_not_counted() -> None:
+    """A property of the end makes the run go on to its end; a model stops where it is broken for good."""
+
+    def program(world: World) -> None:
+        def live() -> None:
+            put(world, "never")
+            put(world, "soon")
+            look(world)
+            put(world, "after")
+            world.store().delete("soon", when=ANYTHING)
+            put(world, "last")
+
+        world.spawn(live, name="a")
+        world.finally_("never is never there", lambda view: view.get("never") is None)
+        world.finally_("soon stays", lambda view: view.get("soon") is not None)
+
+    setting = Setting(program, FAULTS)
+    assert moves_of(setting, follow(setting, read("default"))) == 1
+
+    def other(world: World) -> None:
+        program(world)
+        del world.properties[0]
+
+    # It did not hold at first either; what counts is when it went for good.
+    setting = Setting(other, FAULTS)
+    assert moves_of(setting, follow(setting, read("default"))) == 5
+
+
+def test_what_breaks_at_once_is_counted_to_there() -> None:
+    def program(world: World) -> None:
+        world.spawn(look_and_put, world, name="a")
+        world.always("nothing is said", lambda view: not view.notes("said"))
+
+    setting = Setting(program, FAULTS)
+    assert moves_of(setting, follow(setting, read("default"))) == 2
+
+
+def test_only_a_violation_has_moves() -> None:
+    def program(world: World) -> None:
+        world.spawn(look, world, name="a")
+
+    with pytest.raises(AssertionError, match="only a violation"):
+        moves_of(Setting(program, FAULTS), follow(Setting(program, FAULTS), read("default")))
