@@ -10,7 +10,9 @@ Surprises of S3 that are kept on purpose:
 - Only the current version is consulted by a condition; a delete marker counts as nothing there.
 - Completing an upload with a condition looks at the write that stood at the key when the upload was
   *created*: if-match with the right ETag is a `conflict` when any write has come since, even one of the
-  same bytes; create-only is a `conflict` when the object of then was deleted since.
+  same bytes; create-only is a `conflict` when the object of then was deleted since. Either stays so for
+  that upload. Nobody recorded what S3 answers when the same upload is then completed with no condition at
+  all; here that is a last-one-wins write like any other, and it succeeds.
 - ETags are the MD5 of the content, so the same bytes again restore the ETag.
 """
 

@@ -11,8 +11,8 @@ its reply, which says one of these outcomes:
     unchanged    304      no         a read that only wanted news: there is none
     past-end     416      no         the range starts at or behind the end of the object
     gone         404      no         there is no such upload: completed, aborted, or never there
-    conflict     409      no         the store gave up between rivals; proves nothing; ask again. After a
-                                     conflict on completing an upload, only a *new* upload can succeed
+    conflict     409      no         the store gave up between rivals; proves nothing; ask again. But the
+                                     same condition never again completes the same upload: begin a new one
     throttled    503/429  no         not now, or never reached the store: ask again later
     unknown      none     perhaps    the reply was lost: applied already, or later, or never. A write may
                                      land at any time from now on. Look for your own mark before anything

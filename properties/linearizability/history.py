@@ -8,6 +8,11 @@ a trace. One operation comes before another only when it had *returned before* t
 equal times count as overlapping, so a coarse clock loses precision but never invents a violation.
 
 A key starts empty. What stood there before is told by a put that returned before everything else.
+
+A delete with a condition that is `done` is taken at its word: it removed the object it named. A store that
+also answers so where nothing stands (204, as S3's directory buckets do to some conditions) does not keep
+the interface's word, `missing`, and its histories are called violated. Two who each "removed" the same lock
+are what this would otherwise hide. `holdfast probe` asks a store for its habit first.
 """
 
 from collections.abc import Hashable, Iterable

@@ -41,3 +41,18 @@ def test_each_opening_is_a_store_of_its_own() -> None:
     first, second = MemoryStore(), MemoryStore()
     first.put("k", b"1", when=ABSENT)
     assert second.contents() == {}
+
+
+def test_an_upload_in_conflict_is_only_completed_without_a_condition() -> None:
+    """What `requests` says of a conflict: the same condition never again completes the same upload."""
+    store = MemoryStore(part_bytes_min=0)
+    store.put("k", b"old", when=ABSENT)
+    upload = store.create_upload("k").upload
+    parts = [(1, store.upload_part("k", upload, 1, b"new").etag)]
+    store.delete("k", when=ANYTHING)
+    assert store.complete_upload("k", upload, parts, when=ABSENT).outcome is Outcome.CONFLICT
+    store.put("k", b"other", when=ABSENT)
+    store.delete("k", when=ANYTHING)
+    assert store.complete_upload("k", upload, parts, when=ABSENT).outcome is Outcome.CONFLICT
+    assert store.complete_upload("k", upload, parts, when=ANYTHING).done
+    assert store.get("k").body == b"new"

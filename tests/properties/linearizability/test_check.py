@@ -177,3 +177,16 @@ def test_hole_removed_versions_are_not_judged() -> None:
     verdict = check_history([put("p", 0, 1, "a"), Operation("p", "k", "delete-version", 2, 3, DONE)])
     assert verdict.judgement is Judgement.UNDECIDED
     assert verdict.explanation == "Key 'k': one version was removed, which is not judged; 1 such keys."
+
+
+def test_a_done_conditional_delete_is_taken_at_its_word() -> None:
+    """Two who each "removed" the same lock must not both be right: `history` says what this costs."""
+    made = put("p", 0, 1, "a")
+    etag = made.etag
+    deletes = [
+        Operation(process, "k", "delete", at, at + 1, DONE, condition="matches", named=etag)
+        for process, at in (("q", 2), ("r", 4))
+    ]
+    assert judged(made, deletes[0]) is Judgement.LINEARIZABLE
+    assert judged(made, deletes[0], replace(deletes[1], outcome=Outcome.MISSING)) is Judgement.LINEARIZABLE
+    assert judged(made, *deletes) is Judgement.VIOLATED
