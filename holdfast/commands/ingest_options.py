@@ -126,6 +126,5 @@ def log_to_stderr(*, verbose: bool) -> None:
     log = logging.getLogger("holdfast.ingest")
     log.handlers[:] = [handler]
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
-    log.propagate = False
     # What it says of broken requests is said to the sender; a log that any sender can fill serves nobody.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 
 from holdfast.commands.ending import BadRequest
-from holdfast.impl.ingest import FrameError, Identity, Point, encode, read
+from holdfast.impl.ingest import Identity, Point, encode, read
 
 FIELDS = ("name", "labels", "unix_ns", "value")
 _ANY = Identity("any", "any", 0, 0)
@@ -25,7 +25,7 @@ def read_points(lines: Iterable[bytes], source: str, now_ns: int) -> list[Point]
         try:
             point = _point(json.loads(line), now_ns)
             read(encode(_ANY, [point], compress=False))
-        except (ValueError, TypeError, RecursionError, FrameError) as wrong:
+        except (ValueError, TypeError, OverflowError, RecursionError) as wrong:
             raise BadRequest(f"line {number} of {source} is no point: {wrong}; nothing was added") from None
         found.append(point)
     return found
