@@ -51,6 +51,14 @@ def servers(session: nox.Session) -> None:
 
 
 @nox.session
+def soak(session: nox.Session) -> None:
+    """Half an hour: 20,000 batches through collectors that are killed, on a directory and on S3 servers."""
+    session.install("-e", ".[test,servers]")
+    session.env["HOLDFAST_SOAK"] = "1"
+    session.run("pytest", "-m", "slow", "tests/servers/test_ingest.py", *session.posargs)
+
+
+@nox.session
 def pages(session: nox.Session) -> None:
     """The report in a real browser: accessibility, phones, the dark, no JavaScript. Needs chromium."""
     session.install("-e", ".[test,pages]")

@@ -6,6 +6,7 @@ from the agent that parks it to the operator who settles it.
 """
 
 import hashlib
+import os
 import sys
 import time
 from collections import Counter
@@ -40,6 +41,7 @@ def test_every_batch_once_through_kills(where: str, request: pytest.FixtureReque
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("HOLDFAST_SOAK" not in os.environ, reason="half an hour: nox -s soak")
 @pytest.mark.parametrize("where", ["file", "honest_moto_process", "seaweedfs"])
 def test_twenty_thousand_batches_once_through_kills(
     where: str, request: pytest.FixtureRequest, tmp_path: Path
