@@ -1,9 +1,9 @@
 """What a worker does with states: the columnar kernel, batch by batch, and a tally at the end.
 
-A state is a row of 64-bit words, as signed numbers since Spark knows no others, and its key. A part of a level
-comes in, its successors go out, each once as far as the part can tell, and one last row, the tally, in words: how
-often each label fired, and of what was looked for the finding with the smallest key. Smallest over all parts is the
-first in the order of the local engine, so both tell the same story.
+A state is a row of 64-bit words, as signed numbers since Spark knows no others, and its key. A part of a
+level comes in, its successors go out, each once as far as the part can tell, and one last row, the tally,
+in words: how often each label fired, and of what was looked for the finding with the smallest key. Smallest
+over all parts is the first in the order of the local engine, so both tell the same story.
 """
 
 import functools
@@ -122,7 +122,7 @@ class Tally:
 
 
 def _first(one: Any, other: Any) -> Any:
-    return other if one is None or tuple(other)[0] < tuple(one)[0] else one
+    return other if one is None or other[0] < one[0] else one
 
 
 def _column(state: tuple[int, ...]) -> U64:

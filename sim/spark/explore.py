@@ -8,9 +8,10 @@ The same search as `holdfast.model.kernel.explore`, for spaces that one machine'
     judge      the findings of all parts, the one with the smallest key first
     remember   what is left is the next level's table
 
-Nothing but tallies comes to the driver, until a story is told: that reads levels back, one at a time. Tables are
-files in a folder that the driver and all workers see under one name: any, with a local master; a shared one on
-a cluster. Files also make a step repeatable: a lost worker costs its part of one level, not the search.
+Nothing but tallies comes to the driver, until a story is told: that reads levels back, one at a time.
+Tables are files in a folder that the driver and all workers see under one name: any, with a local master; a
+shared one on a cluster. Files also make a step repeatable: a lost worker costs its part of one level, not
+the search.
 
 `eventually` and `always_recoverable` are decided by the driver afterwards, on all levels, in its memory.
 """
@@ -86,9 +87,7 @@ class SparkEngine:
 
     def __call__(self, model: Model, *, workers: int | None = None, **how: Any) -> Search:
         self._number += 1
-        return SparkExplorer(
-            self._session, model, self._folder / f"exploration-{self._number}", **how
-        ).run()
+        return SparkExplorer(self._session, model, self._folder / f"exploration-{self._number}", **how).run()
 
 
 class SparkExplorer:
@@ -208,9 +207,7 @@ class SparkExplorer:
         search = self.search
         if self._progress is not None:
             seconds, held = perf_counter() - begun, self.levels.nbytes()
-            self._progress(
-                Progress(search.depth, frontier, search.distinct, search.generated, seconds, held)
-            )
+            self._progress(Progress(search.depth, frontier, search.distinct, search.generated, seconds, held))
 
 
 _SORTS = (("invariant", "reachable"), ("step",))

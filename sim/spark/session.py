@@ -2,10 +2,10 @@
 
     with start("local[*]") as session: ...
 
-What is known to go wrong is settled here: workers must run this very Python (PYSPARK_PYTHON); PySpark warns of
-pandas 3, which nothing here uses; the JVM writes pages to standard error before it can be told not to, so while it
-starts its standard error is a file, whose end is shown when it does not start. Java is looked at before PySpark is
-asked, because PySpark's own complaint is a traceback.
+What is known to go wrong is settled here: workers must run this very Python (PYSPARK_PYTHON); PySpark warns
+of pandas 3, which nothing here uses; the JVM writes pages to standard error before it can be told not to,
+so while it starts its standard error is a file, whose end is shown when it does not start. Java is looked
+at before PySpark is asked, because PySpark's own complaint is a traceback.
 """
 
 import contextlib
@@ -69,7 +69,9 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
     if java is None:
-        where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "there is no java on the PATH"
+        where = (
+            f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "there is no java on the PATH"
+        )
         raise SparkAway(f"Spark needs Java {JAVA_NEEDED} or newer: {where}; install it, {INSTEAD}")
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - the user's own java
     version = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
@@ -77,7 +79,9 @@ def check_java() -> None:
         raise SparkAway(f"{java} -version does not tell its version; install Java {JAVA_NEEDED}, {INSTEAD}")
     major = int(version[2] or 0) if version[1] == "1" else int(version[1])
     if major < JAVA_NEEDED:
-        raise SparkAway(f"Spark needs Java {JAVA_NEEDED} or newer, and {java} is {major}; install it, {INSTEAD}")
+        raise SparkAway(
+            f"Spark needs Java {JAVA_NEEDED} or newer, and {java} is {major}; install it, {INSTEAD}"
+        )
 
 
 def _settings(master: str, folder: str, logging: Path) -> dict[str, str]:
@@ -104,10 +108,16 @@ def _started(builder: Any, log: Path, master: str) -> Any:
         with _stderr_in(log):
             return builder.getOrCreate()
     except Exception as wrong:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if re.search(r"(?i)error|exception", line)]
+        lines = [
+            line
+            for line in log.read_text(errors="replace").splitlines()
+            if re.search(r"(?i)error|exception", line)
+        ]
         why = lines[-1] if lines else str(wrong).strip().split("\n")[0]
         _end_jvm()
-        raise SparkAway(f"Spark did not start on {master}: {why[:300]}; look at the master, {INSTEAD}") from wrong
+        raise SparkAway(
+            f"Spark did not start on {master}: {why[:300]}; look at the master, {INSTEAD}"
+        ) from wrong
 
 
 @contextlib.contextmanager

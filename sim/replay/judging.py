@@ -1,0 +1,123 @@
+"""A part of a trace in, a verdict a run out; and what an operator asks of a rejected one.
+
+Of a rejected run: the first event that the model does not allow, the state before it, what the model
+allowed instead, and the guard that was false. That is worked out once for each way in which runs fail,
+however many do.
+"""
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.properties.refinement import DEAD, OUTSIDE, Automaton, explain
+from holdfast.sim.replay.letters import Events, Letters, Speller
+from holdfast.sim.replay.lockstep import Ends, Lockstep
+
+ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
+VERDICTS = pa.schema(
+    [
+        ("run", pa.string()),
+        ("verdict", pa.string()),
+        ("events", pa.int64()),
+        ("read", pa.int64()),
+        ("seq", pa.int64()),
+        ("event", pa.string()),
+        ("reason", pa.string()),
+        ("state", pa.string()),
+        ("possible", pa.string()),
+    ]
+)
+"""A row a run. `events` are all of them, `read` those that meant something; the rest is empty when
+accepted."""
+
+
+@dataclass
+class Judge:
+    """One automaton and what it has been asked. For several threads."""
+
+    automaton: Automaton
+    lockstep: Lockstep = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self.lockstep = Lockstep(self.automaton, self._lock)
+        self._speller = Speller(self.automaton, self._lock)
+        self._told: dict[tuple[int, int], tuple[str, str, str]] = {}
+
+    def verdicts(self, seen: Events) -> pa.Table:
+        """The verdicts on the runs of a part that is in order."""
+        if not len(seen):
+            return VERDICTS.empty_table()
+        letters = self._speller.letters(seen)
+        ends = self.lockstep.follow(letters.letters, letters.starts, letters.lengths)
+        return self._table(seen, letters, ends)
+
+    def _table(self, seen: Events, letters: Letters, ends: Ends) -> pa.Table:
+        runs = len(seen.runs)
+        verdict = np.zeros(runs, np.int8)
+        verdict[ends.sets == DEAD], verdict[ends.sets == OUTSIDE] = 1, 2
+        verdict[list(letters.untold)] = 2
+        columns = {name: [""] * runs for name in ("event", "reason", "state", "possible")}
+        seq = np.full(runs, -1, np.int64)
+        for run in np.flatnonzero(verdict).tolist():
+            row, told = self._why(seen, letters, ends, run)
+            seq[run] = seen.seq[row] if row >= 0 else -1
+            for name, words in zip(columns, told, strict=True):
+                columns[name][run] = words
+        names = pa.array([ACCEPTED, REJECTED, UNDECIDED])
+        return pa.table(
+            [
+                seen.runs,
+                names.take(pa.array(verdict)),
+                np.bincount(seen.run, minlength=runs),
+                letters.lengths,
+                seq,
+                *columns.values(),
+            ],
+            schema=VERDICTS,
+        )
+
+    def _why(
+        self, seen: Events, letters: Letters, ends: Ends, run: int
+    ) -> tuple[int, tuple[str, str, str, str]]:
+        """The row of the event that decided a run, and what is to be said."""
+        if run in letters.untold:
+            return -1, ("", letters.untold[run], "", "")
+        place = int(letters.starts[run] + ends.places[run])
+        row, letter = int(letters.rows[place]), int(letters.letters[place])
+        key = int(ends.before[run]), letter
+        with self._lock:
+            if key not in self._told:
+                self._told[key] = self._explained(*key, outside=bool(ends.sets[run] == OUTSIDE))
+        return row, (_event(seen, row), *self._told[key])
+
+    def _explained(self, before: int, letter: int, *, outside: bool) -> tuple[str, str, str]:
+        read = self.automaton.letters[letter]
+        assert read is not None
+        if outside:
+            stranger = read.sighting.stranger
+            what = f"this {stranger}" if stranger else "it"
+            return f"{read.sighting}: the model has no room for {what}", "", ""
+        told = explain(self.automaton, before, letter)
+        return told.sentence(), told.state, ", ".join(told.possible)
+
+
+def _event(seen: Events, row: int) -> str:
+    """An event in words, its own names in it."""
+
+    def said(name: str) -> str:
+        column = getattr(seen, name)
+        return str(column.values[int(column.codes[row])].as_py())
+
+    words = [
+        f"{said('process')}:",
+        said("phase"),
+        said("kind"),
+        said("key"),
+        said("condition"),
+        said("facts"),
+    ]
+    outcome = said("outcome")
+    return " ".join(word for word in [*words, f"-> {outcome}" if outcome else ""] if word)

@@ -1,0 +1,116 @@
+"""The local engine: parts judged side by side in threads, nothing kept but verdicts that say something.
+
+Arrow and NumPy let go of the interpreter while they work, so threads keep the cores busy and share one
+automaton: what one part has worked out, no other asks again. A part is in memory while it is judged, so
+memory is bounded by the cores times the largest part.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from holdfast.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
+from holdfast.sim.replay.letters import COLUMNS, events
+from holdfast.sim.replay.parts import Part, load
+from holdfast.sim.replay.statistics import EXTRA, Statistics, statistics
+from holdfast.sim.trace.schema import Problem
+
+TOLD_MAX = 1000
+"""Runs that are told one by one in a summary; all of them are in the table of verdicts."""
+
+
+@dataclass
+class Outcome:
+    """What a replay found out, summed up."""
+
+    runs: int = 0
+    events: int = 0
+    read: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    undecided: int = 0
+    told: list[dict[str, Any]] = field(default_factory=list)
+    """Runs that were not accepted, rejected ones first."""
+    statistics: Statistics = field(default_factory=Statistics)
+    problems: list[Problem] = field(default_factory=list)
+
+    def count(self, verdicts: pa.Table) -> None:
+        """Add the verdicts of a part."""
+        self.runs += len(verdicts)
+        self.events += pc.sum(verdicts["events"]).as_py() or 0
+        self.read += pc.sum(verdicts["read"]).as_py() or 0
+        for name in (ACCEPTED, REJECTED, UNDECIDED):
+            many = pc.sum(pc.equal(verdicts["verdict"], name)).as_py() or 0
+            setattr(self, name, getattr(self, name) + many)
+        self.tell(verdicts.filter(pc.not_equal(verdicts["verdict"], ACCEPTED)))
+
+    def tell(self, verdicts: pa.Table) -> None:
+        """Remember runs that were not accepted, as many as will be told."""
+        self.told += verdicts.slice(0, 2 * TOLD_MAX).to_pylist()
+        self.told.sort(key=lambda row: (row["verdict"] != REJECTED, row["run"]))
+        del self.told[TOLD_MAX:]
+
+    @property
+    def verdict(self) -> str:
+        if self.rejected:
+            return "violated"
+        return "undecided" if self.undecided or self.problems or not self.runs else "holds"
+
+
+def replay(
+    judge: Judge,
+    parts: Iterable[Part],
+    *,
+    counted: bool = True,
+    verdicts: Path | None = None,
+    workers: int | None = None,
+    progress: Callable[[Outcome], None] | None = None,
+) -> Outcome:
+    """Judge all parts; with `counted` the operators' statistics too; `verdicts` is a file for the table."""
+    outcome = Outcome()
+    workers = workers or os.cpu_count() or 1
+    columns = (*COLUMNS, *(EXTRA if counted else ()))
+
+    def work(part: Part) -> tuple[pa.Table, Statistics, list[Problem]]:
+        problems: list[Problem] = []
+        table = load(part, columns, problems.append)
+        seen = events(table)
+        found = statistics(seen, table) if counted else Statistics()
+        return judge.verdicts(seen), found, problems
+
+    # The largest first: a giant run then does not begin when all else is done.
+    waiting = sorted(parts, key=lambda part: -part.events)
+    with ThreadPoolExecutor(workers) as pool, _Table(verdicts) as table:
+        for found, counts, problems in pool.map(work, waiting):
+            outcome.count(found)
+            outcome.statistics.add(counts)
+            outcome.problems += problems
+            table.write(found)
+            if progress is not None:
+                progress(outcome)
+    return outcome
+
+
+class _Table:
+    """The table of verdicts as a file; none, when nobody wants it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._writer = None if path is None else pq.ParquetWriter(path, VERDICTS)
+
+    def write(self, verdicts: pa.Table) -> None:
+        if self._writer is not None:
+            self._writer.write_table(verdicts)
+
+    def __enter__(self) -> "_Table":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            self._writer.close()

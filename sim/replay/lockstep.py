@@ -1,0 +1,155 @@
+"""All runs of a part at once: at every place one look-up for every run that is that long.
+
+The letters of the runs lie one after the other. Runs are taken longest first, so the runs that are still
+going at a place are a prefix of the columns, and one `advance` of the automaton takes them all one letter on:
+as many steps as the longest run is long, whatever the number of runs.
+
+A few runs may be far longer than all others. When so few are left that a step's own cost outweighs its
+rows, each is taken to its end by `reduce`-like iteration in C over rows of Python lists: a set of the
+automaton is the list of its successors by letter, so that "read a letter" is `operator.getitem`, and no
+Python runs for an event.
+"""
+
+import operator
+import threading
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.properties.refinement import DEAD, OUTSIDE, START, Automaton
+
+I64 = NDArray[np.int64]
+FEW = 24
+"""Fewer runs than this are followed one by one."""
+_STRETCH = 1 << 12
+"""Letters of a long run that are read before anybody looks how it goes."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """For each run: the set it ends in, the place of the letter that decided it (-1: none), the set
+    before."""
+
+    sets: I64
+    places: I64
+    before: I64
+
+
+class Lockstep:
+    """Runs one automaton for several threads, and remembers which of its transitions were taken."""
+
+    few = FEW
+
+    def __init__(self, automaton: Automaton, lock: Any = None) -> None:
+        self.automaton = automaton
+        self._lock = lock or threading.Lock()
+        self._taken = np.zeros((8, 8), np.bool_)
+
+    def follow(self, letters: I64, starts: I64, lengths: I64) -> Ends:
+        """Follow runs whose letters begin at `starts` and are `lengths` many."""
+        count = len(starts)
+        order = np.argsort(-lengths, kind="stable")
+        begin, size = starts[order], lengths[order]
+        longest_first = -size
+        sets = np.full(count, START, np.int64)
+        places, before = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+        place, active = 0, int(np.searchsorted(longest_first, 0, side="left"))
+        while active >= max(1, self.few):
+            here = sets[:active]
+            read = letters[begin[:active] + place]
+            with self._lock:
+                after = self.automaton.advance(here, read)
+                self._mark(here, read)
+            decided = np.flatnonzero((after <= OUTSIDE) & (here > OUTSIDE))
+            places[decided], before[decided] = place, here[decided]
+            sets[:active] = after
+            if after.max() <= OUTSIDE:
+                break
+            place += 1
+            active = int(np.searchsorted(longest_first, -place, side="left"))
+        for run in range(min(active, self.few)):
+            if sets[run] > OUTSIDE:
+                stretch = letters[begin[run] + place : begin[run] + size[run]]
+                ended, at, was = self._alone(stretch, int(sets[run]))
+                sets[run] = ended
+                places[run], before[run] = (place + at, was) if at >= 0 else (-1, -1)
+        back = np.empty(count, np.int64)
+        back[order] = np.arange(count)
+        return Ends(sets[back], places[back], before[back])
+
+    def taken(self) -> NDArray[np.bool_]:
+        """Which letters were read in which sets."""
+        return self._taken
+
+    def mark(self, other: NDArray[np.bool_]) -> None:
+        """Add what another one has taken, of an automaton with the same numbers."""
+        with self._lock:
+            self._room(*other.shape)
+            self._taken[: other.shape[0], : other.shape[1]] |= other
+
+    def _mark(self, sets: I64, letters: I64) -> None:
+        self._room(len(self.automaton), len(self.automaton.letters))
+        self._taken[sets, letters] = True
+
+    def _room(self, sets: int, letters: int) -> None:
+        rows, columns = self._taken.shape
+        if sets > rows or letters > columns:
+            larger = np.zeros((max(rows, 2 * sets), max(columns, 2 * letters)), np.bool_)
+            larger[:rows, :columns] = self._taken
+            self._taken = larger
+
+    def _alone(self, letters: I64, number: int) -> tuple[int, int, int]:
+        """One long run: the set it ends in, the place where it was decided or -1, and the set before."""
+        with self._lock:
+            rows = _Rows(self.automaton, letters)
+            at = 0
+            while at < len(letters):
+                numbers = rows.read(letters[at : at + _STRETCH].tolist(), number)
+                gone = len(numbers)
+                here = np.array([number, *numbers[:-1]], np.int64)
+                self._mark(here[:gone], letters[at : at + gone])
+                decided = np.flatnonzero(np.array(numbers, np.int64) <= OUTSIDE)
+                if len(decided):
+                    place = int(decided[0])
+                    return numbers[place], at + place, int(here[place])
+                number, at = numbers[-1], at + gone
+            return number, -1, -1
+
+
+class _Rows:
+    """Sets as lists of their successors. The last item of a list is the number of the set itself."""
+
+    def __init__(self, automaton: Automaton, letters: I64) -> None:
+        self._automaton = automaton
+        self._width = int(letters.max()) + 1 if len(letters) else 1
+        self._rows: dict[int, list[Any]] = {}
+        self._unknown: list[Any] = []
+        self._unknown += [self._unknown] * self._width + [-1]
+
+    def read(self, letters: list[int], number: int) -> list[int]:
+        """The sets after each letter, up to the first step that had to be worked out."""
+        rows = list(accumulate(letters, operator.getitem, initial=self._row(number)))[1:]
+        numbers = [row[-1] for row in (rows if rows[-1] is not self._unknown else self._known(rows))]
+        if numbers:
+            return numbers
+        after = self._automaton.step(number, letters[0])
+        self._row(number)[letters[0]] = self._row(after)
+        return [after]
+
+    def _known(self, rows: list[list[Any]]) -> list[list[Any]]:
+        low, high = 0, len(rows)
+        while low < high:  # once unknown, always unknown
+            middle = (low + high) // 2
+            low, high = (low, middle) if rows[middle] is self._unknown else (middle + 1, high)
+        return rows[:low]
+
+    def _row(self, number: int) -> list[Any]:
+        if number not in self._rows:
+            decided = number in (DEAD, OUTSIDE)
+            row: list[Any] = []
+            row += [row if decided else self._unknown] * self._width + [number]
+            self._rows[number] = row
+        return self._rows[number]

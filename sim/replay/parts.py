@@ -1,0 +1,184 @@
+"""Cuts traces into parts of whole runs, so that each part can be judged by itself and forgotten.
+
+A Parquet file keeps of every row group the smallest and the largest name of a run in it. Where row groups
+follow each other by these names, across all files, parts are found without reading an event: row groups
+that share a run stay together. That is how our writers write, and how any table sorted by run is.
+
+Everything else (lines, files whose runs overlap, runs that are named anew) is rewritten first: events are
+dealt to files by the hash of their run, a piece at a time, and each such file is a part. So memory is
+bounded by the largest part, which is no smaller than the longest run.
+"""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.sim.trace.grouping import grouped
+from holdfast.sim.trace.ordering import ordered
+from holdfast.sim.trace.reading import Report, batches, is_parquet, open_parquet, read_group
+from holdfast.sim.trace.schema import SCHEMA, Problem, TraceError, completed
+from holdfast.sim.trace.writing import sorted_by_run
+
+EVENTS_A_PART = 1 << 18
+_PART_BYTES = 32 << 20
+_FILES_MAX = 256
+"""Files that are open at once while events are dealt."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some row groups of some files; all events of the runs in them."""
+
+    groups: tuple[tuple[str, tuple[int, ...]], ...]
+    events: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All parts, and the events that belong to no run."""
+
+    parts: tuple[Part, ...]
+    left_out: int = 0
+
+    @property
+    def events(self) -> int:
+        return sum(part.events for part in self.parts)
+
+
+def plan(files: Iterable[Path], by: str, folder: Path, report: Report, events: int = EVENTS_A_PART) -> Plan:
+    """Parts of about `events` events; what has to be rewritten first goes to `folder`."""
+    files = list(files)
+    if by == "run" and all(map(is_parquet, files)):
+        found = _spans(files, report)
+        if found is not None:
+            return Plan(tuple(_joined(found, events)))
+    return _dealt(files, by, folder, report)
+
+
+def load(part: Part, columns: Iterable[str], report: Report) -> pa.Table:
+    """The events of a part, by run and number. Row groups that cannot be read are named and left out."""
+    tables = []
+    for path, groups in part.groups:
+        file = open_parquet(Path(path), report)
+        for group in groups if file is not None else ():
+            try:
+                tables.append(read_group(file, group, columns))
+            except TraceError as wrong:
+                report(Problem(path, str(wrong)))
+    if not tables:
+        return pa.table([pa.array([], SCHEMA.field(name).type) for name in columns], names=list(columns))
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+    return in_order(completed_only(table.unify_dictionaries(), columns))
+
+
+def completed_only(table: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """The table with these columns, in the order of the schema; what a file leaves out is empty."""
+    wanted = set(columns)
+    return completed(table).select([name for name in SCHEMA.names if name in wanted])
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """By run and number; by time and answers, where several counted in one run."""
+    table = sorted_by_run(table)
+    run = table["run"].combine_chunks()
+    code = (run if pa.types.is_dictionary(run.type) else run.dictionary_encode()).indices.to_numpy()
+    seq = table["seq"].to_numpy()
+    if ((code[1:] == code[:-1]) & (seq[1:] == seq[:-1])).any():
+        return ordered(table).table.select(table.column_names)
+    return table
+
+
+@dataclass(frozen=True)
+class _Span:
+    first: str
+    last: str
+    path: str
+    group: int
+    events: int
+
+
+def _spans(files: list[Path], report: Report) -> list[_Span] | None:
+    """All row groups by the names of their runs; None when they overlap, or do not tell."""
+    spans = []
+    for path in files:
+        file = open_parquet(path, report)
+        if file is None:
+            continue
+        column = file.schema_arrow.names.index("run")
+        for group in range(file.num_row_groups):
+            told = file.metadata.row_group(group)
+            statistics = told.column(column).statistics
+            if not told.num_rows:
+                continue
+            if statistics is None or not statistics.has_min_max or statistics.null_count:
+                return None
+            spans.append(_Span(str(statistics.min), str(statistics.max), str(path), group, told.num_rows))
+    spans.sort(key=lambda span: (span.first, span.last))
+    ordered_ = all(one.last <= other.first for one, other in pairwise(spans))
+    return spans if ordered_ else None
+
+
+def _joined(spans: list[_Span], events: int) -> Iterable[Part]:
+    """Row groups that share a run together, and small ones with their neighbours."""
+    waiting: list[_Span] = []
+    for number, span in enumerate(spans):
+        waiting.append(span)
+        held = sum(one.events for one in waiting)
+        following = spans[number + 1] if number + 1 < len(spans) else None
+        if following is not None and following.first == span.last:
+            continue
+        if following is None or held + following.events > events:
+            yield _part(waiting)
+            waiting = []
+
+
+def _part(spans: list[_Span]) -> Part:
+    groups: dict[str, list[int]] = {}
+    for span in spans:
+        groups.setdefault(span.path, []).append(span.group)
+    named = tuple((path, tuple(numbers)) for path, numbers in groups.items())
+    return Part(named, sum(span.events for span in spans))
+
+
+def _dealt(files: list[Path], by: str, folder: Path, report: Report) -> Plan:
+    """Rewrite all events, each run into one file."""
+    size = sum(path.stat().st_size * (4 if path.suffix in (".gz", ".parquet") else 1) for path in files)
+    count = min(_FILES_MAX, 1 + size // _PART_BYTES)
+    writers: dict[int, pq.ParquetWriter] = {}
+    left_out = 0
+    try:
+        for table in batches(files, report):
+            table, rest = grouped(completed(table), by)
+            left_out += rest
+            for number, piece in _by_hash(table, count):
+                if number not in writers:
+                    path = folder / f"part-{number:05d}.parquet"
+                    writers[number] = pq.ParquetWriter(path, SCHEMA, compression="lz4")
+                writers[number].write_table(piece.cast(SCHEMA))
+    finally:
+        for writer in writers.values():
+            writer.close()
+    parts = []
+    for number in sorted(writers):
+        path = folder / f"part-{number:05d}.parquet"
+        told = pq.read_metadata(path)
+        parts.append(Part(((str(path), tuple(range(told.num_row_groups))),), told.num_rows))
+    return Plan(tuple(parts), left_out)
+
+
+def _by_hash(table: pa.Table, count: int) -> Iterable[tuple[int, pa.Table]]:
+    if not len(table):
+        return
+    runs = table["run"].combine_chunks()
+    if not pa.types.is_dictionary(runs.type):
+        runs = runs.dictionary_encode()
+    hashes = [zlib.crc32(str(name).encode()) % count for name in runs.dictionary.to_pylist()]
+    where = np.array(hashes, np.int64)[runs.indices.to_numpy()]
+    for number in np.unique(where).tolist():
+        yield number, table.filter(pa.array(where == number))

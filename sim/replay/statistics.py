@@ -1,0 +1,233 @@
+"""What operators ask of a trace, counted by columns and added up part by part.
+
+Latencies go into buckets an eighth of an octave wide, so a percentile is right to within 5 %; maxima and
+counts are exact. Tables of keys and prefixes keep the largest of each part, so that memory does not grow
+with the trace: a key that is never among a part's thousand largest is not seen. A hop is a request, or
+several issued before any of them was answered, that a process waits for before it goes on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdfast.sim.replay.letters import Events
+from holdfast.sim.replay.texts import I64, NONE, Text, firsts, numbered
+
+EXTRA = ("t_ns", "hash")
+"""Columns besides those that judging needs."""
+_PER_OCTAVE = 8
+_BUCKETS = 63 * _PER_OCTAVE
+_KEPT = 1000
+_SHOWN = 10
+REFUSALS = {"conflict": "409", "exists": "412", "changed": "412", "throttled": "503"}
+
+
+@dataclass
+class Statistics:
+    """Sums over some parts; `add` joins two."""
+
+    requests: dict[tuple[str, str], int] = field(default_factory=dict)
+    latency: dict[str, I64] = field(default_factory=dict)
+    longest_ns: dict[str, int] = field(default_factory=dict)
+    hops: dict[int, int] = field(default_factory=dict)
+    refused: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By key: refusals, and requests answered."""
+    prefixes: dict[str, int] = field(default_factory=dict)
+    duplicates: int = 0
+    """Writes of bytes that the same run had already sent to the same key."""
+    open: int = 0
+    """Requests that nobody answered."""
+    stalls: list[tuple[int, str, int]] = field(default_factory=list)
+    """The longest silences: nanoseconds, run, number of the event that ended it."""
+
+    def add(self, other: "Statistics") -> None:
+        for mine, theirs in ((self.requests, other.requests), (self.hops, other.hops)):
+            _sum(mine, theirs)
+        _sum(self.prefixes, other.prefixes)
+        for kind, buckets in other.latency.items():
+            self.latency[kind] = self.latency.get(kind, np.zeros(_BUCKETS, np.int64)) + buckets
+        for kind, longest in other.longest_ns.items():
+            self.longest_ns[kind] = max(longest, self.longest_ns.get(kind, 0))
+        for key, (refused, answered) in other.refused.items():
+            mine_refused, mine_answered = self.refused.get(key, (0, 0))
+            self.refused[key] = mine_refused + refused, mine_answered + answered
+        self.refused = dict(_largest(self.refused, 10 * _KEPT))
+        self.prefixes = dict(_largest(self.prefixes, 10 * _KEPT))
+        self.duplicates += other.duplicates
+        self.open += other.open
+        self.stalls = sorted(self.stalls + other.stalls, reverse=True)[:_SHOWN]
+
+    def as_json(self) -> dict[str, Any]:
+        kinds = sorted({kind for kind, _ in self.requests})
+        return {
+            "operations": {kind: self._operation(kind) for kind in kinds},
+            "rates": self._rates(),
+            "unanswered": self.open,
+            "duplicates": self.duplicates,
+            "serial_hops": _percentiles(self.hops),
+            "conflicts": [
+                {"key": key, "refused": refused, "answered": answered, "rate": round(refused / answered, 4)}
+                for key, (refused, answered) in _largest(self.refused, _SHOWN)
+            ],
+            "hot_prefixes": [
+                {"prefix": prefix, "requests": count} for prefix, count in _largest(self.prefixes, _SHOWN)
+            ],
+            "stalls": [
+                {"run": run, "seq": seq, "seconds": round(ns / 1e9, 6)} for ns, run, seq in self.stalls
+            ],
+        }
+
+    def _operation(self, kind: str) -> dict[str, Any]:
+        outcomes = {outcome: count for (one, outcome), count in sorted(self.requests.items()) if one == kind}
+        told: dict[str, Any] = {"count": sum(outcomes.values()), "outcomes": outcomes}
+        buckets = self.latency.get(kind)
+        if buckets is not None and buckets.sum():
+            below = np.cumsum(buckets)
+            for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+                bucket = int(np.searchsorted(below, share * below[-1]))
+                told[name] = round(2 ** ((bucket + 0.5) / _PER_OCTAVE) / 1e6, 4)
+            told["max"] = round(self.longest_ns[kind] / 1e6, 4)
+        return told
+
+    def _rates(self) -> dict[str, float]:
+        total = max(1, sum(self.requests.values()))
+        rates = dict.fromkeys(dict.fromkeys(REFUSALS.values()), 0)
+        for (_, outcome), count in self.requests.items():
+            if outcome in REFUSALS:
+                rates[REFUSALS[outcome]] += count
+        return {code: round(count / total, 6) for code, count in rates.items()}
+
+
+def statistics(seen: Events, table: pa.Table) -> Statistics:
+    """The statistics of a part in order."""
+    found = Statistics()
+    request = np.flatnonzero(seen.phase.codes == seen.phase.number("request"))
+    response = np.flatnonzero(seen.phase.codes == seen.phase.number("response"))
+    time = table["t_ns"].to_numpy()
+    _count_outcomes(found, seen, response)
+    _count_latencies(found, seen, time, request, response)
+    _count_hops(found, seen)
+    _count_keys(found, seen, request, response)
+    _count_duplicates(found, seen, table, request)
+    _find_stalls(found, seen, time)
+    return found
+
+
+def _count_outcomes(found: Statistics, seen: Events, response: I64) -> None:
+    pair, count = numbered(seen.kind.codes[response], seen.outcome.codes[response])
+    sizes = np.bincount(pair, minlength=count)
+    for row, size in zip(response[firsts(pair, count)].tolist(), sizes.tolist(), strict=True):
+        found.requests[_said(seen.kind, row), _said(seen.outcome, row)] = size
+
+
+def _count_latencies(found: Statistics, seen: Events, time: I64, request: I64, response: I64) -> None:
+    rows = np.concatenate([request, response])
+    op, count = numbered(seen.run[rows], seen.op[rows] - seen.op.min(initial=0))
+    asked = np.full(count, NONE, np.int64)
+    asked[op[: len(request)]] = request
+    from_row = asked[op[len(request) :]]
+    answered = np.zeros(count, np.bool_)
+    answered[op[len(request) :]] = True
+    found.open = int((asked != NONE).sum() - (answered & (asked != NONE)).sum())
+    ends = response[from_row != NONE]
+    taken = time[ends] - time[from_row[from_row != NONE]]
+    known = taken >= 0
+    ends, taken = ends[known], taken[known]
+    buckets = (np.log2(np.maximum(taken, 1)) * _PER_OCTAVE).astype(np.int64)
+    kind = seen.kind.codes[ends]
+    sizes = np.bincount(kind * _BUCKETS + buckets, minlength=len(seen.kind.values) * _BUCKETS)
+    longest = np.full(len(seen.kind.values), NONE, np.int64)
+    np.maximum.at(longest, kind, taken)
+    for code, name in enumerate(seen.kind.values.to_pylist()):
+        if longest[code] >= 0:
+            found.latency[name] = sizes[code * _BUCKETS : (code + 1) * _BUCKETS]
+            found.longest_ns[name] = int(longest[code])
+
+
+def _count_hops(found: Statistics, seen: Events) -> None:
+    """Serial hops of each process's life in a run."""
+    phases = (seen.phase.number("request"), seen.phase.number("response"))
+    rows = np.flatnonzero(np.isin(seen.phase.codes, phases))
+    life, count = numbered(seen.run[rows], seen.process.codes[rows], seen.incarnation[rows])
+    order = np.argsort(life, kind="stable")
+    life, asks = life[order], seen.phase.codes[rows][order] == phases[0]
+    begins = asks & np.append(True, (life[1:] != life[:-1]) | ~asks[:-1])[: len(asks)]
+    hops = np.bincount(life[begins], minlength=count)
+    for length, size in zip(*np.unique(hops, return_counts=True), strict=True):
+        found.hops[int(length)] = int(size)
+
+
+def _count_keys(found: Statistics, seen: Events, request: I64, response: I64) -> None:
+    refusal = response[seen.outcome.take(response).is_in(list(REFUSALS))]
+    keys = len(seen.key.values)
+    refused = np.bincount(seen.key.codes[refusal], minlength=keys)
+    answered = np.bincount(seen.key.codes[response], minlength=keys)
+    for code in _top(refused):
+        found.refused[seen.key.values[code].as_py()] = int(refused[code]), int(answered[code])
+    asked = np.bincount(seen.key.codes[request if len(request) else response], minlength=keys)
+    prefix = pc.extract_regex(seen.key.values, r"\A(?P<prefix>(?:[^/]*/){0,2})").field("prefix")
+    whole = prefix.dictionary_encode()
+    sizes = np.zeros(len(whole.dictionary), np.int64)
+    np.add.at(sizes, whole.indices.to_numpy(), asked)
+    for code in _top(sizes):
+        found.prefixes[whole.dictionary[code].as_py()] = int(sizes[code])
+
+
+def _count_duplicates(found: Statistics, seen: Events, table: pa.Table, request: I64) -> None:
+    hashes = table["hash"].combine_chunks()
+    if not pa.types.is_dictionary(hashes.type):
+        hashes = hashes.dictionary_encode()
+    code = hashes.indices.to_numpy().astype(np.int64)
+    empty = pc.index(hashes.dictionary, "").as_py()
+    rows = request[(code[request] != empty) & (seen.kind.codes[request] == seen.kind.number("put"))]
+    _, count = numbered(seen.run[rows], seen.key.codes[rows], code[rows])
+    found.duplicates = len(rows) - count
+
+
+def _find_stalls(found: Statistics, seen: Events, time: I64) -> None:
+    gap = np.diff(time)
+    gap[np.diff(seen.run) != 0] = NONE
+    for row in _top(gap, _SHOWN):
+        event = row + 1
+        run = seen.runs[int(seen.run[event])].as_py()
+        found.stalls.append((int(gap[row]), run, int(seen.seq[event])))
+    found.stalls.sort(reverse=True)
+
+
+def _top(sizes: NDArray[Any], most: int = _KEPT) -> list[int]:
+    """The places of the largest sizes that are not 0."""
+    if len(sizes) > most:
+        places = np.argpartition(sizes, len(sizes) - most)[-most:]
+    else:
+        places = np.arange(len(sizes))
+    return [place for place in places.tolist() if sizes[place] > 0]
+
+
+def _largest(sizes: Mapping[str, Any], most: int) -> list[tuple[str, Any]]:
+    return sorted(sizes.items(), key=lambda item: (item[1], item[0]), reverse=True)[:most]
+
+
+def _sum(mine: dict[Any, int], theirs: Mapping[Any, int]) -> None:
+    for name, size in theirs.items():
+        mine[name] = mine.get(name, 0) + size
+
+
+def _percentiles(sizes: Mapping[int, int]) -> dict[str, int]:
+    if not sizes:
+        return {}
+    values = sorted(sizes)
+    below = np.cumsum([sizes[value] for value in values])
+    told = {
+        name: values[int(np.searchsorted(below, share * below[-1]))]
+        for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
+    }
+    return {**told, "max": values[-1]}
+
+
+def _said(column: Text, row: int) -> str:
+    return str(column.values[int(column.codes[row])].as_py())

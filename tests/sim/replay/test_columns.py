@@ -1,0 +1,189 @@
+"""The columns against the reader: on any runs at all they see the same, and say the same."""
+
+from collections import defaultdict
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.impl.store.events import Event
+from holdfast.model import Enum, Int, Machine, Model, action
+from holdfast.properties.refinement import (
+    COUNTED,
+    IMPOSSIBLE,
+    SILENT,
+    Automaton,
+    Keys,
+    Meaning,
+    Refinement,
+    Role,
+    Sighting,
+    follow,
+)
+from holdfast.sim.replay.judging import Judge
+from holdfast.sim.replay.letters import events as events_in
+from holdfast.sim.replay.parts import in_order
+from holdfast.sim.trace import table_of
+
+
+class Any3(Machine):
+    """Something to be right or wrong about: parity, mostly."""
+
+    n = Int(0, 3)
+    mood = Enum("calm", "cross")
+
+    @action(by=(0, 1, 2))
+    def up(s, by: int) -> None:  # noqa: N805 - s is the states
+        s.require(s.n + by <= 3)
+        s.n = s.n + by
+
+    @action
+    def down(s) -> None:  # noqa: N805 - s is the states
+        s.require(s.n > 0)
+        s.n = s.n - 1
+
+    @action
+    def shout(s) -> None:  # noqa: N805 - s is the states
+        s.require(s.mood == "calm")
+        s.mood = "cross"
+
+    @action
+    def sulk(s) -> None:  # noqa: N805 - s is the states
+        s.mood = "calm"
+
+
+class Everything(Refinement):
+    """Every feature that a map can use."""
+
+    keys = (
+        Keys("head", "t/(?P<table>[^/]+)/(?P<number>[0-9]+)"),
+        Keys("plan", "(p|plans)/(?P<plan>[a-z]+)"),
+        Keys("any", "(?P<rest>t/.*)"),
+    )
+    roles = (
+        Role("plan", ("plan", "undoes"), most=2),
+        Role("number", ("base@table", "number@table"), COUNTED, start=1, most=4),
+        Role("who", ("process",), most=2),
+        Role("life", ("life",)),
+        Role("author", ("author", "plan?")),
+    )
+    facts = ("mode", "rest")
+    kinds = frozenset({"put", "delete"})
+    notes = frozenset({"said", "ended"})
+    owned = "plan"
+    hidden = ("sulk",)
+
+    def meaning(self, seen: Sighting) -> Meaning:
+        if seen.kind == "note" and seen.outcome == "done":
+            return IMPOSSIBLE
+        if seen.kind == "note":
+            return self.does("shout") if seen.what == "said" else SILENT
+        if not seen.done:
+            return SILENT
+        if seen.kind == "delete":
+            return self.does("down")
+        if seen.what == "head":
+            return self.does("up", by=seen.rank("number") % 3)
+        if seen.what == "plan":
+            return SILENT if seen.own else self.does("down")
+        return IMPOSSIBLE if seen.fact("mode") == "bad" else self.does("up")
+
+
+WORDS = st.sampled_from(["a", "b", "c"])
+KEYS = st.one_of(
+    st.builds(
+        "t/{}/{}".format,
+        WORDS,
+        st.sampled_from(["7", "8", "009", "10", "99999999999999999998", "99999999999999999999", "x"]),
+    ),
+    st.builds("plans/{}".format, WORDS),
+    st.sampled_from(["elsewhere", "p/q", "t/", ""]),
+)
+FACTS = st.lists(
+    st.sampled_from(
+        ["author=a", "author=z", "base=6", "base=7", "base=x", "mode=bad", "mode=good", "undoes=b", "x=1"]
+    ),
+    max_size=3,
+    unique_by=lambda word: word.partition("=")[0],
+).map(lambda words: " ".join(sorted(words)))
+
+
+@st.composite
+def runs(draw: Any) -> list[Event]:
+    made: list[Event] = []
+    for run in draw(st.lists(st.sampled_from(["r1", "r2", "r3", "r4"]), unique=True)):
+        exact = draw(st.booleans())
+        asked: list[tuple[int, str, str, str]] = []
+        for seq in range(draw(st.integers(0, 9))):
+            process, life = draw(WORDS), draw(st.integers(0, 1))
+            base: dict[str, Any] = {
+                "run": run,
+                "seq": seq,
+                "t_ns": 0,
+                "process": process,
+                "incarnation": life,
+            }
+            choice = draw(
+                st.sampled_from(["note", "ask", "ask", "answer"] if not exact else ["note", "land", "land"])
+            )
+            outcome = draw(st.sampled_from(["done", "done", "exists", "unknown", "refused"]))
+            kind, key = draw(st.sampled_from(["put", "put", "delete", "get"])), draw(KEYS)
+            if choice == "note":
+                topic = draw(st.sampled_from(["said it", "said", "ended", "other", ""]))
+                made.append(
+                    Event(
+                        **base,
+                        op=-1,
+                        phase="note",
+                        kind="note",
+                        key=topic,
+                        outcome=outcome,
+                        facts=draw(FACTS),
+                    )
+                )
+            elif choice == "land":
+                made.append(
+                    Event(
+                        **base, op=seq, phase="landed", kind=kind, key=key, outcome=outcome, facts=draw(FACTS)
+                    )
+                )
+            elif choice == "ask" or not asked:
+                made.append(Event(**base, op=seq, phase="request", kind=kind, key=key, facts=draw(FACTS)))
+                asked.append((seq, kind, key, process))
+            else:
+                op, kind, key, _ = asked.pop(draw(st.integers(0, len(asked) - 1)))
+                made.append(Event(**base, op=op, phase="response", kind=kind, key=key, outcome=outcome))
+    return made
+
+
+def expected(automaton: Automaton, events: list[Event]) -> dict[str, tuple[str, int, int, str]]:
+    by_run: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        by_run[event.run].append(event)
+    names = {"holds": "accepted", "violated": "rejected", "undecided": "undecided"}
+    found = {}
+    for run, own in by_run.items():
+        verdict = follow(automaton, own)
+        found[run] = names[verdict.verdict], verdict.at, verdict.letters, verdict.reason
+    return found
+
+
+def judged(judge: Judge, events: list[Event]) -> dict[str, tuple[str, int, int, str]]:
+    rows = judge.verdicts(events_in(in_order(table_of(events)))).to_pylist()
+    return {row["run"]: (row["verdict"], row["seq"], row["read"], row["reason"]) for row in rows}
+
+
+@given(st.lists(runs(), min_size=1, max_size=3), st.sampled_from([1, 2, 24]))
+@settings(max_examples=300)
+def test_the_columns_say_what_the_reader_says(parts: list[list[Event]], few: int) -> None:
+    """Same verdict, same event, same reason, on runs of every shape, whichever way runs are followed."""
+    judge = Judge(Automaton(Everything(Model(Any3)), slots=3))
+    judge.lockstep.few = few
+    for events in parts:
+        alone = expected(Automaton(Everything(Model(Any3)), slots=3), events)
+        found = judged(judge, events)
+        assert {run: row[:2] + row[3:] for run, row in found.items()} == {
+            run: row[:2] + row[3:] for run, row in alone.items()
+        }
+        for run, (verdict, _, letters, _) in alone.items():
+            assert found[run][2] == letters or verdict != "accepted"
