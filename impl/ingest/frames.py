@@ -237,7 +237,10 @@ def _pack(point: Point) -> bytes:
 
 
 def _short(text: str, width: int, what: str) -> bytes:
-    data = text.encode(errors="surrogatepass")
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise FrameError(f"{what} is {text[:40]!a}, which is not valid Unicode (a lone surrogate)") from None
     longest = LABEL_NAME_BYTES_MAX if width == 1 else LABEL_VALUE_BYTES_MAX
     if len(data) > longest:
         raise FrameError(f"{what} has {len(data)} bytes, the limit is {longest}")

@@ -1,8 +1,8 @@
 """Ingest, the shipped library: active-active acceptance of batches; every safeguard broken is a mutant.
 
-`scene` chooses who is there: retry (one batch at two collectors), conflict (two batches of one name), or
-small, which is both; versioned and versioned-conflict (the same, in a bucket that keeps versions); slow and
-slow-versioned (a stalled collector and garbage collection), and parts, with a large blob; orphan, unaudited
+`scene` chooses who is there: retry (one batch at two collectors), conflict (two batches of one name), versioned
+and versioned-conflict (the same, in a bucket that keeps versions), or small, which is all four of these; slow
+and slow-versioned (a stalled collector and garbage collection), and parts, with a large blob; orphan, unaudited
 and quarantined (garbage collection beside a collector); late-entry (the reconciler); impostor.
 """
 

@@ -191,7 +191,7 @@ SCENES: dict[str, Scene] = {
         impostor,
     )
 }
-SMALL = ("retry", "conflict")
+SMALL = ("retry", "conflict", "versioned", "versioned-conflict")
 """Those that are explored to their ends while somebody waits, with a crash and a lost response."""
 
 

@@ -1,0 +1,42 @@
+"""What the tests of ingest begin with: a bucket in memory, a clock that only they move, small batches."""
+
+import hashlib
+from typing import Any
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.ingest import Authority, Identity, Point, Safeguards, Settings, encode
+from holdfast.impl.ingest.safeguards import STANDARD
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.sim.systems.ingesting import broken
+
+SETTINGS = Settings(horizon_s=3600.0, landing_bound_s=600.0, skew_bound_s=60.0)
+LONG_S = 3 * 3600.0 + 900.0
+"""After so long nobody relies on a blob."""
+
+
+def bucket(*, versioned: bool = False, **options: Any) -> MemoryStore:
+    return MemoryStore(env=SeededEnvironment(1), versioned=versioned, **options)
+
+
+def batch(number: int = 1, *values: float, agent: str = "agent-a") -> tuple[Identity, bytes]:
+    """A batch of one metric; other values under the same number are another batch of the same name."""
+    identity = Identity(agent, "boot-1", number * 10, number * 10 + 9)
+    points = [
+        Point("cpu.load", {"host": "a"}, 1_700_000_000_000_000_000, value) for value in values or (1.0,)
+    ]
+    return identity, encode(identity, points)
+
+
+def collector(store: Store, name: str = "ann", without: str | None = None, **options: Any) -> Authority:
+    settings = options.pop("settings", SETTINGS)
+    return Authority(store, store.env, name, settings, safeguards=table(without), **options)
+
+
+def table(without: str | None) -> Safeguards:
+    """The safeguards, with one of them broken."""
+    return STANDARD if without is None else broken.without(without)
+
+
+def sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()

@@ -1,0 +1,318 @@
+"""Acceptance, row by row of the table: what the store says, and what the agent is told for it."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.impl.ingest import (
+    Accepted,
+    Conflict,
+    ConflictRecord,
+    Identity,
+    Manifest,
+    Refusal,
+    Refused,
+    Unavailable,
+    check_batch,
+    keys,
+)
+from holdfast.impl.store import ANYTHING, Outcome
+from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
+from holdfast.impl.store.memory import MemoryStore
+
+from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256
+
+IDENTITY, BODY = batch()
+_, OTHER = batch(1, 2.0)
+ACCEPTED = keys.ACCEPTED
+BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
+
+
+def told(answer: Any) -> str:
+    if isinstance(answer, Accepted):
+        return "duplicate" if answer.duplicate else "accepted"
+    return type(answer).__name__.lower()
+
+
+@BOTH
+def test_a_batch_is_accepted_once_and_its_name_for_ever(versioned: bool) -> None:
+    store = bucket(versioned=versioned)
+    ann, bob = collector(store), collector(store, "bob")
+    first = ann.accept(IDENTITY, BODY)
+    assert isinstance(first, Accepted)
+    assert not first.duplicate
+    assert [told(bob.accept(IDENTITY, BODY)), told(ann.accept(IDENTITY, BODY))] == ["duplicate"] * 2
+    assert [told(bob.accept(IDENTITY, OTHER)), told(bob.accept(IDENTITY, BODY))] == ["conflict", "duplicate"]
+    stands = Manifest.read(store.contents()[keys.accepted_key(IDENTITY)], "it")
+    assert stands == first.manifest
+    assert stands.collector_id == "ann"
+    assert stands.frame_sha256 == sha256(BODY)
+    assert stands.frame_bytes == len(BODY)
+    assert store.contents()[stands.raw_blob_key] == BODY
+
+
+@BOTH
+def test_what_it_costs(versioned: bool) -> None:
+    """New: 2 hops, 2 requests. Duplicate: at most 4 and 4. Conflict: at most 4 and 5. Flat in history."""
+    store = Metered(bucket(versioned=versioned))
+    ann = collector(store)
+    found: list[dict[str, tuple[int, int]]] = []
+    for number in range(60):
+        identity, body = batch(number)
+        _, other = batch(number, 9.0)
+        costs = {}
+        for name, sent in (
+            ("new", body),
+            ("duplicate", body),
+            ("conflict", other),
+            ("conflict again", other),
+        ):
+            with store.operation(name) as cost:
+                answer = ann.accept(identity, sent)
+            costs[f"{name}: {told(answer)}"] = (cost.serial_hops, cost.requests)
+        found.append(costs)
+    assert found[0] == found[-1]
+    new, duplicate, conflict, again = found[0].values()
+    assert list(found[0]) == [
+        "new: accepted",
+        "duplicate: duplicate",
+        "conflict: conflict",
+        "conflict again: conflict",
+    ]
+    assert new == (2, 2)
+    assert duplicate <= (4, 4)
+    assert conflict <= (4, 5)
+    assert again <= (4, 5)
+
+
+@BOTH
+def test_a_blob_of_the_same_bytes_under_another_name_is_shared(versioned: bool) -> None:
+    store = bucket(versioned=versioned)
+    ann = collector(store)
+    ann.blobs.keep(sha256(BODY), BODY)
+    assert told(ann.accept(IDENTITY, BODY)) == "accepted"
+    assert len([key for key in store.contents() if key.startswith(keys.RAW)]) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("place", [keys.RAW, keys.ACCEPTED])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(Effect.LOST, {"put"}, times=1),
+        Fault(Effect.DROPPED, {"put"}, times=1),
+        Fault(Effect.REPEATED, {"put"}, times=1),
+        Fault(Effect.REFUSED, {"put"}, answer=Outcome.CONFLICT, times=2),
+        Fault(Effect.REFUSED, {"put"}, answer=Outcome.THROTTLED, times=2),
+        Fault(Effect.LATE, {"put"}, times=1, delay=2),
+    ],
+    ids=lambda fault: f"{fault.effect}-{fault.answer}",
+)
+def test_a_fault_on_the_way_is_no_answer(versioned: bool, place: str, fault: Fault) -> None:
+    """Lost, dropped, late, 409, 503: asked again, and what is told is true: accepted, once."""
+    store = bucket(versioned=versioned)
+    faulty = Faulty(store, [dataclasses.replace(fault, prefix=place)])
+    assert told(collector(faulty).accept(IDENTITY, BODY)) in ("accepted", "duplicate")
+    faulty.land_all()
+    assert told(collector(store, "bob").accept(IDENTITY, BODY)) == "duplicate"
+
+
+def test_an_own_create_whose_reply_was_lost_is_no_duplicate() -> None:
+    """Else live state would never hear of the batch: nobody would be its accepter."""
+    live: list[Manifest] = []
+    faulty = Faulty(bucket(), [Fault(Effect.LOST, {"put"}, ACCEPTED, times=1)])
+    assert told(collector(faulty, on_accepted=live.append).accept(IDENTITY, BODY)) == "accepted"
+    assert len(live) == 1
+
+
+@pytest.mark.parametrize("effect", [Effect.LOST, Effect.DROPPED, Effect.REFUSED])
+@pytest.mark.parametrize("place", [keys.RAW, keys.ACCEPTED])
+def test_a_store_that_stays_silent_is_unavailable(effect: Effect, place: str) -> None:
+    """503, with the reason, after a bounded number of attempts; nothing is accepted locally."""
+    metered = Metered(Faulty(bucket(), [Fault(effect, set(), place)]))
+    live: list[Manifest] = []
+    with metered.operation("x") as cost:
+        answer = collector(metered, on_accepted=live.append).accept(IDENTITY, BODY)
+    assert isinstance(answer, Unavailable)
+    assert answer.retry_after_s > 0
+    assert "raw-blobs" in answer.reason or "accepted" in answer.reason
+    assert cost.requests < 40
+    assert not live
+
+
+def test_pauses_between_attempts_grow_and_are_bounded() -> None:
+    store = bucket()
+    before = store.env.monotonic_ns()
+    faulty = Faulty(store, [Fault(Effect.REFUSED, {"put"}, keys.RAW)])
+    collector(faulty).accept(IDENTITY, BODY)
+    waited_s = (store.env.monotonic_ns() - before) / 1e9
+    longest = sum(SETTINGS.pause_s * 2**n for n in range(SETTINGS.attempts_max - 1))
+    assert longest / 2 <= waited_s <= longest
+
+
+def test_a_manifest_that_is_damaged_is_no_answer() -> None:
+    store = bucket()
+    store.put(keys.accepted_key(IDENTITY), b"{}", when=ANYTHING)
+    answer = collector(store).accept(IDENTITY, BODY)
+    assert isinstance(answer, Unavailable)
+    assert "has schema None" in answer.reason
+
+
+@BOTH
+def test_a_conflict_is_on_record_with_both_hashes(versioned: bool) -> None:
+    store = bucket(versioned=versioned)
+    ann = collector(store)
+    first = ann.accept(IDENTITY, BODY)
+    answer = ann.accept(IDENTITY, OTHER)
+    assert isinstance(answer, Conflict)
+    assert isinstance(first, Accepted)
+    assert answer.existing == first.manifest
+    record = ConflictRecord.read(store.contents()[answer.record_key], answer.record_key)
+    assert (record.accepted_frame_sha256, record.submitted_frame_sha256) == (sha256(BODY), sha256(OTHER))
+    assert store.contents()[record.submitted_raw_blob_key] == OTHER
+    assert store.contents()[record.accepted_raw_blob_key] == BODY
+    assert record.by_blob_key in store.contents()
+
+
+def test_a_conflict_that_cannot_be_recorded_is_not_told() -> None:
+    """The agent would park it, and no operator would ever hear of it."""
+    store = bucket()
+    collector(store).accept(IDENTITY, BODY)
+    faulty = Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.QUARANTINE)])
+    assert told(collector(faulty).accept(IDENTITY, OTHER)) == "unavailable"
+
+
+@BOTH
+def test_a_duplicate_whose_blob_is_gone_brings_it_back(versioned: bool) -> None:
+    """A stalled collector's manifest may stand without data; the agent still has the bytes."""
+    store = bucket(versioned=versioned)
+    ann = collector(store)
+    accepted = ann.accept(IDENTITY, BODY)
+    assert isinstance(accepted, Accepted)
+    store.env.sleep(LONG_S)
+    for version in store.list_versions(keys.RAW).versions if versioned else ():
+        store.delete(version.key, when=ANYTHING, version=version.version)
+    if not versioned:
+        store.delete(accepted.manifest.raw_blob_key, when=ANYTHING)
+    assert told(ann.accept(IDENTITY, BODY)) == "duplicate"
+    assert store.contents()[accepted.manifest.raw_blob_key] == BODY
+
+
+def test_a_late_retry_on_a_plain_bucket_has_a_name_of_its_own() -> None:
+    """Names never come back: whoever judged the old one cannot hit the new."""
+    store = bucket()
+    ann = collector(store)
+    old = ann.blobs.keep(sha256(BODY), BODY)
+    store.env.sleep(LONG_S)
+    answer = ann.accept(IDENTITY, BODY)
+    assert isinstance(answer, Accepted)
+    assert answer.manifest.raw_blob_key != old.key
+    store.delete(old.key, when=ANYTHING)
+    assert store.contents()[answer.manifest.raw_blob_key] == BODY
+
+
+def test_an_old_blob_in_a_versioned_bucket_gets_a_version_that_nobody_judged() -> None:
+    store = bucket(versioned=True)
+    ann = collector(store)
+    ann.blobs.keep(sha256(BODY), BODY)
+    store.env.sleep(LONG_S)
+    (judged,) = store.list_versions(keys.RAW).versions
+    answer = ann.accept(IDENTITY, BODY)
+    assert isinstance(answer, Accepted)
+    store.delete(judged.key, when=ANYTHING, version=judged.version)
+    assert store.contents()[answer.manifest.raw_blob_key] == BODY
+
+
+def test_a_young_blob_in_a_versioned_bucket_is_left_alone() -> None:
+    """A retry within the horizon costs a look, not the bytes again."""
+    store = bucket(versioned=True)
+    ann = collector(store)
+    ann.blobs.keep(sha256(BODY), BODY)
+    assert told(ann.accept(IDENTITY, BODY)) == "accepted"
+    assert told(ann.accept(IDENTITY, BODY)) == "duplicate"
+    assert len(store.list_versions(keys.RAW).versions) == 1
+
+
+# Large blobs.
+
+
+def parts(**options: Any) -> tuple[MemoryStore, Any]:
+    settings = dataclasses.replace(SETTINGS, multipart_bytes=50, part_bytes=40)
+    return bucket(part_bytes_min=1, **options), settings
+
+
+@BOTH
+def test_a_large_blob_goes_up_in_parts(versioned: bool) -> None:
+    store, settings = parts(versioned=versioned)
+    ann = collector(store, settings=settings)
+    answer = ann.accept(IDENTITY, BODY)
+    assert isinstance(answer, Accepted)
+    assert len(BODY) > 50
+    assert store.contents()[answer.manifest.raw_blob_key] == BODY
+    assert told(ann.accept(IDENTITY, BODY)) == "duplicate"
+    assert not store.list_uploads().uploads
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["create-upload", "upload-part", "complete-upload"])
+@pytest.mark.parametrize("effect", [Effect.LOST, Effect.DROPPED])
+def test_parts_survive_a_lost_reply(versioned: bool, kind: str, effect: Effect) -> None:
+    store, settings = parts(versioned=versioned)
+    faulty = Faulty(store, [Fault(effect, {kind}, times=1)])
+    answer = collector(faulty, settings=settings).accept(IDENTITY, BODY)
+    assert isinstance(answer, Accepted)
+    assert store.contents()[answer.manifest.raw_blob_key] == BODY
+
+
+def test_a_409_on_completing_begins_a_new_upload() -> None:
+    store, settings = parts()
+    twin, _ = parts()
+    store.conflict_next(collector(twin, settings=settings).blobs.keep(sha256(BODY), BODY).key)
+    metered = Metered(store)
+    assert told(collector(metered, settings=settings).accept(IDENTITY, BODY)) == "accepted"
+    assert metered.total["create-upload"] == 2
+    assert not store.list_uploads().uploads
+
+
+# Who may send what.
+
+
+def refused(act: Callable[[], object]) -> tuple[Refusal, str]:
+    with pytest.raises(Refused) as caught:
+        act()
+    return caught.value.kind, caught.value.sentence
+
+
+def test_only_an_agent_itself_sends_its_batches() -> None:
+    assert check_batch("agent-a", IDENTITY, BODY).identity == IDENTITY
+    kind, sentence = refused(lambda: check_batch("agent-b", IDENTITY, BODY))
+    assert kind is Refusal.WRONG_AGENT
+    assert "'agent-b'" in sentence
+    assert "'agent-a'" in sentence
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip", "x" * 500])
+def test_an_encoded_body_is_refused(encoding: str) -> None:
+    kind, sentence = refused(lambda: check_batch("agent-a", IDENTITY, BODY, encoding))
+    assert kind is Refusal.ENCODED
+    assert len(sentence) < 200
+
+
+@pytest.mark.parametrize("encoding", [None, "", "identity"])
+def test_no_encoding_is_fine(encoding: str | None) -> None:
+    check_batch("agent-a", IDENTITY, BODY, encoding)
+
+
+def test_a_frame_of_another_batch_is_refused() -> None:
+    kind, _ = refused(lambda: check_batch("agent-a", Identity("agent-a", "boot-1", 10, 20), BODY))
+    assert kind is Refusal.MISMATCH
+
+
+def test_a_broken_or_large_frame_is_refused() -> None:
+    kind, sentence = refused(lambda: check_batch("agent-a", IDENTITY, BODY[:-1]))
+    assert kind is Refusal.BAD_FRAME
+    assert "cut off" in sentence
+    limits = dataclasses.replace(SETTINGS.limits, frame_bytes=10)
+    assert refused(lambda: check_batch("agent-a", IDENTITY, BODY, limits=limits))[0] is Refusal.TOO_LARGE
