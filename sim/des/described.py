@@ -77,7 +77,8 @@ class Describing:
             for _ in range(_whole(step.repeat.value(values))):
                 requests = _requests(step, values)
                 if parts is not None and requests:
-                    parts[step.part] = parts.get(step.part, 0) + len(requests)
+                    name = step.part or step.name
+                    parts[name] = parts.get(name, 0) + len(requests)
                 together += requests
                 follows = at + 1 < len(steps) and steps[at + 1].beside
                 if follows:

@@ -61,9 +61,14 @@ def _facts(system: str) -> Any:
 
 def simulate(setup: Setup, *, sink: Callable[[Event], object] | None = None, run: str = "") -> Result:
     """Run `setup` to its end. Every event of the store goes to `sink`, if there is one."""
-    scene = Scene(setup, sink, run, _facts(setup.workload.system) if sink is not None else None)
-    system = SYSTEMS[setup.workload.system](scene)
-    drive = Drive(scene.engine, setup, system.open)
+    facts = _facts(setup.workload.system) if sink is not None else None
+    return perform(Scene(setup, sink, run, facts))
+
+
+def perform(scene: Scene) -> Result:
+    """Run a scene to its end; what its bucket holds then can be looked at."""
+    system = SYSTEMS[scene.setup.workload.system](scene)
+    drive = Drive(scene.engine, scene.setup, system.open)
     drive.spawn()
     _schedule_crashes(scene, drive)
     upkeep = getattr(system, "spawn_upkeep", None)

@@ -1,0 +1,220 @@
+"""Our own protocols in simulated time: they keep their word under every fault, and runs repeat."""
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.ingest import full_audit
+from holdfast.impl.publish import Catalog, Mode, verify
+from holdfast.impl.store.events import Event
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.impl.store.requests import ABSENT
+from holdfast.sim.des import (
+    ClientModel,
+    Faults,
+    Lognormal,
+    Profile,
+    Scene,
+    Setup,
+    StoreModel,
+    Workload,
+    publishing,
+    simulate,
+)
+from holdfast.sim.des.simulate import perform
+from tests.sim.des.parts import MS
+
+FAR = StoreModel(latency=Profile(Lognormal(20 * MS, 80 * MS)))
+ROUGH = Faults(
+    lost=0.02,
+    dropped=0.02,
+    late=0.02,
+    late_by_ns=500 * MS,
+    conflict=0.03,
+    throttled=0.05,
+    crashes_per_hour=300,
+    restart_ns=100 * MS,
+    skew_ns=50 * MS,
+)
+PATIENT = ClientModel(timeout_ns=400 * MS, in_flight=16)
+
+
+def standing(scene: Scene) -> MemoryStore:
+    """What the run left, as a store."""
+    store = MemoryStore(env=SeededEnvironment(9))
+    for key, body in scene.server.bucket.contents().items():
+        store.put(key, body, when=ABSENT)
+    return store
+
+
+@pytest.mark.parametrize("system", ["publish", "group"])
+def test_a_calm_run_publishes_every_row_once(system: str) -> None:
+    scene = Scene(Setup(Workload(system, writers=4, tables=4, operations=60), FAR))
+    result = perform(scene)
+    done = result.operations["publish"].count
+    assert done + sum(result.failed.values()) == 60
+    with Catalog.open(standing(scene), mode=Mode.READ) as catalog:
+        rows = [
+            row["id"] for table in range(4) for row in catalog.snapshot().rows(f"t{table}") if row["id"] >= 0
+        ]
+    assert len(rows) == len(set(rows)) == done
+    if system == "group":
+        assert done == 60, "nobody loses a race in a group"
+        assert result.operations["publish"].requests < 7, "members share their requests"
+
+
+@pytest.fixture
+def acknowledged(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The identifiers of rows whose publish was answered with success."""
+    found: set[int] = set()
+    draw, act = publishing.Rows.next, publishing._Publisher.act
+
+    def next_(rows: Any) -> Any:
+        table, rows.drawn = draw(rows)
+        return table, rows.drawn
+
+    def acts(publisher: Any, operation: Any) -> None:
+        act(publisher, operation)
+        found.update(row["id"] for row in publisher._rows.drawn)
+
+    monkeypatch.setattr(publishing.Rows, "next", next_)
+    monkeypatch.setattr(publishing._Publisher, "act", acts)
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_in_rough_weather_no_published_row_is_lost(seed: int, acknowledged: set[int]) -> None:
+    """Crashes, lost answers, late landings, 409 and 503 at once: what was acknowledged stands."""
+    setup = Setup(Workload("publish", writers=3, tables=2, operations=40), FAR, PATIENT, ROUGH, seed=seed)
+    scene = Scene(setup)
+    result = perform(scene)
+    assert result.faults.keys() >= {"lost", "late", "throttled", "crash"}
+    store = standing(scene)
+    with Catalog.open(store, mode=Mode.CLAIM) as catalog:
+        rows = {row["id"] for table in range(2) for row in catalog.snapshot().rows(f"t{table}")}
+        assert len(acknowledged) == result.operations["publish"].count > 20
+        assert acknowledged <= rows
+        assert not verify(catalog).faults
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_in_rough_weather_every_accepted_batch_stands(seed: int) -> None:
+    workload = Workload(
+        "ingest",
+        writers=4,
+        operations=150,
+        upkeep={"reconcile": (None, 2000 * MS), "audit": (50, None), "collect": (None, 3000 * MS)},
+        parameters={"horizon_s": 3.0},
+    )
+    scene = Scene(Setup(workload, FAR, PATIENT, replace(ROUGH, skew_ns=5 * MS), seed=seed))
+    result = perform(scene)
+    store = standing(scene)
+    accepted = [key for key in store.contents() if key.startswith("accepted/v1/")]
+    assert len(accepted) >= result.counters["accepted"] >= 100
+    audited = full_audit(store, store.env)
+    assert not audited.missing
+    assert {"accept", "follow-up", "reconcile"} <= result.operations.keys()
+
+
+def test_equal_setups_give_equal_results_and_another_seed_another() -> None:
+    setup = Setup(Workload("publish", writers=3, tables=2, operations=30), FAR, PATIENT, ROUGH, seed=5)
+    assert simulate(setup) == simulate(setup)
+    assert simulate(replace(setup, seed=6)) != simulate(setup)
+
+
+def test_adding_a_writer_changes_no_draw_of_the_others() -> None:
+    """Each writer's latencies are its own: the first requests of writer 1 take what they took."""
+
+    def first(writers: int) -> list[tuple[int, str]]:
+        events: list[Event] = []
+        simulate(Setup(Workload("ingest", writers=writers, operations=20), FAR), sink=events.append)
+        mine = [event for event in events if event.process == "writer-1" and event.phase == "response"]
+        asked = {event.op: event.t_ns for event in events if event.phase == "request"}
+        return [(event.t_ns - asked[event.op], event.kind) for event in mine[:10]]
+
+    alone, among_five = first(1), first(5)
+    assert len(among_five) >= 8
+    assert alone[: len(among_five)] == among_five
+
+
+def test_events_tell_the_life_of_every_request() -> None:
+    events: list[Event] = []
+    faults = Faults(lost=0.1, dropped=0.1, late=0.1, late_by_ns=100 * MS)
+    setup = Setup(Workload("publish", writers=2, operations=20), FAR, PATIENT, faults)
+    simulate(setup, sink=events.append, run="r1")
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert all(a.t_ns <= b.t_ns for a, b in itertools.pairwise(events))
+    phases: dict[int, list[Event]] = {}
+    for event in events:
+        phases.setdefault(event.op, []).append(event)
+    shapes = Counter("-".join(event.phase for event in life) for life in phases.values())
+    assert set(shapes) <= {
+        "request-landed-response",
+        "request-response",
+        "request-response-landed",
+    }
+    assert all(shapes.values()), shapes
+    assert len(shapes) == 3
+    for life in phases.values():
+        assert len({(event.process, event.kind, event.key) for event in life}) == 1
+        response = next(event for event in life if event.phase == "response")
+        if "landed" not in [event.phase for event in life]:
+            assert response.outcome == "unknown"
+    assert any("plan=" in event.facts for event in events), "facts of our documents, for replay"
+
+
+def test_a_window_makes_groups_larger_and_publishes_slower() -> None:
+    def run(window_ns: int) -> Any:
+        workload = Workload(
+            "group", writers=50, arrival="poisson", rate=50, operations=200, window_ns=window_ns
+        )
+        return simulate(Setup(workload, FAR)).operations["publish"]
+
+    without, with_ = run(0), run(1000 * MS)
+    assert with_.count == without.count == 200
+    assert with_.requests < without.requests
+    assert with_.p50 > without.p50
+
+
+def test_crashes_come_as_often_as_they_should() -> None:
+    faults = Faults(crashes_per_hour=600, restart_ns=1000 * MS)
+    workload = Workload("ingest", writers=10, duration_ns=60_000 * MS, think_ns=200 * MS)
+    result = simulate(Setup(workload, FAR, ClientModel(), faults))
+    assert 60 <= result.faults["crash"] <= 140, "ten writers, ten a minute each"
+
+
+def test_skewed_clocks_are_off_for_good_and_by_about_so_much() -> None:
+    scene = Scene(Setup(Workload("ingest", writers=40, operations=40), FAR, faults=Faults(skew_ns=100 * MS)))
+    perform(scene)
+    skews = sorted(actor.skew_ns for actor in scene.engine.actors if actor.name.startswith("writer"))
+    assert skews[0] < -50 * MS
+    assert skews[-1] > 50 * MS
+    assert max(abs(skew) for skew in skews) < 500 * MS
+
+
+def test_compaction_bounds_what_a_described_path_reads() -> None:
+    from holdfast.sim.des.expressions import expression
+    from holdfast.sim.des.paths import Counter as Grows
+    from holdfast.sim.des.paths import Path, Step, Upkeep
+
+    path = Path(
+        "p",
+        counters={"fragments": Grows()},
+        steps=(Step("scan", count=expression("fragments"), parallel=True), Step("append", kind="put")),
+        upkeep={"merge": Upkeep((Step("one", kind="put"),), {"fragments": expression("fragments - 1")})},
+    )
+
+    def run(every: int | None) -> Any:
+        workload = Workload("described", path=path, operations=100, depth=10, upkeep={"merge": (every, None)})
+        return simulate(Setup(workload, FAR))
+
+    never, often = run(None), run(10)
+    assert never.operations["write"].requests == 1 + 10 + 99 / 2
+    assert never.counters == {"fragments": 110.0, "fragments_max": 110.0}
+    assert often.operations["write"].requests < 15
+    assert often.operations["merge"].count == 10
+    assert often.counters["fragments_max"] <= 24
