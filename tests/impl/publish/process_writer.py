@@ -2,10 +2,11 @@
 
     python process_writer.py race URL NUMBER claim|join START  publishes a row, when the file START is there
     python process_writer.py halt URL SAFEGUARD FOLDER         stops before its head, then before its manifest
+    python process_writer.py gated URL NUMBER SAFEGUARD FOLDER the same, as one of many in one epoch
 
-`race` prints how its publish ended, as JSON. `halt` runs with SAFEGUARD broken ("" breaks none), makes a file
-in FOLDER for each stop (`head`, `manifest`) and goes on when `go-head` is there; behind the second it waits
-to be killed.
+`race` and `gated` print how their publish ended, as JSON. `halt` and `gated` run with SAFEGUARD broken (""
+breaks none), make a file in FOLDER for each stop (`head`, `manifest`; `gated` with its number) and go on when
+the file `go-` and the same is there. Behind the second `halt` is killed.
 """
 
 import json
@@ -45,6 +46,26 @@ def race(url: str, number: str, mode: str, start: str) -> None:
     sys.stdout.write(f"{json.dumps(told)}\n")
 
 
+def gated(url: str, number: str, safeguard: str, folder: str) -> None:
+    store = Scripted(open_store(url))
+
+    def stop(name: str) -> None:
+        Path(folder, f"{name}-{number}").touch()
+        wait_for(Path(folder, f"go-{name}-{number}"))
+
+    author, broken = f"writer {number}", without(safeguard or None)
+    with Catalog.open(store, author=author, mode="join", safeguards=broken) as catalog:
+        store.before("put", "table/person", lambda: stop("head"))
+        store.before("put", "branch/main/manifest/", lambda: stop("manifest"))
+        draft = catalog.draft()
+        draft.append("person", [{"id": int(number), "name": "x"}])
+        try:
+            ended = type(catalog.publish(draft)).__name__
+        except PublishError as wrong:
+            ended = type(wrong).__name__
+    sys.stdout.write(f"{json.dumps({'number': int(number), 'ended': ended})}\n")
+
+
 def halt(url: str, safeguard: str, folder: str) -> None:
     store = Scripted(open_store(url))
 
@@ -59,4 +80,4 @@ def halt(url: str, safeguard: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    {"race": race, "halt": halt}[sys.argv[1]](*sys.argv[2:])
+    {"race": race, "halt": halt, "gated": gated}[sys.argv[1]](*sys.argv[2:])

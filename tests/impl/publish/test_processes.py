@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,46 @@ def test_without_the_epoch_check_two_processes_wedge(url: str, safeguard: str, t
                 other.publish(draft)
 
 
+TWELVE = 12
+
+
+@pytest.mark.parametrize("url", ["file"], indirect=True)
+@pytest.mark.parametrize(
+    ("safeguard", "first", "others"), [("", "Unknown", "Fenced"), ("epoch-check", "Published", "HeadAhead")]
+)
+def test_without_the_epoch_check_one_of_twelve_commits_and_the_others_wedge(
+    url: str, safeguard: str, first: str, others: str, tmp_path: Path
+) -> None:
+    """All have staged when somebody takes over and retires their sidecars, since nothing has moved. One puts
+    its head there, which nobody can explain. With the check all of them know that they are fenced.
+    """
+    with ExitStack() as running:
+        numbers = [str(number) for number in range(TWELVE)]
+        words = [["gated", url, number, safeguard, str(tmp_path)] for number in numbers]
+        writers = [running.enter_context(_started(*one, stdout=subprocess.PIPE)) for one in words]
+        for number, writer in zip(numbers, writers, strict=True):
+            _wait_for(tmp_path / f"head-{number}", writer)
+        with Catalog.open(url, author="heir", safeguards=without(safeguard or None)) as heir:
+            assert [notice.done for notice in heir.notices] == ["retired"] * TWELVE
+        (tmp_path / "go-head-0").touch()
+        _wait_for(tmp_path / "manifest-0", writers[0])
+        for number in numbers[1:]:
+            (tmp_path / f"go-head-{number}").touch()
+        ends = [_said(writer) for writer in writers[1:]]
+        (tmp_path / "go-manifest-0").touch()
+        ends.insert(0, _said(writers[0]))
+    assert [end["ended"] for end in ends] == [first, *[others] * (TWELVE - 1)]
+    with Catalog.open(url, author="last") as last:
+        assert bool(safeguard) == any(row["id"] == 0 for row in last.snapshot().rows("person"))
+        assert isinstance(last.write(lambda txn: txn.append("person", [{"id": 99}])), Published)
+        assert verify(last).faults == ()
+
+
+def _said(writer: "subprocess.Popen[bytes]") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(writer.communicate(timeout=SECONDS_MAX)[0])
+    return found
+
+
 def _race(url: str, mode: str, count: int, start: Path) -> list[dict[str, Any]]:
     writers = [
         subprocess.Popen(
@@ -106,8 +146,8 @@ def _race(url: str, mode: str, count: int, start: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _started(*words: str) -> Iterator["subprocess.Popen[bytes]"]:
-    with subprocess.Popen([sys.executable, str(SCRIPT), *words]) as process:
+def _started(*words: str, stdout: int | None = None) -> Iterator["subprocess.Popen[bytes]"]:
+    with subprocess.Popen([sys.executable, str(SCRIPT), *words], stdout=stdout) as process:
         try:
             yield process
         finally:
