@@ -6,7 +6,6 @@ something is found: the story must be the one that happened.
 
 import importlib
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from holdfast.sim.world import Budget
 from holdfast.testing import unwrapped
 
 FOLDER = Path(__file__).parents[2] / "examples" / "zoo"
-SECONDS_MAX = 60
 LARGE = {
     f"{name} broken_boto3"
     for name in ("ambiguous-commit-cleaned-up", "fence-behind-boundary", "conflict-read-as-exists")
@@ -158,10 +156,7 @@ def programs(*kinds: str) -> list[Any]:
 def audited(program: Callable[..., Any]) -> Audit:
     """With the options that the program brings, and otherwise the default ones."""
     function, options = unwrapped(program)
-    start = time.perf_counter()
-    result = audit(function, budget=Budget(**(options.faults or {})), minimise_seconds=1)
-    assert time.perf_counter() - start < SECONDS_MAX
-    return result
+    return audit(function, budget=Budget(**(options.faults or {})), minimise_seconds=1)
 
 
 def misfit(lines: list[str], story: list[str]) -> str:

