@@ -98,7 +98,7 @@ class Metadata(Mapping[str, str]):
         return len(self._pairs)
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._pairs.items()))
+        return hash(frozenset(self._pairs.items())) if self._pairs else 0
 
     def __repr__(self) -> str:
         return f"Metadata({self._pairs!r})"
