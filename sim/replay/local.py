@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +36,8 @@ class Outcome:
     accepted: int = 0
     rejected: int = 0
     undecided: int = 0
+    left_out: int = 0
+    """Events that belong to no run."""
     told: list[dict[str, Any]] = field(default_factory=list)
     """Runs that were not accepted, rejected ones first."""
     statistics: Statistics = field(default_factory=Statistics)
@@ -108,7 +110,7 @@ class _Table:
         if self._writer is not None:
             self._writer.write_table(verdicts)
 
-    def __enter__(self) -> "_Table":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

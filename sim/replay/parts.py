@@ -54,11 +54,21 @@ class Plan:
 def plan(files: Iterable[Path], by: str, folder: Path, report: Report, events: int = EVENTS_A_PART) -> Plan:
     """Parts of about `events` events; what has to be rewritten first goes to `folder`."""
     files = list(files)
-    if by == "run" and all(map(is_parquet, files)):
-        found = _spans(files, report)
-        if found is not None:
-            return Plan(tuple(_joined(found, events)))
-    return _dealt(files, by, folder, report)
+    found = in_parts(files, by, report, events)
+    return _dealt(files, by, folder, report) if found is None else found
+
+
+def in_parts(files: list[Path], by: str, report: Report, events: int = EVENTS_A_PART) -> Plan | None:
+    """Parts of the files as they are; None when they have to be rewritten first."""
+    if by != "run" or not all(map(is_parquet, files)):
+        return None
+    problems: list[Problem] = []
+    found = _spans(files, problems.append)
+    if found is None:
+        return None  # whoever rewrites them meets the problems again
+    for problem in problems:
+        report(problem)
+    return Plan(tuple(_joined(found, events)))
 
 
 def load(part: Part, columns: Iterable[str], report: Report) -> pa.Table:

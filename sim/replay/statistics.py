@@ -62,6 +62,41 @@ class Statistics:
         self.open += other.open
         self.stalls = sorted(self.stalls + other.stalls, reverse=True)[:_SHOWN]
 
+    def as_row(self) -> dict[str, Any]:
+        """Everything, in a form that travels as JSON."""
+        return {
+            "requests": [[*pair, count] for pair, count in self.requests.items()],
+            "latency": {
+                kind: [[int(place), int(sizes[place])] for place in np.flatnonzero(sizes)]
+                for kind, sizes in self.latency.items()
+            },
+            "longest_ns": self.longest_ns,
+            "hops": list(self.hops.items()),
+            "refused": self.refused,
+            "prefixes": self.prefixes,
+            "duplicates": self.duplicates,
+            "open": self.open,
+            "stalls": self.stalls,
+        }
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "Statistics":
+        made = cls(
+            requests={(kind, outcome): count for kind, outcome, count in row["requests"]},
+            longest_ns=dict(row["longest_ns"]),
+            hops={length: count for length, count in row["hops"]},
+            refused={key: (one, other) for key, (one, other) in row["refused"].items()},
+            prefixes=dict(row["prefixes"]),
+            duplicates=row["duplicates"],
+            open=row["open"],
+            stalls=[(ns, run, seq) for ns, run, seq in row["stalls"]],
+        )
+        for kind, places in row["latency"].items():
+            made.latency[kind] = np.zeros(_BUCKETS, np.int64)
+            for place, size in places:
+                made.latency[kind][place] = size
+        return made
+
     def as_json(self) -> dict[str, Any]:
         kinds = sorted({kind for kind, _ in self.requests})
         return {
@@ -201,10 +236,8 @@ def _find_stalls(found: Statistics, seen: Events, time: I64) -> None:
 
 def _top(sizes: NDArray[Any], most: int = _KEPT) -> list[int]:
     """The places of the largest sizes that are not 0."""
-    if len(sizes) > most:
-        places = np.argpartition(sizes, len(sizes) - most)[-most:]
-    else:
-        places = np.arange(len(sizes))
+    most = min(most, len(sizes))
+    places = np.argpartition(sizes, len(sizes) - most)[len(sizes) - most :] if most else np.arange(0)
     return [place for place in places.tolist() if sizes[place] > 0]
 
 

@@ -1,0 +1,221 @@
+"""The Spark engine: the same judge over parts, wherever they are; events never come to the driver.
+
+Files whose row groups hold whole runs are not moved at all: each part is a task that reads its row groups
+by itself, the largest first, so that a giant run among a million small ones begins at once and keeps one
+core. All else is read by tasks, a file each, dealt by run with Spark's shuffle, sorted within partitions,
+and judged as it streams by, some hundred thousand events of whole runs at a time.
+
+What tasks answer is a table: a row a run, and a row a task with its sums in words. It is written before
+anything is read from it, so that a task that ran twice counts once.
+
+Files are read by the workers under the names that the driver found them by: on a cluster, a shared folder.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.properties.refinement import Automaton, Refinement
+from holdfast.sim.replay.judging import VERDICTS, Judge
+from holdfast.sim.replay.letters import COLUMNS, events
+from holdfast.sim.replay.local import Outcome
+from holdfast.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
+from holdfast.sim.replay.statistics import EXTRA, Statistics, statistics
+from holdfast.sim.trace.grouping import grouped
+from holdfast.sim.trace.reading import batches
+from holdfast.sim.trace.schema import SCHEMA, Problem, completed
+
+_SQL = {pa.string(): "string", pa.int64(): "long"}
+SUMMED = ", ".join([*(f"{field.name} {_SQL[field.type]}" for field in VERDICTS), "summary string"])
+EVENTS = ", ".join(f"{field.name} {_SQL[field.type]}" for field in SCHEMA)
+_DAMAGE = "holdfast-problem"
+"""The phase of a row that is no event but says what could not be read; its `key` and `note` are the
+problem."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What it takes to make the same judge in a worker."""
+
+    refinement: Callable[[], Refinement]
+    slots: int
+    counted: bool
+    token: str
+    """Of one replay: workers live on between tasks, and keep what they have worked out."""
+
+    def judge(self) -> Judge:
+        if self.token not in _JUDGES:
+            _JUDGES.clear()
+            _JUDGES[self.token] = Judge(Automaton(self.refinement(), slots=self.slots))
+        return _JUDGES[self.token]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*COLUMNS, *(EXTRA if self.counted else ()))
+
+
+_JUDGES: dict[str, Judge] = {}
+
+
+def replay(session: Any, recipe: Recipe, files: list[Path], by: str, verdicts: Path) -> Outcome:
+    """Judge all runs of the files; the table of verdicts is the folder `verdicts`."""
+    ship(recipe.refinement)
+    problems: list[Problem] = []
+    plan = in_parts(files, by, problems.append, EVENTS_A_PART)
+    if plan is None:
+        found = _shuffled(session, recipe, files, by)
+    else:
+        parts = tuple(sorted(plan.parts, key=lambda part: -part.events))
+        numbers = session.range(0, len(parts), 1, max(1, len(parts)))
+        found = numbers.mapInArrow(JudgeParts(recipe, parts), SUMMED)
+    found.write.mode("overwrite").parquet(str(verdicts))
+    rows = session.read.schema(SUMMED).parquet(str(verdicts)).where("summary is not null")
+    outcome = Outcome(problems=problems)
+    for row in rows.select("summary").collect():
+        _add(outcome, json.loads(row.summary))
+    return outcome
+
+
+def _shuffled(session: Any, recipe: Recipe, files: list[Path], by: str) -> Any:
+    paths = tuple(map(str, files))
+    numbers = session.range(0, len(paths), 1, len(paths))
+    read = numbers.mapInArrow(ReadFiles(paths, by), EVENTS)
+    size = sum(path.stat().st_size for path in files)
+    count = max(session.sparkContext.defaultParallelism, min(1000, size // (16 << 20)))
+    dealt = read.repartition(count, "run").sortWithinPartitions("run", "seq")
+    return dealt.mapInArrow(JudgeStream(recipe), SUMMED)
+
+
+def ship(made: Any) -> None:
+    """A user's own file is known to no worker: what it defines travels as it is, not by name."""
+    import pyspark.cloudpickle as cloudpickle
+
+    names = {getattr(getattr(made, "func", made), "__module__", "")}
+    names |= {base.__module__ for base in getattr(getattr(made, "func", made), "__mro__", ())}
+    for name in names:
+        module = sys.modules.get(name)
+        if module is not None and not name.startswith(("holdfast.", "builtins")):
+            cloudpickle.register_pickle_by_value(module)
+
+
+@dataclass(frozen=True)
+class JudgeParts:
+    """Tasks by number: read a part, judge it."""
+
+    recipe: Recipe
+    parts: tuple[Part, ...]
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            for number in batch.column("id").to_pylist():
+                problems: list[Problem] = []
+                table = load(self.parts[number], self.recipe.columns, problems.append)
+                yield from _judged(self.recipe, table, problems)
+
+
+@dataclass(frozen=True)
+class ReadFiles:
+    """Tasks by number: read a file, name its runs."""
+
+    files: tuple[str, ...]
+    by: str
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            for number in batch.column("id").to_pylist():
+                yield from self._read(Path(self.files[number]))
+
+    def _read(self, path: Path) -> Iterator[pa.RecordBatch]:
+        problems: list[Problem] = []
+        left_out = 0
+        for table in batches([path], problems.append):
+            table, rest = grouped(completed(table), self.by)
+            left_out += rest
+            yield from table.cast(SCHEMA).to_batches()
+        damage = [{"run": str(path), "phase": _DAMAGE, "key": p.where, "note": p.what} for p in problems]
+        if left_out:
+            damage.append({"run": str(path), "phase": _DAMAGE, "key": "", "note": str(left_out)})
+        yield from pa.Table.from_pylist(damage, schema=SCHEMA).to_batches()
+
+
+@dataclass(frozen=True)
+class JudgeStream:
+    """A partition in order: whole runs are cut from it as they come, and judged."""
+
+    recipe: Recipe
+
+    def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: list[pa.RecordBatch] = []
+        for batch in rows:
+            waiting.append(batch)
+            if sum(map(len, waiting)) >= EVENTS_A_PART:
+                table = pa.Table.from_batches(waiting)
+                cut = _last_run(table)
+                if cut:
+                    yield from self._judged(table.slice(0, cut))
+                waiting = table.slice(cut).combine_chunks().to_batches()
+        if waiting:
+            yield from self._judged(pa.Table.from_batches(waiting))
+
+    def _judged(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        damage = table.filter(pc.equal(table["phase"], _DAMAGE))
+        problems, left_out = [], 0
+        for where, what in zip(damage["key"].to_pylist(), damage["note"].to_pylist(), strict=True):
+            if where:
+                problems.append(Problem(where, what))
+            else:
+                left_out += int(what)
+        table = table.filter(pc.not_equal(table["phase"], _DAMAGE))
+        table = in_order(completed_only(table, self.recipe.columns)) if len(table) else table
+        yield from _judged(self.recipe, table, problems, left_out)
+
+
+def _last_run(table: pa.Table) -> int:
+    """Where the last run of a table in order begins."""
+    runs = table["run"].combine_chunks().dictionary_encode().indices.to_numpy()
+    return int(np.flatnonzero(runs == runs[-1])[0]) if len(runs) else 0
+
+
+def _judged(
+    recipe: Recipe, table: pa.Table, problems: list[Problem], left_out: int = 0
+) -> Iterator[pa.RecordBatch]:
+    judge = recipe.judge()
+    outcome = Outcome(problems=problems, left_out=left_out)
+    if len(table):
+        seen = events(table)
+        verdicts = judge.verdicts(seen)
+        outcome.count(verdicts)
+        if recipe.counted:
+            outcome.statistics = statistics(seen, table)
+        blank = pa.nulls(len(verdicts), pa.string())
+        yield from verdicts.append_column("summary", blank).combine_chunks().to_batches()
+    empty = pa.Table.from_pylist([{"summary": json.dumps(_row(outcome))}], schema=_SCHEMA)
+    yield from empty.to_batches()
+
+
+_SCHEMA = VERDICTS.append(pa.field("summary", pa.string()))
+_SUMS = ("runs", "events", "read", "accepted", "rejected", "undecided", "left_out")
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    return {
+        **{name: getattr(outcome, name) for name in _SUMS},
+        "told": outcome.told,
+        "statistics": outcome.statistics.as_row(),
+        "problems": [[problem.where, problem.what] for problem in outcome.problems],
+    }
+
+
+def _add(outcome: Outcome, row: dict[str, Any]) -> None:
+    for name in _SUMS:
+        setattr(outcome, name, getattr(outcome, name) + row[name])
+    outcome.tell(pa.Table.from_pylist(row["told"], schema=VERDICTS))
+    outcome.statistics.add(Statistics.from_row(row["statistics"]))
+    outcome.problems += [Problem(where, what) for where, what in row["problems"]]
