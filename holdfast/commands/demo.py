@@ -1,30 +1,25 @@
-"""`holdfast demo`: the tour. Runs the other commands as a user would, on this machine, with no service."""
+"""`holdfast demo`: the tour. Runs the other commands as a user would, and makes a report of what they found.
 
-import tempfile
+Everything happens on this machine: no service, no Java, no network. What the machine lacks for a stop (a
+library that is an extra) is said, and that stop is left out.
+"""
+
+import contextlib
+import importlib.util
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from holdfast.commands.ending import Exit
+from holdfast.commands.ending import BadRequest, Exit
 
-NEXT = (
-    "holdfast check two-phase --explore",
-    "holdfast audit your_code.py:function        (docs/guides/audit-your-code.md)",
-    "holdfast probe file:///tmp/a-directory-of-yours",
-    "holdfast --help",
-)
-ASKED = (
-    "create-only-put",
-    "if-match-put",
-    "racing-creates-processes",
-    "counter-processes",
-    "list-after-write",
-    "linearizability",
-)
-"""What a first look at a store needs; the rest is `holdfast probe` without --only."""
+FOLDER = "holdfast-demo"
+
+EPILOG = """Exit codes: 0 every stop ended as it should, 1 one did not, 2 the request made no sense,
+3 interrupted. Example: holdfast demo --out /tmp/tour."""
 
 
 @dataclass(frozen=True)
@@ -34,64 +29,145 @@ class Stop:
     says: str
     words: Sequence[str]
     ends: Exit
+    needs: str = ""
+    """A library without which this stop is left out."""
 
 
-def stops(directory: Path) -> list[Stop]:
-    """The tour, with `directory` to write in."""
+def stops(folder: Path) -> list[Stop]:
+    """The tour, with `folder` to write results in."""
+
+    def result(name: str) -> list[str]:
+        return ["--json", str(folder / f"{name}.json")]
+
     return [
         Stop(
-            "A protocol is first a model: a state machine whose every reachable state is looked at.",
-            ["check", "two-phase", "--set", "managers=5"],
+            "A protocol is first a model. This one makes many tables visible in one commit; every state "
+            "of it is looked at.",
+            ["check", "publish", *result("1-model")],
             Exit.HOLDS,
         ),
         Stop(
-            "Every protective step has a name. Switched off, it must break something, and this is how.",
-            ["check", "two-phase", "--without", "all-prepared"],
+            "Every protective step has a name. Without this one, here is the shortest way to lose a write.",
+            ["check", "publish", "--without", "create-only-manifest", *result("2-model-without")],
             Exit.VIOLATED,
         ),
         Stop(
-            "Then the real code: run through every interleaving, with a crash and a lost reply anywhere.",
-            ["audit", "election"],
+            "Then the library itself, the code that ships, with the same step taken out: the same loss, "
+            "found by running it in every order. The last line printed replays it.",
+            ["audit", "publish", "--mutant", "create-only-manifest", *result("3-code-without")],
+            Exit.VIOLATED,
+            needs="pyarrow",
+        ),
+        Stop(
+            "Your own code is audited in the same way, with every crash and lost reply. This one is right.",
+            ["audit", "election", *result("4-code"), "--trace", str(folder / "trace.jsonl")],
             Exit.HOLDS,
         ),
         Stop(
-            "The same code with its classic mistake. The last line printed replays the failure.",
-            ["audit", "election", "--mutant", "check-then-create"],
-            Exit.VIOLATED,
-        ),
-        Stop(
-            "A protocol is only as good as its store. This one is a directory; it could be your S3 server.",
-            ["probe", directory.as_uri(), "--rounds", "20", "--seconds", "60", "--only", ",".join(ASKED)],
+            "How will it do? In simulated time, a measured write path of another system: a cap on requests "
+            "in flight, a history nobody compacts, and what compaction buys.",
+            ["simulate", "rfc-013-capped", *result("5-capacity")],
             Exit.HOLDS,
         ),
     ]
 
 
-@click.command("demo", short_help="The tour, in under two minutes.")
-def command() -> int:
-    """Show what Holdfast does, on this machine: no service and no Java needed, in under two minutes."""
+def after(folder: Path) -> tuple[str, ...]:
+    """Three commands to try next."""
+    return (
+        "holdfast audit path/to/your_code.py:function     (docs/guides/audit-your-code.md)",
+        "holdfast check two-phase --explore",
+        f"holdfast probe file://{folder.resolve()}/store",
+    )
+
+
+@click.command("demo", short_help="The tour, in under two minutes.", epilog=EPILOG)
+@click.option("--out", metavar="DIR", default=FOLDER, show_default=True, help="Results and report.")
+@click.option("--json", "json_file", metavar="FILE", help="Write how it ended as JSON; - is standard output.")
+def command(out: str, json_file: str | None) -> int:
+    """Check, audit and simulate, on this machine, with no service and no Java, in under two minutes. Ends
+    with a report of everything, and three commands to try next.
+    """
+    folder = _folder(out)
+    aside = json_file == "-"
     started = time.perf_counter()
+    tour = stops(folder)
+    left_out = [stop for stop in tour if stop.needs and importlib.util.find_spec(stop.needs) is None]
     surprises = []
-    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory:
-        tour = stops(Path(directory))
-        for number, stop in enumerate(tour, start=1):
-            surprises += _visit(f"{number}/{len(tour)}", stop)
-    click.secho(f"\nThat took {time.perf_counter() - started:.0f} s. To go on:", bold=True)
-    for words in NEXT:
-        click.echo(f"  {words}")
+    for number, stop in enumerate(tour, start=1):
+        if stop in left_out:
+            click.secho(f"\n[{number}/{len(tour)}] left out: {stop.needs} is not installed", err=aside)
+            continue
+        surprises += _visit(f"{number}/{len(tour)}", stop, aside=aside)
+    surprises += _visit("last", _report(folder), aside=aside)
+    took = time.perf_counter() - started
+    click.secho(f"\nThat took {took:.0f} s. The report: {folder / 'report.html'}", bold=True, err=aside)
+    for line in _not_shown(left_out):
+        click.echo(line, err=aside)
+    click.echo("To go on:", err=aside)
+    for words in after(folder):
+        click.echo(f"  {words}", err=aside)
     for surprise in surprises:
         click.secho(f"not as it should be: {surprise}", fg="red", err=True)
+    if json_file:
+        from holdfast.commands.provenance import write_result
+
+        ended = {
+            "verdict": "violated" if surprises else "holds",
+            "report": str(folder / "report.html"),
+            "surprises": surprises,
+            "left_out": [" ".join(stop.words[:2]) for stop in left_out],
+        }
+        write_result(ended, json_file)
     return Exit.VIOLATED if surprises else Exit.HOLDS
 
 
-def _visit(number: str, stop: Stop) -> list[str]:
+@contextlib.contextmanager
+def _prints_aside(aside: bool) -> Iterator[None]:
+    """What the stops print goes elsewhere when standard output is to hold the result alone."""
+    with contextlib.redirect_stdout(sys.stderr) if aside else contextlib.nullcontext():
+        yield
+
+
+def _report(folder: Path) -> Stop:
+    """The page must tell of the two violations that the tour made on purpose."""
+    return Stop(
+        "Everything above as one page, which can be attached to a pull request.",
+        ["report", str(folder), "--title", "Holdfast demo"],
+        Exit.VIOLATED,
+    )
+
+
+def _not_shown(left_out: Sequence[Stop]) -> list[str]:
+    lines = ["Not shown: a real store (holdfast probe), and traces of production on Spark, which needs Java."]
+    if left_out:
+        needed = ", ".join(sorted({stop.needs for stop in left_out}))
+        lines.append(f"Left out for want of {needed}: pip install 'holdfast[catalog]' brings it.")
+    return lines
+
+
+def _folder(out: str) -> Path:
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".holdfast").write_text("")
+        (folder / ".holdfast").unlink()
+    except OSError as wrong:
+        raise BadRequest(
+            f"cannot write to {out}: {wrong.strerror}; give --out a folder you may write to"
+        ) from wrong
+    return folder
+
+
+def _visit(number: str, stop: Stop, *, aside: bool) -> list[str]:
     """Run one stop; answers what surprised."""
     from holdfast.commands.entry import group, run
 
     line = " ".join(["holdfast", *stop.words])
-    click.secho(f"\n[{number}] {stop.says}", bold=True)
-    click.secho(f"$ {line}", fg="cyan")
-    ended = run(lambda: group.main(list(stop.words), standalone_mode=False))
+    click.secho(f"\n[{number}] {stop.says}", bold=True, err=aside)
+    click.secho(f"$ {line}", fg="cyan", err=aside)
+    with _prints_aside(aside):
+        ended = run(lambda: group.main(list(stop.words), standalone_mode=False))
     if ended == stop.ends:
         return []
     return [f"`{line}` ended with {ended}, expected {int(stop.ends)}"]

@@ -1,5 +1,6 @@
 """The tour shows what it promises, and says so when something did not end as it should."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,36 +11,67 @@ from holdfast.commands.ending import Exit
 from holdfast.commands.entry import group, run
 
 
-def toured(monkeypatch: pytest.MonkeyPatch, *tour: Stop) -> int:
+def toured(monkeypatch: pytest.MonkeyPatch, folder: Path, *tour: Stop, words: tuple[str, ...] = ()) -> int:
     monkeypatch.setattr(demo, "stops", lambda _: list(tour))
-    return run(lambda: group.main(["demo"], standalone_mode=False))
+    return run(lambda: group.main(["demo", "--out", str(folder), *words], standalone_mode=False))
 
 
-GOOD = Stop("A model.", ["check", "two-phase", "--set", "managers=2"], Exit.HOLDS)
-BAD = Stop("A model.", ["check", "two-phase", "--without", "all-prepared"], Exit.VIOLATED)
+def stop(folder: Path, ends: Exit, *words: str, needs: str = "") -> Stop:
+    name = "-".join(words[-1:]) or "all"
+    made = ["check", "two-phase", "--set", "managers=2", *words, "--json", str(folder / f"{name}.json")]
+    return Stop("A model.", made, ends, needs)
 
 
 def test_every_command_is_shown_before_it_is_run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert toured(monkeypatch, GOOD, BAD) == Exit.HOLDS
+    good = stop(tmp_path, Exit.HOLDS)
+    bad = stop(tmp_path, Exit.VIOLATED, "--without", "all-prepared")
+    assert toured(monkeypatch, tmp_path, good, bad) == Exit.HOLDS
     said = capsys.readouterr().out
     assert said.index("$ holdfast check two-phase --set managers=2") < said.index("56 distinct states")
     assert "[2/2] A model." in said
-    assert all(words in said for words in demo.NEXT)
+    assert f"The report: {tmp_path / 'report.html'}" in said
+    assert all(words in said for words in demo.after(tmp_path))
+    assert "which needs Java" in said
+    assert "two-phase without all-prepared" in (tmp_path / "report.html").read_text()
 
 
 def test_a_surprise_is_told_and_ends_with_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A tour that hides a failure would be the worst first impression."""
-    unexpected = Stop(BAD.says, BAD.words, Exit.HOLDS)
-    assert toured(monkeypatch, unexpected, GOOD) == Exit.VIOLATED
+    unexpected = stop(tmp_path, Exit.HOLDS, "--without", "all-prepared")
+    assert toured(monkeypatch, tmp_path, unexpected) == Exit.VIOLATED
     assert "ended with 1, expected 0" in capsys.readouterr().err
+
+
+def test_what_the_machine_lacks_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = stop(tmp_path, Exit.VIOLATED, "--without", "all-prepared")
+    missing = stop(tmp_path, Exit.HOLDS, needs="no_such_library")
+    assert toured(monkeypatch, tmp_path, bad, missing, words=("--json", "-")) == Exit.HOLDS
+    said = capsys.readouterr()
+    assert json.loads(said.out)["left_out"] == ["check two-phase"]
+    assert "[2/2] left out: no_such_library is not installed" in said.err
+    assert "Left out for want of no_such_library" in said.err
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert run(lambda: group.main(["demo", "--out", str(file)], standalone_mode=False)) == Exit.BAD_REQUEST
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.slow
 def test_the_real_tour_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(lambda: group.main(["demo"], standalone_mode=False)) == Exit.HOLDS
+    assert run(lambda: group.main(["demo", "--out", str(tmp_path)], standalone_mode=False)) == Exit.HOLDS
     said = capsys.readouterr().out
-    assert said.count("\n$ holdfast ") == len(demo.stops(tmp_path))
+    assert said.count("\n$ holdfast ") == len(demo.stops(tmp_path)) + 1
+    page = (tmp_path / "report.html").read_text()
+    for shown in ("publish without create-only-manifest", "simulate rfc-013-capped", 'class="sequence"'):
+        assert shown in page
