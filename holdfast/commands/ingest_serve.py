@@ -2,11 +2,12 @@
 
 import contextlib
 import ipaddress
+import os
 import resource
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -177,17 +178,34 @@ def _allow_connections(count: int) -> None:
 @click.argument("file")
 @click.argument("name")
 @click.option("--operator", is_flag=True, help="For an operator.")
+@click.option(
+    "--token-file", metavar="FILE", help="Write the token there, for your eyes only.  [default: print it]"
+)
 @told
-def enrol_command(file: str, name: str, operator: bool) -> int:
-    """Add a token of NAME to FILE, which keeps its hash only, and print the token: it is shown this once.
+def enrol_command(file: str, name: str, operator: bool, token_file: str | None) -> int:
+    """Add a token of NAME to FILE, which keeps its hash only. The token itself is given out this once.
     Collectors that use FILE know it at once.
     """
-    try:
-        agent_path(name)
-        click.echo(enrol(file, Who("operator" if operator else "agent", name), ENV))
-    except (BadTokens, IdentityError) as wrong:
-        raise BadRequest(str(wrong)) from None
+    role = "operator" if operator else "agent"
+    with contextlib.ExitStack() as parts:
+        out = None if token_file is None else parts.enter_context(_for_our_eyes(token_file))
+        try:
+            agent_path(name)
+            token = enrol(file, Who(role, name), ENV)
+        except (BadTokens, IdentityError) as wrong:
+            raise BadRequest(str(wrong)) from None
+        click.echo(token, file=out)
+    if token_file is not None:
+        click.echo(f"{role} {name} is enrolled in {file}; its token is in {token_file}")
     return Exit.HOLDS
+
+
+def _for_our_eyes(file: str) -> IO[str]:
+    """Opened before there is a token to lose, and never over another file."""
+    try:
+        return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
+    except OSError as wrong:
+        raise BadRequest(f"cannot write {file}: {wrong.strerror}; give --token-file a new file") from None
 
 
 @click.command("revoke", short_help="Take tokens back.")

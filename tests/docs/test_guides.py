@@ -4,17 +4,23 @@ In a guide, a `python` block whose first line names a file (`# claim.py`) is tha
 in one namespace for the whole guide. A block that begins with `# in claim.py` changes that file: what stands
 above the line `# becomes`, and in the file exactly once, is replaced by what stands below it.
 
-A `csv` block with a name behind the language (```csv people.csv) is that file. Where a guide says
-`file:///data/`, a folder of the test stands.
+A block with a name behind the language (```csv people.csv) is that file. Where a guide says `file:///data/`,
+a folder of the test stands, and where it says `127.0.0.1:84`xx, ports that are free.
 
 In a `console` block, lines after `$` are commands, and what follows must be what they print: a line of dots
-stands for any lines, a token for any token, and counts of runs, seconds and bytes for any number.
+stands for any lines, a token for any token, and counts of runs, seconds and bytes for any number. A command
+that ends in `&` is a process that runs until the end of the guide; it must print at once what is shown.
 """
 
+import contextlib
 import re
 import shlex
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy  # noqa: F401, ICN001 - pytester forgets what a test imports, and NumPy loads only once
 import pytest
@@ -62,7 +68,19 @@ def agrees(shown: list[str], printed: list[str]) -> bool:
     return re.fullmatch("".join(parts), "".join(f"{evened(line)}\n" for line in printed)) is not None
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def marked(guide: Path) -> Any:
+    """A guide that starts a process is for those who test with processes."""
+    starts = any(command.endswith(" &") for command, _ in commands(guide.read_text()))
+    return pytest.param(guide, id=guide.stem, marks=[pytest.mark.server] if starts else [])
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    for language, body in blocks(text):
+        if language == "console":
+            yield from transcripts(body)
+
+
+@pytest.mark.parametrize("guide", [marked(guide) for guide in GUIDES])
 def test_a_guide_does_what_it_says(
     guide: Path,
     pytester: pytest.Pytester,
@@ -72,14 +90,26 @@ def test_a_guide_does_what_it_says(
     monkeypatch.chdir(pytester.path)
     monkeypatch.syspath_prepend(pytester.path)
     names: dict[str, object] = {}
-    for language, body in blocks(guide.read_text()):
+    with contextlib.ExitStack() as processes:
+        follow(guide, pytester, capsys, names, Ports(), processes)
+
+
+def follow(
+    guide: Path,
+    pytester: pytest.Pytester,
+    capsys: pytest.CaptureFixture[str],
+    names: dict[str, object],
+    ports: "Ports",
+    processes: contextlib.ExitStack,
+) -> None:
+    for language, body in blocks(ports.real(guide.read_text())):
         first = body.split("\n", 1)[0]
         file = re.fullmatch(r"# (\w+\.py)", first)
         if language == "python" and file:
             Path(file[1]).write_text(body)
         elif language == "python" and (changed := re.fullmatch(r"# in (\w+\.py)", first)):
             Path(changed[1]).write_text(edited(Path(changed[1]).read_text(), body))
-        elif language.startswith("csv "):
+        elif " " in language:
             Path(language.split()[1]).write_text(body)
         elif language == "python":
             exec(compile(body, str(guide), "exec"), names)
@@ -89,7 +119,11 @@ def test_a_guide_does_what_it_says(
                 if words[0] in NOT_RUN:
                     continue
                 stands = f"{pytester.path.as_uri()}/"
-                printed = printed_by([word.replace(FOLDER, stands) for word in words], pytester, capsys)
+                words = [word.replace(FOLDER, stands) for word in words]
+                if words[-1] == "&":
+                    printed = [processes.enter_context(started(words[:-1]))]
+                else:
+                    printed = printed_by(words, pytester, capsys)
                 printed = [line.replace(stands, FOLDER) for line in printed]
                 told = [f"{guide.name} shows for `{command}`:", *shown, "and it prints:", *printed]
                 assert agrees(shown, printed), "\n".join(told)
@@ -101,6 +135,37 @@ def edited(text: str, body: str) -> str:
     before = before.rstrip("\n") + "\n"  # a formatter likes a blank line behind imports
     assert text.count(before) == 1, f"this must stand in the file exactly once:\n{before}"
     return text.replace(before, after)
+
+
+class Ports:
+    """Free ports of this machine, each standing for one that a guide names."""
+
+    def __init__(self) -> None:
+        self._free: dict[str, str] = {}
+
+    def real(self, text: str) -> str:
+        return re.sub(
+            r"(127\.0\.0\.1:|--port )(84\d\d)\b", lambda found: found[1] + self._one(found[2]), text
+        )
+
+    def _one(self, port: str) -> str:
+        if port not in self._free:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self._free[port] = str(free.getsockname()[1])
+        return self._free[port]
+
+
+@contextlib.contextmanager
+def started(words: list[str]) -> Iterator[str]:
+    """A command that runs until the end of the guide, and the first line it prints."""
+    assert words[0] == "holdfast"
+    with subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().rstrip()
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0, "told to stop, it must end well"
 
 
 def printed_by(words: list[str], pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> list[str]:
