@@ -20,7 +20,7 @@ LOOK = (2, 1)
 """What it takes an acceptance to see that a blob is good which stood already, in a versioned bucket."""
 SLOW = (8, 8)
 """What it may take on top where somebody sleeps for hours: a new generation, a look, a new version."""
-PARTS = (16, 16)
+PARTS = (24, 24)
 """The same where a blob goes up in parts: up to four requests each time, and three times."""
 PER_FAULT = 3
 """What one fault may cost on top: the look, and doing it again."""

@@ -1,0 +1,140 @@
+"""Garbage collection: orphans go, and nothing else ever does."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.impl.ingest import Accepted, collect, full_audit, keys
+from holdfast.impl.ingest.errors import StoreAway
+from holdfast.impl.store import ANYTHING
+from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
+from holdfast.impl.store.memory import MemoryStore
+
+from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256
+
+BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
+
+
+def orphan(store: MemoryStore, number: int = 9) -> str:
+    """A blob whose collector died before it made the manifest."""
+    _, body = batch(number)
+    return collector(store).blobs.keep(sha256(body), body).key
+
+
+def gc(store: Any, **options: Any) -> Any:
+    return collect(store, store.env, SETTINGS, **options)
+
+
+def audit(store: Any) -> None:
+    full_audit(store, store.env, SETTINGS)
+
+
+@BOTH
+def test_old_orphans_go_and_everything_else_stays(versioned: bool) -> None:
+    store = bucket(versioned=versioned)
+    ann = collector(store)
+    for number in range(3):
+        ann.accept(*batch(number))
+    identity, _ = batch(0)
+    ann.accept(identity, batch(0, 7.0)[1])
+    old = orphan(store)
+    store.env.sleep(LONG_S)
+    young = orphan(store, 8)
+    before = store.contents()
+    audit(store)
+    result = gc(store)
+    assert result.deleted == [old]
+    assert (result.blobs, result.referenced, result.young, result.unproven) == (6, 4, 1, 0)
+    gone = {key for key in before if key not in store.contents()}
+    assert gone == {old}
+    assert young in store.contents()
+    if versioned:
+        assert not store.list_versions(old).versions
+
+
+@BOTH
+def test_nothing_goes_on_the_strength_of_an_old_audit(versioned: bool) -> None:
+    store = bucket(versioned=versioned)
+    orphan(store)
+    audit(store)
+    store.env.sleep(LONG_S)
+    assert gc(store).unproven == 1
+    audit(store)
+    assert len(gc(store).deleted) == 1
+
+
+@BOTH
+def test_nothing_young_goes(versioned: bool) -> None:
+    store = bucket(versioned=versioned)
+    orphan(store)
+    for _ in range(4):
+        store.env.sleep(SETTINGS.horizon_s / 4 - 1)
+        audit(store)
+        assert not gc(store).deleted
+
+
+def test_a_dry_run_says_and_does_nothing() -> None:
+    store = bucket()
+    key = orphan(store)
+    store.env.sleep(LONG_S)
+    audit(store)
+    assert gc(store, dry_run=True).deleted == [key]
+    assert key in store.contents()
+
+
+def test_what_is_named_otherwise_is_never_touched() -> None:
+    store = bucket()
+    for key in ("raw-blobs/v1/sha256/readme.txt", keys.raw_key("ab" * 32)):
+        store.put(key, b"x", when=ANYTHING)
+    store.env.sleep(10 * LONG_S)
+    audit(store)
+    assert gc(store).foreign == 2
+    assert keys.raw_key("ab" * 32) in store.contents()
+
+
+def test_a_delete_that_is_not_answered_is_said_so() -> None:
+    store = bucket()
+    key = orphan(store)
+    store.env.sleep(LONG_S)
+    audit(store)
+    result = gc(Faulty(store, [Fault(Effect.LOST, {"delete"})]))
+    assert (result.deleted, result.unclear) == ([], [key])
+
+
+def test_a_listing_that_fails_ends_the_pass() -> None:
+    """A missing page of references would look like references that are missing."""
+    store = bucket()
+    answer = collector(store).accept(*batch())
+    assert isinstance(answer, Accepted)
+    store.env.sleep(LONG_S)
+    audit(store)
+    with pytest.raises(StoreAway):
+        gc(Faulty(store, [Fault(Effect.DROPPED, {"list"}, keys.BY_BLOB)]))
+    assert answer.manifest.raw_blob_key in store.contents()
+
+
+def test_a_pass_costs_pages_not_blobs() -> None:
+    store = Metered(bucket())
+    ann = collector(store)
+    for number in range(100):
+        ann.accept(*batch(number))
+    store.env.sleep(LONG_S)
+    audit(store)
+    with store.operation("gc") as cost:
+        assert gc(store).referenced == 100
+    assert cost.requests < 6
+
+
+def test_orphans_among_many_are_all_found() -> None:
+    """Both listings run side by side in the order of hashes; none is skipped at a border."""
+    store = bucket()
+    ann = collector(store)
+    orphans = set()
+    for number in range(120):
+        if number % 3:
+            ann.accept(*batch(number))
+        else:
+            orphans.add(orphan(store, number))
+    store.env.sleep(LONG_S)
+    audit(store)
+    assert set(gc(store).deleted) == orphans

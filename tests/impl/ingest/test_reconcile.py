@@ -1,0 +1,197 @@
+"""The reconciler and the full audit: everything accepted reaches every index, whoever died on the way."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.impl.ingest import Accepted, Manifest, Reconciler, full_audit, keys, reconcile_once
+from holdfast.impl.ingest.audit import last_audit_began_ns
+from holdfast.impl.ingest.derived import derived
+from holdfast.impl.ingest.errors import StoreAway
+from holdfast.impl.store import ANYTHING
+from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
+from holdfast.impl.store.memory import MemoryStore
+from tests.impl.publish.scripted import Crashed, Scripted
+
+from .given import SETTINGS, batch, bucket, collector
+
+
+def accepted(store: MemoryStore, number: int = 1, *, follow_up: bool = False) -> Manifest:
+    ann = collector(store)
+    answer = ann.accept(*batch(number))
+    assert isinstance(answer, Accepted)
+    if follow_up:
+        ann.follow_up(answer.manifest)
+    return answer.manifest
+
+
+def indexes(store: MemoryStore, manifest: Manifest) -> int:
+    return sum(put.key in store.contents() for put in derived(manifest))
+
+
+def steady(store: Any) -> Any:
+    return reconcile_once(store, store.env, SETTINGS)
+
+
+def audited(store: Any, **options: Any) -> Any:
+    return full_audit(store, store.env, SETTINGS, **options)
+
+
+def test_a_collector_that_died_after_the_create_is_made_up_for() -> None:
+    store = bucket()
+    script = Scripted(store)
+    script.crash_after("put", keys.ACCEPTED)
+    with pytest.raises(Crashed):
+        collector(script).accept(*batch())
+    result = audited(store)
+    assert (result.accepted, result.repaired) == (1, 3)
+    (manifest,) = (Manifest.read(v, k) for k, v in store.contents().items() if k.startswith(keys.ACCEPTED))
+    assert indexes(store, manifest) == 3
+    assert audited(store).repaired == 0
+
+
+@pytest.mark.parametrize("left", range(3))
+def test_a_collector_that_died_over_its_indexes_is_made_up_for(left: int) -> None:
+    """The steady pass finds what has its place in time; the audit finds the rest."""
+    store = bucket()
+    manifest = accepted(store, follow_up=True)
+    for at, put in enumerate(derived(manifest)):
+        if at != left:
+            store.delete(put.key, when=ANYTHING)
+    if left == 0:
+        assert steady(store).repaired == 2
+    assert audited(store).repaired == (0 if left == 0 else 2)
+    assert indexes(store, manifest) == 3
+
+
+def test_a_notification_is_the_short_way() -> None:
+    store = bucket()
+    manifest = accepted(store)
+    result = Reconciler(store, store.env, SETTINGS).notified([manifest.key, "accepted/v1/gone.json"])
+    assert (result.seen, result.repaired) == (1, 3)
+
+
+def test_reconciling_again_changes_nothing() -> None:
+    store = bucket()
+    for number in range(5):
+        accepted(store, number, follow_up=number % 2 == 0)
+    audited(store)
+    steady(store)
+    before = {key: body for key, body in store.contents().items() if not key.startswith("audits/")}
+    for _ in range(3):
+        store.env.sleep(1)
+        steady(store)
+        audited(store)
+    after = {key: body for key, body in store.contents().items() if not key.startswith("audits/")}
+    assert after == before
+
+
+def test_a_pass_costs_what_is_new_not_what_was() -> None:
+    """After a day of batches, a pass over one new batch is a few requests."""
+    store = Metered(bucket())
+    reconciler = Reconciler(store, store.env, SETTINGS)
+    costs = []
+    for number in range(40):
+        ann = collector(store)
+        answer = ann.accept(*batch(number))
+        assert isinstance(answer, Accepted)
+        ann.follow_up(answer.manifest)
+        with store.operation("pass") as cost:
+            assert reconciler.once().seen == 1
+        costs.append(cost.requests)
+        store.env.sleep(60)
+    assert len(set(costs[1:])) == 1, costs
+
+
+def test_the_cursor_stops_before_what_could_not_be_repaired() -> None:
+    store = bucket()
+    first = accepted(store, 1, follow_up=True)
+    store.env.sleep(1)
+    accepted(store, 2, follow_up=True)
+    store.delete(first.by_blob_key, when=ANYTHING)
+    faulty = Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.BY_BLOB)])
+    with pytest.raises(StoreAway):
+        steady(faulty)
+    assert f"{keys.CURSORS}reconcile.json" not in store.contents()
+    assert steady(store).repaired == 1
+
+
+def test_a_clock_that_is_ahead_does_not_take_the_cursor_along() -> None:
+    """Else everything of the honest clocks would be behind it, beyond the overlap."""
+    store = bucket()
+    ahead = bucket()
+    ahead.env.sleep(24 * 3600)
+    ann = collector(store)
+    ann.env = ahead.env
+    ann.blobs.env = ahead.env
+    early = ann.accept(*batch(1))
+    assert isinstance(early, Accepted)
+    collector(store).follow_up(early.manifest)
+    honest = accepted(store, 2, follow_up=True)
+    assert steady(store).position == honest.by_time_key
+    late = accepted(store, 3)
+    store.send(derived(late)[0])
+    assert steady(store).repaired == 2
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_lost_data_is_an_alarm(deep: bool) -> None:
+    store = bucket()
+    manifest = accepted(store, follow_up=True)
+    store.delete(manifest.raw_blob_key, when=ANYTHING)
+    assert steady(store).missing == [manifest.key]
+    assert audited(store, deep=deep).missing == [manifest.key]
+
+
+def test_only_a_deep_audit_sees_that_a_blob_is_not_what_was_accepted() -> None:
+    store = bucket()
+    manifest = accepted(store, follow_up=True)
+    body = store.contents()[manifest.raw_blob_key]
+    store.put(manifest.raw_blob_key, body[:-1] + b"x", when=ANYTHING)
+    assert audited(store).missing == []
+    assert audited(store, deep=True).missing == [manifest.key]
+
+
+def test_an_audit_that_could_not_read_something_proves_nothing() -> None:
+    """What it could not read may refer to anything."""
+    store = bucket()
+    accepted(store)
+    store.put(f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json", b"{", when=ANYTHING)
+    result = audited(store)
+    assert not result.complete
+    assert "holds no JSON" in result.damaged[0]
+    assert last_audit_began_ns(store, store.env, SETTINGS) is None
+    assert result.repaired == 3
+
+
+def test_a_manifest_under_another_name_is_damage() -> None:
+    store = bucket()
+    manifest = accepted(store)
+    wrong = f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json"
+    store.put(wrong, manifest.body(), when=ANYTHING)
+    assert "holds the manifest of agent-a" in audited(store).damaged[0]
+
+
+def test_the_record_of_audits_only_goes_forward() -> None:
+    store = bucket()
+    began = []
+    for _ in range(3):
+        began.append(audited(store).began_ns)
+        store.env.sleep(1)
+    assert last_audit_began_ns(store, store.env, SETTINGS) == began[-1]
+    slow = Scripted(store)
+    slow.before("get", "audits/", lambda: (store.env.sleep(5), audited(store)))
+    old = audited(slow)
+    assert last_audit_began_ns(store, store.env, SETTINGS) == old.began_ns + 5 * 10**9
+
+
+def test_an_audit_reads_keys_not_bodies() -> None:
+    store = Metered(bucket())
+    for number in range(30):
+        ann = collector(store)
+        answer = ann.accept(*batch(number))
+        assert isinstance(answer, Accepted)
+        ann.follow_up(answer.manifest)
+    with store.operation("audit") as cost:
+        audited(store)
+    assert cost.requests < 20

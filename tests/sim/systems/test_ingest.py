@@ -1,0 +1,183 @@
+"""The audit of the ingest library: it holds, it sees every broken safeguard, and its own eyes are tested."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from holdfast.commands.systems import find_system, read_shipped, shipped
+from holdfast.impl.ingest import SAFEGUARDS, STANDARD
+from holdfast.impl.ingest.documents import ConflictRecord
+from holdfast.impl.ingest.safeguards import FIELDS
+from holdfast.sim.explore import Audit, audit
+from holdfast.sim.systems.ingesting.batches import FIRST, OTHER
+from holdfast.sim.systems.ingesting.broken import BROKEN
+from holdfast.sim.systems.ingesting.examine import examine
+from holdfast.sim.systems.ingesting.promises import CHECKS
+from holdfast.sim.systems.ingesting.scenes import SCENES, SMALL
+from holdfast.sim.systems.ingesting.stage import Stage, Told
+from holdfast.sim.world import Budget
+from holdfast.testing import want
+
+STORIES = {
+    "identity-bound-to-agent": "own-identity",
+    "create-only-manifest": "one-acceptance",
+    "blob-before-manifest": "gc-safe",
+    "compare-after-412": "truthful-duplicate",
+    "409-proves-nothing": "truthful-duplicate",
+    "read-back-on-unknown": "one-acceptance",
+    "effects-after-create": "effects-once",
+    "reconcile": "effects-eventually",
+    "new-upload-on-multipart-409": "effects-eventually",
+    "gc-age": "ack-durable",
+    "gc-audit-before-trust": "gc-safe",
+    "gc-quarantine-refs": "gc-safe",
+    "gc-stalled-writer": "ack-durable",
+    "gc-stalled-writer-duplicate": "ack-durable",
+    "gc-stalled-writer-generation": "ack-durable",
+    "gc-stalled-writer-version": "ack-durable",
+    "cursor-overlap": "cursor-honest",
+}
+"""What breaks first without each safeguard."""
+TIMED = {"slow", "slow-versioned", "parts"}
+
+
+def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> Audit:
+    system = find_system("ingest", mutant)
+    faults = {name: parameters.pop(name) for name in ("crashes", "lost", "late") if name in parameters}
+    wanted = want(system.function, system.options, parameters, "ingest")
+    budget = Budget(**{**(system.options.faults or {}), **faults})
+    # Short stories are for people; here they would only take time.
+    return audit(wanted.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_every_order_without_faults_is_well(scene: str) -> None:
+    # An impostor is turned away before anything is asked: only a crash makes a second order there.
+    result = explored(scene=scene, crashes=int(scene == "impostor"), lost=0)
+    assert result.verdict == "holds", result
+
+
+def test_a_crash_at_every_step_of_a_retry_is_well() -> None:
+    result = explored(scene="retry", lost=0)
+    assert result.verdict == "holds", result
+    assert result.coverage.faults["crash"] > 30
+    assert {("put", "done"), ("put", "exists"), ("head", "done")} <= result.coverage.outcomes.keys()
+
+
+def test_a_late_landing_in_a_versioned_bucket_is_well() -> None:
+    """No bound on landing is asked for there: the same schedules that a plain bucket has to be excused."""
+    result = explored(scene="slow-versioned", crashes=0, lost=0, late=1, seconds=2)
+    assert not result.stories, result
+
+
+def test_every_safeguard_has_its_mutant_and_its_story() -> None:
+    mutants = read_shipped("ingest", shipped()["ingest"])["ingest"].mutants
+    assert set(mutants) == set(SAFEGUARDS) == set(STORIES)
+    assert set(FIELDS.values()) == set(BROKEN)
+    assert set(STORIES.values()) <= set(CHECKS)
+    assert set(SMALL) <= set(SCENES)
+
+
+@pytest.mark.parametrize("mutant", sorted(set(STORIES) - {"blob-before-manifest"}))
+def test_a_broken_safeguard_is_seen(mutant: str) -> None:
+    result = explored(mutant, seconds=60)
+    assert [story.property for story in result.stories] == [STORIES[mutant]], result
+
+
+@pytest.mark.slow
+def test_a_blob_that_nobody_waited_for_is_seen() -> None:
+    result = explored("blob-before-manifest", seconds=60)
+    assert [story.property for story in result.stories] == [STORIES["blob-before-manifest"]], result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", sorted(set(SCENES) - TIMED))
+def test_a_crash_and_a_lost_response_are_well_to_the_end(scene: str) -> None:
+    result = explored(scene=scene)
+    assert result.verdict == "holds", result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", sorted(TIMED))
+def test_a_stalled_collector_is_well(scene: str) -> None:
+    """To their ends these take minutes; a part of them is better than none."""
+    result = explored(scene=scene, seconds=30)
+    assert not result.stories, result
+
+
+# The eyes themselves: what each property would see.
+
+
+class Seen:
+    """A view that shows what a test says."""
+
+    def __init__(self, contents: dict[str, bytes], **notes: list[Any]) -> None:
+        self._contents = contents
+        self._notes = notes
+
+    def contents(self, _prefix: str = "") -> dict[str, bytes]:
+        return self._contents
+
+    def notes(self, topic: str) -> list[Any]:
+        return self._notes.get(topic, [])
+
+
+MANIFEST = FIRST.manifest(age_s=0.0, key=FIRST.raw_key())
+GOOD = {MANIFEST.key: MANIFEST.body(), MANIFEST.raw_blob_key: FIRST.body}
+TOLD = Told("accepted", FIRST.sha256, MANIFEST.attempt, frozenset({FIRST.sha256}), False, 2, 2, 0)
+RECORD = ConflictRecord(
+    *("agent-a", "boot-1", 10, 19),
+    accepted_manifest_key=MANIFEST.key,
+    accepted_raw_blob_key=MANIFEST.raw_blob_key,
+    accepted_frame_sha256=FIRST.sha256,
+    submitted_raw_blob_key=OTHER.raw_key(),
+    submitted_frame_sha256=OTHER.sha256,
+    observed_at_unix_ns=1,
+    collector_id="ann",
+)
+LIVE = (str(FIRST.identity), FIRST.sha256, "ann", True)
+
+
+def seen(name: str, contents: dict[str, bytes], *told: Told, live: list[Any] | None = None) -> list[str]:
+    stage = Stage(world=None, offered=[FIRST])  # type: ignore[arg-type] - no check looks at the world
+    view: Any = Seen(contents, told=list(told), live=live or [])
+    return list(CHECKS[name](stage, examine(contents, STANDARD), view))
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_good_run_is_seen_as_good(name: str) -> None:
+    again = dataclasses.replace(TOLD, what="duplicate", requests=4, hops=4)
+    assert not seen(name, GOOD, TOLD, again, live=[LIVE])
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "told", "live"),
+    [
+        ("one-acceptance", GOOD, [TOLD, TOLD], []),
+        ("never-reopened", GOOD, [dataclasses.replace(TOLD, attempt="another")], []),
+        ("ack-durable", {}, [TOLD], []),
+        ("ack-durable", {MANIFEST.key: MANIFEST.body()}, [TOLD], []),
+        ("ack-durable", {**GOOD, MANIFEST.raw_blob_key: OTHER.body}, [TOLD], []),
+        ("truthful-duplicate", GOOD, [dataclasses.replace(TOLD, what="duplicate", saw=frozenset())], []),
+        ("truthful-conflict", GOOD, [dataclasses.replace(TOLD, what="conflict")], []),
+        ("no-early-effect", GOOD, [TOLD], [(*LIVE[:3], False)]),
+        ("no-early-effect", GOOD, [dataclasses.replace(TOLD, early=True)], []),
+        ("effects-once", GOOD, [TOLD], [LIVE, LIVE]),
+        ("effects-eventually", GOOD, [], []),
+        ("effects-eventually", GOOD, [TOLD, dataclasses.replace(TOLD, what="unavailable")], []),
+        ("gc-safe", {MANIFEST.key: MANIFEST.body()}, [], []),
+        ("gc-safe", {**GOOD, RECORD.key: RECORD.body()}, [], []),
+        ("own-identity", GOOD, [dataclasses.replace(TOLD, sender="agent-b")], []),
+        ("flat-cost", GOOD, [dataclasses.replace(TOLD, requests=3)], []),
+        ("flat-cost", GOOD, [dataclasses.replace(TOLD, hops=3)], []),
+    ],
+)
+def test_a_bad_run_is_seen_as_bad(name: str, contents: Any, told: list[Told], live: list[Any]) -> None:
+    assert seen(name, contents, *told, live=live)
+
+
+def test_the_examination_leaves_what_it_looks_at_alone() -> None:
+    before = dict(GOOD)
+    examine(GOOD, STANDARD)
+    assert before == GOOD
