@@ -7,6 +7,7 @@ from holdfast.sim.scenarios import units
 from holdfast.sim.scenarios.errors import BadScenario
 from holdfast.sim.scenarios.formula import formula_rows
 from holdfast.sim.scenarios.keys import KEYS
+from holdfast.sim.scenarios.places import line_of
 from holdfast.sim.scenarios.scenario import Check, Point, Scenario
 
 Run = Mapping[str, Any]
@@ -79,7 +80,8 @@ def _chosen(scenario: Scenario, check: Check, at: Mapping[str, Any], points: Seq
     ]
     if not found:
         where = ", ".join(f"{key} = {value}" for key, value in at.items())
-        raise BadScenario(f"{scenario.name}: check {check.name!r} looks at {where}, but no run is so")
+        line = line_of(scenario.lines, f"check.{scenario.checks.index(check)}")
+        raise BadScenario(f"{scenario.file}:{line}: check {check.name!r} looks at {where}, but no run is so")
     return found
 
 

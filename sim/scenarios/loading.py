@@ -83,6 +83,8 @@ def read(file: File) -> Scenario:
         formula=read_formula(source, top.get("formula")),
         path=path,
         folder=str(file.parent),
+        file=source.name,
+        lines=source.lines,
     )
 
 
@@ -152,9 +154,11 @@ def check_values(values: Any, fail: Any) -> None:
         fail("a sweep needs a list of values, as in [1, 2, 4]")
     if not values:
         fail("sweeps over nothing: the list is empty")
-    for at, value in enumerate(values):
-        if value in values[:at]:
+    seen: set[str] = set()
+    for value in values:
+        if repr(value) in seen:
             fail(f"has {units.shown(value)} twice")
+        seen.add(repr(value))
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """The runs of a scenario: every case with every combination of swept values, each free of contradictions."""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from holdfast.sim.scenarios import units
 from holdfast.sim.scenarios.errors import BadScenario, BadValue
 from holdfast.sim.scenarios.loading import check_values, full_key, parser
+from holdfast.sim.scenarios.places import line_of
 from holdfast.sim.scenarios.scenario import Point, Scenario
 
 RUNS_MAX = 100_000
@@ -35,8 +36,7 @@ def points(scenario: Scenario, sweeps: Sequence[str] = ()) -> list[Point]:
         for key, (as_written, value) in zip(swept, combination, strict=True):
             shown[key] = as_written
             settings[key] = value
-        where = ", ".join(f"{key} = {value}" for key, value in shown.items())
-        check_settings(settings, scenario.name + (f" ({where})" if where else ""))
+        check_settings(settings, lambda key, why, shown=shown: _contradiction(scenario, key, why, shown))  # type: ignore[misc]
         found.append(Point(len(found), shown, settings))
     return found
 
@@ -86,14 +86,20 @@ NEEDS = (
 """A key, what it needs, and why."""
 
 
-def check_settings(settings: Mapping[str, Any], where: str) -> None:
+def _contradiction(scenario: Scenario, key: str, why: str, shown: Mapping[str, Any]) -> NoReturn:
+    """Say it with its place: of the key, of where it is swept, or of the table it would stand in."""
+    short = key.rpartition(".")[2]
+    named = [path for path in (key, f"sweep.{key}", f"sweep.{short}") if path in scenario.lines]
+    line = line_of(scenario.lines, named[0] if named else key)
+    of = ", ".join(f"{name} = {value}" for name, value in shown.items())
+    raise BadScenario(f"{scenario.file}:{line}: {key}: {why}" + (f" (in the run with {of})" if of else ""))
+
+
+def check_settings(settings: Mapping[str, Any], fail: Callable[[str, str], NoReturn]) -> None:
     """Refuse what contradicts itself, in one line."""
 
     def get(key: str) -> Any:
         return settings.get(key)
-
-    def fail(key: str, why: str) -> None:
-        raise BadScenario(f"{where}: {key}: {why}")
 
     for key, needed, why in NEEDS:
         if key in settings and not any(

@@ -26,11 +26,11 @@ class Source:
             self.tables: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as wrong:
             raise BadScenario(_syntax(self.name, wrong, text)) from None
-        self._places = places(text)
+        self.lines = places(text)
 
     def fail(self, path: str, why: str) -> NoReturn:
         """Complain about the key or table at `path`."""
-        raise BadScenario(f"{self.name}:{line_of(self._places, path)}: {path}: {why}")
+        raise BadScenario(f"{self.name}:{line_of(self.lines, path)}: {path}: {why}")
 
     def parse(self, path: str, parse: Callable[[Any], Any], value: Any) -> Any:
         try:
@@ -72,8 +72,9 @@ class Source:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """What was perhaps meant; else all there is."""
     known = list(known)
+    ends = {name.rpartition(".")[2]: name for name in known}
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    near = near or [name for name in known if name.endswith(f".{word}")][:1]
+    near = near or [ends[end] for end in difflib.get_close_matches(word, ends, n=1, cutoff=0.6)]
     return f"perhaps {near[0]!r} is meant" if near else f"there are {', '.join(known) or 'none'}"
 
 

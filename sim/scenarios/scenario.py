@@ -76,6 +76,9 @@ class Scenario:
     path: Path | None = None
     folder: str = ""
     """Where files that it names are looked for."""
+    file: str = ""
+    lines: dict[str, int] = field(default_factory=dict)
+    """Where each key stands in the file."""
 
 
 @dataclass(frozen=True, slots=True)
