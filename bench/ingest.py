@@ -2,10 +2,10 @@
 
     python -m bench.ingest [--agents 32] [--latency-ms 20] [--in-flight 8] [--points 100] [--seconds 2]
 
-Both halves run in this process and take turns, so that what else the machine does hits both: real threads, on
-the same kind of store, memory behind a latency and a cap on requests in flight. One half checks and accepts
-batches as a collector does (making the frame, the agent's work, is counted too); the other only sends two create-only puts of the same sizes,
-one after the other. The bar is that accepting reaches at least 80 % of the bare puts.
+Both halves run in this process and take turns, so that what else the machine does hits both: real threads,
+on the same kind of store, memory behind a latency and a cap on requests in flight. One half checks and
+accepts batches as a collector does, and makes the frames, which is the agent's work. The other only sends two
+create-only puts of the same sizes, one after the other. The bar: accepting reaches at least 80 % of that.
 """
 
 import argparse
