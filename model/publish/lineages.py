@@ -43,7 +43,7 @@ class Lineages(Chain):
     kept = Each(len(TABLES), Int(0, 2 * Chain.writers))  # the oldest pins of a manifest that is retained
     base = Each(Chain.writers, Each(len(TABLES), Int(0, 2 * Chain.writers)))  # the pins a plan stands on
 
-    def place(s, t: int, base: Number, epoch: Number, plan: int = -1, *, undo: bool = False) -> Place:
+    def place(s, t: int, base: Number, epoch: Number | int, plan: int = -1, *, undo: bool = False) -> Place:
         """Look from `base` on; plan -1 is a writer that has nothing there."""
         nobody = Truth.constant(False)
         own, later, rival, free, number = nobody, nobody, nobody, nobody, base
@@ -67,13 +67,13 @@ class Lineages(Chain):
         """The objects of a lineage with their numbers."""
         return enumerate(s.version[t], start=1)
 
-    def is_later(s, version: KeyView, epoch: Number) -> Truth:
+    def is_later(s, version: KeyView, epoch: Number | int) -> Truth:
         """Whether whoever wrote the version fences an executor of `epoch`."""
         judged = s.is_on("late-head") and s.is_on("epoch-check")
         later: Truth = version.epoch > epoch
         return later if judged else Truth.constant(False)
 
-    def is_dead(s, t: int, n: int, base: Number, epoch: Number) -> Truth:
+    def is_dead(s, t: int, n: int, base: Number, epoch: Number | int) -> Truth:
         """Whether version n can never be pinned: its writer is fenced, or it stands on a pin that is gone."""
         if not s.is_on("late-head"):
             return Truth.constant(False)
@@ -81,7 +81,7 @@ class Lineages(Chain):
         dead = any_of((version.plan == q) & (s.base[q][t] < base) for q in range(s.writers))
         return dead | (version.epoch < epoch) if s.is_on("epoch-check") else dead
 
-    def create_head(s, t: int, place: Place, plan: int, epoch: Number, *, undo: bool = False) -> None:
+    def create_head(s, t: int, place: Place, plan: int, epoch: Number | int, *, undo: bool = False) -> None:
         """Create the head where there is room for it; keeps the rows where there is."""
         s.require(place.free)
         s.version[t][place.number - 1].create("done", plan=plan, undo=undo, epoch=epoch)

@@ -9,7 +9,7 @@ again. Undoing takes steps of its own.
 An opener may stop after any step: `give_up` is its crash, or it was fenced, or overtaken again and again.
 """
 
-from holdfast.model.kernel import Bool, Each, Enum, Id, Int, Size, Truth, action, all_of, any_of
+from holdfast.model.kernel import Bool, Each, Enum, Id, Int, Number, Size, Truth, action, all_of, any_of
 from holdfast.model.publish.lineages import TABLES, Place
 from holdfast.model.publish.writing import BOTH, Writing
 
@@ -42,18 +42,19 @@ class Recovery(Writing):
         """Every touched pin has moved on."""
         return all_of(~s.touches_in_sidecar(w, t) | ~s.stands(w, t) for t in BOTH)
 
-    def places(s, o: int, w: int) -> list[Place]:
-        return [s.place(t, s.base[w][t], s.epoch_of[o], w) for t in BOTH]
+    def places(s, w: int, epoch: Number | int) -> list[Place]:
+        """What an executor of this epoch finds where the plan's heads would be."""
+        return [s.place(t, s.base[w][t], epoch, w) for t in BOTH]
 
-    def may_roll_forward(s, o: int, w: int, places: list[Place]) -> Truth:
+    def may_roll_forward(s, w: int, epoch: Number | int, places: list[Place]) -> Truth:
         """All heads are the plan's, and it may commit on the newest manifest."""
         complete = all_of(~s.touches_in_sidecar(w, t) | places[t].own for t in BOTH)
         stand = all_of(~s.touches_in_sidecar(w, t) | s.stands(w, t) for t in BOTH)
-        return complete & stand & s.as_read(w) & s.in_epoch(s.epoch_of[o])
+        return complete & stand & s.as_read(w) & s.in_epoch(epoch)
 
-    def to_restore(s, o: int, w: int, places: list[Place]) -> list[Truth]:
+    def to_restore(s, w: int, epoch: Number | int, places: list[Place]) -> list[Truth]:
         """Where the plan's head is, is being undone, or (unless fenced) could still come to be."""
-        expired = s.began[w] == s.epoch_of[o] if s.is_on("grace-window") else Truth.constant(False)
+        expired = s.began[w] == epoch if s.is_on("grace-window") else Truth.constant(False)
         return [
             s.touches_in_sidecar(w, t)
             & s.stands(w, t)
@@ -75,7 +76,8 @@ class Recovery(Writing):
     @action(o=openers, w=Writing.writers)
     def roll_forward(s, o: int, w: int) -> None:
         s.require(s.has_read(o, w))
-        s.require(s.may_roll_forward(o, w, s.places(o, w)))
+        epoch = s.epoch_of[o]
+        s.require(s.may_roll_forward(w, epoch, s.places(w, epoch)))
         part = [s.touches_in_sidecar(w, t) for t in BOTH]
         s.torn[w] = any_of(s.touches(w, t) & ~part[t] for t in BOTH)
         s.show(w, part)
@@ -87,18 +89,20 @@ class Recovery(Writing):
         requests may land, and another opener may have read the sidecar. Of others this is a promise.
         """
         s.require(s.has_read(o, w))
-        places = s.places(o, w)
-        s.require(~s.is_settled(w), ~s.may_roll_forward(o, w, places))
-        s.require(~any_of(s.to_restore(o, w, places)))
+        epoch = s.epoch_of[o]
+        places = s.places(w, epoch)
+        s.require(~s.is_settled(w), ~s.may_roll_forward(w, epoch, places))
+        s.require(~any_of(s.to_restore(w, epoch, places)))
         s.work[o] = "retires"
         s.dropped[w] = s.dropped[w] | ~s.is_fenced(w)
 
     @action(o=openers, w=Writing.writers)
     def begin_undo(s, o: int, w: int) -> None:
         s.require(s.has_read(o, w))
-        places = s.places(o, w)
-        restores = s.to_restore(o, w, places)
-        s.require(~s.may_roll_forward(o, w, places), any_of(restores))
+        epoch = s.epoch_of[o]
+        places = s.places(w, epoch)
+        restores = s.to_restore(w, epoch, places)
+        s.require(~s.may_roll_forward(w, epoch, places), any_of(restores))
         s.work[o] = "undoes"
         for t in BOTH:
             s.restores[o][t] = restores[t]

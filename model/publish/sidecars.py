@@ -45,7 +45,7 @@ class Sidecars(Lineages):
         """Whether every table that the plan touches is as it was."""
         return all_of(~s.touches(w, t) | s.stands(w, t) for t in range(len(TABLES)))
 
-    def in_epoch(s, epoch: Number) -> Truth:
+    def in_epoch(s, epoch: Number | int) -> Truth:
         """Whether an executor of this epoch is not fenced."""
         return s.epoch <= epoch if s.is_on("epoch-check") else Truth.constant(True)
 

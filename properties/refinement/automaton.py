@@ -30,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.model import FieldOverflow, Label, Property, Truth
-from holdfast.model.kernel.layout import U64, Mask
+from holdfast.model.kernel.layout import I64, U64, Mask
 from holdfast.properties.refinement.refinement import NO_ROOM, Meaning, Reading, Refinement
 from holdfast.properties.refinement.sighting import Sighting
+from holdfast.properties.refinement.space import Space
 
 DEAD, OUTSIDE, START = 0, 1, 2
 """Numbers of the first sets."""
@@ -74,16 +75,18 @@ class Automaton:
         self._numbers: dict[Letter, int] = {}
         self._meanings: dict[Sighting, Meaning] = {}
         self._hidden = refinement.hidden_labels()
-        self._known: dict[bytes, int] = {}
-        self._sets: list[U64] = []
+        self._space = Space(self._words)
+        self._onward: dict[int, list[int]] = {}
+        """By state, where hidden labels and pending requests lead."""
+        self._at_once: dict[int, int] = {}
+        """By state, the state after everything that happens at once."""
+        self._known: dict[frozenset[int], int] = {}
+        self._sets: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * START
         self.table: _I32 = np.full((8, 8), _EMPTY, np.int32)
         """Next set by set and letter; -1 where nobody has asked."""
-        nothing = np.empty((self._words, 0), np.uint64)
-        for rows in (nothing, nothing):
-            self._sets.append(rows)
         starts = self.model.initial()
         begun = np.zeros((self._words, starts.shape[1]), np.uint64)
-        begun[: self.model.words] = starts
+        begun[: self.model.words] = refinement.forgotten(starts)
         self._number(self._closed(begun))
         self.table[[DEAD, OUTSIDE], :] = [[DEAD], [OUTSIDE]]
 
@@ -112,7 +115,10 @@ class Automaton:
 
     def states(self, number: int) -> U64:
         """The model states of a set, packed."""
-        return self._sets[number][: self.model.words]
+        return self._rows(number)[: self.model.words]
+
+    def _rows(self, number: int) -> U64:
+        return self._space.rows(self._sets[number])
 
     def step(self, number: int, letter: int) -> int:
         """The set after one letter."""
@@ -147,10 +153,10 @@ class Automaton:
     def _read(self, number: int, letter: int) -> int:
         read = self.letters[letter]
         assert read is not None
-        rows = self._sets[number]
+        rows = self._rows(number)
         if read.move is Move.ANSWERED:
             waiting = (rows[self.model.words :] == self.letter(read.sighting)).sum(axis=0)
-            return self._number(rows[:, waiting <= read.left])
+            return self._number(frozenset(self._sets[number][waiting <= read.left].tolist()))
         meaning = self.meaning(read.sighting)
         if meaning == NO_ROOM:
             return OUTSIDE
@@ -161,11 +167,16 @@ class Automaton:
 
     def _taken(self, rows: U64, meaning: Meaning) -> U64:
         """The rows after an event of this meaning, hidden labels aside."""
-        return np.concatenate([rows[:, :0], *(self._after(rows, reading) for reading in meaning)], axis=1)
+        return np.concatenate([rows[:, :0], *(self._after(rows, reading)[0] for reading in meaning)], axis=1)
 
-    def _after(self, rows: U64, reading: Reading) -> U64:
-        after = rows if reading.label is None else self._successors(rows, reading.label)
-        return after if reading.test is None else after[:, self.judge(after, reading)]
+    def _after(self, rows: U64, reading: Reading) -> tuple[U64, I64]:
+        after, origin = rows, np.arange(rows.shape[1])
+        if reading.label is not None:
+            after, origin = self._successors(rows, reading.label)
+        if reading.test is None:
+            return after, origin
+        holds = self.judge(after, reading)
+        return after[:, holds], origin[holds]
 
     def judge(self, rows: U64, reading: Reading) -> Mask:
         """In which rows the test of a reading holds."""
@@ -179,39 +190,81 @@ class Automaton:
 
         return self.model.holds(Property(reading.says, "invariant", asked, ""), rows[: self.model.words])
 
-    def _successors(self, rows: U64, label: Label) -> U64:
+    def _successors(self, rows: U64, label: Label) -> tuple[U64, I64]:
         after = self.model.successors(rows[: self.model.words], label)
-        if not self.slots:
-            return after.states
-        return np.concatenate([after.states, rows[self.model.words :].take(after.origin, axis=1)])
+        states = self.refinement.forgotten(after.states)
+        if self.slots:
+            states = np.concatenate([states, rows[self.model.words :].take(after.origin, axis=1)])
+        return states, after.origin
 
-    def _closed(self, rows: U64) -> U64:
-        """The rows, and all that hidden labels and pending requests make of them; sorted, each once."""
-        known = dict.fromkeys(_bytes(rows))
-        frontier = rows
-        while frontier.shape[1]:
-            found = [self._successors(frontier, label) for label in self._hidden]
-            found += self._landings(frontier)
-            together = np.concatenate([frontier[:, :0], *found], axis=1)
-            new = [key for key in dict.fromkeys(_bytes(together)) if key not in known]
-            known.update(dict.fromkeys(new))
-            frontier = _rows(new, self._words)
-            if len(known) > ROWS_MAX:
-                break
-        return _rows(sorted(known), self._words)
+    def _closed(self, rows: U64) -> frozenset[int]:
+        """The states, and all that hidden labels and pending requests make of them; each with what happens
+        at once.
+        """
+        known = set(self._space.numbers(rows))
+        frontier = known
+        while frontier and len(known) <= ROWS_MAX:
+            self._look_onward([state for state in frontier if state not in self._onward])
+            frontier = {after for state in frontier for after in self._onward[state]} - known
+            known |= frontier
+        return self._hurried(known)
 
-    def _landings(self, rows: U64) -> Iterable[U64]:
-        """The rows after a pending request has landed."""
+    def _look_onward(self, fresh: list[int]) -> None:
+        """Work out where these states lead, and all that they lead to.
+
+        Each label takes all states that it has not seen, those included that the labels before it have just
+        found: that asks the kernel a few times for many states instead of many times for a few.
+        """
+        self._onward.update((state, []) for state in fresh)
+        ways = (*self._hidden, None)
+        looked = [0] * len(ways)
+        while fresh and min(looked) < len(fresh):
+            for place, label in enumerate(ways):
+                states = np.array(fresh[looked[place] :], np.int64)
+                looked[place] = len(fresh)
+                for after, origin in self._ways(self._space.rows(states), label):
+                    self._enter(states[origin], after, fresh)
+
+    def _ways(self, rows: U64, label: Label | None) -> Iterable[tuple[U64, I64]]:
+        """What a hidden label, or without one any pending request, makes of rows."""
+        if not rows.shape[1]:
+            return ()
+        return self._landings(rows) if label is None else (self._successors(rows, label),)
+
+    def _enter(self, origins: I64, after: U64, fresh: list[int]) -> None:
+        for origin, number in zip(origins.tolist(), self._space.numbers(after), strict=True):
+            self._onward[origin].append(number)
+            if number not in self._onward:
+                self._onward[number] = []
+                fresh.append(number)
+
+    def _hurried(self, states: set[int]) -> frozenset[int]:
+        """The states after what happens at once."""
+        if not self.refinement.eager:
+            return frozenset(states)
+        new = [state for state in states if state not in self._at_once]
+        if new:
+            rows = self._space.rows(np.array(new, np.int64))
+            after = rows.copy()
+            after[: self.model.words] = self.refinement.saturated(rows[: self.model.words])
+            self._at_once.update(zip(new, self._space.numbers(after), strict=True))
+        return frozenset(self._at_once[state] for state in states)
+
+    def _landings(self, rows: U64) -> Iterable[tuple[U64, I64]]:
+        """The rows after a pending request has landed, and where each came from."""
         pending = rows[self.model.words :]
         for number in np.unique(pending[pending != 0]).tolist():
             read = self.letters[number]
             assert read is not None
-            having = rows[:, (pending == number).any(axis=0)].copy()
+            origin = np.flatnonzero((pending == number).any(axis=0))
+            having = rows[:, origin]
             slots = having[self.model.words :]
             first = (slots == number).argmax(axis=0)
             slots[first, np.arange(slots.shape[1])] = 0
             slots[:] = -np.sort(-slots.astype(np.int64), axis=0)
-            yield self._taken(having, self.meaning(read.sighting))
+            for reading in self.meaning(read.sighting):
+                after, came_from = self._after(having, reading)
+                yield after, origin[came_from]
 
     def _pended(self, rows: U64, sighting: Sighting) -> U64:
         asked = rows.copy()
@@ -226,17 +279,16 @@ class Automaton:
     def _words(self) -> int:
         return self.model.words + self.slots
 
-    def _number(self, rows: U64) -> int:
-        """The number of a set of sorted rows."""
-        if not rows.shape[1]:
+    def _number(self, states: frozenset[int]) -> int:
+        """The number of a set of states."""
+        if not states:
             return DEAD
-        if rows.shape[1] > ROWS_MAX:
+        if len(states) > ROWS_MAX:
             return OUTSIDE
-        key = np.ascontiguousarray(rows.T).tobytes()
-        number = self._known.get(key)
+        number = self._known.get(states)
         if number is None:
-            number = self._known[key] = len(self._sets)
-            self._sets.append(rows)
+            number = self._known[states] = len(self._sets)
+            self._sets.append(np.array(sorted(states)))
         return number
 
     def _grow(self) -> None:
@@ -249,15 +301,3 @@ class Automaton:
         table[:sets, :letters] = self.table
         table[[DEAD, OUTSIDE], :] = [[DEAD], [OUTSIDE]]
         self.table = table
-
-
-def _bytes(rows: U64) -> list[bytes]:
-    """Every row as bytes, to compare and to sort by."""
-    packed = np.ascontiguousarray(rows.T).tobytes()
-    width = 8 * len(rows)
-    return [packed[start : start + width] for start in range(0, len(packed), width)]
-
-
-def _rows(keys: list[bytes], words: int) -> U64:
-    packed = np.frombuffer(b"".join(keys), np.uint64).reshape(len(keys), words)
-    return np.ascontiguousarray(packed.T)

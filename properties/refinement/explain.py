@@ -96,9 +96,7 @@ def possible(automaton: Automaton, rows: U64) -> list[Label]:
     """The labels that an event could have shown next."""
     model, refinement = automaton.model, automaton.refinement
     return [
-        label
-        for label in model.labels
-        if not refinement.hides(label) and model.apply(rows, label) is not None
+        label for label in model.labels if refinement.shows(label) and model.apply(rows, label) is not None
     ]
 
 

@@ -24,13 +24,23 @@ Looks = tuple[str, str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Played:
+    """A value in its role."""
+
+    role: int
+    within: str
+    name: str
+    text: str
+    lookup: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
     """An event without its names."""
 
     number: int
     bare: Sighting
-    roles: tuple[tuple[int, str, tuple[tuple[str, str], ...]], ...]
-    """Number of the role, within what, and its values: name and text, in order."""
+    played: tuple["Played", ...]
     owned: str
     """The text of the value that somebody owns."""
 
@@ -42,6 +52,7 @@ class Lens:
         self.automaton = automaton
         self.refinement: Refinement = automaton.refinement
         self._patterns = [(keys.name, re.compile(keys.pattern)) for keys in self.refinement.keys]
+        self._named = [[_split(name) for name in role.of] for role in self.refinement.roles]
         self._forms: dict[Looks, Form | None] = {}
         self._made_so_far = 0
         self.letters: dict[object, int] = {}
@@ -83,15 +94,25 @@ class Lens:
         self._made_so_far += 1
         return Form(self._made_so_far, bare, self._played(values), values.get(refinement.owned, ""))
 
-    def _played(self, values: Mapping[str, str]) -> tuple[tuple[int, str, tuple[tuple[str, str], ...]], ...]:
-        played = []
-        for number, role in enumerate(self.refinement.roles):
-            named = tuple(
-                (name, values.get(name, "")) for name in role.of if name in values or name in (PROCESS, LIFE)
+    def _played(self, values: Mapping[str, str]) -> tuple[Played, ...]:
+        return tuple(
+            Played(
+                number, values.get(scope, ""), self._said(number, name, lookup), values.get(name, ""), lookup
             )
-            if named:
-                played.append((number, values.get(role.within, "") if role.within else "", named))
-        return tuple(played)
+            for number, named in enumerate(self._named)
+            for name, scope, lookup in named
+            if name in values or name in (PROCESS, LIFE)
+        )
+
+    def _said(self, role: int, name: str, lookup: bool) -> str:
+        """What a sighting calls the rank: a value that is looked up may be so in several roles."""
+        return f"{name} in {self.refinement.roles[role].name}" if lookup else name
+
+
+def _split(name: str) -> tuple[str, str, bool]:
+    """A value, the one within which it is ranked, and whether it is only looked up."""
+    value, _, scope = name.partition("@")
+    return value.rstrip("?"), scope, value.endswith("?")
 
 
 class Reader:
@@ -146,14 +167,15 @@ class Reader:
         ranks = []
         stranger = ""
         whose = {PROCESS: process, LIFE: f"{process}/{incarnation}"}
-        for number, within, named in form.roles:
-            role = self._roles[number]
-            known = self._seen.setdefault((number, within), {})
-            for name, text in named:
-                rank = _rank(role, known, whose.get(name, text))
-                if rank < role.least or (role.most is not None and rank > role.most):
-                    stranger = stranger or name
-                ranks.append((name, rank))
+        for value in form.played:
+            role, place = self._roles[value.role], (value.role, value.within)
+            text = whose.get(value.name, value.text)
+            if value.lookup and text not in self._seen.get(place, ()):
+                continue
+            rank = _rank(role, self._seen.setdefault(place, {}), text)
+            if rank < role.least or (role.most is not None and rank > role.most):
+                stranger = stranger or value.name
+            ranks.append((value.name, rank))
         own = False
         if form.owned:
             me = (process, incarnation)

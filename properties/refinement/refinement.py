@@ -27,7 +27,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from holdfast.model import Label, Model, Truth
+from holdfast.model.kernel.layout import U64
 from holdfast.properties.refinement.sighting import Keys, Role, Sighting
 
 Test = Callable[[Any], Truth]
@@ -63,7 +66,7 @@ class Refinement:
     """Derive from it: say what is seen, what is hidden, and what an event means."""
 
     keys: ClassVar[tuple[Keys, ...]] = ()
-    roles: ClassVar[tuple[Role, ...]] = ()
+    roles: tuple[Role, ...] = ()
     facts: ClassVar[tuple[str, ...]] = ()
     """Facts that play no role and that `meaning` asks for. All others are left out of sightings."""
     kinds: ClassVar[frozenset[str]] = frozenset({"put", "delete", "complete-upload"})
@@ -74,12 +77,23 @@ class Refinement:
     """The value whose first process owns it, see `Sighting.own`."""
     hidden: ClassVar[tuple[str, ...]] = ()
     """Actions that no event shows."""
+    eager: ClassVar[tuple[str, ...]] = ()
+    """Hidden actions that only ever add to what may happen later: in every state of a set they happen at
+    once, in this order, after the other hidden ones, which must take nothing away that lets them happen.
+    Where this applies, sets are as small as if these actions did not exist.
+    """
+    left_out: ClassVar[tuple[str, ...]] = ()
+    """Actions that never happen: others stand for them."""
+    forgets: ClassVar[tuple[str, ...]] = ()
+    """Fields that no guard and no test ever reads, only properties: as in the beginning, always."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        unknown = [name for name in self.hidden if name not in model.actions]
+        named = (*self.hidden, *self.eager, *self.left_out)
+        unknown = [name for name in named if name not in model.actions]
         if unknown:
             raise ValueError(f"{model.name} has no action {unknown[0]}; it has {', '.join(model.actions)}")
+        self._forgetting = self._masks()
         self._labels: dict[str, list[Label]] = {}
         for label in model.labels:
             self._labels.setdefault(label.action, []).append(label)
@@ -95,6 +109,46 @@ class Refinement:
     def hides(self, label: Label) -> bool:
         """Whether no event shows this label."""
         return label.action in self.hidden
+
+    def shows(self, label: Label) -> bool:
+        """Whether an event shows this label."""
+        return not self.hides(label) and label.action not in (*self.eager, *self.left_out)
+
+    def saturated(self, states: U64) -> U64:
+        """The states after all that happens at once."""
+        for name in self.eager:
+            for label in self._labels[name]:
+                states = self.hurried(states, label)
+        return states
+
+    def hurried(self, states: U64, label: Label) -> U64:
+        """The states, those in which a label can happen after it."""
+        after = self.model.successors(states, label)
+        if len(after.origin):
+            states = states.copy()
+            states[:, after.origin] = after.states
+        return states
+
+    def forgotten(self, states: U64) -> U64:
+        """The states with the fields that are forgotten as they were in the beginning."""
+        if self._forgetting is None:
+            return states
+        clear, put = self._forgetting
+        return (states & clear) | put
+
+    def _masks(self) -> tuple[U64, U64] | None:
+        """Of every word the bits that are kept, and what stands in the others."""
+        if not self.forgets:
+            return None
+        layout = self.model.layout
+        lost = [0] * layout.words
+        for name, slot in layout.slots.items():
+            if name.split(".")[0] in self.forgets:
+                for index in range(slot.count):
+                    word, shift = slot.place(index)
+                    lost[word] |= ((1 << slot.kind.width) - 1) << shift
+        masks = np.array(lost, np.uint64)[:, np.newaxis]
+        return ~masks, self.model.initial()[:, :1] & masks
 
     def hidden_labels(self) -> tuple[Label, ...]:
         return tuple(label for label in self.model.labels if self.hides(label))

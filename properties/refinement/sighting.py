@@ -6,7 +6,7 @@ are such names are *roles*, and each is replaced by a small number, its rank in 
 
     Role("plan", ("plan", "undoes"), most=1)             0 for the first plan that is seen, 1 for the next
     Role("id", ("parent", "id"), COUNTED, start=1)       1 for the first number that is seen, 2 for one more
-    Role("number", ("base", "number"), COUNTED, within="table", start=0)      the same, for each table anew
+    Role("number", ("base@table", "number@table"), COUNTED)      the same from 0, for each table anew
 
 What is left of an event is a *sighting*. A million runs with names of their own see the same few
 thousand sightings, so what a sighting means is asked once for each, and never for an event.
@@ -51,7 +51,9 @@ class Role:
 
     name: str
     of: tuple[str, ...]
-    """The values that play it, in the order in which those of one event are looked at."""
+    """The values that play it, in the order in which those of one event are looked at. `value@other` is
+    ranked anew for each text of the other value; `value?` is looked up, and has rank -1 when it is new.
+    """
     order: Order = SEEN
     most: int | None = None
     """The largest rank that the model has room for."""
@@ -59,8 +61,6 @@ class Role:
     """What the first one is called."""
     least: int = 0
     """The smallest rank that the model has room for."""
-    within: str = ""
-    """A value or fact: for each of its values ranks begin anew."""
 
 
 @dataclass(frozen=True)

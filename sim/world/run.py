@@ -17,11 +17,12 @@ from holdfast.sim.world.recall import Recall
 from holdfast.sim.world.store import WorldEnvironment, WorldStore
 from holdfast.sim.world.view import FINALLY, Property, View, Violation
 
+
 class Follower(Protocol):
     """Reads a run while it goes on, and says at once when it is wrong.
 
-    Unlike a property it sees every step and is nobody's reason to try another order: of runs that differ only by
-    swapping steps that nobody can tell apart, it reads one. Runs are only taken for equal that it will read alike.
+    Unlike a property it sees every step and is nobody's reason to try another order: of runs that differ only
+    by swapping steps that nobody can tell apart, it reads one. Only runs that it will read alike are merged.
     """
 
     def landed(self, process: str, incarnation: int, request: Any, reply: Any) -> str | None:

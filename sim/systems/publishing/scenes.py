@@ -6,6 +6,7 @@ from collections.abc import Callable
 from holdfast.impl.publish import Mode, PublishError
 from holdfast.sim.systems.publishing import quick
 from holdfast.sim.systems.publishing.changes import Change, knows, person
+from holdfast.sim.systems.publishing.lockstep import in_lockstep
 from holdfast.sim.systems.publishing.promises import promise
 from holdfast.sim.systems.publishing.stage import OLD_S, Stage
 
@@ -139,14 +140,27 @@ SCENES: dict[str, Scene] = {
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
 """Those that are explored to their ends while somebody waits, with a crash and a lost response."""
+SKEWED = ("joiner",)
+"""Those in which somebody's clock may be wrong by more than the grace window."""
 
 
-def play(stage: Stage, scene: str, writers: int = 2, plans: int = 1, *, separate: bool = False) -> None:
+def play(
+    stage: Stage,
+    scene: str,
+    writers: int = 2,
+    plans: int = 1,
+    *,
+    separate: bool = False,
+    lockstep: bool = True,
+) -> None:
     """Set up one scene; `small` is one of the small ones, whichever the adversary likes."""
     quick.install(stage.world)
     stage.world.share_nothing()
     if scene == "crowd":
         crowd(stage, writers, plans, separate=separate)
     else:
-        SCENES[stage.world.pick("scene", SMALL) if scene == "small" else scene](stage)
+        scene = stage.world.pick("scene", SMALL) if scene == "small" else scene
+        SCENES[scene](stage)
     promise(stage)
+    if lockstep:
+        in_lockstep(stage, skew=scene in SKEWED)

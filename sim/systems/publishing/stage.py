@@ -100,17 +100,22 @@ class Watched(Layer):
         self.hops += 1
         self.requests += 1
         reply = self.inner.send(request)
-        if isinstance(request, Put) and reply.outcome is Outcome.DONE and request.key.startswith(MANIFESTS):
-            self._look(request)
+        self._look(request, reply)
         return reply
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
         self.hops += 1
         self.requests += len(requests)
-        return self.inner.send_all(requests)
+        replies = self.inner.send_all(requests)
+        for request, reply in zip(requests, replies, strict=True):
+            self._look(request, reply)
+        return replies
 
-    def _look(self, created: Put) -> None:
-        manifest = read_manifest(created.body)
+    def _look(self, request: Request[Any], reply: Any) -> None:
+        created = isinstance(request, Put) and reply.outcome is Outcome.DONE
+        if not created or not request.subject.startswith(MANIFESTS):
+            return
+        manifest = read_manifest(request.body)  # type: ignore[attr-defined]  # a put has one
         mine = self.catalog.epoch if self.catalog is not None else 0
         if mine and manifest.kind in ("publish", "undo") and manifest.epoch > mine:
             text = f"manifest {manifest.id} of epoch {manifest.epoch} was created in epoch {mine}"
