@@ -92,8 +92,8 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
         raise BadRequest("--acceptance local_spool needs --spool DIRECTORY, and --spool is for nothing else")
     if (options["tls_certificate"] is None) != (options["tls_key"] is None):
         raise BadRequest("--tls-certificate and --tls-key come together")
-    settings = settings_of(options, acceptance=mode)
     limits = Limits(**{name: options[name] for name, _ in LIMITS})
+    settings = settings_of(options, acceptance=mode, limits=limits.of_frames())
     log_to_stderr(verbose=options["verbose"])
     _allow_connections(limits.connections)
     with contextlib.ExitStack() as parts:

@@ -164,6 +164,8 @@ class Collector:
         if answer.result == "accepted":
             self.metrics.count("holdfast_ingest_bytes_total", size)
         if answer.refusal is not None:
+            if answer.result in ("conflict", "unavailable"):
+                _LOG.warning("%s: %s", answer.result, answer.refusal.message)
             raise answer.refusal
         return as_json(answer.body)
 

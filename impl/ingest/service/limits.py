@@ -5,10 +5,16 @@
     agent_requests   the same for one agent; one more is told 429, so that one agent starves no other
     threads          that wait for the store; a request beyond them waits its turn in memory
 
-The body of every request that is worked on may be in memory: at worst `requests` times `body_bytes`.
+The body of every request that is worked on may be in memory: at worst `requests` times `body_bytes`, and
+`threads` times what such a body unpacks to.
 """
 
 from dataclasses import dataclass, fields
+
+from holdfast.impl.ingest import frames
+
+UNPACKED_RATIO = 8
+"""Points that are much alike pack this well; who has more sends two batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,10 @@ class Limits:
     """For requests that are worked on when the collector is told to stop."""
     retry_after_s: int = 1
     """What a client that is turned away is told to wait."""
+
+    def of_frames(self) -> frames.Limits:
+        """What a frame may claim to hold: a small body must not unpack to all the memory there is."""
+        return frames.Limits(frame_bytes=self.body_bytes, unpacked_bytes=UNPACKED_RATIO * self.body_bytes)
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -1,13 +1,13 @@
 """Counters and gauges in Prometheus' text format.
 
-Written out by hand because all that is needed is one format of one page of text. Everything is counted on
-the thread that serves or sends, so that there is nothing to lock.
+Written out by hand because all that is needed is one format of one page of text.
 
     metrics = Metrics()
     metrics.count("holdfast_ingest_requests_total", status="200")
     metrics.text()
 """
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,6 +25,7 @@ class Metrics:
         self._gauges: dict[str, Callable[[], float]] = {}
         self._times: dict[str, list[int]] = {}
         self._sums: dict[str, float] = {}
+        self._lock = threading.Lock()
 
     def counter(self, name: str, text: str, labels: Iterable[Mapping[str, str]] = ({},)) -> None:
         self._help[name] = ("counter", text)
@@ -42,12 +43,14 @@ class Metrics:
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         values = self._values[name]
         at = _sorted(labels)
-        values[at] = values.get(at, 0) + by
+        with self._lock:
+            values[at] = values.get(at, 0) + by
 
     def time(self, name: str, seconds: float) -> None:
         at = next((at for at, limit in enumerate(BUCKETS_S) if seconds <= limit), len(BUCKETS_S))
-        self._times[name][at] += 1
-        self._sums[name] += seconds
+        with self._lock:
+            self._times[name][at] += 1
+            self._sums[name] += seconds
 
     def value(self, name: str, **labels: str) -> float:
         """Of a counter."""
@@ -61,7 +64,9 @@ class Metrics:
         return "".join(f"{line}\n" for line in lines)
 
     def _counted(self, name: str) -> list[str]:
-        return [f"{name}{_shown(labels)} {_number(value)}" for labels, value in self._values[name].items()]
+        return [
+            f"{name}{_shown(labels)} {_number(value)}" for labels, value in list(self._values[name].items())
+        ]
 
     def _gauged(self, name: str) -> list[str]:
         return [f"{name} {_number(self._gauges[name]())}"]
