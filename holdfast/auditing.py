@@ -115,7 +115,7 @@ def conduct(wanted: Wanted, progress: Callable[[Any], object] | None = None) -> 
         _check_repeated(again, violation)
         violation["raised_at"] = _raised_at(again)
         with _silence():
-            violation["moves"] = moves_of(_setting(wanted), again)
+            violation["moves"] = moves_of(_setting(wanted), again, violation["token"])
         result["bound"] = (
             f"a schedule of {_processes(again)} with {wanted.faults.sentence()} breaks a property"
         )

@@ -13,14 +13,16 @@ is a request. So requests are taken together as a model takes them:
 No move are: a lost reply (it goes with its request), a note, the end of a process, what the program picks.
 
 Properties that are judged at the end of a run have it run to its end, long after the harm was done. A model
-stops there. So moves are counted up to the step after which the property stayed broken for good.
+stops there. So moves are counted up to where it was settled: the last fault or switch that the run needs to
+go wrong has happened, and the property, judged at once, holds never again. A property that never held waits
+for something that did not come, and then the whole run counts.
 """
 
 from typing import Any
 
 from holdfast.impl.store.requests import Outcome, Request
 from holdfast.sim.explore.runs import Setting
-from holdfast.sim.explore.tokens import HARMLESS, Replay, follow
+from holdfast.sim.explore.tokens import HARMLESS, Replay, follow, read
 from holdfast.sim.world import World
 from holdfast.sim.world.objects import FLIGHTS_FROM
 from holdfast.sim.world.view import View
@@ -28,21 +30,37 @@ from holdfast.sim.world.view import View
 _IN_VAIN = frozenset({"dropped", "late", "never", "conflict", "throttled"})
 
 
-def moves_of(setting: Setting, found: Replay) -> int:
+def moves_of(setting: Setting, found: Replay, token: str) -> int:
     """The moves of a run that violates a property, up to where that was settled."""
     violation = found.violation
     assert violation is not None, "only a violation has a story"
-    well = 0
-    """So many steps were taken when the property held for the last time."""
+    seen = [_well_until(setting, found, violation.name), _turned_at(setting, found, token, violation.name)]
+    return count(found.world, until=max(seen) + 1 if max(seen) >= 0 else None)
+
+
+def _well_until(setting: Setting, found: Replay, name: str) -> int:
+    """After so many steps the property held for the last time; -1 when it never did."""
+    well = -1
 
     def look(world: World) -> None:
         nonlocal well
-        promise = next((promise for promise in world.properties if promise.name == violation.name), None)
-        if promise is None or promise.judge(View(world)) is None:
+        promise = next((promise for promise in world.properties if promise.name == name), None)
+        if promise is not None and promise.judge(View(world)) is None:
             well = len(world.trace)
 
-    again = follow(setting, found.steps, watch=look).world
-    return count(again, until=well + 1)
+    follow(setting, found.steps, watch=look)
+    return well
+
+
+def _turned_at(setting: Setting, found: Replay, token: str, name: str) -> int:
+    """The place of the last step without which the run would have ended well; -1 when it needs none."""
+    targets = read(token)
+    while targets:
+        without = follow(setting, targets[:-1])
+        if without.violation is None or without.violation.name != name:
+            return found.steps.index(targets[-1])
+        targets.pop()
+    return -1
 
 
 def count(world: World, until: int | None = None) -> int:

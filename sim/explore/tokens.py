@@ -137,7 +137,9 @@ def follow(
     timed: bool = True,
     watch: Callable[[World], None] | None = None,
 ) -> Replay:
-    """Run the program along the targets, and on to the end by the common rule. `watch` sees every step."""
+    """Run the program along the targets, and on to the end by the common rule. `watch` sees the world before
+    and after every step.
+    """
     restarts = setting.budget.restarts
     world = setting.world(timed=timed, budget=Budget(*[MANY] * 8, restarts=restarts, delays=MANY))
     run = _Following(world, list(targets), watch)
@@ -171,6 +173,8 @@ class _Following:
             self._namer.look(world)
             actor, alternative = self._choose(enabled)
             self.steps.append(Target(*self._namer.name(world, actor), alternative))
+            if self._watch is not None and not self.steps[1:]:
+                self._watch(world)  # as it was before the first step
             world.step(actor, alternative)
             if self._watch is not None:
                 self._watch(world)

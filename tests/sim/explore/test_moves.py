@@ -90,7 +90,7 @@ def test_what_comes_after_the_harm_is_not_counted() -> None:
         world.finally_("soon stays", lambda view: view.get("soon") is not None)
 
     setting = Setting(program, FAULTS)
-    assert moves_of(setting, follow(setting, read("default"))) == 1
+    assert moves_of(setting, follow(setting, read("default")), "default") == 1
 
     def other(world: World) -> None:
         program(world)
@@ -98,7 +98,35 @@ def test_what_comes_after_the_harm_is_not_counted() -> None:
 
     # It did not hold at first either; what counts is when it went for good.
     setting = Setting(other, FAULTS)
-    assert moves_of(setting, follow(setting, read("default"))) == 5
+    assert moves_of(setting, follow(setting, read("default")), "default") == 5
+
+
+def test_what_waits_for_something_is_settled_by_the_last_fault() -> None:
+    """Judged at once it was broken from the start, and every run is at first."""
+
+    def program(world: World) -> None:
+        def live() -> None:
+            put(world, "first")
+            if put(world, "second").done:
+                put(world, "last")
+            put(world, "after")
+
+        world.spawn(live, name="a")
+        world.finally_("the last comes", lambda view: view.get("last") is not None)
+
+    setting = Setting(program, FAULTS)
+    found = follow(setting, read("a:put:second:1=lost"))
+    assert moves_of(setting, found, "a:put:second:1=lost") == 2
+    assert moves_of(setting, found, "a:put:first:1,a:put:second:1=lost,a:put:after:1") == 2
+
+
+def test_what_waits_in_every_run_counts_to_the_end() -> None:
+    def program(world: World) -> None:
+        world.spawn(look_and_put, world, name="a")
+        world.finally_("nobody does this", lambda view: view.get("x") is not None)
+
+    setting = Setting(program, FAULTS)
+    assert moves_of(setting, follow(setting, read("default")), "default") == 3
 
 
 def test_what_breaks_at_once_is_counted_to_there() -> None:
@@ -107,7 +135,7 @@ def test_what_breaks_at_once_is_counted_to_there() -> None:
         world.always("nothing is said", lambda view: not view.notes("said"))
 
     setting = Setting(program, FAULTS)
-    assert moves_of(setting, follow(setting, read("default"))) == 2
+    assert moves_of(setting, follow(setting, read("default")), "default") == 2
 
 
 def test_only_a_violation_has_moves() -> None:
@@ -115,4 +143,4 @@ def test_only_a_violation_has_moves() -> None:
         world.spawn(look, world, name="a")
 
     with pytest.raises(AssertionError, match="only a violation"):
-        moves_of(Setting(program, FAULTS), follow(Setting(program, FAULTS), read("default")))
+        moves_of(Setting(program, FAULTS), follow(Setting(program, FAULTS), read("default")), "default")

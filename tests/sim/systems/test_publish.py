@@ -22,7 +22,7 @@ STORIES = {
     "create-only-manifest": "no-lost-write",
     "sidecar-before-heads": "no-wedge at rest",
     "whole-plan-in-sidecar": "referential-integrity",
-    "epoch-check": "no-wedge at rest",
+    "epoch-check": "fenced",
     "grace-window": "live-writer",
     "shared-head": "referential-integrity",
     "pins-re-evaluated-on-retry": "referential-integrity",
@@ -32,7 +32,13 @@ STORIES = {
     "late-head": "no-wedge at rest",
 }
 """What breaks first without each safeguard."""
-QUICK = ("sidecar-before-heads", "shared-head", "pins-re-evaluated-on-retry", "inbound-check-on-removal")
+QUICK = (
+    "sidecar-before-heads",
+    "epoch-check",
+    "shared-head",
+    "pins-re-evaluated-on-retry",
+    "inbound-check-on-removal",
+)
 
 
 def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> Audit:
