@@ -84,7 +84,7 @@ class Statistics:
         made = cls(
             requests={(kind, outcome): count for kind, outcome, count in row["requests"]},
             longest_ns=dict(row["longest_ns"]),
-            hops={length: count for length, count in row["hops"]},
+            hops=dict(row["hops"]),
             refused={key: (one, other) for key, (one, other) in row["refused"].items()},
             prefixes=dict(row["prefixes"]),
             duplicates=row["duplicates"],

@@ -10,7 +10,7 @@ that were never answered may be missing, and the delivery of lines is best effor
 a log can prove that something happened, and rarely that something did not.
 
 Fields that were added over the years stand at the end; whatever follows the version is passed over. A line
-becomes a `response` event of its run, the bucket; its process is who asked, from where.
+becomes a `request` event and a `response` event of its run, the bucket; its process is who asked, from where.
 """
 
 import gzip
@@ -68,17 +68,28 @@ _BLOCK = 1 << 22
 
 
 def read_access_log(files: Iterable[Path], report: Report) -> pa.Table:
-    """All lines of all files, as response events, ordered by their time."""
+    """All lines of all files, each as a request and its response, ordered by time."""
     parts = [part for path in files for part in _file(path, report)]
     if not parts:
         raise TraceError(
             "no line of an S3 server access log in the files named; their lines begin with the owner, the "
             "bucket and [the time]"
         )
-    table = pa.concat_tables(parts).unify_dictionaries()
-    order = pc.sort_indices(table["t_ns"])
-    table = table.take(order)
-    return table.set_column(table.column_names.index("seq"), "seq", pa.array(np.arange(len(table))))
+    answers = pa.concat_tables(parts).combine_chunks()
+    taken = answers["total_ms"].to_numpy()
+    answers = _set(answers.drop_columns(["total_ms"]), "op", np.arange(len(answers)))
+    asked = _set(answers, "phase", pa.repeat("request", len(answers)))
+    asked = _set(asked, "outcome", pa.repeat("", len(answers)))
+    answers = _set(answers, "t_ns", answers["t_ns"].to_numpy() + taken * 1_000_000)
+    table = pa.concat_tables([asked, answers])
+    half = np.arange(len(table)) >= len(asked)
+    # By time, a request before its answer, lines of one moment as they stand in the files.
+    table = table.take(pa.array(np.lexsort((table["op"].to_numpy(), half, table["t_ns"].to_numpy()))))
+    return _set(table, "seq", np.arange(len(table)))
+
+
+def _set(table: pa.Table, name: str, column: object) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, pa.chunked_array([pa.array(column)]))
 
 
 def _file(path: Path, report: Report) -> Iterator[pa.Table]:
@@ -141,7 +152,10 @@ def _events(found: pa.StructArray) -> pa.Table:
         "outcome": _mapped(status, lambda code: _OUTCOMES.get(code, "refused")),
         "note": _empty_for_dash(field("error")),
     }
-    return pa.table([columns[name] for name in SCHEMA.names], names=SCHEMA.names)
+    taken = field("total_ms")
+    columns["total_ms"] = pc.if_else(pc.equal(taken, "-"), "0", taken).cast(pa.int64())
+    names = [*SCHEMA.names, "total_ms"]
+    return pa.table([columns[name] for name in names], names=names)
 
 
 _TYPES = [(field.name, field.type) for field in SCHEMA]
