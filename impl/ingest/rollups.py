@@ -118,14 +118,22 @@ class Rollups:
         """Count what is fresh in an hour; whether all of it is counted now."""
         result.hours += 1
         skipped: set[str] = set()
-        for _ in range(RACES_MAX):
+        before: list[str] = []
+        races = 0
+        while races < RACES_MAX:
             listed = [i.key for i in everything(self.store, self.env, self.asking, f"{keys.BY_TIME}{hour}")]
             last, counted = self._entries(hour)
-            fresh = [key for key in listed if manifest_id_of(key) not in counted | skipped]
+            known = counted | skipped
+            fresh = [key for key in listed if manifest_id_of(key) not in known]
             if not fresh:
                 return not skipped
+            if fresh == before:
+                return False  # nothing came of it: what stands at these keys is about other batches
+            before = fresh
             if not self._enter(hour, last + 1, fresh[:BATCHES_MAX], skipped, result):
+                races += 1
                 result.races += 1
+                before = []
         return False
 
     def _entries(self, hour: str) -> tuple[int, set[str]]:
