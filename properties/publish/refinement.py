@@ -112,7 +112,7 @@ class PublishRefinement(Refinement):
             Role("plan", ("plan",), most=sizes["writers"] - 1),
             Role("nodes", ("nodes", "location?"), most=0),
             Role("edges", ("edges", "location?"), most=0),
-            Role("epoch", ("before", "epoch"), COUNTED, most=sizes["claims"]),
+            Role("epoch", ("before", "epoch"), COUNTED, most=sizes["claims"], least=-FAR),
             Role("manifest", ("base", "parent", "id", "boundary"), COUNTED, start=1, least=-FAR),
             Role(
                 "version",
@@ -171,6 +171,8 @@ class PublishRefinement(Refinement):
         if kind is None or seen.fact("kind") != "publish" or base < 1:
             return NO_ROOM
         w, epoch = seen.rank("plan"), seen.rank("epoch")
+        if epoch < 0:
+            return NO_ROOM
         if base > self.ids:
             return NO_ROOM
         begins = (*self.does("begin_on", w=w, kind=kind, parent=base - 1), *self.does("stage_again", w=w))
@@ -201,7 +203,7 @@ class PublishRefinement(Refinement):
         if table is None:
             return NO_ROOM
         t, number = TABLES.index(table), seen.rank(f"{table}_number")
-        if number < 1:
+        if number < 1 or epoch < 0:
             return NO_ROOM
         if undo:
             moved = self.does("somebody_undoes_head", w=w, epoch=epoch, table=table)
@@ -236,7 +238,7 @@ class PublishRefinement(Refinement):
         kind, id_ = seen.fact("kind"), seen.rank("id")
         if id_ < 2:
             return NO_ROOM
-        w = seen.rank("plan")
+        w, epoch = seen.rank("plan"), seen.rank("epoch")
         if kind == "claim":
             readings = self.does("claim")
         elif kind == "publish":
@@ -251,8 +253,8 @@ class PublishRefinement(Refinement):
         else:
             return NO_ROOM
         return where(
-            f"it is manifest {id_} and pins what it pins",
-            lambda s: ((s.last == id_) & _pinned(s, seen)) | (s.deleted >= id_),
+            f"it is manifest {id_} of epoch {epoch} and pins what it pins",
+            lambda s: ((s.last == id_) & (s.epoch == epoch) & _pinned(s, seen)) | (s.deleted >= id_),
             readings,
         )
 

@@ -117,10 +117,10 @@ def _kind(event: Event) -> str:
 
 def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
     """The letters of requests and of responses."""
-    outcomes = {event.op: event.outcome for event in run if event.phase == "response"}
+    outcomes = {_operation(event): event.outcome for event in run if event.phase == "response"}
     lens, automaton = reader.lens, reader.lens.automaton
     open_: Counter[Sighting] = Counter()
-    asked: dict[int, Sighting] = {}
+    asked: dict[tuple[str, int, int], Sighting] = {}
     for place, event in enumerate(run):
         if event.phase == "note":
             letter = reader.letter(
@@ -128,8 +128,8 @@ def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
             )
             if letter:
                 yield place, letter
-        elif event.phase == "request" and outcomes.get(event.op) != NEVER_THERE:
-            outcome = outcomes.get(event.op, "")
+        elif event.phase == "request" and outcomes.get(_operation(event)) != NEVER_THERE:
+            outcome = outcomes.get(_operation(event), "")
             looks = (
                 "landed",
                 event.kind,
@@ -143,9 +143,14 @@ def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
                 continue
             open_[sighting] += 1
             if outcome not in UNTOLD:
-                asked[event.op] = sighting
+                asked[_operation(event)] = sighting
             yield place, automaton.letter(sighting, Move.ASKED)
-        elif event.phase == "response" and event.op in asked:
-            answered = asked.pop(event.op)
+        elif event.phase == "response" and _operation(event) in asked:
+            answered = asked.pop(_operation(event))
             open_[answered] -= 1
             yield place, automaton.letter(answered, Move.ANSWERED, open_[answered])
+
+
+def _operation(event: Event) -> tuple[str, int, int]:
+    """What ties a response to its request: processes number theirs by themselves."""
+    return (event.process, event.incarnation, event.op)

@@ -1,0 +1,67 @@
+"""Runs of the publish library against its model: nothing it does is forbidden, and what is is seen."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.sim.explore import Audit, audit
+from holdfast.sim.systems.publishing import quick
+from holdfast.sim.systems.publishing.broken import BROKEN, without
+from holdfast.sim.systems.publishing.lockstep import Lockstep
+from holdfast.sim.systems.publishing.scenes import SCENES
+from holdfast.sim.systems.publishing.stage import STANDARD, Stage
+from holdfast.sim.world import Budget, World
+
+SEEN = {
+    "create_only_manifest": ("skew", 0, 0),
+    "sidecar_before_heads": ("gone", 0, 0),
+    "shared_head": ("skew", 0, 0),
+    "pins_re_evaluated_on_retry": ("skew", 0, 0),
+    "boundary_check_after_create": ("cleaner", 0, 0),
+    "epoch_check": ("takeover", 1, 0),
+    "grace_window": ("rivals", 1, 0),
+    "read_back_on_unknown": ("takeover", 0, 1),
+    "late_head": ("heir", 0, 1),
+}
+"""Where the model alone sees that a safeguard is broken: scene, crashes, lost replies."""
+UNSEEN = {
+    "whole_plan_in_sidecar": "a plan of edges that read no nodes is none of the model's: undecided",
+    "inbound_check_on_removal": "which rows a plan removes is nowhere told",
+}
+
+
+def explored(safeguards: Any, scene: str, crashes: int, lost: int, seconds: float | None = None) -> Audit:
+    def program(world: World) -> None:
+        quick.install(world)
+        stage = Stage(world, safeguards)
+        SCENES[scene](stage)
+        world.follow("lockstep", Lockstep(len(stage.changes), 4, world.findings, skew=scene == "joiner"))
+
+    budget = Budget(crashes=crashes, lost=lost)
+    return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+
+
+@pytest.mark.parametrize("scene", sorted(set(SCENES) - {"cleaner", "gone"}))
+def test_what_the_library_does_the_model_allows(scene: str) -> None:
+    result = explored(STANDARD, scene, 0, 0, seconds=20)
+    assert not result.stories, result
+    assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", sorted(SCENES))
+@pytest.mark.parametrize(("crashes", "lost"), [(1, 0), (0, 1)])
+def test_what_the_library_does_under_faults_the_model_allows(scene: str, crashes: int, lost: int) -> None:
+    result = explored(STANDARD, scene, crashes, lost, seconds=60)
+    assert not result.stories, result
+
+
+@pytest.mark.parametrize("safeguard", SEEN)
+def test_a_broken_safeguard_does_what_the_model_forbids(safeguard: str) -> None:
+    result = explored(without(safeguard), *SEEN[safeguard], seconds=30)
+    assert [story.property for story in result.stories] == ["lockstep"], result
+    assert "the model does not allow this" in result.stories[0].reason
+
+
+def test_every_safeguard_is_seen_or_said_not_to_be() -> None:
+    assert set(SEEN) | set(UNSEEN) == set(BROKEN)
