@@ -1,5 +1,6 @@
 """From a scenario to its outcome: every run, checked before the first begins."""
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,12 +9,15 @@ from typing import Any
 
 from holdfast.sim.des.result import Result
 from holdfast.sim.scenarios.building import build
+from holdfast.sim.scenarios.errors import BadScenario
 from holdfast.sim.scenarios.judging import check_places
 from holdfast.sim.scenarios.outcome import outcome
 from holdfast.sim.scenarios.points import points
 from holdfast.sim.scenarios.running import Task, cores, run_all
 from holdfast.sim.scenarios.scenario import Point, Scenario
 
+TABULAR = ("publish", "group")
+"""Systems that write their rows as Parquet."""
 Show = Callable[[int, int], None]
 """Told how many runs are done, of how many."""
 
@@ -32,6 +36,9 @@ class Order:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", points(self.scenario, self.sweeps))
+        system = self.scenario.settings["workload.system"]
+        if system in TABULAR and importlib.util.find_spec("pyarrow") is None:
+            raise BadScenario(f"the system {system!r} needs pyarrow: pip install 'holdfast[catalog]'")
         if not self.sweeps:
             check_places(self.scenario, self.points)
 

@@ -1,0 +1,300 @@
+"""`holdfast simulate`: results, their bytes, what is left in a folder, what is said to a wrong request."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.commands import provenance
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+from holdfast.sim.scenarios import performing, running
+
+SMALL = """title = "Small"
+about = "For tests."
+[store]
+latency = { p50 = "20 ms", p99 = "80 ms" }
+[workload]
+system = "ingest"
+operations = 20
+[sweep]
+writers = [1, 2, 4]
+"""
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(["simulate", *words], standalone_mode=False))
+
+
+@pytest.fixture(autouse=True)
+def one_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may commit while the tests run; results name the revision they were made with."""
+    monkeypatch.setattr(provenance, "revision", lambda: ("0" * 40, False))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    return str(file)
+
+
+def result(*words: str, tmp_path: Path) -> dict[str, Any]:
+    target = tmp_path / "r.json"
+    ends(*words, "--json", str(target))
+    found: dict[str, Any] = json.loads(target.read_text())
+    return found
+
+
+def test_the_result_has_the_keys_scripts_rely_on(small: str, tmp_path: Path) -> None:
+    found = result(small, tmp_path=tmp_path)
+    assert found["scenario"] == "small"
+    assert [run["parameters"] for run in found["runs"]] == [{"workload.writers": n} for n in (1, 2, 4)]
+    for one in found["runs"]:
+        assert one["operations"]["accept"].keys() >= {
+            "count",
+            "p50",
+            "p90",
+            "p99",
+            "max",
+            "requests",
+            "serial_hops",
+        }
+        assert one["operations"]["accept"]["count"] == 20
+        assert one["throughput"] > 0
+        assert one["dollars_month"] > 0
+    assert found["checks"] == []
+    assert found["verdict"] == "holds"
+
+
+def test_checks_are_rows_of_measured_and_simulated(tmp_path: Path) -> None:
+    found = result("rfc-013-hops", tmp_path=tmp_path)
+    assert found["checks"]
+    for check in found["checks"]:
+        assert check.keys() >= {"name", "reference", "simulated", "error", "ok"}
+        error = (check["simulated"] - check["reference"]) / check["reference"]
+        assert check["error"] == pytest.approx(error, abs=1e-5)
+        assert check["ok"] is (abs(error) <= check["tolerance"])
+
+
+def test_a_check_outside_its_tolerance_is_a_violation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        '[store]\nlatency = "10 ms"\n[workload]\nsystem = "described"\npath = "scanned-catalog"\noperations'
+        ' = 1\n[[check]]\nname = "wall"\nmeasure = "commit.p50"\nmeasured = "50 ms"\ntolerance = "10 %"\n'
+    )
+    assert ends(str(file)) == Exit.VIOLATED
+    said = capsys.readouterr().out
+    assert "wall" in said
+    assert "+20.0 %" in said
+    assert "outside" in said
+    file.write_text(file.read_text().replace("10 %", "20 %"))
+    assert ends(str(file)) == Exit.HOLDS
+
+
+def test_an_objective_tells_the_first_value_that_breaks_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = result("history-depth", tmp_path=tmp_path)
+    (objective,) = found["objectives"]
+    p99 = {run["parameters"]["workload.depth"]: run["operations"]["commit"]["p99"] for run in found["runs"]}
+    first = next(depth for depth, value in p99.items() if value >= 500)
+    assert list(p99).index(first) > 2, "and not at once"
+    assert objective["first_broken"] == {"workload.depth": first}
+    assert objective["first_value"] == p99[first]
+    assert found["verdict"] == "holds", "in a sweep that is the answer, not a failure"
+    assert (
+        f"Objective commit.p99 < 500 ms: first broken at workload.depth = {first}" in capsys.readouterr().out
+    )
+
+
+def test_an_objective_that_no_run_reaches_is_a_violation(small: str) -> None:
+    file = Path(small)
+    file.write_text(SMALL + '[objectives]\n"accept.p99" = "< 1 ms"\n')
+    assert ends(small) == Exit.VIOLATED
+
+
+def test_the_same_seed_gives_the_same_bytes_wherever_they_go(small: str, tmp_path: Path) -> None:
+    """Also with other numbers of processes: nothing of who ran what when is in the result."""
+    files = [tmp_path / f"{name}.json" for name in "abc"]
+    ends(small, "--json", str(files[0]))
+    ends(small, "--json", str(files[1]), "--jobs", "1")
+    ends(small, "--json", str(files[2]), "--seed", "7")
+    same, again, other = (file.read_bytes() for file in files)
+    assert same == again
+    assert json.loads(same)["runs"] != json.loads(other)["runs"]
+
+
+@pytest.mark.slow
+def test_the_order_of_hashes_changes_nothing(small: str) -> None:
+    """Python shuffles the order of sets from process to process."""
+    outputs = []
+    for hash_seed in ("1", "2"):
+        words = [sys.executable, "-m", "holdfast", "simulate", small, "--json", "-", "--jobs", "1"]
+        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        told = subprocess.run(words, capture_output=True, check=True, env=env).stdout
+        outputs.append({name: part for name, part in json.loads(told).items() if name != "provenance"})
+    assert json.dumps(outputs[0]) == json.dumps(outputs[1])
+
+
+def test_out_leaves_results_traces_and_plots(small: str, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from holdfast.sim.trace import SCHEMA
+
+    out = tmp_path / "new" / "out"
+    assert ends(small, "--jobs", "1", "--out", str(out)) == Exit.HOLDS
+    files = sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
+    traces = [f"traces/small-000{n}.parquet" for n in (1, 2, 3)]
+    assert files == ["plot.png", "plot.svg", "results.json", "results.parquet", *traces]
+    found = json.loads((out / "results.json").read_text())
+    table = pq.read_table(out / "results.parquet").to_pylist()
+    assert [row["p99"] for row in table if row["operation"] == "accept"] == [
+        run["operations"]["accept"]["p99"] for run in found["runs"]
+    ]
+    trace = pq.read_table(out / traces[0])
+    assert trace.schema.names == SCHEMA.names
+    asked = sum(phase == "request" for phase in trace.column("phase").to_pylist())
+    assert asked >= sum(found["runs"][0]["requests"].values()) > 0
+    assert (out / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (out / "plot.svg").read_bytes()
+
+
+def test_what_out_leaves_is_the_same_twice(small: str, tmp_path: Path) -> None:
+    outs = [tmp_path / "one", tmp_path / "two"]
+    for out in outs:
+        ends(small, "--jobs", "1", "--out", str(out))
+    one, two = ({f.name: f.read_bytes() for f in out.rglob("*") if f.is_file()} for out in outs)
+    assert one == two
+
+
+def test_traces_and_plots_can_be_left_out(small: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert ends(small, "--out", str(out), "--no-traces", "--no-plots") == Exit.HOLDS
+    assert sorted(file.name for file in out.iterdir()) == ["results.json", "results.parquet"]
+
+
+def test_a_sweep_on_the_command_line(small: str, tmp_path: Path) -> None:
+    found = result(small, "--sweep", "writers=3", "--sweep", "latency=5 ms,50 ms", tmp_path=tmp_path)
+    assert [run["parameters"] for run in found["runs"]] == [
+        {"workload.writers": 3, "store.latency": "5 ms"},
+        {"workload.writers": 3, "store.latency": "50 ms"},
+    ]
+    medians = [run["operations"]["accept"]["p50"] for run in found["runs"]]
+    assert medians == [10.0, 100.0]
+
+
+def test_ctrl_c_keeps_the_runs_that_were_finished(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = running.run_task
+
+    def interrupted(task: running.Task) -> Any:
+        if task.number == 2:
+            raise KeyboardInterrupt
+        return real(task)
+
+    monkeypatch.setattr(running, "run_task", interrupted)
+    target = tmp_path / "r.json"
+    assert ends(small, "--jobs", "1", "--json", str(target)) == Exit.UNDECIDED
+    found = json.loads(target.read_text())
+    assert (found["verdict"], found["planned"], len(found["runs"])) == ("undecided", 3, 2)
+
+
+def test_a_run_that_fails_leaves_no_result(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise running.RunFailed("a worker process died")
+
+    monkeypatch.setattr(performing, "run_all", failing)
+    target = tmp_path / "r.json"
+    assert ends(small, "--json", str(target)) == Exit.BAD_REQUEST
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["small.toml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "name the scenario, as in: holdfast simulate cap-tail"),
+        (["no-such"], "no scenario of this name is shipped"),
+        (["no-such.toml"], "no-such.toml: cannot be read: No such file"),
+        (["cap-tail", "--sweep", "x=1"], "--sweep x=1: there is no such key"),
+        (["cap-tail", "--master", "local[2]"], "--master belongs to --engine spark"),
+        (["cap-tail", "--engine", "spark", "--jobs", "2"], "--jobs is for --engine local"),
+        (["cap-tail", "--no-plots"], "are about --out DIR"),
+        (["cap-tail", "--jobs", "0"], "--jobs"),
+        (["cap-tail", "--out", "/proc/nowhere"], "cannot write to /proc/nowhere"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(*words) == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("library", "says"), [("pyarrow", "holdfast[catalog]"), ("matplotlib", "holdfast[plots]")]
+)
+def test_a_missing_library_is_said_before_anything_runs(
+    library: str, says: str, small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == library else real(name))
+    assert ends(small, "--out", str(tmp_path / "out")) == Exit.BAD_REQUEST
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_publish_without_pyarrow_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyarrow" else real(name))
+    assert ends("publish-writers") == Exit.BAD_REQUEST
+    assert "holdfast[catalog]" in capsys.readouterr().err
+
+
+def test_spark_without_java_is_one_line(
+    small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert ends(small, "--engine", "spark") == Exit.BAD_REQUEST
+    assert "Spark needs Java" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+def test_spark_gives_the_same_bytes(small: str, tmp_path: Path) -> None:
+    files = [tmp_path / "local.json", tmp_path / "spark.json"]
+    ends(small, "--json", str(files[0]))
+    out = tmp_path / "out"
+    ends(
+        small,
+        "--json",
+        str(files[1]),
+        "--engine",
+        "spark",
+        "--master",
+        "local[2]",
+        "--out",
+        str(out),
+        "--no-plots",
+    )
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(list((out / "traces").iterdir())) == 3
+
+
+def test_list_names_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends("--list") == Exit.HOLDS
+    said = capsys.readouterr().out
+    assert {"publish-writers", "rfc-013-capped", "regions"} <= {line.split()[0] for line in said.splitlines()}
