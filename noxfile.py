@@ -54,7 +54,7 @@ def servers(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """Half an hour: 20,000 batches through collectors that are killed, on a directory and on S3 servers."""
     session.install("-e", ".[test,servers]")
-    session.env["HOLDFAST_SOAK"] = "1"
+    session.env["HOLDFAST_SOAK"] = "20000"
     session.run("pytest", "-m", "slow", "tests/servers/test_ingest.py", *session.posargs)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -109,6 +110,7 @@ def serving(
     settings: Settings = QUICK,
     spool: Path | None = None,
     landing_s: float = 0.01,
+    tls: tuple[Path, Path] | None = None,
 ) -> Iterator[Served]:
     file = folder / "tokens.json"
     tokens = {name: enrol(file, Who("agent", name), ENV) for name in ("agent-a", "agent-b")}
@@ -124,12 +126,15 @@ def serving(
             told=collector.told,
             on_listening=lambda url: (told.append(url), listening.set()),
             on_stopping=collector.stop,
+            certificate=str(tls[0]) if tls else None,
+            key=str(tls[1]) if tls else None,
         )
         thread = threading.Thread(target=server.run, args=([bound],), name="server")
         thread.start()
         assert listening.wait(20)
         try:
-            with httpx.Client(trust_env=False, timeout=20) as client:
+            trust = ssl.create_default_context(cafile=str(tls[0])) if tls else True
+            with httpx.Client(trust_env=False, timeout=20, verify=trust) as client:
                 yield Served(told[0], collector, store, tokens, client, server.stop)
         finally:
             server.stop()
