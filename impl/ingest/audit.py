@@ -144,14 +144,19 @@ class _Audit:
             except (Damaged, IdentityError) as wrong:
                 result.damaged.append(str(wrong))
         result.repaired += derive(self.store, self.env, self.asking, self.safeguards.reconcile(found))
-        result.missing += [one.key for one in found if not self._intact(one)]
+        result.missing += self._without_blob(found)
 
-    def _intact(self, manifest: Manifest) -> bool:
+    def _without_blob(self, found: list[Manifest]) -> Iterator[str]:
         if not self.deep:
-            info = self.asking.read(self.store, self.env, Head(manifest.raw_blob_key)).info
-            return info is not None and info.size == manifest.frame_bytes
-        reply = self.asking.read(self.store, self.env, Get(manifest.raw_blob_key))
-        return hashlib.sha256(reply.body).hexdigest() == manifest.frame_sha256
+            heads = self.asking.read_all(self.store, self.env, [Head(one.raw_blob_key) for one in found])
+            for one, head in zip(found, heads, strict=True):
+                if head.info is None or head.info.size != one.frame_bytes:
+                    yield one.key
+            return
+        for one in found:  # one frame in memory at a time
+            reply = self.asking.read(self.store, self.env, Get(one.raw_blob_key))
+            if hashlib.sha256(reply.body).hexdigest() != one.frame_sha256:
+                yield one.key
 
     def _quarantined(self, result: Audited) -> None:
         references = {_tail(key) for key in self._keys(keys.QUARANTINE_BY_BLOB)}

@@ -16,7 +16,7 @@ rollup-queue/ because something came to light behind it.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -28,19 +28,21 @@ from holdfast.impl.ingest.aggregates import Hours, Series, aggregate, merged, pa
 from holdfast.impl.ingest.blobs import patience
 from holdfast.impl.ingest.documents import JSON, Manifest, parse, write
 from holdfast.impl.ingest.errors import Damaged, FrameError, IdentityError
-from holdfast.impl.ingest.frames import Limits, read
-from holdfast.impl.ingest.listing import bodies, everything
+from holdfast.impl.ingest.frames import Limits, Point, read
+from holdfast.impl.ingest.listing import bodies, everything, portions
 from holdfast.impl.ingest.reconcile import by_time_cursor, time_of
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from holdfast.impl.store import ABSENT, ANYTHING, Matches
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Put
+from holdfast.impl.store.requests import GetReply, Put
 
 SCHEMA = "lightmetrics.rollup_manifest.v1"
 WINDOW = "1h"
 BATCHES_MAX = 500
 """In one entry: what is added up at a time."""
+BYTES_AT_ONCE = 64 * 1024 * 1024
+"""Of frames in memory at a time, if more than one."""
 RACES_MAX = 20
 """How often another owner may be first, at one hour of one pass."""
 ANY_SIZE = Limits(frame_bytes=2**40, unpacked_bytes=2**40, points=2**40)
@@ -117,24 +119,25 @@ class Rollups:
     def _roll_hour(self, hour: str, result: RolledUp) -> bool:
         """Count what is fresh in an hour; whether all of it is counted now."""
         result.hours += 1
+        listed = [i.key for i in everything(self.store, self.env, self.asking, f"{keys.BY_TIME}{hour}")]
         skipped: set[str] = set()
-        before: list[str] = []
-        races = 0
-        while races < RACES_MAX:
-            listed = [i.key for i in everything(self.store, self.env, self.asking, f"{keys.BY_TIME}{hour}")]
+        for _ in range(RACES_MAX):
             last, counted = self._entries(hour)
             known = counted | skipped
             fresh = [key for key in listed if manifest_id_of(key) not in known]
-            if not fresh:
+            if self._enter_all(hour, last, fresh, skipped, result):
                 return not skipped
-            if fresh == before:
-                return False  # nothing came of it: what stands at these keys is about other batches
-            before = fresh
-            if not self._enter(hour, last + 1, fresh[:BATCHES_MAX], skipped, result):
-                races += 1
-                result.races += 1
-                before = []
+            result.races += 1
         return False
+
+    def _enter_all(self, hour: str, last: int, fresh: list[str], skipped: set[str], result: RolledUp) -> bool:
+        """Count these batches, some at a time; False when another owner was first with an entry."""
+        for some in portions(fresh, BATCHES_MAX):
+            entered = self._enter(hour, last + 1, some, skipped, result)
+            if entered is None:
+                return False
+            last += entered
+        return True
 
     def _entries(self, hour: str) -> tuple[int, set[str]]:
         """The number of the hour's last entry, and the batches that are counted."""
@@ -145,17 +148,22 @@ class Rollups:
             counted |= entry.members
         return last, counted
 
-    def _enter(self, hour: str, number: int, fresh: list[str], skipped: set[str], result: RolledUp) -> bool:
-        """Count these batches in one entry; False when another owner's entry has the number."""
+    def _enter(
+        self, hour: str, number: int, fresh: list[str], skipped: set[str], result: RolledUp
+    ) -> int | None:
+        """Make one entry of these batches, or none when none can be counted; how many were made.
+
+        None when another owner's entry has the number.
+        """
         hours: Hours = {}
         members = []
-        for manifest in self._manifests(fresh, skipped, result):
-            frame = self._frame(manifest, skipped, result)
-            if frame is not None:
-                aggregate(hours, frame)
+        for manifest, reply in self._blobs(self._manifests(fresh, skipped, result)):
+            points = self._points(manifest, reply, skipped, result)
+            if points is not None:
+                aggregate(hours, points)
                 members.append(manifest.id)
         if not members:
-            return True
+            return 0
         chunks = self._chunks(hour, hours, members)
         self.asking.ensure_all(self.store, self.env, chunks)
         body = write(
@@ -172,10 +180,10 @@ class Rollups:
         if stands.body is None:
             raise self.asking.away(f"the store did not say whether {put.key} stands; ask again later")
         if not stands.created and stands.body != body:
-            return False
+            return None
         result.batches += len(members)
         result.chunks += len(chunks)
-        return True
+        return 1
 
     def _manifests(self, fresh: list[str], skipped: set[str], result: RolledUp) -> Iterator[Manifest]:
         for key, reply in bodies(self.store, self.env, self.asking, fresh):
@@ -185,14 +193,31 @@ class Rollups:
                 skipped.add(manifest_id_of(key))
                 result.missing.append(str(wrong))
 
-    def _frame(self, manifest: Manifest, skipped: set[str], result: RolledUp) -> Any:
+    def _blobs(self, found: Iterable[Manifest]) -> Iterator[tuple[Manifest, GetReply]]:
+        """Each batch with the reply to reading its blob, as many at once as fit into memory."""
+        some: list[Manifest] = []
+        for manifest in found:
+            if some and sum(one.frame_bytes for one in some) + manifest.frame_bytes > BYTES_AT_ONCE:
+                yield from self._read(some)
+                some = []
+            some.append(manifest)
+        yield from self._read(some)
+
+    def _read(self, some: list[Manifest]) -> Iterator[tuple[Manifest, GetReply]]:
+        wanted = bodies(self.store, self.env, self.asking, [one.raw_blob_key for one in some])
+        yield from zip(some, (reply for _, reply in wanted), strict=True)
+
+    def _points(
+        self, manifest: Manifest, reply: GetReply, skipped: set[str], result: RolledUp
+    ) -> Sequence[Point] | None:
         """The points of a batch; None when its blob is not there, or not what was accepted."""
-        ((key, reply),) = bodies(self.store, self.env, self.asking, [manifest.raw_blob_key])
         try:
             if reply.info is None:
-                raise Damaged(f"{key} is not there, which {manifest.key} refers to")
+                raise Damaged(f"{manifest.raw_blob_key} is not there, which {manifest.key} refers to")
             if hashlib.sha256(reply.body).hexdigest() != manifest.frame_sha256:
-                raise Damaged(f"{key} is not what {manifest.key} accepted: its hash differs")
+                raise Damaged(
+                    f"{manifest.raw_blob_key} is not what {manifest.key} accepted: its hash differs"
+                )
             return read(reply.body, ANY_SIZE).points
         except (Damaged, FrameError) as wrong:
             skipped.add(manifest.id)
