@@ -40,7 +40,7 @@ class Authority(Machine):
 
     collectors = Size(2, most=4, doc="processes that accept batches")
     contents = Size(2, most=3, doc="different batches that come under the one identity")
-    horizons = Size(1, least=0, most=4, doc="how often the retry horizon passes in one run")
+    horizons = Size(1, least=0, most=16, doc="how often the retry horizon passes in one run")
     troubles = Size(1, least=0, most=4, doc="crashes, lost answers and late requests, all together")
     shared = Size(1, least=0, most=3, doc="contents that batches of other identities may have as well")
     scanning = Size(0, least=0, most=1, doc="whether the reconciler's cursor moves: 1 or 0")
@@ -109,7 +109,7 @@ class Authority(Machine):
         """The manifest as collector c can see it."""
         return s.manifest if s.is_on("single-authority") or c % 2 == 0 else s.replica
 
-    def accept(s, manifest: KeyView, h: int | Number, generation: Number) -> None:
+    def accept(s, manifest: KeyView, h: int | Number, generation: int | Number) -> None:
         """A create takes effect."""
         if not (s.is_on("create-only-manifest") and s.is_on("linearizable-create")):
             s.overwritten = s.overwritten | (manifest.is_there & (manifest.content != h))

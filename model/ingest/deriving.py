@@ -27,9 +27,9 @@ class Deriving(Accepting):
 
     @action(entry=ENTRIES)
     def repair(s, entry: str) -> None:
-        """A reference is written once the data was seen: where it is missing nothing is resolved."""
+        """Whether the data stands is looked at, and reported, but decides nothing here."""
         s.require(s.is_on("reconcile"))
-        s.require(s.is_readable() if entry == "reference" else s.manifest.is_there)
+        s.require(s.manifest.is_there)
         s.derive(entry)
 
     def is_readable(s) -> Truth:

@@ -1,1 +1,7 @@
 """Why the ingest library and its model agree."""
+
+from holdfast.properties.ingest.grouping import Names, by_identity
+from holdfast.properties.ingest.machine import Followed
+from holdfast.properties.ingest.refinement import IngestRefinement
+
+__all__ = ["Followed", "IngestRefinement", "Names", "by_identity"]

@@ -24,6 +24,7 @@ from holdfast.impl.store.interface import Store
 from holdfast.impl.store.layers.layer import Layer
 from holdfast.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
 from holdfast.sim.systems.ingesting.batches import AGENT, HORIZON_S, Batch
+from holdfast.sim.systems.ingesting.lockstep import Lockstep
 from holdfast.sim.world import View, World
 
 SETTINGS = Settings(
@@ -153,12 +154,17 @@ class Stage:
         self.versioned = versioned
         self.parts = parts
         self.world.configure(versioned=versioned, stamped=timed, part_bytes_min=1, pause_s=OLD_S)
+        # With time in a scene, the adversary breaks the bounds of a plain bucket as well.
+        self.lockstep = Lockstep(versioned=versioned, bounded=not timed)
+        self.world.follow("model", self.lockstep)
         if parts:
             self.settings = replace(self.settings, multipart_bytes=16, part_bytes=1 << 20)
 
     def put(self, key: str, body: bytes) -> str:
         """Have an object stand before the run; its version."""
         kind = JSON if key.endswith(".json") else BINARY
+        if self.lockstep is not None:
+            self.lockstep.before(key, body)
         return self.world.store().put(key, body, when=ABSENT, content_type=kind).version
 
     def collector(

@@ -1,0 +1,72 @@
+"""What an event may tell of a document of ours: enough to follow the protocol, nothing of what is measured.
+
+    store = Traced(open_store(url), sink, process="collector-1", facts=facts)
+
+The words, as far as the document says them:
+
+    identity            whose batch it is, as in keys
+    sha                 the hash of the batch: accepted, or offered and refused
+    generation          of its blob, in a plain bucket
+    collector attempt   who accepted it, and in which attempt
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.errors import IngestError
+from holdfast.impl.ingest.frames import read
+from holdfast.impl.ingest.identity import Identity
+
+
+def facts(key: str, body: bytes) -> str:
+    """See the top of this module. Empty for what is none of our documents."""
+    try:
+        told = _told(key, body)
+    except (ValueError, KeyError, TypeError, AttributeError, IngestError):
+        return ""  # not what it should be: whoever reads it will say so
+    return " ".join(f"{name}={value}" for name, value in sorted(told.items()) if value not in ("", None))
+
+
+def _told(key: str, body: bytes) -> dict[str, Any]:
+    if key.startswith(keys.RAW):
+        return {"identity": read(body).identity.path}
+    if key.startswith((keys.ACCEPTED, keys.BY_TIME)):
+        return _of_manifest(json.loads(body))
+    if key.startswith(keys.QUARANTINE):
+        return _of_record(json.loads(body))
+    return {}
+
+
+def _of_manifest(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "identity": _identity(found),
+        "sha": found["frame_sha256"],
+        "generation": _generation(found["raw_blob_key"]),
+        "collector": _word(found["collector_id"]),
+        "attempt": _word(found["attempt"]),
+    }
+
+
+def _of_record(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "identity": _identity(found),
+        "sha": found["submitted_frame_sha256"],
+        "generation": _generation(found["submitted_raw_blob_key"]),
+        "collector": _word(found["collector_id"]),
+    }
+
+
+def _identity(found: Mapping[str, Any]) -> str:
+    return Identity(found["agent_id"], found["boot_id"], found["seq_start"], found["seq_end"]).path
+
+
+def _generation(raw_blob_key: str) -> str:
+    parsed = keys.parse_raw(raw_blob_key)
+    return "" if parsed is None or parsed[1] is None else f"{parsed[1]:010d}"
+
+
+def _word(name: str) -> str:
+    """A name as one word."""
+    return "-".join(name.split())

@@ -1,0 +1,59 @@
+"""Which identity an event is about: what is followed is one identity, and a trace has thousands.
+
+A key says it, or the facts do; of a blob that is deleted or completed in parts only the hash is told. The
+bytes of a frame name its identity, so a hash belongs to one identity, and whoever else speaks of that hash
+says which.
+
+    runs, left_out = by_identity(events)        # a trace in memory
+    names = Names()                             # a larger one, by its distinct pairs of key and facts
+    for key, facts in pairs: names.learn(key, facts)
+    run = names.of(key, facts)                  # "" for what is about no identity
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from holdfast.impl.store.events import Event
+from holdfast.properties.ingest.refinement import IDENTITY
+
+_IDENTITY = re.compile(IDENTITY)
+_SHA = re.compile(r"(?:^|[/ =])([0-9a-f]{64})(?=[~./ ]|$)")
+
+
+@dataclass
+class Names:
+    """What is known of hashes so far."""
+
+    by_sha: dict[str, str] = field(default_factory=dict)
+
+    def learn(self, key: str, facts: str) -> None:
+        identity = _identity(key, facts)
+        if identity:
+            for sha in _hashes(key, facts):
+                self.by_sha.setdefault(sha, identity)
+
+    def of(self, key: str, facts: str) -> str:
+        """The identity as it stands in keys; empty for an event that is about none, or about many."""
+        found = _identity(key, facts)
+        return found or next((self.by_sha[sha] for sha in _hashes(key, facts) if sha in self.by_sha), "")
+
+
+def by_identity(events: Iterable[Event]) -> tuple[dict[str, list[Event]], int]:
+    """The events of each identity, in their order, and how many are about none."""
+    trace, names = list(events), Names()
+    for event in trace:
+        names.learn(event.key, event.facts)
+    runs: dict[str, list[Event]] = {}
+    for event in trace:
+        runs.setdefault(names.of(event.key, event.facts), []).append(event)
+    return runs, len(runs.pop("", []))
+
+
+def _identity(key: str, facts: str) -> str:
+    found = _IDENTITY.search(key) or _IDENTITY.search(facts)
+    return found[0] if found else ""
+
+
+def _hashes(key: str, facts: str) -> list[str]:
+    return [*_SHA.findall(key), *_SHA.findall(facts)]

@@ -1,0 +1,136 @@
+"""The acceptance protocol as runs of the code are followed by it: what the store shows, and what it proves.
+
+`model/ingest` has a few collectors, each somewhere in the protocol. A run of the code has any number of
+attempts, at any places, and nobody sees where: a collector may stall anywhere, die, and another one go on.
+So what collectors know is written down as what *somebody* may know by now, which only grows:
+
+    relied     the generations in which somebody may have been told that the blob stands, and rely on it
+    assured    somebody may have seen the data, young enough, after the manifest or the record was there
+    judged     the generations that somebody may have decided to delete, however late the delete lands
+
+and what somebody does is possible where one of these says so. Labels stand for labels of the model:
+
+    blob_stands       put_blob, store_anew, put_blob_back (done), another_stores_it
+    accepted          create_manifest (done, reply-lost), late_manifest_lands
+    recorded          record_conflict (done)
+    derived           follow_up, repair
+    deleted           delete
+    told              answer_stored, answer_duplicate, answer_conflict
+    shown_live        the live state of whoever accepted it
+    rely assure judge     what put_blob, see_blob and decide make known; at once
+
+Every run of the model is a run of this one: tests walk the model at random and follow. What this one cannot
+see: whether anything happens at all, and how old a blob is in a versioned bucket, since events do not tell
+its time stamps. There time may pass whenever that explains what is seen.
+"""
+
+from typing import ClassVar
+
+from holdfast.model import Bool, Each, Flags, Truth, action
+from holdfast.model.ingest import Authority, Ingest
+
+ENTRIES = ("listing", "reference")
+TOLD = ("stored", "parked")
+GENERATIONS = Authority.horizons + 1
+
+
+class Followed(Authority):
+    """See the top of this module."""
+
+    safeguards: ClassVar = Ingest.safeguards
+    assumptions: ClassVar = Ingest.assumptions
+
+    relied = Each(Authority.contents, Flags(GENERATIONS))
+    assured = Each(Authority.contents, Bool())
+    judged = Each(Authority.contents, Flags(GENERATIONS))
+    live = Bool()
+    listed = Bool()
+    referenced = Bool()
+
+    # What somebody may know.
+
+    def may_choose(s, generation: int) -> Truth:
+        """Whether some clock may take it for the present era. A versioned bucket has one clock."""
+        if not s.is_named:
+            return s.era == generation
+        behind = 1 if s.is_on("bounded-skew") else s.horizons
+        return (s.era >= generation) & (s.era <= generation + behind)
+
+    def is_current(s, generation: int) -> Truth:
+        """Whether a request that relies on it may still be sent, or land."""
+        bounded = s.is_named and s.is_on("bounded-skew") and s.is_on("bounded-landing")
+        return s.era <= generation + 1 if bounded else Truth.constant(True)
+
+    @action(h=Authority.contents, generation=GENERATIONS)
+    def rely(s, h: int, generation: int) -> None:
+        """A create-only put of the blob is told that it is done, or that one stands."""
+        s.require(~s.relied[h].has(generation))
+        s.require(s.may_choose(generation))
+        s.require(s.blob[h].has(generation) if s.is_named else ~s.blob[h].is_empty())
+        s.relied[h] = s.relied[h].plus(generation)
+
+    @action(h=Authority.contents)
+    def assure(s, h: int) -> None:
+        s.require(~s.assured[h])
+        accepted = s.manifest.holds(content=h) & s.is_kept(h, s.manifest.generation)
+        s.require(accepted | (s.conflict[h].is_there & s.is_kept(h, s.conflict[h].generation)))
+        s.assured[h] = True
+
+    @action(h=Authority.contents, generation=GENERATIONS)
+    def judge(s, h: int, generation: int) -> None:
+        s.require(s.blob[h].has(generation) & ~s.judged[h].has(generation))
+        s.require(s.era > generation + s.margin)
+        s.require(~(s.manifest.holds(content=h) | s.conflict[h].is_there))
+        s.judged[h] = s.judged[h].plus(generation)
+
+    # What somebody does.
+
+    @action(h=Authority.contents, generation=GENERATIONS)
+    def blob_stands(s, h: int, generation: int) -> None:
+        """Stored for the first time, anew, or late: under a name that is over it is one more orphan."""
+        s.require(s.era >= generation if s.is_named else s.era == generation)
+        s.blob[h] = s.blob[h].plus(generation)
+
+    @action(h=Authority.contents, generation=GENERATIONS)
+    def accepted(s, h: int, generation: int) -> None:
+        s.require(s.may_send(h, generation))
+        s.accept(s.manifest, h, generation)
+
+    @action(h=Authority.contents, generation=GENERATIONS)
+    def recorded(s, h: int, generation: int) -> None:
+        s.require(s.manifest.is_there & ~s.manifest.holds(content=h))
+        s.require(s.may_send(h, generation))
+        s.conflict[h].create("done", generation=generation)
+
+    def may_send(s, h: int, generation: int) -> Truth:
+        """Whether a document may land that relies on the blob."""
+        if s.is_named:
+            return s.relied[h].has(generation) & s.is_current(generation)
+        return ~s.relied[h].is_empty() & (s.era == generation)
+
+    @action(entry=ENTRIES)
+    def derived(s, entry: str) -> None:
+        s.require(s.manifest.is_there & ~(s.listed if entry == "listing" else s.referenced))
+        if entry == "listing":
+            s.listed = True
+        else:
+            s.referenced = True
+
+    @action(h=Authority.contents, generation=GENERATIONS)
+    def deleted(s, h: int, generation: int) -> None:
+        s.require(s.blob[h].has(generation) & s.judged[h].has(generation))
+        s.blob[h] = s.blob[h].minus(generation)
+
+    @action(h=Authority.contents, what=TOLD)
+    def told(s, h: int, what: str) -> None:
+        s.require(s.assured[h])
+        if what == "stored":
+            s.require(s.manifest.holds(content=h))
+        else:
+            s.require(s.conflict[h].is_there & s.manifest.is_there & ~s.manifest.holds(content=h))
+
+    @action(h=Authority.contents)
+    def shown_live(s, h: int) -> None:
+        """By the collector whose create it was: so once."""
+        s.require(s.manifest.holds(content=h) & ~s.live)
+        s.live = True

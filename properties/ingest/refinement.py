@@ -1,0 +1,156 @@
+"""Which steps of the acceptance machine the store's events show.
+
+    put or complete-upload raw-blobs/<sha>[~<generation>]    a blob stands, in one more generation
+    create accepted/<identity>                               the batch is accepted
+    create quarantine/<identity>/<sha>                       a conflict is on record
+    create accepted-by-time/..., accepted-by-blob/...        what is derived of the manifest
+    delete raw-blobs/...                                     collected
+    note told, note live                                     what an agent was told, what live state shows
+
+Reading shows nothing, and neither does a create that met what was there already.
+
+A run is one identity's: see `grouping`. Generations are counted from the one before the first that is seen,
+which a collector may still choose whose clock is behind. Where names do not say them (a versioned bucket), it
+may be any that explains the run.
+
+What stood before the first event is unknown here, so a run must begin before its batch. For a run with
+more batches or generations than the machine has there is no room: undecided.
+"""
+
+from collections.abc import Mapping
+
+from holdfast.model import Model
+from holdfast.properties.ingest.machine import Followed
+from holdfast.properties.refinement import (
+    COUNTED,
+    IMPOSSIBLE,
+    NO_ROOM,
+    SILENT,
+    Keys,
+    Meaning,
+    Refinement,
+    Role,
+    Sighting,
+    where,
+)
+
+IDENTITY = r"(?P<identity>agent=[0-9a-f]+/boot=[0-9a-f]+/[0-9]+-[0-9]+)"
+SHA = r"sha256/[0-9a-f]{2}/[0-9a-f]{2}/(?P<sha>[0-9a-f]{64})"
+STORED = ("accepted", "duplicate")
+
+
+class IngestRefinement(Refinement):
+    """See the top of this module."""
+
+    keys = (
+        Keys("blob", rf"(?:.*/)?raw-blobs/v1/{SHA}(?:~(?P<generation>[0-9]+))?\.lmbatch"),
+        Keys("manifest", rf"(?:.*/)?accepted/v1/{IDENTITY}\.json"),
+        Keys("record", rf"(?:.*/)?quarantine/v1/identity-conflict/{IDENTITY}/(?P<sha>[0-9a-f]{{64}})\.json"),
+        Keys("listing", r"(?:.*/)?accepted-by-time/v1/date=[^/]+/hour=[^/]+/[^/]+\.json"),
+        Keys("reference", rf"(?:.*/)?accepted-by-blob/v1/{SHA}/{IDENTITY}\.json"),
+    )
+    facts = ("what",)
+    notes = frozenset({"told", "live"})
+    hidden = ("time_passes",)
+    eager = ("rely", "assure", "judge")
+    left_out = ("another_stores_it", "manifest_deleted")
+    forgets = ("first", "overwritten")
+
+    def __init__(
+        self, contents: int = 2, horizons: int = 4, *, versioned: bool = False, bounded: bool = True
+    ) -> None:
+        """Room for so many batches of the identity, and so many horizons. Unless `bounded`, requests may land
+        and clocks differ by any time; a versioned bucket asks for no bounds.
+        """
+        sizes: Mapping[str, int] = {
+            "contents": contents,
+            "shared": contents,
+            "horizons": horizons,
+            "versioned": int(versioned),
+        }
+        free = () if bounded and not versioned else ("bounded-landing", "bounded-skew")
+        super().__init__(Model(Followed, sizes, without=free))
+        self.versioned = versioned
+        self.roles = (
+            Role("identity", ("identity",), most=0),
+            Role("batch", ("sha",), most=contents - 1),
+            Role("generation", ("generation",), COUNTED, start=1, most=horizons),
+        )
+
+    def meaning(self, seen: Sighting) -> Meaning:
+        if seen.phase == "note":
+            return self.noted(seen)
+        if not seen.done:
+            return SILENT
+        if seen.kind == "delete":
+            return self.deleted(seen) if seen.what == "blob" else IMPOSSIBLE
+        return _PUT[seen.what](self, seen)
+
+    def generation(self, seen: Sighting) -> dict[str, int]:
+        """The generation, where it is told."""
+        return {} if self.versioned else {"generation": seen.rank("generation")}
+
+    def is_foreign(self, seen: Sighting) -> bool:
+        """Whether the names are those of a bucket of the other kind."""
+        return (seen.rank("generation") >= 0) is self.versioned
+
+    def stored(self, seen: Sighting) -> Meaning:
+        if self.is_foreign(seen):
+            return NO_ROOM
+        return self.does("blob_stands", h=seen.rank("sha"), **self.generation(seen))
+
+    def deleted(self, seen: Sighting) -> Meaning:
+        if self.is_foreign(seen):
+            return NO_ROOM
+        if seen.fact("what") == "everything":
+            return IMPOSSIBLE  # whatever stands there by then
+        h, given = seen.rank("sha"), self.generation(seen)
+        gone = where(
+            "it was gone before",
+            lambda s: ~s.blob[h].has(given["generation"]) if given else s.blob[h].is_empty(),
+            SILENT,
+        )
+        return (*self.does("deleted", h=h, **given), *gone)
+
+    def accepted(self, seen: Sighting) -> Meaning:
+        if self.is_foreign(seen):
+            return NO_ROOM
+        h = seen.rank("sha")
+        # Put over what stands: a create would have been told that one does.
+        return self.does("accepted", h=h, **self.generation(seen))
+
+    def recorded(self, seen: Sighting) -> Meaning:
+        if self.is_foreign(seen):
+            return NO_ROOM
+        return self.does("recorded", h=seen.rank("sha"), **self.generation(seen))
+
+    def listed(self, seen: Sighting) -> Meaning:
+        return self._derived(seen, "listing")
+
+    def referenced(self, seen: Sighting) -> Meaning:
+        return self._derived(seen, "reference")
+
+    def _derived(self, seen: Sighting, entry: str) -> Meaning:
+        h = seen.rank("sha")
+        return where(
+            f"batch {h} is what is accepted",
+            lambda s: s.manifest.holds(content=h),
+            self.does("derived", entry=entry),
+        )
+
+    def noted(self, seen: Sighting) -> Meaning:
+        h, what = seen.rank("sha"), seen.fact("what")
+        if seen.what == "live":
+            return self.does("shown_live", h=h)
+        if what in STORED:
+            return self.does("told", h=h, what="stored")
+        return self.does("told", h=h, what="parked") if what == "conflict" else SILENT
+
+
+_PUT = {
+    "blob": IngestRefinement.stored,
+    "manifest": IngestRefinement.accepted,
+    "record": IngestRefinement.recorded,
+    "listing": IngestRefinement.listed,
+    "reference": IngestRefinement.referenced,
+}

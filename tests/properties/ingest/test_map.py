@@ -1,0 +1,65 @@
+"""The map of ingest: it allows every run of the model, and none of the stories that safeguards are for."""
+
+from collections import Counter
+
+import pytest
+
+from holdfast.model import Model, check
+from holdfast.model.ingest import Ingest
+from tests.properties.ingest import told
+
+
+@pytest.mark.parametrize("versioned", [0, 1])
+@pytest.mark.parametrize("contents", [1, 2])
+def test_every_walk_of_the_model_is_allowed(versioned, contents) -> None:
+    sizes = {"contents": contents, "shared": contents, "horizons": 2, "troubles": 3, "versioned": versioned}
+    model = Model(Ingest, sizes)
+    teller = told.Teller(model)
+    automaton = told.automaton(versioned=bool(versioned), contents=contents)
+    fired: Counter[str] = Counter()
+    for walk in told.walks(model, rows=60, length=50, seed=versioned):
+        letters = [looks for step in walk for looks in teller.tell(*step)]
+        fired.update(step[0].action for step in walk)
+        assert told.follow(automaton, letters) is None, [str(step[0]) for step in walk]
+    assert {"create_manifest", "answer_duplicate", "decide", "late_manifest_lands"} <= set(fired)
+
+
+UNSEEN = {
+    "reconcile": "that nothing happens is no event",
+    "cursor-overlap": "what a reader does not read is no event",
+    "identity-bound-to-agent": "who sends a batch is no event of the store",
+}
+
+
+UNSEEN["gc-stalled-writer-version"] = "which version is deleted is not in a trace; the audit says it"
+UNSEEN["deny-deletes"] = "a manifest that is deleted is outside of everything that was promised"
+ALONE = {"contents": 1, "collectors": 1, "shared": 0, "troubles": 0}
+ANSWERED = {
+    "gc-age": (ALONE, "ack_durable"),
+    "gc-audit-before-trust": (ALONE, "ack_durable"),
+    "gc-quarantine-refs": ({**ALONE, "contents": 2}, "conflict_durable"),
+}
+"""In a versioned bucket nobody sees how old a blob is: these are seen when somebody was answered."""
+
+
+@pytest.mark.parametrize("switch", [*Ingest.safeguards, *Ingest.assumptions])
+def test_the_story_of_every_switch_is_refused_as_far_as_it_can_be_seen(switch) -> None:
+    sizes, name = ANSWERED.get(switch, (Ingest.shown_at.get(switch), ""))
+    model = Model(Ingest, sizes, without=(switch,))
+    broken = check(model, keep_going=bool(name)).properties
+    story = min(
+        (p.story for p in broken if p.story and p.name == (name or p.name) and p.verdict == "violated"),
+        key=len,
+    )
+    letters = list(told.Teller(model).story(story.steps))
+    wrong = told.follow(told.automaton(versioned=bool(model.sizes["versioned"])), letters)
+    assert (wrong is None) == (switch in UNSEEN)
+    assert wrong is None or wrong.verdict == "violated"
+
+
+@pytest.mark.parametrize("switch", ["bounded-landing", "bounded-skew"])
+def test_without_bounds_their_stories_are_allowed(switch) -> None:
+    model = Model(Ingest, Ingest.shown_at[switch], without=(switch,))
+    letters = list(told.Teller(model).story(check(model)["gc_safe"].story.steps))
+    assert told.follow(told.automaton(versioned=False, bounded=False), letters) is None
+    assert told.follow(told.automaton(versioned=False), letters) is not None

@@ -1,0 +1,156 @@
+"""Steps of the ingest machine, told as a store would show them."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from holdfast.model import Label, Model, Step
+from holdfast.properties.ingest import IngestRefinement
+from holdfast.properties.refinement import Automaton, Follower, Verdict
+
+IDENTITY = "agent=61/boot=62/00000000000000000001-00000000000000000002"
+Looks = tuple[str, str, str, str, str, str]
+
+
+def sha(h: int) -> str:
+    return f"{h:064x}"
+
+
+def blob_key(h: int, generation: int, *, named: bool) -> str:
+    suffix = f"~{generation:010d}" if named else ""
+    return f"raw-blobs/v1/sha256/{sha(h)[:2]}/{sha(h)[2:4]}/{sha(h)}{suffix}.lmbatch"
+
+
+def landed(kind: str, key: str, facts: str = "") -> Looks:
+    return ("landed", kind, key, "absent", "done", facts)
+
+
+def note(topic: str, h: int, what: str = "") -> Looks:
+    return ("note", "note", topic, "", "", f"sha={sha(h)}" + (f" what={what}" if what else ""))
+
+
+def manifest(h: int, generation: int, *, named: bool) -> Looks:
+    return landed("put", f"accepted/v1/{IDENTITY}.json", _facts(h, generation, named=named))
+
+
+def record(h: int, generation: int, *, named: bool) -> Looks:
+    key = f"quarantine/v1/identity-conflict/{IDENTITY}/{sha(h)}.json"
+    return landed("put", key, _facts(h, generation, named=named))
+
+
+def entry(which: str, h: int) -> Looks:
+    if which == "reference":
+        return landed(
+            "put", f"accepted-by-blob/v1/sha256/{sha(h)[:2]}/{sha(h)[2:4]}/{sha(h)}/{IDENTITY}.json"
+        )
+    return landed(
+        "put", "accepted-by-time/v1/date=2026-01-01/hour=00/1-2.json", f"identity={IDENTITY} sha={sha(h)}"
+    )
+
+
+def _facts(h: int, generation: int, *, named: bool) -> str:
+    told = f"generation={generation:010d} " if named else ""
+    return f"{told}identity={IDENTITY} sha={sha(h)}"
+
+
+class Teller:
+    """Tells labels of a machine. Without generations every blob of a plain bucket has the same name."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.named = not model.sizes["versioned"]
+        self.same = "gc-stalled-writer-generation" in model.without
+
+    def tell(self, label: Label, before: dict, after: dict) -> Iterator[Looks]:
+        given = dict(label.parameters)
+        c = given.get("c", 0)
+        answer = given.get("answer", "done")
+        if label.action in ("put_blob", "store_anew", "put_blob_back", "another_stores_it"):
+            if answer in ("done", "reply-lost"):
+                h = given["h"] if "h" in given else before["batch"][c]
+                new = after["blob"][h] - before["blob"][h]
+                yield self.blob("put", h, min(new) if new else after["known"][c])
+        elif label.action in ("create_manifest", "late_manifest_lands"):
+            if answer in ("done", "reply-lost"):
+                which = "manifest" if after["manifest"] != before["manifest"] else "replica"
+                stands = after[which].content
+                yield manifest(stands["content"], self.generation(stands["generation"]), named=self.named)
+        elif label.action == "record_conflict" and answer == "done":
+            h = before["batch"][c]
+            generation = self.generation(after["conflict"][h].content["generation"])
+            yield record(h, generation, named=self.named)
+        elif label.action in ("follow_up", "repair"):
+            yield entry(given["entry"], after["manifest"].content["content"])
+        elif label.action == "delete":
+            yield self.blob("delete", given["h"], given["generation"])
+        elif label.action.startswith("answer_"):
+            what = {
+                "answer_stored": "accepted",
+                "answer_duplicate": "duplicate",
+                "answer_conflict": "conflict",
+            }
+            yield note("told", before["batch"][c], what[label.action])
+        yield from (
+            note("live", h)
+            for h, (was, shown) in enumerate(zip(before["live"], after["live"], strict=True))
+            if shown and not was
+        )
+
+    def generation(self, generation: int) -> int:
+        return 0 if self.same else generation
+
+    def blob(self, kind: str, h: int, generation: int) -> Looks:
+        return landed(kind, blob_key(h, self.generation(generation), named=self.named))
+
+    def story(self, steps: Sequence[Step]) -> Iterator[Looks]:
+        """A story of the machine, told."""
+        state = self.model.initial()[:, :1]
+        for step in steps:
+            label = next(
+                label
+                for label in self.model.labels
+                if label.action == step.action and dict(label.parameters) == dict(step.parameters)
+            )
+            after = self.model.successors(state, label).states
+            yield from self.tell(label, self.model.unpack(state[:, 0]), self.model.unpack(after[:, 0]))
+            state = after
+
+
+def follow(automaton: Automaton, letters: Sequence[Looks]) -> Verdict | None:
+    """None when the map allows them all."""
+    follower = Follower(automaton)
+    for looks in letters:
+        wrong = follower.see(looks, "x", 0)
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def walks(model: Model, rows: int, length: int, seed: int) -> Iterator[list[tuple[Label, dict, dict]]]:
+    """Random walks from the start, all at once."""
+    rng = np.random.default_rng(seed)
+    states = np.repeat(model.initial()[:, :1], rows, axis=1)
+    walked: list[list[tuple[Label, dict, dict]]] = [[] for _ in range(rows)]
+    for _ in range(length):
+        best = np.full(rows, -1.0)
+        chosen: list[Label | None] = [None] * rows
+        following = states.copy()
+        for label in model.labels:
+            after = model.successors(states, label)
+            if not len(after.origin):
+                continue
+            luck = rng.random(len(after.origin))
+            better = luck > best[after.origin]
+            best[after.origin[better]] = luck[better]
+            following[:, after.origin[better]] = after.states[:, better]
+            for row in after.origin[better].tolist():
+                chosen[row] = label
+        for row, label in enumerate(chosen):
+            if label is not None:
+                walked[row].append((label, model.unpack(states[:, row]), model.unpack(following[:, row])))
+        states = following
+    yield from walked
+
+
+def automaton(*, versioned: bool, contents: int = 2, horizons: int = 4, bounded: bool = True) -> Automaton:
+    return Automaton(IngestRefinement(contents, horizons, versioned=versioned, bounded=bounded))
