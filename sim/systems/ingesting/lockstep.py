@@ -32,13 +32,16 @@ def lens(*, versioned: bool, bounded: bool) -> Lens:
 
 
 class Lockstep:
-    """Follows one run. Unless `bounded`, requests of a plain bucket may land at any time."""
+    """Follows one run. Unless `bounded`, requests of a plain bucket may land at any time.
 
-    def __init__(self, *, versioned: bool, bounded: bool = True) -> None:
+    Where the model has no room for a run, that is one of `findings`.
+    """
+
+    def __init__(self, findings: list[str], *, versioned: bool, bounded: bool = True) -> None:
+        self.findings = findings
         self._lens = lens(versioned=versioned, bounded=bounded)
         self._versioned = versioned
         self.followers: dict[str, Follower] = {}
-        self.undecided: Verdict | None = None
 
     def before(self, key: str, body: bytes) -> None:
         """This stood before the run."""
@@ -82,8 +85,10 @@ class Lockstep:
         return self.followers[identity]
 
     def _judged(self, verdict: Verdict | None) -> str | None:
-        if verdict is None or verdict.verdict != "violated":
-            self.undecided = self.undecided or verdict
+        if verdict is None:
+            return None
+        if verdict.verdict != "violated":
+            self.findings.append(f"lockstep: {verdict.reason}, so the run was not followed to its end")
             return None
         assert verdict.explanation is not None
         return "\n".join([f"the model does not allow this. {verdict.reason}", *verdict.explanation.lines()])

@@ -139,6 +139,9 @@ class Stage:
     """What agents keep sending until they are answered."""
     versioned: bool = False
     parts: bool = False
+    followed: bool | None = None
+    """Whether the model reads along. By default not of a broken library: its promises are to speak first."""
+    lockstep: Lockstep | None = None
     excused: Callable[[View, str], bool] | None = None
     """Whether an assumption was broken for what stands at this key, so that nothing was promised of it."""
 
@@ -154,9 +157,12 @@ class Stage:
         self.versioned = versioned
         self.parts = parts
         self.world.configure(versioned=versioned, stamped=timed, part_bytes_min=1, pause_s=OLD_S)
-        # With time in a scene, the adversary breaks the bounds of a plain bucket as well.
-        self.lockstep = Lockstep(versioned=versioned, bounded=not timed)
-        self.world.follow("model", self.lockstep)
+        followed = self.safeguards == STANDARD if self.followed is None else self.followed
+        # Of a real store nobody knows in which order requests landed.
+        if followed and isinstance(self.world, World):
+            # With time in a scene, the adversary breaks the bounds of a plain bucket as well.
+            self.lockstep = Lockstep(self.world.findings, versioned=versioned, bounded=not timed)
+            self.world.follow("lockstep", self.lockstep)
         if parts:
             self.settings = replace(self.settings, multipart_bytes=16, part_bytes=1 << 20)
 
