@@ -21,6 +21,7 @@ reads the manifest derives the same one.
 import datetime as dt
 import hashlib
 import re
+from functools import lru_cache
 
 from holdfast.impl.ingest.identity import Identity
 
@@ -45,7 +46,12 @@ _RAW = re.compile(re.escape(RAW) + r"[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})(?:~(
 
 def hour_path(unix_ns: int) -> str:
     """`date=2026-11-18/hour=14/` of a moment, in UTC."""
-    moment = dt.datetime.fromtimestamp(unix_ns // 10**9, dt.UTC)
+    return _hour(unix_ns // (3600 * 10**9))
+
+
+@lru_cache(maxsize=1024)  # asked for every point of every batch, and most are of one hour
+def _hour(hours: int) -> str:
+    moment = dt.datetime.fromtimestamp(hours * 3600, dt.UTC)
     return f"date={moment:%Y-%m-%d}/hour={moment:%H}/"
 
 
