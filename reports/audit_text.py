@@ -73,10 +73,17 @@ def size_lines(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def met_lines(coverage: Mapping[str, Any]) -> list[str]:
+    """The steps of every process and every answer the store gave."""
+    return [
+        *_wrapped("steps", _counts(coverage["steps"])),
+        *_wrapped("answers", _counts(coverage["outcomes"])),
+    ]
+
+
 def coverage_lines(coverage: Mapping[str, Any]) -> list[str]:
     """What the runs met: the steps of every process, every answer the store gave, every fault."""
-    lines = _wrapped("steps", _counts(coverage["steps"]))
-    lines += _wrapped("answers", _counts(coverage["outcomes"]))
+    lines = met_lines(coverage)
     lines += _wrapped("faults", _counts(coverage["faults"]) or ["none landed"])
     lines.append(f"  conflicts   {amount(coverage['conflicts'])} pairs of steps whose order mattered")
     for name, happened in coverage.get("sometimes", {}).items():

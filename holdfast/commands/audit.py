@@ -19,6 +19,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
 from holdfast.commands.audit_base import compare_with_base
 from holdfast.commands.audit_mutants import audit_mutants, refuse_beside_mutants
+from holdfast.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.provenance import write_result
 from holdfast.commands.systems import (
@@ -64,6 +65,10 @@ LOOK_EVERY_S = 0.1
 @click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
 @click.option("--resume", metavar="FILE", help="Put the search down here when stopped, and take it up again.")
 @click.option("--replay", "token", metavar="TOKEN", help="Run the one schedule that a failure printed.")
+@click.option(
+    "--store", "store_url", metavar="URL", help="Run for real, with threads on this store: proves nothing."
+)
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Of --store, at most.  [default: 100]")
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--trace", metavar="FILE", help="Write the events of the failing run as JSON lines.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
@@ -85,6 +90,8 @@ def command(
     jobs: int,
     resume: str | None,
     token: str | None,
+    store_url: str | None,
+    rounds: int | None,
     base: str | None,
     trace: str | None,
     json_file: str | None,
@@ -97,11 +104,28 @@ def command(
 
     Faults: crashes, lost (responses), late (landings), conflicts (409), throttles (503), retries (of the
     SDK), skews (clocks), stalls, delays (of messages), restarts; `none` for no faults.
+
+    With --store the same program runs for real instead, N rounds of threads below a prefix of its own that is
+    removed afterwards: it breaks, or nothing is decided.
     """
     if listing:
         return _list()
     if system_name is None:
         raise BadRequest("name the system to audit, as in: holdfast audit counter; --list lists them")
+    if store_url is not None:
+        refuse_beside_store(
+            {"--strategy": strategy, "--faults": faults, "--max-schedules": max_schedules, "--depth": depth,
+             "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None, "--resume": resume,
+             "--replay": token, "--base": base, "--trace": trace, "--mutants": mutants or None}
+        )  # fmt: skip
+        wanted = Plain(rounds or ROUNDS, budget, seed=seed or 0)
+        system = find_system(system_name, mutant)
+        arguments = read_parameters(system, settings, processes)
+        console = _console(stderr=json_file == "-")
+        with _blamed(system), _prints_aside(aside=json_file == "-"):
+            return audit_plainly(system, arguments, store_url, wanted, console, json_file, quiet=quiet)
+    if rounds is not None:
+        raise BadRequest("--rounds counts the rounds of a real run; give --store with it, or leave it out")
     searching = {"--strategy": strategy, "--budget": budget, "--max-schedules": max_schedules}
     _refuse_contradictions(
         {**searching, "--depth": depth, "--resume": resume, "--jobs": jobs if jobs > 1 else None}, token

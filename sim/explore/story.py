@@ -85,14 +85,15 @@ def lines_of(world: Any) -> list[Line]:
             continue
         who = "clock" if process is None else process.name if process.index else "setup"
         fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
-        outcome = _FAULTS[fault] if fault else _outcome(op, answer, clock)
+        outcome = _FAULTS[fault] if fault else outcome_text(op, answer, clock)
         if actor >= FLIGHTS_FROM and alternative == "land":
             outcome = f"lands now, its sender long gone: {outcome}"
-        lines.append(Line(len(lines) + 1, who, _operation(op), outcome, fault))
+        lines.append(Line(len(lines) + 1, who, operation_text(op), outcome, fault))
     return lines
 
 
-def _operation(op: Any) -> str:
+def operation_text(op: Any) -> str:
+    """What was asked, on one line."""
     if isinstance(op, Request):
         parts = [op.kind, op.subject or "(everything)"]
         when = getattr(op, "when", None)
@@ -116,7 +117,8 @@ def _operation(op: Any) -> str:
     return f"{op.kind} {op.subject}".strip()
 
 
-def _outcome(op: Any, answer: Any, clock: int) -> str:
+def outcome_text(op: Any, answer: Any, clock: int) -> str:
+    """What became of it."""
     outcome = getattr(answer, "outcome", None)
     if outcome is not None:
         body = getattr(answer, "body", b"")

@@ -25,8 +25,8 @@ BATCH = 64
 class Ground:
     """Hands out keys, remembers what stands, sweeps it away."""
 
-    def __init__(self, store: Store, env: Environment) -> None:
-        self.prefix = f"{ROOT}{env.new_id().lower()}/"
+    def __init__(self, store: Store, env: Environment, root: str = ROOT) -> None:
+        self.prefix = f"{root}{env.new_id().lower()}/"
         self._store = store
         self._numbers = itertools.count()
         self._standing: set[str] = set()

@@ -1,0 +1,69 @@
+"""A part of a store as a store of its own: every key below one prefix, and nothing above it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import Misuse
+from holdfast.impl.store.interface import Store, settle
+from holdfast.impl.store.layers.layer import Layer
+from holdfast.impl.store.requests import Reply, Request
+from holdfast.impl.store.validity import check
+from holdfast.sim.probe.ground import Ground
+
+R = TypeVar("R", bound=Reply)
+
+
+class Prefixed(Layer):
+    """Puts `prefix` before every key that goes in, and takes it off every key that comes out.
+
+    The ground is told of all that is written, so that it can be removed."""
+
+    def __init__(self, inner: Store, prefix: str, ground: Ground) -> None:
+        super().__init__(inner)
+        self._prefix = prefix
+        self._ground = ground
+
+    def send(self, request: Request[R]) -> R:
+        there = self._there(request)
+        self._ground.before(there)
+        reply = self.inner.send(there)
+        self._ground.after(there, reply)
+        return self._here(reply)
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        try:
+            there = [self._there(request) for request in requests]
+        except Misuse:
+            return settle(self.send, requests)  # the others are sent all the same
+        for each in there:
+            self._ground.before(each)
+        replies = self.inner.send_all(there)
+        for each, reply in zip(there, replies, strict=True):
+            self._ground.after(each, reply)
+        return [self._here(reply) for reply in replies]
+
+    def _there(self, request: Any) -> Any:
+        check(request)  # before the prefix makes a key of what is none
+        if isinstance(request, ask.Keyed):
+            return replace(request, key=self._prefix + request.key)
+        changed = {"prefix": self._prefix + request.prefix}
+        if getattr(request, "after", ""):
+            changed["after"] = self._prefix + request.after
+        return replace(request, **changed)
+
+    def _here(self, reply: Any) -> Any:
+        if getattr(reply, "info", None) is not None:
+            return replace(reply, info=self._bare(reply.info))
+        changed: dict[str, Any] = {
+            name: tuple(self._bare(each) for each in getattr(reply, name))
+            for name in ("objects", "versions", "uploads")
+            if getattr(reply, name, ())
+        }
+        if getattr(reply, "prefixes", ()):
+            changed["prefixes"] = tuple(group.removeprefix(self._prefix) for group in reply.prefixes)
+        return replace(reply, **changed) if changed else reply
+
+    def _bare(self, told: Any) -> Any:
+        return replace(told, key=told.key.removeprefix(self._prefix))

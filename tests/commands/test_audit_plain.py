@@ -1,0 +1,102 @@
+"""`holdfast audit --store`: the program for real; it breaks, or nothing is decided."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+
+ALONE = """
+from holdfast.impl.store import ANYTHING
+
+def fine(world, size=1):
+    world.spawn(lambda: world.store().put("k", b"x" * size, when=ANYTHING), name="p")
+    world.finally_("it is there", lambda view: len(view.get("k") or b"") == size)
+
+def wrong(world):
+    fine(world)
+    world.finally_("it is gone", lambda view: view.get("k") is None)
+"""
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Any:
+    def tell(*words: object) -> tuple[int, str, str]:
+        code = run(lambda: group.main(["audit", *map(str, words)], standalone_mode=False))
+        return code, *capsys.readouterr()
+
+    return tell
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(ALONE)
+    return path
+
+
+def test_nothing_broken_is_not_decided(told: Any, program: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    code, out, _ = told(
+        f"{program}:fine", "--store", place.as_uri(), "--rounds", 2, "--json", tmp_path / "r.json"
+    )
+    assert code == Exit.UNDECIDED
+    assert out.splitlines()[-1] == (
+        "undecided: nothing broke in 2 real rounds, which proves nothing: "
+        "orders that did not happen were not tried"
+    )
+    assert not place.exists(), "it left its directory behind"
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert (result["strategy"], result["verdict"], result["schedules"]) == ("plain", "undecided", 2)
+    assert result["coverage"]["outcomes"] == {"put done": 2}
+    assert result["violations"] == []
+
+
+def test_what_breaks_is_violated_and_told_last(told: Any, program: Path) -> None:
+    code, out, _ = told(f"{program}:wrong", "--store", "memory://")
+    assert code == Exit.VIOLATED
+    lines = out.splitlines()
+    assert lines[-2].startswith("  => it is gone: ")
+    assert lines[-1] == "violated: it broke for real, in round 1"
+
+
+def test_parameters_reach_the_program(told: Any, program: Path) -> None:
+    code, out, _ = told(f"{program}:fine", "--store", "memory://", "--set", "size=7", "--rounds", 1)
+    assert code == Exit.UNDECIDED
+    assert "size=7 (for real): 1 rounds of 1 threads, 1 requests" in out
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("--strategy", "pct"), ("--faults", "crashes=1"), ("--max-schedules", 3), ("--depth", 2),
+        ("--max-steps", 9), ("--jobs", 2), ("--resume", "f"), ("--replay", "t"), ("--base", "HEAD"),
+        ("--trace", "f"), ("--mutants",),
+    ],
+)  # fmt: skip
+def test_what_is_about_runs_under_control_is_refused(
+    told: Any, program: Path, other: tuple[Any, ...]
+) -> None:
+    code, _, err = told(f"{program}:fine", "--store", "memory://", *other)
+    assert code == Exit.BAD_REQUEST
+    assert f"{other[0]} is about runs under control" in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("counter", "--rounds", 3), "--rounds counts the rounds of a real run"),
+        (("boto3-counter", "--store", "memory://"), "written on boto3"),
+        (("counter", "--store", "nowhere://"), "no scheme we know"),
+        (("counter", "--store", "file:///proc/nothing/here"), "cannot"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(told: Any, words: tuple[Any, ...], said: str) -> None:
+    code, _, err = told(*words)
+    assert code == Exit.BAD_REQUEST
+    assert said in err
+    assert len(err.splitlines()) == 1
