@@ -82,7 +82,7 @@ def test_the_tail_of_lost_responses_is_the_time_out() -> None:
 
 
 def test_a_shorter_time_out_is_a_shorter_tail_until_it_pays_twice() -> None:
-    found = runs("lost-ingest", "client.timeout=50 ms,250 ms,5 s", "duration=20 s")
+    found = runs("lost-ingest", "client.timeout=50 ms,250 ms,5 s", "duration=20 s", "lost=3 %")
     eager, short, long = stat(found, "accept", "p99")
     assert max(eager, short) < 0.2 * long
     assert long > 5000
