@@ -38,6 +38,8 @@ class Judge:
     """One automaton and what it has been asked. For several threads."""
 
     automaton: Automaton
+    whole: bool = False
+    """Runs are as they were written down, so that numbers that are missing are events that are."""
     lockstep: Lockstep = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +93,13 @@ class Judge:
         with self._lock:
             if key not in self._told:
                 self._told[key] = self._explained(*key, outside=bool(ends.sets[run] == OUTSIDE))
-        return row, (_event(seen, row), *self._told[key])
+        reason, state, possible = self._told[key]
+        return row, (
+            _event(seen, row),
+            reason + (_gaps(seen, run, row) if self.whole else ""),
+            state,
+            possible,
+        )
 
     def _explained(self, before: int, letter: int, *, outside: bool) -> tuple[str, str, str]:
         read = self.automaton.letters[letter]
@@ -102,6 +110,13 @@ class Judge:
             return f"{read.sighting}: the model has no room for {what}", "", ""
         told = explain(self.automaton, before, letter)
         return told.sentence(), told.state, ", ".join(told.possible)
+
+
+def _gaps(seen: Events, run: int, row: int) -> str:
+    """What the numbers of a run's events say of events that are not there."""
+    first = int(np.searchsorted(seen.run, run))
+    missing = int(seen.seq[row]) - (row - first)
+    return f" ({missing} of the numbers before it are missing: so may events be)" if missing > 0 else ""
 
 
 def _event(seen: Events, row: int) -> str:

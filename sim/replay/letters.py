@@ -83,6 +83,12 @@ class Letters:
     """Runs that cannot be judged, and why."""
 
 
+def operations(seen: Events, rows: I64) -> tuple[I64, int]:
+    """What ties a response to its request, by number: processes number theirs by themselves."""
+    whose = seen.process.codes[rows], seen.incarnation[rows]
+    return numbered(seen.run[rows], seen.op[rows] - seen.op.min(initial=0), *whose)
+
+
 class Speller:
     """Makes letters of events. The automaton numbers them; one speller a thread, one lock for all."""
 
@@ -170,7 +176,7 @@ class _Told:
         response = rows & (seen.phase.codes == seen.phase.number("response"))
         self._asks, self._ends = np.flatnonzero(request), np.flatnonzero(response)
         both = np.concatenate([self._asks, self._ends])
-        op, count = numbered(seen.run[both], seen.op[both] - seen.op.min(initial=0))
+        op, count = operations(seen, both)
         self._op_of_ask, self._op_of_end = op[: len(self._asks)], op[len(self._asks) :]
         last = np.full(count, NONE, np.int64)
         last[self._op_of_end] = seen.outcome.codes[self._ends]

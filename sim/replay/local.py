@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holdfast.sim.replay.coverage import coverage, taken
 from holdfast.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
 from holdfast.sim.replay.letters import COLUMNS, events
 from holdfast.sim.replay.parts import Part, load
@@ -42,6 +43,7 @@ class Outcome:
     """Runs that were not accepted, rejected ones first."""
     statistics: Statistics = field(default_factory=Statistics)
     problems: list[Problem] = field(default_factory=list)
+    coverage: dict[str, Any] = field(default_factory=dict)
 
     def count(self, verdicts: pa.Table) -> None:
         """Add the verdicts of a part."""
@@ -58,6 +60,26 @@ class Outcome:
         self.told += verdicts.slice(0, 2 * TOLD_MAX).to_pylist()
         self.told.sort(key=lambda row: (row["verdict"] != REJECTED, row["run"]))
         del self.told[TOLD_MAX:]
+
+    def as_json(self, seconds: float) -> dict[str, Any]:
+        rejected = [row for row in self.told if row["verdict"] == REJECTED]
+        return {
+            "verdict": self.verdict,
+            "runs": self.runs,
+            "events": self.events,
+            "events_read": self.read,
+            "accepted": self.accepted,
+            "rejected": self.rejected,
+            "undecided": self.undecided,
+            "left_out": self.left_out,
+            "seconds": seconds,
+            "events_per_second": round(self.events / max(seconds, 1e-9)),
+            "violations": rejected,
+            "untold": [row for row in self.told if row["verdict"] == UNDECIDED],
+            "problems": [str(problem) for problem in self.problems],
+            "coverage": self.coverage,
+            "statistics": self.statistics.as_json(),
+        }
 
     @property
     def verdict(self) -> str:
@@ -97,6 +119,8 @@ def replay(
             table.write(found)
             if progress is not None:
                 progress(outcome)
+    if counted:
+        outcome.coverage = coverage(judge.automaton, taken(judge.lockstep))
     return outcome
 
 

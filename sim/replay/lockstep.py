@@ -47,6 +47,7 @@ class Lockstep:
         self.automaton = automaton
         self._lock = lock or threading.Lock()
         self._taken = np.zeros((8, 8), np.bool_)
+        self._count = 0
 
     def follow(self, letters: I64, starts: I64, lengths: I64) -> Ends:
         """Follow runs whose letters begin at `starts` and are `lengths` many."""
@@ -84,11 +85,10 @@ class Lockstep:
         """Which letters were read in which sets."""
         return self._taken
 
-    def mark(self, other: NDArray[np.bool_]) -> None:
-        """Add what another one has taken, of an automaton with the same numbers."""
-        with self._lock:
-            self._room(*other.shape)
-            self._taken[: other.shape[0], : other.shape[1]] |= other
+    def grown(self) -> bool:
+        """Whether more was taken than when this was last asked."""
+        before, self._count = self._count, int(self._taken.sum())
+        return self._count > before
 
     def _mark(self, sets: I64, letters: I64) -> None:
         self._room(len(self.automaton), len(self.automaton.letters))

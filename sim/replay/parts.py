@@ -10,7 +10,7 @@ bounded by the largest part, which is no smaller than the longest run.
 """
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.sim.trace.grouping import grouped
+from holdfast.sim.replay.identities import learnt, named
+from holdfast.sim.trace.grouping import IDENTITY, grouped
 from holdfast.sim.trace.ordering import ordered
 from holdfast.sim.trace.reading import Report, batches, is_parquet, open_parquet, read_group
 from holdfast.sim.trace.schema import SCHEMA, Problem, TraceError, completed
@@ -162,9 +163,10 @@ def _dealt(files: list[Path], by: str, folder: Path, report: Report) -> Plan:
     count = min(_FILES_MAX, 1 + size // _PART_BYTES)
     writers: dict[int, pq.ParquetWriter] = {}
     left_out = 0
+    name = naming(files, by)
     try:
         for table in batches(files, report):
-            table, rest = grouped(completed(table), by)
+            table, rest = name(completed(table))
             left_out += rest
             for number, piece in _by_hash(table, count):
                 if number not in writers:
@@ -180,6 +182,14 @@ def _dealt(files: list[Path], by: str, folder: Path, report: Report) -> Plan:
         told = pq.read_metadata(path)
         parts.append(Part(((str(path), tuple(range(told.num_row_groups))),), told.num_rows))
     return Plan(tuple(parts), left_out)
+
+
+def naming(files: list[Path], by: str) -> Callable[[pa.Table], tuple[pa.Table, int]]:
+    """What names the runs of a table anew; for identities all files are read once before."""
+    if by == IDENTITY:
+        known = learnt(map(completed, batches(files, lambda _: None, columns=("run", "key", "facts"))))
+        return lambda table: named(table, known)
+    return lambda table: grouped(table, by)
 
 
 def _by_hash(table: pa.Table, count: int) -> Iterable[tuple[int, pa.Table]]:

@@ -13,6 +13,7 @@ second after the other had been answered, and not before. What might be, and can
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -226,7 +227,7 @@ def _running(scope: I64, value: I64) -> tuple[I64, I64]:
     else:
         highest = np.empty_like(value)
         begins = np.append(firsts(dense, int(dense.max()) + 1), len(dense))
-        for start, stop in zip(begins[:-1], begins[1:], strict=True):
+        for start, stop in pairwise(begins):
             highest[start:stop] = np.maximum.accumulate(value[start:stop])
     new = (value == highest) & (value != NONE)
     return highest, np.maximum.accumulate(np.where(new, np.arange(len(value)), 0))

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.properties.refinement import Automaton, Refinement
+from holdfast.sim.replay.coverage import coverage, taken
 from holdfast.sim.replay.judging import VERDICTS, Judge
 from holdfast.sim.replay.letters import COLUMNS, events
 from holdfast.sim.replay.local import Outcome
@@ -47,13 +48,15 @@ class Recipe:
     refinement: Callable[[], Refinement]
     slots: int
     counted: bool
+    whole: bool
+    """As in `Judge`."""
     token: str
     """Of one replay: workers live on between tasks, and keep what they have worked out."""
 
     def judge(self) -> Judge:
         if self.token not in _JUDGES:
             _JUDGES.clear()
-            _JUDGES[self.token] = Judge(Automaton(self.refinement(), slots=self.slots))
+            _JUDGES[self.token] = Judge(Automaton(self.refinement(), slots=self.slots), self.whole)
         return _JUDGES[self.token]
 
     @property
@@ -78,8 +81,13 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: str, verdicts: P
     found.write.mode("overwrite").parquet(str(verdicts))
     rows = session.read.schema(SUMMED).parquet(str(verdicts)).where("summary is not null")
     outcome = Outcome(problems=problems)
+    labels: set[int] = set()
     for row in rows.select("summary").collect():
-        _add(outcome, json.loads(row.summary))
+        told = json.loads(row.summary)
+        labels |= set(told.get("labels", ()))
+        _add(outcome, told)
+    if recipe.counted:
+        outcome.coverage = coverage(Automaton(recipe.refinement()), labels)
     return outcome
 
 
@@ -196,7 +204,10 @@ def _judged(
             outcome.statistics = statistics(seen, table)
         blank = pa.nulls(len(verdicts), pa.string())
         yield from verdicts.append_column("summary", blank).combine_chunks().to_batches()
-    empty = pa.Table.from_pylist([{"summary": json.dumps(_row(outcome))}], schema=_SCHEMA)
+    row = _row(outcome)
+    if recipe.counted and judge.lockstep.grown():
+        row["labels"] = sorted(taken(judge.lockstep))
+    empty = pa.Table.from_pylist([{"summary": json.dumps(row)}], schema=_SCHEMA)
     yield from empty.to_batches()
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.sim.replay.letters import Events
+from holdfast.sim.replay.letters import Events, operations
 from holdfast.sim.replay.texts import I64, NONE, Text, firsts, numbered
 
 EXTRA = ("t_ns", "hash")
@@ -162,7 +162,7 @@ def _count_outcomes(found: Statistics, seen: Events, response: I64) -> None:
 
 def _count_latencies(found: Statistics, seen: Events, time: I64, request: I64, response: I64) -> None:
     rows = np.concatenate([request, response])
-    op, count = numbered(seen.run[rows], seen.op[rows] - seen.op.min(initial=0))
+    op, count = operations(seen, rows)
     asked = np.full(count, NONE, np.int64)
     asked[op[: len(request)]] = request
     from_row = asked[op[len(request) :]]

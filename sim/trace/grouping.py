@@ -18,11 +18,16 @@ import pyarrow.compute as pc
 
 from holdfast.sim.trace.schema import TraceError
 
+IDENTITY = "identity"
+"""Of the ingest protocol: by its keys, facts, and the hashes of blobs, see `sim.replay.identities`."""
+
 
 def grouped(table: pa.Table, by: str) -> tuple[pa.Table, int]:
     """The table with runs named anew, and the number of events that belong to none."""
     if by == "run":
         return table, 0
+    if by == IDENTITY:
+        raise TraceError("grouping by identity needs the whole trace first; see sim.replay.identities")
     if by == "process":
         name = pc.binary_join_element_wise(_text(table["run"]), _text(table["process"]), "/")
         return table.set_column(table.column_names.index("run"), "run", name), 0
@@ -39,7 +44,7 @@ def grouped(table: pa.Table, by: str) -> tuple[pa.Table, int]:
 
 def check_grouping(by: str) -> None:
     """Raise `TraceError` when `by` is no way of grouping."""
-    if by not in ("run", "process"):
+    if by not in ("run", "process", IDENTITY):
         _pattern(by)
 
 

@@ -113,7 +113,7 @@ def runs(draw: Any) -> list[Event]:
     made: list[Event] = []
     for run in draw(st.lists(st.sampled_from(["r1", "r2", "r3", "r4"]), unique=True)):
         exact = draw(st.booleans())
-        asked: list[tuple[int, str, str, str]] = []
+        asked: list[tuple[int, str, str, tuple[str, int]]] = []
         for seq in range(draw(st.integers(0, 9))):
             process, life = draw(WORDS), draw(st.integers(0, 1))
             base: dict[str, Any] = {
@@ -149,9 +149,11 @@ def runs(draw: Any) -> list[Event]:
                 )
             elif choice == "ask" or not asked:
                 made.append(Event(**base, op=seq, phase="request", kind=kind, key=key, facts=draw(FACTS)))
-                asked.append((seq, kind, key, process))
+                asked.append((seq, kind, key, (process, life)))
             else:
-                op, kind, key, _ = asked.pop(draw(st.integers(0, len(asked) - 1)))
+                op, kind, key, (process, life) = asked.pop(draw(st.integers(0, len(asked) - 1)))
+                if draw(st.integers(0, 9)):  # else somebody else's answer, or one to nothing
+                    base |= {"process": process, "incarnation": life}
                 made.append(Event(**base, op=op, phase="response", kind=kind, key=key, outcome=outcome))
     return made
 
@@ -182,6 +184,8 @@ def test_the_columns_say_what_the_reader_says(parts: list[list[Event]], few: int
     for events in parts:
         alone = expected(Automaton(Everything(Model(Any3)), slots=3), events)
         found = judged(judge, events)
+        for run in [run for run, row in found.items() if row[3].endswith("whose request is missing")]:
+            del found[run], alone[run]  # a reader passes over them; see test_untold
         assert {run: row[:2] + row[3:] for run, row in found.items()} == {
             run: row[:2] + row[3:] for run, row in alone.items()
         }

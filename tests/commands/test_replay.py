@@ -1,0 +1,221 @@
+"""`holdfast replay`: verdicts, reasons and exit codes on good, broken and damaged traces."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.commands.entry import group, run
+from holdfast.impl.store.events import Event
+from holdfast.sim.trace import table_of, write_json_lines, write_parquet
+from tests.properties.publish.test_refinement import history
+
+MAP = """
+from holdfast.model import Model
+from holdfast.model.create_only_lock import CreateOnlyLock
+from holdfast.properties.refinement import COUNTED, SILENT, Keys, Refinement, Role, where
+
+
+class LockMap(Refinement):
+    runs = "prefix:2"
+    keys = (Keys("lock", "locks/[^/]+"),)
+    roles = (Role("client", ("process",), most=1), Role("take", ("take",), COUNTED, most=2))
+    hidden = ("look", "try_again", "crash", "trouble_ends")
+
+    def __init__(self, clients=2):
+        super().__init__(Model(CreateOnlyLock, {"clients": clients}))
+
+    def hides(self, label):
+        told = dict(label.parameters).get("answer", "done")
+        return super().hides(label) or told not in ("done", "reply-lost")
+
+    def meaning(self, seen):
+        if not seen.done:
+            return SILENT
+        c = seen.rank("process")
+        if seen.kind == "delete":
+            gone = self.does("give_back", c=c), self.does("lands")
+            return where("the lock is gone", lambda s: ~s.lock.is_there, *gone)
+        taken = self.does("ask", c=c), self.does("lands")
+        return where("it is theirs", lambda s: s.lock.holds(owner=c, take=seen.rank("take")), *taken)
+"""
+
+
+def lock(key: str, *steps: str, outcome: str = "done") -> list[Event]:
+    """`ann+1` takes the lock with number 1, `ann-` gives it back."""
+    made = []
+    for number, step in enumerate(steps):
+        who, take, kind = step[:3], step[4:], "put" if step[3] == "+" else "delete"
+        base = Event("service", 0, number, who, 0, 100 * number, "request", kind, key)
+        made.append(replace(base, facts=f"take={take}" if take else ""))
+        made.append(replace(base, t_ns=number, phase="response", outcome=outcome))
+    return made
+
+
+def traced(*runs: list[Event]) -> list[Event]:
+    """All in one trace; each process with a counter of its own for operations, all with one for events."""
+    together = [event for events in runs for event in events]
+    ops: dict[tuple[str, str, int], int] = {}
+    return [
+        replace(event, seq=seq, op=ops.setdefault((event.process, event.key, event.op), seq))
+        for seq, event in enumerate(together)
+    ]
+
+
+GOOD = lock("locks/a", "ann+5", "ann-", "bob+6", "bob-")
+BAD = lock("locks/b", "ann+1", "bob+2")
+
+
+def replayed(tmp_path: Path, *words: str) -> tuple[int, dict[str, object]]:
+    result = tmp_path / "result.json"
+    command = ["replay", *words, "--json", str(result)]
+    ended = run(lambda: group.main(command, standalone_mode=False))
+    return ended, json.loads(result.read_text()) if result.exists() else {}
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    (tmp_path / "lock_map.py").write_text(MAP)
+    return f"{tmp_path}/lock_map.py:LockMap"
+
+
+def test_one_bad_run_is_found_among_good_ones(
+    tmp_path: Path, mine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json_lines(tmp_path / "t.jsonl", table_of(traced(GOOD, BAD, lock("locks/c", "cid+3"))))
+    ended, found = replayed(tmp_path, str(tmp_path / "t.jsonl"), "--model", mine)
+    assert ended == 1
+    assert (found["accepted"], found["rejected"], found["undecided"], found["runs"]) == (2, 1, 0, 3)
+    [wrong] = found["violations"]  # type: ignore[misc]
+    assert (wrong["run"], wrong["seq"]) == ("locks/b", 11)
+    assert wrong["event"].startswith("bob: response put locks/b")
+    told = capsys.readouterr().out
+    assert "REJECTED  run locks/b  event 11: bob: response put" in told
+    assert "VIOLATED  3 runs: 2 accepted, 1 rejected, 0 undecided; 14 events" in told
+    assert found["coverage"]["taken"] > 0  # type: ignore[index]
+
+
+def test_a_good_trace_holds_and_its_verdicts_are_a_table(tmp_path: Path, mine: str) -> None:
+    write_parquet(tmp_path / "t.parquet", table_of(traced(GOOD)))
+    out = tmp_path / "out"
+    ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", mine, "--out", str(out))
+    assert (ended, found["verdict"], found["events"], found["grouped_by"]) == (0, "holds", 8, "prefix:2")
+    assert sorted(path.name for path in out.iterdir()) == ["summary.json", "verdicts.parquet"]
+    operations = found["statistics"]["operations"]  # type: ignore[index]
+    assert operations["put"]["outcomes"] == {"done": 2}
+
+
+def test_publish_ships(tmp_path: Path) -> None:
+    good = history()
+    bad = [replace(event, run="z") for event in good if "recovery" not in event.key]
+    write_parquet(tmp_path / "t.parquet", table_of([*good, *bad]))
+    ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", "publish")
+    assert (ended, found["accepted"], found["rejected"]) == (1, 1, 1)
+    assert 's.require(s.at[w] == "heads")' in found["violations"][0]["reason"]  # type: ignore[index]
+
+
+def test_damage_is_named_hides_nothing_and_leaves_it_undecided(
+    tmp_path: Path, mine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    write_parquet(folder / "good.parquet", table_of(traced(GOOD)))
+    whole = (folder / "good.parquet").read_bytes()
+    (folder / "cut.parquet").write_bytes(whole[:-100])
+    strange = [replace(event, key="locks/z", phase="later") for event in traced(GOOD)[:1]]
+    unheard = [replace(event, key="locks/y", kind="rename") for event in traced(GOOD)[:1]]
+    orphan = [replace(event, key="locks/x", op=999, process="cid") for event in traced(GOOD)[1:2]]
+    write_json_lines(folder / "odd.jsonl", table_of([*strange, *unheard, *orphan]))
+    with (folder / "odd.jsonl").open("a") as file:
+        file.write("{broken\n")
+    (folder / "packed.gz").write_bytes(gzip.compress((folder / "odd.jsonl").read_bytes())[:-9])
+    ended, found = replayed(tmp_path, str(folder), "--model", mine)
+    assert ended == 3
+    assert (found["accepted"], found["rejected"], found["undecided"]) == (1, 0, 3)
+    reasons = {row["run"]: row["reason"] for row in found["untold"]}  # type: ignore[attr-defined]
+    assert "the phase 'later' is unknown" in reasons["locks/z"]
+    assert "the kind 'rename' is unknown" in reasons["locks/y"]
+    assert "whose request is missing" in reasons["locks/x"]
+    told = capsys.readouterr().out
+    for name in ("cut.parquet", "odd.jsonl, line 4", "packed.gz"):
+        assert f"NOT READ  {folder}/{name}" in told
+
+
+def test_damage_does_not_hide_a_violation(tmp_path: Path, mine: str) -> None:
+    write_parquet(tmp_path / "bad.parquet", table_of(traced(BAD)))
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    files = [str(tmp_path / "bad.parquet"), str(tmp_path / "cut.parquet")]
+    ended, found = replayed(tmp_path, *files, "--model", mine)
+    assert (ended, found["rejected"], len(found["problems"])) == (1, 1, 1)  # type: ignore[arg-type]
+
+
+def test_nothing_judged_is_not_decided(tmp_path: Path, mine: str) -> None:
+    (tmp_path / "t.jsonl").write_text("")
+    ended, found = replayed(tmp_path, str(tmp_path / "t.jsonl"), "--model", mine)
+    assert (ended, found["verdict"], found["runs"]) == (3, "undecided", 0)
+
+
+def line(second: int, operation: str, key: str, status: int) -> str:
+    when = f"18/Nov/2026:10:00:{second:02d} +0000"
+    return (
+        f'o bkt [{when}] 192.0.2.1 arn R REST.{operation}.OBJECT {key} "X /{key} HTTP/1.1" {status} - - '
+        '10 20 5 "-" "agent" -\n'
+    )
+
+
+def test_access_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = "accepted/v1/agent=1/boot=2/3-4.json"
+    log = tmp_path / "log"
+    log.write_text(line(1, "PUT", key, 200) + line(2, "PUT", key, 412) + line(5, "GET", key, 200))
+    words = [str(log), "--from", "access-log", "--layout", "ingest"]
+    assert replayed(tmp_path, *words)[0] == 0
+    log.write_text(log.read_text() + line(9, "DELETE", key, 204))
+    ended, found = replayed(tmp_path, *words)
+    assert ended == 1
+    assert [one["rule"] for one in found["violations"]] == ["never-deleted"]  # type: ignore[attr-defined]
+    told = capsys.readouterr().out
+    assert f"REJECTED  never-deleted  event 7: arn@192.0.2.1: delete {key} -> done" in told
+    assert "VIOLATED  1 broken promises, 0 undecided; 4 requests" in told
+    assert found["statistics"]["rates"]["412"] == 0.25  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "name the model"),
+        (["t"], "name the model"),
+        (["--model", "publish"], "name the traces"),
+        (["t", "--model", "nope"], "no model is called 'nope'; known: publish"),
+        (["nowhere", "--model", "publish"], "there is no file or folder nowhere"),
+        (["t", "--model", "publish", "--set", "writers"], "must read NAME=N"),
+        (["t", "--model", "publish", "--set", "dogs=2"], "cannot be made as asked"),
+        (["t", "--model", "publish", "--set", "writers=0"], "publish: "),
+        (["t", "--model", "publish", "--runs", "("], "is no pattern"),
+        (["t", "--model", "publish", "--master", "local[1]"], "--master belongs to --engine spark"),
+        (["t", "--model", "publish", "--layout", "publish"], "--layout belongs to"),
+        (["t", "--from", "access-log"], "needs --layout"),
+        (["t", "--from", "access-log", "--layout", "publish", "--model", "publish"], "leave out --model"),
+        (["t", "--from", "access-log", "--layout", "publish", "--engine", "spark"], "--engine local only"),
+        (["t", "--from", "access-log", "--layout", "nope"], "no layout is called 'nope'"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    why: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").write_text("")
+    assert run(lambda: group.main(["replay", *words], standalone_mode=False)) == 2
+    told = capsys.readouterr().err
+    assert why in told
+    assert told.count("\n") == 1
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(lambda: group.main(["replay", "--list"], standalone_mode=False)) == 0
+    assert "publish  many tables" in capsys.readouterr().out

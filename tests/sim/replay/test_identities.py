@@ -1,0 +1,43 @@
+"""Identities by columns against identities event by event, on what collectors really do."""
+
+from holdfast.impl.store.events import Event
+from holdfast.properties.ingest.grouping import by_identity
+from holdfast.sim.replay.identities import learnt, named
+from holdfast.sim.trace import events_of, table_of
+
+SHAS = ["ab" * 32, "cd" * 32, "ef" * 32]
+
+
+def batch(number: int) -> str:
+    return f"agent=0{number}/boot=ff/{number:020d}-{number + 9:020d}"
+
+
+def trace() -> list[Event]:
+    keys = [
+        (f"raw-blobs/v1/sha256/ab/ab/{SHAS[0]}~0000000001.lmbatch", ""),
+        (f"accepted/v1/{batch(1)}.json", f"collector=c identity={batch(1)} sha={SHAS[0]}"),
+        (f"raw-blobs/v1/sha256/cd/cd/{SHAS[1]}.lmbatch", f"identity={batch(2)}"),
+        (f"raw-blobs/v1/sha256/cd/cd/{SHAS[1]}.lmbatch", ""),
+        (f"raw-blobs/v1/sha256/ef/ef/{SHAS[2]}.lmbatch", ""),
+        (f"v/accepted-by-blob/v1/sha256/cd/cd/{SHAS[1]}/{batch(2)}.json", ""),
+        ("accepted-by-time/v1/date=2026-11-18/hour=10/x.json", f"identity={batch(1)} sha={SHAS[0]}"),
+        ("cursors/v1/x.json", ""),
+        (f"told {batch(2)}", f"sha={SHAS[1]}"),
+    ]
+    return [
+        Event("service", n, n, "c", 0, n, "landed", "put", key, facts=facts)
+        for n, (key, facts) in enumerate(keys)
+    ]
+
+
+def test_the_columns_tell_identities_as_the_reader_does() -> None:
+    events = trace()
+    table = table_of(events)
+    found, left_out = named(table, learnt([table]))
+    expected, rest = by_identity(events)
+    runs: dict[str, list[int]] = {}
+    for event in events_of(found):
+        runs.setdefault(event.run, []).append(event.seq)
+    assert runs == {run: [event.seq for event in own] for run, own in expected.items()}
+    assert left_out == rest == 2
+    assert runs[batch(2)] == [2, 3, 5, 8]
