@@ -19,8 +19,8 @@ from holdfast.impl.store.errors import StoreError
 _LOG = logging.getLogger("holdfast.ingest")
 
 WAITING = 10_000
-AT_ONCE = 32
-"""Batches whose objects are written in one parallel step."""
+AT_ONCE = 4
+"""Batches whose objects are written in one parallel step: few, so that acceptances find a free connection."""
 
 
 class FollowUps:

@@ -61,7 +61,9 @@ class Served:
         """A bare connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=20)
 
-    def head(self, body: bytes | int, *lines: str, identity: "Identity | None" = None) -> bytes:
+    def head(
+        self, body: bytes | int, *lines: str, identity: "Identity | None" = None, token: str = "agent-a"
+    ) -> bytes:
         """The head of a POST as bytes."""
         length = body if isinstance(body, int) else len(body)
         return "".join(
@@ -69,7 +71,7 @@ class Served:
             for line in [
                 f"POST /v1/batches?{query(identity or batch())} HTTP/1.1",
                 "host: x",
-                f"authorization: Bearer {self.tokens['agent-a']}",
+                f"authorization: Bearer {self.tokens[token]}",
                 f"content-type: {BINARY}",
                 *([f"content-length: {length}"] if length >= 0 else []),
                 *lines,
@@ -114,6 +116,7 @@ def serving(
 ) -> Iterator[Served]:
     file = folder / "tokens.json"
     tokens = {name: enrol(file, Who("agent", name), ENV) for name in ("agent-a", "agent-b")}
+    tokens["namesake"] = enrol(file, Who("operator", "agent-a"), ENV)
     tokens["ops"] = enrol(file, Who("operator", "ops"), ENV)
     store = store or MemoryStore()
     plan = Plan(store, ENV, Tokens(file), "collector-1", settings, limits or Limits(), spool, landing_s)

@@ -167,6 +167,7 @@ HEADERS = {
     "latin": ({"authorization": b"Bearer \xff\xfe"}, 401, "unauthenticated"),
     "another agent's": ({"authorization": "agent-b"}, 403, "wrong_agent"),
     "an operator's": ({"authorization": "ops"}, 403, "wrong_agent"),
+    "an operator's of that name": ({"authorization": "namesake"}, 403, "wrong_agent"),
     "gzip": ({"content-encoding": "gzip"}, 415, "unsupported_encoding"),
     "identity": ({"content-encoding": "identity"}, 415, "unsupported_encoding"),
     "no encoding's name": ({"content-encoding": ""}, 415, "unsupported_encoding"),
@@ -337,6 +338,11 @@ def test_a_declared_length_is_refused_before_a_byte_is_sent(served: Served) -> N
     expect(status, body, 413, "body_too_large")
     status, _, body = said(served, served.head(10**30))
     expect(status, body, 400, "bad_request")
+
+
+def test_a_stranger_is_refused_before_a_byte_is_sent(served: Served) -> None:
+    status, _, body = said(served, served.head(1000, token="agent-b"))
+    expect(status, body, 403, "wrong_agent")
 
 
 def test_an_endless_body_is_answered_and_then_cut(served: Served) -> None:

@@ -216,7 +216,7 @@ def test_a_parked_conflict_is_dropped_only_when_that_was_decided(tmp_path: Path)
     scene.script = [decided(None), decided("something-new"), refused("store_unavailable"), lost]
     assert [scene.sender.settle() for _ in range(4)] == [0, 0, 0, 0]
     assert len(scene.spool.parked()) == 2
-    scene.script = [decided("accept-existing-and-drop")]
+    scene.script = [decided("accept-existing-and-drop")] * 2
     assert scene.sender.settle() == 1
     (left,) = scene.spool.parked()
     assert left.seq_start == 2, "what was refused for another reason is nobody's conflict"
