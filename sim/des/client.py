@@ -124,6 +124,8 @@ class Client(Store):
             self._idle_from_ns = max(self._idle_from_ns, now) + self.compute_ns
             later = Tick(self._engine, lambda _: self._hand(flight, actor, reply))
             later.after(self._idle_from_ns - now)
+        elif flight.group is None:
+            self._engine.wake(actor, flight, reply)
         else:
             self._hand(flight, actor, reply)
 

@@ -179,11 +179,13 @@ class Engine:
         if actor.waits is not on:
             return
         actor.waits = None
-        worker = actor.worker
-        worker.parent = self.hub
         self.current = actor
         try:
-            worker.switch() if value is None else worker.switch(value)
+            if value is None:
+                actor.worker.parent = self.hub  # it may begin only now
+                actor.worker.switch()
+            else:
+                actor.worker.switch(value)
         except Crash:
             pass
         finally:

@@ -56,7 +56,7 @@ class Flight(simpy.Event):
     __slots__ = ("actor", "client", "fate", "group", "op", "reply", "request", "rest_ns", "sender", "slot")
 
     def __init__(self, server: "Server", client: Any, actor: Any, request: Any) -> None:
-        self.env = server.engine.simpy
+        self.env = None  # nobody waits for it but the server
         self.callbacks: Any = None
         self._ok = True
         self._value = None
@@ -101,6 +101,8 @@ class Server:
             )
             if rate is not None
         ]
+        self._simpy = engine.simpy
+        self._schedule = engine.simpy.schedule
         self._land_acts = (self._land,)
         self._respond_acts = (self._respond,)
         self._expire_acts = (self._expire,)
@@ -153,7 +155,7 @@ class Server:
         if client.timeout_ns is not None and latency > client.timeout_ns:
             self._expire_later(flight)
         flight.callbacks = self._land_acts
-        self.engine.simpy.schedule(flight, NORMAL, there)
+        self._schedule(flight, NORMAL, there)
 
     def _doom(self, flight: Flight, there: int) -> None:
         """A fault happens to it."""
@@ -168,17 +170,17 @@ class Server:
                     flight.client.dice.expovariate(1.0) * self.faults.late_by_ns
                 )
         flight.callbacks = self._land_acts
-        self.engine.simpy.schedule(flight, NORMAL, there)
+        self._schedule(flight, NORMAL, there)
 
     def _expire_later(self, flight: Flight) -> None:
         expiry = Flight(self, flight.client, flight.actor, flight)
         expiry.callbacks = self._expire_acts
-        self.engine.simpy.schedule(expiry, NORMAL, flight.client.wait_ns)
+        self._schedule(expiry, NORMAL, flight.client.wait_ns)
 
     def _land(self, flight: Any) -> None:
         """The store applies it, at this moment."""
         request = flight.request
-        now_ns = self.engine.simpy._now  # noqa: SLF001 - once a request: the property costs as much as the sum
+        now_ns = self._simpy._now  # noqa: SLF001 - once a request: the property costs as much as the sum
         reply = self._refusal(flight, now_ns) if self._rates or flight.fate else None
         if reply is None:
             reply = self._apply(request, START_NS + now_ns)
@@ -193,7 +195,7 @@ class Server:
         if byte_ns is not None and request.reads:
             rest += int(_received(request, reply) * byte_ns(request.kind))
         flight.callbacks = self._respond_acts
-        self.engine.simpy.schedule(flight, NORMAL, rest)
+        self._schedule(flight, NORMAL, rest)
 
     def _apply(self, request: Any, now_ns: int) -> Any:
         if type(request) is Nominal:
@@ -216,23 +218,22 @@ class Server:
         return None
 
     def _respond(self, flight: Any) -> None:
-        """The answer reaches the client, if it still waits."""
-        self._leave(flight)
-        self._deliver(flight, flight.reply)
+        """The answer reaches the client. If it gave up, it gave the places back as well."""
+        if flight.actor is not None:
+            self._leave(flight)
+            self._deliver(flight, flight.reply)
 
     def _expire(self, expiry: Any) -> None:
         """The client gives up."""
         flight = expiry.request
         if flight.actor is None:
             return
-        self._leave(flight)
         flight.client.timeouts += 1
+        self._leave(flight)
         self._deliver(flight, flight.request.ends(Outcome.UNKNOWN, "no answer in time"))
 
     def _leave(self, flight: Flight) -> None:
-        """Give its places to the next in the queues. Only once: an answer after a time-out has none."""
-        if flight.actor is None:
-            return
+        """Give its places to the next in the queues."""
         if self.gate is not None:
             heir = self.gate.leave()
             if heir is not None:
@@ -244,13 +245,11 @@ class Server:
                 self._arrive(heir)
 
     def _deliver(self, flight: Flight, reply: Any) -> None:
-        actor = flight.actor
-        if actor is None:
-            return
-        flight.actor = None
-        outcome = getattr(reply, "outcome", None)
-        if outcome is not Outcome.DONE:
-            self.outcomes[flight.request.kind, "refused" if outcome is None else outcome.value] += 1
+        actor, flight.actor = flight.actor, None
+        if not isinstance(reply, Reply):
+            self.outcomes[flight.request.kind, "refused"] += 1
+        elif reply.outcome is not Outcome.DONE:
+            self.outcomes[flight.request.kind, reply.outcome.value] += 1
         if self._sink is not None:
             self._trace(flight, "response", reply)
         flight.client.answered(flight, actor, reply)
