@@ -61,7 +61,7 @@ class Follower:
 
     def state(self) -> tuple[object, ...]:
         """Everything that what comes next is judged by."""
-        return (self.set, self.reader.state())
+        return (self.set, self.reader.names)
 
     def see(self, looks: Looks, process: str, incarnation: int) -> Verdict | None:
         """Read an event where it stands; a verdict as soon as there is one that is final."""

@@ -1,15 +1,15 @@
 """Events of one run as letters: names are renamed to ranks, and the rest is looked up.
 
-What an event looks like apart from names (its *form*) is worked out once for all runs that a `Lens` serves;
-a `Reader` holds the names of one run. Both keep what they have seen, so that most events cost two
-look-ups in dictionaries.
+What an event looks like apart from names (its *form*) is worked out once for all runs that a `Lens` serves,
+and so is what it is to a run that has shown certain names before. So a run that repeats another one, up to
+some step, costs one look-up an event.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
 
-from holdfast.properties.refinement.automaton import Automaton
+from holdfast.properties.refinement.automaton import NOTHING, Automaton
 from holdfast.properties.refinement.refinement import SILENT, Refinement
 from holdfast.properties.refinement.sighting import SEEN, Role, Sighting
 
@@ -38,11 +38,49 @@ class Played:
 class Form:
     """An event without its names."""
 
-    number: int
     bare: Sighting
     played: tuple["Played", ...]
     owned: str
     """The text of the value that somebody owns."""
+
+
+class Names:
+    """The names that a run has shown so far, and their ranks."""
+
+    def __init__(self, roles: tuple[Role, ...]) -> None:
+        self._roles = roles
+        self._ranks: dict[tuple[int, str], dict[str, int]] = {}
+        self._owners: dict[str, tuple[str, int]] = {}
+
+    def copy(self) -> "Names":
+        made = Names(self._roles)
+        made._ranks = {place: dict(ranks) for place, ranks in self._ranks.items()}
+        made._owners = dict(self._owners)
+        return made
+
+    def key(self) -> Hashable:
+        """Equal for names by which everything is read alike."""
+        ranks = tuple((place, tuple(known.items())) for place, known in sorted(self._ranks.items()) if known)
+        return (ranks, tuple(self._owners.items()))
+
+    def sighting(self, form: Form, process: str, incarnation: int) -> Sighting:
+        """The event as the model could have seen it. New names get their ranks."""
+        ranks, stranger = [], ""
+        whose = {PROCESS: process, LIFE: f"{process}/{incarnation}"}
+        for value in form.played:
+            role, known = self._roles[value.role], self._ranks.setdefault((value.role, value.within), {})
+            text = whose.get(value.name, value.text)
+            if value.lookup and text not in known:
+                continue
+            rank = _rank(role, known, text)
+            if rank < role.least or (role.most is not None and rank > role.most):
+                stranger = stranger or value.name
+            ranks.append((value.name, rank))
+        me = (process, incarnation)
+        own = bool(form.owned) and self._owners.setdefault(form.owned, me) == me
+        if stranger:
+            return replace(form.bare, facts=(), own=own, stranger=stranger)
+        return replace(form.bare, ranks=tuple(ranks), own=own)
 
 
 class Lens:
@@ -54,17 +92,29 @@ class Lens:
         self._patterns = [(keys.name, re.compile(keys.pattern)) for keys in self.refinement.keys]
         self._named = [[_split(name) for name in role.of] for role in self.refinement.roles]
         self._forms: dict[Looks, Form | None] = {}
-        self._made_so_far = 0
-        self.letters: dict[object, int] = {}
+        self.read: dict[tuple[int, Looks, str, int], tuple[int, int]] = {}
+        """By names so far and event: the letter, and the names then."""
+        self._names = [Names(self.refinement.roles)]
+        self._numbers: dict[Hashable, int] = {self._names[0].key(): 0}
 
     def form(self, looks: Looks) -> Form | None:
         """None: this event means nothing to the model."""
         if looks not in self._forms:
             if len(self._forms) > FORMS_MAX:
                 self._forms.clear()
-                self.letters.clear()
             self._forms[looks] = self._made(looks)
         return self._forms[looks]
+
+    def names(self, number: int) -> Names:
+        return self._names[number]
+
+    def number(self, names: Names) -> int:
+        """The number of these names."""
+        key = names.key()
+        if key not in self._numbers:
+            self._numbers[key] = len(self._names)
+            self._names.append(names)
+        return self._numbers[key]
 
     def silent(self, sighting: Sighting) -> bool:
         """Whether the model notices nothing, whenever it lands."""
@@ -91,8 +141,7 @@ class Lens:
             values[name] = text
         plain = tuple((name, values[name]) for name in refinement.facts if name in values)
         bare = Sighting(phase, kind, what, condition, outcome, (), plain)
-        self._made_so_far += 1
-        return Form(self._made_so_far, bare, self._played(values), values.get(refinement.owned, ""))
+        return Form(bare, self._played(values), values.get(refinement.owned, ""))
 
     def _played(self, values: Mapping[str, str]) -> tuple[Played, ...]:
         return tuple(
@@ -116,71 +165,34 @@ def _split(name: str) -> tuple[str, str, bool]:
 
 
 class Reader:
-    """One run's names."""
+    """One run, event by event. `names` is the number of the names that it has shown so far."""
 
     def __init__(self, lens: Lens) -> None:
         self.lens = lens
-        self._roles = lens.refinement.roles
-        self._seen: dict[tuple[int, str], dict[str, int]] = {}
-        self._owners: dict[str, tuple[str, int]] = {}
-
-    def state(self) -> tuple[object, ...]:
-        """The names so far: runs with the same read the same from here on."""
-        names = tuple((place, tuple(ranks.items())) for place, ranks in sorted(self._seen.items()))
-        return (names, tuple(self._owners.items()))
+        self.names = 0
 
     def sighting(self, looks: Looks, process: str, incarnation: int) -> Sighting | None:
         """What is seen; None for an event that means nothing to the model."""
         form = self.lens.form(looks)
-        return None if form is None else self._sighted(form, *self._ranked(form, process, incarnation))
+        if form is None:
+            return None
+        names = self.lens.names(self.names).copy()
+        seen = names.sighting(form, process, incarnation)
+        self.names = self.lens.number(names)
+        return seen
 
     def letter(self, looks: Looks, process: str, incarnation: int) -> int:
         """The letter of an event that is read where it stands; 0 for one that means nothing."""
-        form = self.lens.form(looks)
-        if form is None:
-            return 0
-        ranks, own, stranger = self._ranked(form, process, incarnation)
-        key = (form.number, ranks, own, stranger)
-        letter = self.lens.letters.get(key)
-        if letter is None:
-            letter = self.lens.automaton.letter(self._sighted(form, ranks, own, stranger))
-            self.lens.letters[key] = letter
+        key = (self.names, looks, process, incarnation)
+        found = self.lens.read.get(key)
+        if found is None:
+            if len(self.lens.read) > FORMS_MAX:
+                self.lens.read.clear()
+            seen = self.sighting(looks, process, incarnation)
+            letter = NOTHING if seen is None else self.lens.automaton.letter(seen)
+            self.lens.read[key] = found = (letter, self.names)
+        letter, self.names = found
         return letter
-
-    def _sighted(self, form: Form, ranks: tuple[tuple[str, int], ...], own: bool, stranger: str) -> Sighting:
-        bare = form.bare
-        return Sighting(
-            bare.phase,
-            bare.kind,
-            bare.what,
-            bare.condition,
-            bare.outcome,
-            () if stranger else ranks,
-            () if stranger else bare.facts,
-            own,
-            stranger,
-        )
-
-    def _ranked(
-        self, form: Form, process: str, incarnation: int
-    ) -> tuple[tuple[tuple[str, int], ...], bool, str]:
-        ranks = []
-        stranger = ""
-        whose = {PROCESS: process, LIFE: f"{process}/{incarnation}"}
-        for value in form.played:
-            role, place = self._roles[value.role], (value.role, value.within)
-            text = whose.get(value.name, value.text)
-            if value.lookup and text not in self._seen.get(place, ()):
-                continue
-            rank = _rank(role, self._seen.setdefault(place, {}), text)
-            if rank < role.least or (role.most is not None and rank > role.most):
-                stranger = stranger or value.name
-            ranks.append((value.name, rank))
-        own = False
-        if form.owned:
-            me = (process, incarnation)
-            own = self._owners.setdefault(form.owned, me) == me
-        return tuple(ranks), own, stranger
 
 
 def _rank(role: Role, known: dict[str, int], text: str) -> int:

@@ -7,7 +7,7 @@ docs/guides/write-a-refinement-map.md.
 from typing import Any
 
 from holdfast.impl.publish.facts import facts
-from holdfast.impl.store.requests import Outcome
+from holdfast.impl.store.errors import StoreError
 from holdfast.properties.publish.refinement import PublishRefinement
 from holdfast.properties.refinement import Automaton, Follower, Lens, Verdict
 from holdfast.sim.systems.publishing.stage import Stage
@@ -46,7 +46,7 @@ class Lockstep:
         self.findings = findings
 
     def landed(self, process: str, incarnation: int, request: Any, reply: Any) -> str | None:
-        if request.kind not in ("put", "delete") or not isinstance(getattr(reply, "outcome", None), Outcome):
+        if request.kind not in ("put", "delete") or isinstance(reply, StoreError):
             return None
         looks = (
             "landed",
