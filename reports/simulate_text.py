@@ -140,7 +140,8 @@ def _residuals(checks: Sequence[Row]) -> list[RenderableType]:
 def _objective(found: Row) -> RenderableType:
     text, broken = found["objective"], found["broken_runs"]
     if not broken:
-        return Text(f"Objective {text}: holds in all {found['runs']} runs.", "green")
+        where = f" in all {found['runs']} runs" if found["runs"] > 1 else ""
+        return Text(f"Objective {text}: holds{where}.", "green")
     first = found["first_broken"]
     shown = {name: value for name, value in first.items() if name == "case"} or first
     where = ", ".join(f"{name} = {value}" for name, value in shown.items())
