@@ -162,6 +162,17 @@ def test_what_is_worked_on_is_finished_before_the_end(tmp_path: Path) -> None:
         assert any(key.startswith(prefix) for key in found), "what follows the answer is finished, too"
 
 
+def test_a_collector_that_is_about_to_stop_says_so(tmp_path: Path) -> None:
+    """On a connection that is still open: whoever shares the load must look elsewhere."""
+    with serving(tmp_path) as served:
+        served.collector.stop()
+        for answer in (served.client.get(f"{served.url}/readyz"), served.post(batch(), frame())):
+            assert (answer.status_code, answer.json()["error"]) == (503, "draining")
+            assert answer.headers["retry-after"] == "1"
+        assert served.client.get(f"{served.url}/healthz").status_code == 200
+        assert served.listing() == {}
+
+
 def test_a_store_that_is_away_accepts_nothing(tmp_path: Path) -> None:
     store = MemoryStore()
     away = Faulty(store, [Fault(Effect.REFUSED, answer=Outcome.THROTTLED)])
