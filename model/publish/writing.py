@@ -75,6 +75,16 @@ class Writing(Sidecars):
         s.told[w] = "refused"
         s.at[w] = "owes-retiring"
 
+    @action(w=Sidecars.writers)
+    def stage_again(s, w: int) -> None:
+        """Not told whether the sidecar was created, a writer looks, finds none, and asks again. It had been
+        there: recovery has settled the plan meanwhile.
+        """
+        s.require((s.at[w] == "heads") & ~s.sidecar[w])
+        s.require(s.is_on("sidecar-before-heads"), *(s.head(t, w) == 0 for t in BOTH))
+        s.trouble.spend()
+        s.sidecar[w] = True
+
     # Heads.
 
     @action(w=Sidecars.writers, table=TABLES)
