@@ -1,9 +1,11 @@
 """Ingest, the shipped library: active-active acceptance of batches; every safeguard broken is a mutant.
 
-`scene` chooses who is there: retry (one batch at two collectors), conflict (two batches of one name), versioned
-and versioned-conflict (the same, in a bucket that keeps versions), or small, which is all four of these; slow
-and slow-versioned (a stalled collector and garbage collection), and parts, with a large blob; orphan, unaudited
-and quarantined (garbage collection beside a collector); late-entry (the reconciler); impostor.
+`scene` chooses who is there: retry (one batch at two collectors), conflict (two batches of one name),
+versioned and versioned-conflict (the same, in a bucket that keeps versions), or small, which is all four of
+these; slow and slow-versioned (a stalled collector and garbage collection), and parts, with a large blob;
+orphan, unaudited and quarantined (garbage collection beside a collector); late-entry (the reconciler);
+rollups (two owners); impostor. With `bounded=false` nothing is excused that bounded-landing would grant:
+`slow`, in a plain bucket, then breaks, and `slow-versioned` does not.
 """
 
 from holdfast.impl.ingest import STANDARD
@@ -23,10 +25,10 @@ BUDGETS = {
 }
 
 
-def mended(world: World, scene: str = "small") -> None:
+def mended(world: World, scene: str = "small", bounded: bool = True) -> None:
     if scene not in (*SCENES, "small"):
         raise Misuse(f"no scene is called {scene!r}; choose from small, {', '.join(SCENES)}")
-    play(Stage(world, STANDARD), scene)
+    play(Stage(world, STANDARD, bounded=bounded), scene)
 
 
 def broken_create_only_manifest(world: World, scene: str = "retry") -> None:

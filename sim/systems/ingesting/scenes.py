@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from holdfast.impl.ingest import collect, full_audit, reconcile_once
+from holdfast.impl.ingest import collect, full_audit, reconcile_once, roll_up
 from holdfast.impl.ingest.authority import Authority
 from holdfast.impl.ingest.derived import derived
 from holdfast.impl.ingest.documents import ConflictRecord, Manifest
@@ -49,7 +49,8 @@ def slow(stage: Stage) -> None:
     """A collector relies on a blob that stands, and is slow; long after, garbage is collected."""
     stage.bucket(timed=True)
     stage.put(FIRST.raw_key(), FIRST.body)
-    stage.excused = _landed_late(stage)
+    if stage.bounded:
+        stage.excused = _landed_late(stage)
     stage.collector("ann", FIRST, follow_up=False)
     _garbage(stage, wait_s=OLD_S)
 
@@ -123,6 +124,22 @@ def late_entry(stage: Stage) -> None:
     stage.world.spawn(reconcile, name="reconciler")
 
 
+def rollups(stage: Stage) -> None:
+    """Two owners of the rollups by mistake, one of whom sees a batch that the other may not have seen yet."""
+    stage.bucket()
+    _accepted_before(stage, FIRST, age_s=120.0)
+    late = _accepted_before(stage, SECOND, derive=False, age_s=60.0)
+
+    def own(name: str, *, more: bool) -> None:
+        store = stage.store()
+        if more:
+            Authority(store, store.env, name, stage.settings, safeguards=stage.safeguards).follow_up(late)
+        roll_up(store, store.env, stage.settings, safeguards=stage.safeguards, owner=name)
+
+    stage.world.spawn(own, "ann", name="ann", more=False)
+    stage.world.spawn(own, "bob", name="bob", more=True)
+
+
 def impostor(stage: Stage) -> None:
     """Somebody else sends a batch under a name of this agent."""
     stage.bucket()
@@ -188,6 +205,7 @@ SCENES: dict[str, Scene] = {
         unaudited,
         quarantined,
         late_entry,
+        rollups,
         impostor,
     )
 }

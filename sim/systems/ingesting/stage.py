@@ -78,6 +78,8 @@ class Watched(Layer):
         self.requests = 0
         self.hops = 0
         self.faults = 0
+        self.refused = 0
+        """Creates of a manifest that met one."""
         self.saw: set[str] = set()
         """Hashes of manifests that were read, or created."""
         self.early: list[str] = []
@@ -102,6 +104,8 @@ class Watched(Layer):
         self.faults += reply.outcome in _FAULTS and not isinstance(request, CompleteUpload)
         if request.subject.startswith(DERIVED) and isinstance(request, Put) and not self.saw:
             self.early.append(request.subject)
+        if isinstance(request, Put) and request.subject.startswith(keys.ACCEPTED):
+            self.refused += reply.outcome is Outcome.EXISTS
         if request.subject.startswith(keys.ACCEPTED) and reply.outcome is Outcome.DONE:
             body = (
                 request.body if isinstance(request, Put) else reply.body if isinstance(request, Get) else b""
@@ -139,6 +143,8 @@ class Stage:
     """What agents keep sending until they are answered."""
     versioned: bool = False
     parts: bool = False
+    bounded: bool = True
+    """Whether what lands later than the margin is excused."""
     followed: bool | None = None
     """Whether the model reads along. By default not of a broken library: its promises are to speak first."""
     lockstep: Lockstep | None = None
@@ -173,9 +179,7 @@ class Stage:
             self.lockstep.before(key, body)
         return self.world.store().put(key, body, when=ABSENT, content_type=kind).version
 
-    def collector(
-        self, name: str, batch: Batch, *, sender: str = AGENT, follow_up: bool = True, restart: bool = True
-    ) -> None:
+    def collector(self, name: str, batch: Batch, *, sender: str = AGENT, follow_up: bool = True) -> None:
         """A collector to which a batch comes, and comes again until it is answered."""
         if batch not in self.offered and sender == AGENT:
             self.offered.append(batch)
@@ -212,7 +216,9 @@ class Stage:
             attempt = answer.manifest.attempt
         elif isinstance(answer, Conflict):
             what, attempt = "conflict", answer.existing.attempt
-        cost = (store.requests, store.hops, store.faults)
+        # Whoever is accepted and met a manifest met itself: an SDK below had asked twice.
+        faults = store.faults + (store.refused if what == "accepted" else 0)
+        cost = (store.requests, store.hops, faults)
         told = Told(what, batch.sha256, attempt, frozenset(store.saw), bool(store.early), *cost, sender)
         self.world.note("told", told)
         if what == "accepted" and follow_up and isinstance(answer, Accepted):

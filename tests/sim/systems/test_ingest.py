@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from holdfast.commands.systems import find_system, read_shipped, shipped
-from holdfast.impl.ingest import SAFEGUARDS, STANDARD
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.ingest import SAFEGUARDS, STANDARD, keys, roll_up
 from holdfast.impl.ingest.documents import ConflictRecord
 from holdfast.impl.ingest.safeguards import FIELDS
+from holdfast.impl.store import ABSENT
+from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.explore import Audit, audit
 from holdfast.sim.systems.ingesting.batches import FIRST, OTHER
 from holdfast.sim.systems.ingesting.broken import BROKEN
@@ -17,7 +20,8 @@ from holdfast.sim.systems.ingesting.promises import CHECKS
 from holdfast.sim.systems.ingesting.scenes import SCENES, SMALL
 from holdfast.sim.systems.ingesting.stage import Stage, Told
 from holdfast.sim.world import Budget
-from holdfast.testing import want
+from holdfast.sim.world.run import START_NS
+from holdfast.testing import FAULTS, want
 
 STORIES = {
     "identity-bound-to-agent": "own-identity",
@@ -39,12 +43,13 @@ STORIES = {
     "cursor-overlap": "cursor-honest",
 }
 """What breaks first without each safeguard."""
-TIMED = {"slow", "slow-versioned", "parts"}
+LONG = {"slow", "slow-versioned", "parts", "rollups"}
+"""To their ends, with a crash and a lost response, these take minutes or more."""
 
 
 def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> Audit:
     system = find_system("ingest", mutant)
-    faults = {name: parameters.pop(name) for name in ("crashes", "lost", "late") if name in parameters}
+    faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     wanted = want(system.function, system.options, parameters, "ingest")
     budget = Budget(**{**(system.options.faults or {}), **faults})
     # Short stories are for people; here they would only take time.
@@ -71,6 +76,20 @@ def test_a_late_landing_in_a_versioned_bucket_is_well() -> None:
     assert not result.stories, result
 
 
+def test_what_a_plain_bucket_asks_of_the_world_and_a_versioned_one_does_not() -> None:
+    """A request that lands hours after its sender looked at the clock: bounded-landing excludes that."""
+    plain = explored(scene="slow", bounded=False, crashes=0, lost=0)
+    assert [story.property for story in plain.stories] == ["ack-durable"], plain
+    versioned = explored(scene="slow-versioned", bounded=False, crashes=0, lost=0)
+    assert versioned.verdict == "holds", versioned
+
+
+@pytest.mark.parametrize("fault", ["conflicts", "throttles", "retries", "late"])
+def test_other_faults_are_well(fault: str) -> None:
+    result = explored(scene="retry", crashes=0, lost=0, **{fault: 1})
+    assert result.verdict == "holds", result
+
+
 def test_every_safeguard_has_its_mutant_and_its_story() -> None:
     mutants = read_shipped("ingest", shipped()["ingest"])["ingest"].mutants
     assert set(mutants) == set(SAFEGUARDS) == set(STORIES)
@@ -92,16 +111,15 @@ def test_a_blob_that_nobody_waited_for_is_seen() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", sorted(set(SCENES) - TIMED))
+@pytest.mark.parametrize("scene", sorted(set(SCENES) - LONG))
 def test_a_crash_and_a_lost_response_are_well_to_the_end(scene: str) -> None:
     result = explored(scene=scene)
     assert result.verdict == "holds", result
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", sorted(TIMED))
-def test_a_stalled_collector_is_well(scene: str) -> None:
-    """To their ends these take minutes; a part of them is better than none."""
+@pytest.mark.parametrize("scene", sorted(LONG))
+def test_a_part_of_what_takes_long_is_well(scene: str) -> None:
     result = explored(scene=scene, seconds=30)
     assert not result.stories, result
 
@@ -175,6 +193,21 @@ def test_a_good_run_is_seen_as_good(name: str) -> None:
 )
 def test_a_bad_run_is_seen_as_bad(name: str, contents: Any, told: list[Told], live: list[Any]) -> None:
     assert seen(name, contents, *told, live=live)
+
+
+def test_a_batch_that_counts_twice_is_seen() -> None:
+    store = MemoryStore(env=SeededEnvironment(1, START_NS))
+    for key, body in {**GOOD, MANIFEST.by_time_key: MANIFEST.body()}.items():
+        store.put(key, body, when=ABSENT)
+    roll_up(store, store.env)
+    assert not seen("effects-once", dict(store.contents()), TOLD)
+    (entry,) = (key for key in store.contents() if key.startswith(keys.ROLLED))
+    (chunk,) = (key for key in store.contents() if key.startswith(keys.ROLLUP))
+    other = chunk.replace(".lmrollup", "0.lmrollup")
+    store.put(other, store.contents()[chunk], when=ABSENT)
+    again = store.contents()[entry].replace(chunk.encode(), other.encode())
+    store.put(entry.replace("1.json", "2.json"), again, when=ABSENT)
+    assert seen("effects-once", dict(store.contents()), TOLD)
 
 
 def test_the_examination_leaves_what_it_looks_at_alone() -> None:
