@@ -265,6 +265,20 @@ def test_help_loads_no_server() -> None:
     assert loaded.isdisjoint({"starlette", "uvicorn", "httpx", "h11", "asyncio", "boto3", "numpy"})
 
 
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("starlette", ["serve", "--store", "file:///tmp", "--agents", "t.json"]),
+        ("httpx", ["send", "--spool", "s", "--agent", "a", "--collector", "http://x"]),
+    ],
+)
+def test_without_the_extra_it_says_what_to_install(missing: str, words: list[str]) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None\nfrom holdfast.commands import main\nmain()"
+    ran = subprocess.run([sys.executable, "-c", code, "ingest", *words], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == ("holdfast: the collector and the agent need more: pip install 'holdfast[ingest]'\n")
+
+
 @pytest.mark.server
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_ends_well_and_its_log_has_no_secrets(tmp_path: Path, how: signal.Signals) -> None:

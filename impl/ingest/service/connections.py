@@ -62,6 +62,7 @@ class GuardedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
+            self.connections.discard(self)  # while it lingers it takes nobody's place
             self._last_word(
                 Refusal(
                     "busy",

@@ -18,7 +18,8 @@ from holdfast.impl.store.errors import StoreError
 
 _LOG = logging.getLogger("holdfast.ingest")
 
-WAITING = 10_000
+WAITING = 2000
+"""What a collector that is told to stop still writes: some seconds' worth."""
 AT_ONCE = 4
 """Batches whose objects are written in one parallel step: few, so that acceptances find a free connection."""
 
