@@ -159,7 +159,7 @@ class Sender:
     def _next_collector(self, batch: Batch, answer: _Answer) -> None:
         self.sent.retries += 1
         self.metrics.count("holdfast_agent_retries_total")
-        _LOG.info("%s %d-%d not yet: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
+        _LOG.debug("%s %d-%d not yet: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
         self._at = (self._at + 1) % len(self._collectors)
 
     def _pause(self, failures: int, retry_after_s: float) -> None:

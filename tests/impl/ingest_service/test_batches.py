@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.impl.ingest import keys
 from holdfast.impl.store.memory import MemoryStore
 
-from .serving import batch, frame, listing, serving
+from .serving import answer_of, batch, frame, listing, serving
 
 
 def test_first_twice_and_other_bytes(tmp_path: Path) -> None:
@@ -46,3 +46,31 @@ def test_what_is_derived_is_written_behind_the_answer(tmp_path: Path) -> None:
     found = listing(store)
     for prefix in (keys.ACCEPTED, keys.BY_TIME, keys.BY_BLOB, keys.RAW, keys.RAW_BY_TIME):
         assert sum(key.startswith(prefix) for key in found) == 40, prefix
+
+
+def test_chunked_or_asked_first_it_is_the_same_batch(tmp_path: Path) -> None:
+    """However a client likes to send: in one piece, in chunks of a byte, or after asking whether it may."""
+    body = frame()
+    with serving(tmp_path) as served:
+        with served.raw() as asks:
+            asks.sendall(served.head(body, "expect: 100-continue"))
+            assert answer_of(asks)[0] == 100
+            asks.sendall(body)
+            status, _, said = answer_of(asks)
+            assert (status, json.loads(said)["duplicate"]) == (200, False)
+        with served.raw() as chunked:
+            chunked.sendall(served.head(-1, "transfer-encoding: chunked"))
+            for at in range(len(body)):
+                chunked.sendall(b"1\r\n" + body[at : at + 1] + b"\r\n")
+            chunked.sendall(b"0\r\n\r\n")
+            status, _, said = answer_of(chunked)
+            assert (status, json.loads(said)["duplicate"]) == (200, True)
+
+
+def test_heads_and_options(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        answer = served.client.head(f"{served.url}/healthz")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert served.client.options(f"{served.url}/v1/batches").status_code == 405
+        assert served.client.get(f"{served.url}/healthz").status_code == 200
+        assert served.client.get(f"{served.url}/healthz").headers["cache-control"] == "no-store"
