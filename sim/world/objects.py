@@ -58,6 +58,8 @@ class Objects:
         self._listings: list[tuple[str, str, int]] = []
         self._reads: dict[str, Masks] = {}
         self._writes: dict[str, Masks] = {}
+        self.valid: dict[int, Any] = {}
+        """By identity, requests that were found valid and may be asked again in another run."""
         self.generation = 0
         self.stamp = 0
         """`CLOCK` when writes carry the time at which they landed, else nothing."""

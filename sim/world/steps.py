@@ -33,6 +33,8 @@ from holdfast.sim.world.view import FINALLY, Violation
 
 OPERATIONS = 10_000
 """Operations an incarnation may issue before its numbers run into the next one's."""
+VALID_MAX = 300_000
+"""Requests that are not checked again, because what is remembered of processes holds them anyway."""
 TICKETS = 100_000_000
 """Numbers set aside for the writes of one process."""
 
@@ -116,8 +118,15 @@ class Steps(Run):
         bucket = self.bucket
         bucket.ticket = process.index * TICKETS + 2 * number + process.retried
         idle = type(request) is ask.Delete and not bucket.versioned and bucket.body(request.key) is None
+        now_ns = self.start_ns + self.stamp_ns
+        valid = self.objects.valid
         try:
-            reply = bucket.answer(request, self.start_ns + self.stamp_ns)
+            if id(request) in valid:
+                reply = bucket.answer_again(request, now_ns)
+            else:
+                reply = bucket.answer(request, now_ns)
+                if process.node is not None and len(valid) < VALID_MAX:
+                    valid[id(request)] = request
         except StoreError as wrong:
             reply = wrong
         if idle:

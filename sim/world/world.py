@@ -205,7 +205,7 @@ class World(Scheduler):
     def _promise(self, name: str, kind: str, check: Check) -> None:
         if self._setup is None:
             raise Misuse("properties are declared by the program, before any process runs")
-        if any(promise.name == name for promise in self.properties):
+        if name in [promise.name for promise in self.properties]:
             raise Misuse(f"two properties cannot both be called {name!r}")
         self.properties.append(Property(name, kind, check))
 

@@ -31,9 +31,9 @@ Check = Callable[[Stage, Examined, View], Iterator[str]]
 
 def _judged(stage: Stage, check: Check) -> Callable[[View], str | None]:
     def judge(view: View) -> str | None:
-        contents = view.contents("")
-        if stage.examined is None or stage.examined[0] != contents:
-            stage.examined = (contents, examine(contents, stage.safeguards))
+        now = len(stage.world.trace)
+        if stage.examined[0] != now:
+            stage.examined = (now, examine(view.contents(""), stage.safeguards))
         return next(check(stage, stage.examined[1], view), None)
 
     return judge

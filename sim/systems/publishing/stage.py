@@ -7,6 +7,7 @@ the adversary lets go on late, and that it may do anywhere. Clocks say what the 
 protocol asks them one thing only, whether a sidecar is old.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,11 @@ def founding(*, edge: bool) -> dict[str, bytes]:
             txn.append("knows", [knows(1, 1, 2)] if edge else [])
         _founded[edge] = dict(store.contents())
     return _founded[edge]
+
+
+@functools.cache
+def _puts(*, edge: bool) -> list[Put]:
+    return [Put(key, body, ABSENT) for key, body in founding(edge=edge).items()]
 
 
 def copy_of(contents: Mapping[str, bytes], start_ns: int = 0) -> MemoryStore:
@@ -142,16 +148,16 @@ class Stage:
     """What the plans do, by their message."""
     founded: Mapping[str, bytes] = field(default_factory=dict)
     """What stood there before anybody stepped."""
-    examined: tuple[Mapping[str, bytes], Any] | None = None
-    """What the store holds was found to be: all properties are asked about the same at the end of a run."""
+    examined: tuple[int, Any] = (-1, None)
+    """After how many steps the store was examined, and what was found: all properties ask at once."""
 
     def found(self, changes: dict[str, Change], *, edge: bool = False) -> None:
         """Put the catalog there, and say which plans will be published."""
         self.changes = changes
         self.founded = founding(edge=edge)
         store = self.world.store()
-        for key, body in self.founded.items():
-            store.put(key, body, when=ABSENT)
+        for put in _puts(edge=edge):
+            store.send(put)
 
     def open(self, author: str, mode: Mode, ahead_s: float = 0.0) -> tuple[Catalog, Watched]:
         """A handle of this process, and the meter below it."""
