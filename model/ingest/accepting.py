@@ -13,10 +13,11 @@ Late blobs are `another_stores_it`; late quarantine records are left out: they s
 operator decides about a parked batch changes nothing here: the agent drops it, or is shut out.
 """
 
-from holdfast.model.ingest.authority import Authority
+from holdfast.model.ingest.authority import USABLE, Authority
 from holdfast.model.kernel import Bool, Each, Enum, Id, Int, Number, Truth, action, pick
 
-CLOCKS = ("right", "behind", "far-behind")
+CLOCKS = {"right": 0, "behind": 1, "far-behind": 3}
+"""By how many eras."""
 SENDERS = ("owner", "stranger")
 ENTRIES = ("listing", "reference")
 
@@ -68,7 +69,11 @@ class Accepting(Authority):
 
     # The blob.
 
-    @action(c=Authority.collectors, answer=("done", "exists", "lost", "reply-lost", "conflict"), clock=CLOCKS)
+    @action(
+        c=Authority.collectors,
+        answer=("done", "exists", "lost", "reply-lost", "conflict"),
+        clock=tuple(CLOCKS),
+    )
     def put_blob(s, c: int, answer: str, clock: str) -> None:
         """Create-only, again until it is answered. After a conflict an upload in parts is begun anew."""
         s.require(s.at[c] == "blob")
@@ -92,7 +97,7 @@ class Accepting(Authority):
             return s.era
         if clock == "far-behind":
             s.assume("bounded-skew", False)
-        behind = CLOCKS.index(clock)
+        behind = CLOCKS[clock]
         s.require(s.era >= behind)
         return s.era - behind
 
@@ -100,9 +105,9 @@ class Accepting(Authority):
         """Whether a collector, by its clock, may still rely on the name."""
         if not s.is_named or not s.is_on("gc-stalled-writer") or not s.is_on("bounded-skew"):
             return Truth.constant(True)
-        return generation >= s.era - 1
+        return generation >= s.era - USABLE
 
-    @action(c=Authority.collectors, clock=CLOCKS)
+    @action(c=Authority.collectors, clock=tuple(CLOCKS))
     def store_anew(s, c: int, clock: str) -> None:
         """Before the manifest: by its name too old to rely on, or of an age that one does not know."""
         s.require(s.at[c].is_in("manifest", "unsure", "conflict"))

@@ -34,6 +34,9 @@ from holdfast.model.kernel import (
 )
 from holdfast.model.store import Budget, Key, KeyView, Late
 
+USABLE = 2
+"""Eras, in a plain bucket: a clock may be one behind, a request one more on its way. The protocol's own."""
+
 
 class Authority(Machine):
     """What stands in the bucket, and how time passes."""
@@ -67,12 +70,12 @@ class Authority(Machine):
 
     @property
     def margin(s) -> int:
-        """How many eras later than its last use a generation may be collected."""
-        return 0 if s.versioned else 1
+        """So many eras after its own a generation may be relied on; what is older may be collected."""
+        return 0 if s.versioned else USABLE
 
     # Blobs.
 
-    def holds_blob(s, h: int | Number, generation: Number) -> Truth:
+    def holds_blob(s, h: int | Number, generation: int | Number) -> Truth:
         """Whether a create-only put is told that there is one."""
         return s.blob[h].has(generation) if s.is_named else ~s.blob[h].is_empty()
 
@@ -100,7 +103,7 @@ class Authority(Machine):
     def time_passes(s) -> None:
         s.require(s.era < s.horizons)
         if not s.versioned:
-            s.assume("bounded-landing", s.late.is_free | (s.late.generation == s.era))
+            s.assume("bounded-landing", s.late.is_free | (s.late.generation > s.era - USABLE))
         s.era = s.era + 1
 
     # Manifests.

@@ -15,7 +15,7 @@ from holdfast.model.kernel import (
 )
 
 ACCEPTING = {"horizons": 0, "shared": 0}
-PLAIN = {"contents": 1, "horizons": 2, "versioned": 0, "shared": 0}
+PLAIN = {"contents": 1, "horizons": 3, "versioned": 0, "shared": 0}
 
 
 class Ingest(Collecting):

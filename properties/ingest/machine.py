@@ -17,7 +17,8 @@ and what somebody does is possible where one of these says so. Labels stand for 
     deleted           delete
     told              answer_stored, answer_duplicate, answer_conflict
     shown_live        the live state of whoever accepted it
-    rely assure judge     what put_blob, see_blob and decide make known; at once
+
+What put_blob, see_blob and decide make known is learnt with the step that makes it possible.
 
 Every run of the model is a run of this one: tests walk the model at random and follow. What this one cannot
 see: whether anything happens at all, and how old a blob is in a versioned bucket, since events do not tell
@@ -26,8 +27,9 @@ its time stamps. There time may pass whenever that explains what is seen.
 
 from typing import ClassVar
 
-from holdfast.model import Bool, Each, Flags, Truth, action
+from holdfast.model import Bool, Each, Truth, action
 from holdfast.model.ingest import Authority, Ingest
+from holdfast.model.ingest.authority import USABLE
 
 ENTRIES = ("listing", "reference")
 TOLD = ("stored", "parked")
@@ -40,9 +42,9 @@ class Followed(Authority):
     safeguards: ClassVar = Ingest.safeguards
     assumptions: ClassVar = Ingest.assumptions
 
-    relied = Each(Authority.contents, Flags(GENERATIONS))
+    relied = Each(Authority.contents, Each(GENERATIONS, Bool()))
     assured = Each(Authority.contents, Bool())
-    judged = Each(Authority.contents, Flags(GENERATIONS))
+    judged = Each(Authority.contents, Each(GENERATIONS, Bool()))
     live = Bool()
     listed = Bool()
     referenced = Bool()
@@ -59,29 +61,24 @@ class Followed(Authority):
     def is_current(s, generation: int) -> Truth:
         """Whether a request that relies on it may still be sent, or land."""
         bounded = s.is_named and s.is_on("bounded-skew") and s.is_on("bounded-landing")
-        return s.era <= generation + 1 if bounded else Truth.constant(True)
+        return s.era <= generation + USABLE if bounded else Truth.constant(True)
 
-    @action(h=Authority.contents, generation=GENERATIONS)
-    def rely(s, h: int, generation: int) -> None:
-        """A create-only put of the blob is told that it is done, or that one stands."""
-        s.require(~s.relied[h].has(generation))
-        s.require(s.may_choose(generation))
-        s.require(s.blob[h].has(generation) if s.is_named else ~s.blob[h].is_empty())
-        s.relied[h] = s.relied[h].plus(generation)
+    def learn(s) -> None:
+        """Whatever somebody may come to know in this state is known from now on. Every step ends with it."""
+        for h in range(s.contents):
+            accepted, refused = s.manifest.holds(content=h), s.conflict[h].is_there
+            kept = accepted & s.is_kept(h, s.manifest.generation)
+            s.assured[h] = s.assured[h] | kept | (refused & s.is_kept(h, s.conflict[h].generation))
+            for g in range(s.horizons + 1):
+                stands = s.holds_blob(h, g)
+                s.relied[h][g] = s.relied[h][g] | (stands & s.may_choose(g))
+                orphan = s.blob[h].has(g) & (s.era > g + s.margin) & ~(accepted | refused)
+                s.judged[h][g] = s.judged[h][g] | orphan
 
-    @action(h=Authority.contents)
-    def assure(s, h: int) -> None:
-        s.require(~s.assured[h])
-        accepted = s.manifest.holds(content=h) & s.is_kept(h, s.manifest.generation)
-        s.require(accepted | (s.conflict[h].is_there & s.is_kept(h, s.conflict[h].generation)))
-        s.assured[h] = True
-
-    @action(h=Authority.contents, generation=GENERATIONS)
-    def judge(s, h: int, generation: int) -> None:
-        s.require(s.blob[h].has(generation) & ~s.judged[h].has(generation))
-        s.require(s.era > generation + s.margin)
-        s.require(~(s.manifest.holds(content=h) | s.conflict[h].is_there))
-        s.judged[h] = s.judged[h].plus(generation)
+    @action
+    def time_passes(s) -> None:
+        Authority.time_passes(s)
+        s.learn()
 
     # What somebody does.
 
@@ -90,23 +87,26 @@ class Followed(Authority):
         """Stored for the first time, anew, or late: under a name that is over it is one more orphan."""
         s.require(s.era >= generation if s.is_named else s.era == generation)
         s.blob[h] = s.blob[h].plus(generation)
+        s.learn()
 
     @action(h=Authority.contents, generation=GENERATIONS)
     def accepted(s, h: int, generation: int) -> None:
         s.require(s.may_send(h, generation))
         s.accept(s.manifest, h, generation)
+        s.learn()
 
     @action(h=Authority.contents, generation=GENERATIONS)
     def recorded(s, h: int, generation: int) -> None:
         s.require(s.manifest.is_there & ~s.manifest.holds(content=h))
         s.require(s.may_send(h, generation))
         s.conflict[h].create("done", generation=generation)
+        s.learn()
 
     def may_send(s, h: int, generation: int) -> Truth:
         """Whether a document may land that relies on the blob."""
         if s.is_named:
-            return s.relied[h].has(generation) & s.is_current(generation)
-        return ~s.relied[h].is_empty() & (s.era == generation)
+            return s.relied[h][generation] & s.is_current(generation)
+        return s.relied[h].any(True) & (s.era == generation)
 
     @action(entry=ENTRIES)
     def derived(s, entry: str) -> None:
@@ -118,7 +118,7 @@ class Followed(Authority):
 
     @action(h=Authority.contents, generation=GENERATIONS)
     def deleted(s, h: int, generation: int) -> None:
-        s.require(s.blob[h].has(generation) & s.judged[h].has(generation))
+        s.require(s.blob[h].has(generation) & s.judged[h][generation])
         s.blob[h] = s.blob[h].minus(generation)
 
     @action(h=Authority.contents, what=TOLD)

@@ -52,7 +52,6 @@ class IngestRefinement(Refinement):
     facts = ("what",)
     notes = frozenset({"told", "live"})
     hidden = ("time_passes",)
-    eager = ("rely", "assure", "judge")
     left_out = ("another_stores_it", "manifest_deleted")
     forgets = ("first", "overwritten")
 

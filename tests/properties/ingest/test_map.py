@@ -12,7 +12,7 @@ from tests.properties.ingest import told
 @pytest.mark.parametrize("versioned", [0, 1])
 @pytest.mark.parametrize("contents", [1, 2])
 def test_every_walk_of_the_model_is_allowed(versioned, contents) -> None:
-    sizes = {"contents": contents, "shared": contents, "horizons": 2, "troubles": 3, "versioned": versioned}
+    sizes = {"contents": contents, "shared": contents, "horizons": 3, "troubles": 3, "versioned": versioned}
     model = Model(Ingest, sizes)
     teller = told.Teller(model)
     automaton = told.automaton(versioned=bool(versioned), contents=contents)

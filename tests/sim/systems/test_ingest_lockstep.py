@@ -1,0 +1,72 @@
+"""Runs of the ingest library against its model: nothing it does is forbidden, and what is is seen."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.impl.ingest.safeguards import FIELDS
+from holdfast.sim.explore import Audit, audit
+from holdfast.sim.systems.ingesting.broken import without
+from holdfast.sim.systems.ingesting.scenes import SCENES
+from holdfast.sim.systems.ingesting.stage import STANDARD, Stage
+from holdfast.sim.world import Budget, World
+
+SEEN = {
+    "create-only-manifest": ("retry", {}),
+    "compare-after-412": ("conflict", {}),
+    "409-proves-nothing": ("retry", {"conflicts": 1}),
+    "read-back-on-unknown": ("retry", {"lost": 1}),
+    "blob-before-manifest": ("retry", {"lost": 1}),
+    "effects-after-create": ("retry", {}),
+    "gc-age": ("orphan", {}),
+    "gc-audit-before-trust": ("unaudited", {}),
+    "gc-quarantine-refs": ("quarantined", {}),
+    "gc-stalled-writer-generation": ("orphan", {}),
+    "gc-stalled-writer-version": ("slow-versioned", {}),
+    "gc-stalled-writer-duplicate": ("slow-versioned", {"crashes": 1}),
+}
+"""Where the model alone sees that a safeguard is broken: scene and faults."""
+UNSEEN = {
+    "identity-bound-to-agent": "who sends a batch is no event of the store",
+    "reconcile": "that nothing happens is no event",
+    "cursor-overlap": "what a reader does not read is no event",
+    "new-upload-on-multipart-409": "the attempt ends in 503, which is allowed",
+    "gc-stalled-writer": "where clocks and landings are without bounds, a plain bucket promises nothing",
+}
+
+
+def explored(safeguards: Any, scene: str, seconds: float | None = None, **faults: int) -> Audit:
+    """What is found by nobody but the model."""
+
+    def program(world: World) -> None:
+        SCENES[scene](Stage(world, safeguards, followed=True))
+
+    budget = Budget(**{"crashes": 0, "lost": 0, **faults})
+    return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_what_the_library_does_the_model_allows(scene: str) -> None:
+    result = explored(STANDARD, scene, seconds=3)
+    assert not result.stories, result
+    assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", SCENES)
+def test_what_the_library_does_under_faults_the_model_allows(scene: str) -> None:
+    result = explored(STANDARD, scene, seconds=30, crashes=1, lost=1)
+    assert not result.stories, result
+    assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
+
+
+def test_every_safeguard_is_seen_or_there_is_a_reason() -> None:
+    assert {*SEEN, *UNSEEN} == set(FIELDS)
+
+
+@pytest.mark.parametrize("safeguard", SEEN)
+def test_a_broken_safeguard_does_what_the_model_forbids(safeguard: str) -> None:
+    scene, faults = SEEN[safeguard]
+    result = explored(without(safeguard), scene, **faults)
+    assert result.stories, result
+    assert {story.property for story in result.stories} == {"lockstep"}
