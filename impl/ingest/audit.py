@@ -10,7 +10,6 @@ It reads keys, a thousand a request, and only the bodies of manifests that miss 
 every manifest and every blob, and compares the hashes.
 """
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ from holdfast.impl.ingest.listing import AT_ONCE, bodies, everything, portions
 from holdfast.impl.ingest.rollups import mark_unrolled
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from holdfast.impl.ingest.verifying import without_data
 from holdfast.impl.store import ABSENT, ANYTHING, Matches
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import Get, Head, Outcome, Put
@@ -144,19 +144,7 @@ class _Audit:
             except (Damaged, IdentityError) as wrong:
                 result.damaged.append(str(wrong))
         result.repaired += derive(self.store, self.env, self.asking, self.safeguards.reconcile(found))
-        result.missing += self._without_blob(found)
-
-    def _without_blob(self, found: list[Manifest]) -> Iterator[str]:
-        if not self.deep:
-            heads = self.asking.read_all(self.store, self.env, [Head(one.raw_blob_key) for one in found])
-            for one, head in zip(found, heads, strict=True):
-                if head.info is None or head.info.size != one.frame_bytes:
-                    yield one.key
-            return
-        for one in found:  # one frame in memory at a time
-            reply = self.asking.read(self.store, self.env, Get(one.raw_blob_key))
-            if hashlib.sha256(reply.body).hexdigest() != one.frame_sha256:
-                yield one.key
+        result.missing += without_data(self.store, self.env, self.asking, found, deep=self.deep)
 
     def _quarantined(self, result: Audited) -> None:
         references = {_tail(key) for key in self._keys(keys.QUARANTINE_BY_BLOB)}

@@ -143,13 +143,16 @@ def test_lost_data_is_an_alarm(deep: bool) -> None:
     assert audited(store, deep=deep).missing == [manifest.key]
 
 
-def test_only_a_deep_audit_sees_that_a_blob_is_not_what_was_accepted() -> None:
+def test_only_a_deep_look_sees_that_a_blob_is_not_what_was_accepted() -> None:
     store = bucket()
     manifest = accepted(store, follow_up=True)
     body = store.contents()[manifest.raw_blob_key]
     store.put(manifest.raw_blob_key, body[:-1] + b"x", when=ANYTHING)
     assert audited(store).missing == []
     assert audited(store, deep=True).missing == [manifest.key]
+    assert steady(store).missing == []
+    store.delete(f"{keys.CURSORS}reconcile.json", when=ANYTHING)
+    assert reconcile_once(store, store.env, SETTINGS, deep=True).missing == [manifest.key]
 
 
 def test_an_audit_that_could_not_read_something_proves_nothing() -> None:
