@@ -6,10 +6,14 @@ from typing import Any
 from holdfast.sim.des.client import Client
 from holdfast.sim.des.drive import Drive
 from holdfast.sim.des.engine import Signal
+from holdfast.sim.des.expressions import BadExpression
 from holdfast.sim.des.meter import Operation
 from holdfast.sim.des.paths import Path, Step, Upkeep
 from holdfast.sim.des.requests import nominal
 from holdfast.sim.des.scene import Scene
+
+REQUESTS_MAX = 1_000_000
+"""Of one step: more is a slip in its arithmetic."""
 
 
 class Describing:
@@ -154,4 +158,8 @@ def _requests(step: Step, values: dict[str, float]) -> list[Any]:
 
 
 def _whole(number: float) -> int:
+    if not number < REQUESTS_MAX:
+        raise BadExpression(
+            f"a step of the path asks for {number:.3g} requests at once; at most {REQUESTS_MAX}"
+        )
     return max(0, round(number))

@@ -21,6 +21,11 @@ SPREAD = 4
 """Within so many latencies of one another writers begin: about one operation of a short path."""
 
 
+OPENINGS_MAX = 20
+OPENING_PAUSE_NS = 1_000_000_000
+"""A writer that cannot open tries again, as an operator's supervisor would let it, and at last gives up."""
+
+
 class Failed(Exception):
     """An operation that did not succeed, and is counted by this reason."""
 
@@ -68,7 +73,7 @@ class Drive:
 
     def _life(self, number: int) -> None:
         """A writer from its first start: ready, then all at once, then work."""
-        writer = self._open(number)
+        writer = self._opened(number)
         self._ready += 1
         if self._ready == self._workload.writers:
             self._begin()
@@ -76,11 +81,26 @@ class Drive:
         spread = SeededEnvironment(0).stream(f"{self._seed}/start/{number}").random()
         if self._workload.arrival == "closed":
             self._engine.sleep_ns(int(spread * self._spread_ns))
-        self._loop(writer)
+        if writer is not None:
+            self._loop(writer)
+        self._leave()
 
     def _work(self, number: int) -> None:
         """A writer after a crash: it opens again, and goes on."""
-        self._loop(self._open(number))
+        writer = self._opened(number)
+        if writer is not None:
+            self._loop(writer)
+        self._leave()
+
+    def _opened(self, number: int) -> Writer | None:
+        """A writer that is ready, however often that takes; None when the store is not to be had."""
+        for _ in range(OPENINGS_MAX):
+            try:
+                return self._open(number)
+            except Failed as why:
+                self._engine.meter.failed["open", str(why)] += 1
+                self._engine.sleep_ns(OPENING_PAUSE_NS)
+        return None
 
     def _begin(self) -> None:
         self.began_ns = self._engine.now_ns
@@ -120,6 +140,9 @@ class Drive:
             self._operate(writer, began_ns)
             if self._workload.think_ns:
                 self._engine.sleep_ns(self._workload.think_ns)
+
+    def _leave(self) -> None:
+        """One writer less."""
         self._working -= 1
         self.over = self._working <= 0
         if self.over:
@@ -180,9 +203,13 @@ class Drive:
         actor = engine.current
         assert actor is not None
         for item in iter(items.take, None):
-            actor.operation = Operation(name, engine.now_ns)
-            act(item)
-            engine.meter.done(actor.operation, engine.now_ns)
+            operation = actor.operation = Operation(name, engine.now_ns)
+            try:
+                act(item)
+            except Failed as why:
+                engine.meter.failed[name, str(why)] += 1
+            else:
+                engine.meter.done(operation, engine.now_ns)
             actor.operation = None
 
     def _due_again(self, tick: Tick, due: Channel, every_ns: int) -> None:

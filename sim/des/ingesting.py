@@ -15,11 +15,13 @@ minutes set it with the parameter `horizon_s` and leave requests and clocks a hu
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.impl.cursor import CursorError
 from holdfast.impl.ingest import (
     Accepted,
     Authority,
     Conflict,
     Identity,
+    IngestError,
     Point,
     Reconciler,
     Settings,
@@ -62,7 +64,8 @@ class Ingesting:
         assert self._drive is not None
         if number not in self._followers:
             name = f"follow-up-{number + 1}"
-            self._followers[number] = self._drive.serve(name, "follow-up", authority.follow_up)
+            act = counted(authority.follow_up)
+            self._followers[number] = self._drive.serve(name, "follow-up", act)
         return self._followers[number]
 
     def spawn_upkeep(self, drive: Drive) -> None:
@@ -75,7 +78,7 @@ class Ingesting:
         }
         for name, (every, every_ns) in self.scene.setup.workload.upkeep.items():
             if every is not None or every_ns is not None:
-                drive.keep(name, act[name], every=every, every_ns=every_ns)
+                drive.keep(name, counted(act[name]), every=every, every_ns=every_ns)
 
     def _collect(self) -> None:
         found = collect(self.scene.store("collect"), self.scene.env, self.settings)
@@ -114,6 +117,18 @@ class _Collector:
                 case Unavailable(retry_after_s=pause):
                     self._scene.env.sleep(pause)
         raise Failed("Unavailable")
+
+
+def counted(act: Callable[..., Any]) -> Callable[..., Any]:
+    """What the store's silence ends is counted as failed; the next pass makes up for it."""
+
+    def acts(*args: Any) -> Any:
+        try:
+            return act(*args)
+        except (IngestError, CursorError) as wrong:
+            raise Failed(type(wrong).__name__) from None
+
+    return acts
 
 
 def settings(horizon_s: float | None) -> Settings:

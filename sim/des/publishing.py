@@ -46,6 +46,14 @@ def found(scene: Scene) -> None:
         scene.server.bucket.answer(Put(key, body, ANYTHING), 0)
 
 
+def opened(scene: Scene, author: str) -> Catalog:
+    """A handle that joined the branch."""
+    try:
+        return Catalog.open(scene.store(author), env=scene.env, author=author, mode=Mode.JOIN)
+    except PublishError as wrong:
+        raise Failed(type(wrong).__name__) from None
+
+
 class Publishing:
     """Writers of their own, side by side on one branch."""
 
@@ -54,9 +62,7 @@ class Publishing:
         found(scene)
 
     def open(self, number: int) -> "_Publisher":
-        store = self._scene.store(f"writer-{number + 1}")
-        catalog = Catalog.open(store, env=self._scene.env, author=f"writer-{number + 1}", mode=Mode.JOIN)
-        return _Publisher(self._scene, number, catalog)
+        return _Publisher(self._scene, number, opened(self._scene, f"writer-{number + 1}"))
 
 
 class _Publisher:
@@ -93,17 +99,19 @@ class Grouping:
         self._scene = scene
         found(scene)
         self._group: GroupCommit | Windowed | None = None
-        self._opened: Signal | None = None
+        self._opening: Signal | None = None
 
     def open(self, number: int) -> "_Member":
-        if self._opened is None:
-            self._opened = Signal(self._scene.engine)
-            store = self._scene.store("host")
-            catalog = Catalog.open(store, env=self._scene.env, author="host", mode=Mode.JOIN)
-            self._group = self._grouped(catalog)
-            self._opened.set()
-        self._opened.wait()
-        assert self._group is not None
+        while self._group is None:
+            if self._opening is not None:
+                self._opening.wait()
+                continue
+            opening = self._opening = Signal(self._scene.engine)
+            try:
+                self._group = self._grouped(opened(self._scene, "host"))
+            finally:
+                self._opening = None
+                opening.set()
         return _Member(self._scene, number, self._group)
 
     def _grouped(self, catalog: Catalog) -> "GroupCommit | Windowed":

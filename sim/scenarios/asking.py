@@ -1,7 +1,7 @@
 """What a scenario asks of its results: objectives, and checks against measurements."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from holdfast.sim.scenarios import units
@@ -25,33 +25,28 @@ OF_A_RUN = ("throughput", "throughput_per_writer", "dollars_month", "dollars_mil
 CHECK = ("name", "measure", "at", "measured", "tolerance", "slope_over", "relative_to", "says")
 
 
-def check_measure(name: str) -> str:
-    """`OPERATION.STATISTIC`, `part.NAME`, `counter.NAME`, or a number of the run. Answers its unit."""
-    if name in OF_A_RUN:
-        return ""
+def unit_of(name: str, measures: Sequence[str]) -> str:
+    """The unit of a measure, which must be one of those that the runs will have."""
+    if name not in measures:
+        raise BadValue(f"{name!r} is no measure of these runs; {suggestion(str(name), measures)}")
     operation, _, statistic = name.rpartition(".")
-    if operation in ("part", "counter"):
-        return ""
-    if operation and statistic in STATISTICS:
-        return STATISTICS[statistic]
-    raise BadValue(
-        f"{name!r} is no measure; write throughput, dollars_month, failed, part.NAME, counter.NAME or "
-        f"OPERATION.STATISTIC, as in publish.p99; {suggestion(statistic, STATISTICS)}"
-    )
+    return STATISTICS.get(statistic, "") if operation not in ("", "part", "counter") else ""
 
 
-def read_objectives(source: Source, given: Mapping[str, Any]) -> tuple[Objective, ...]:
+def read_objectives(
+    source: Source, given: Mapping[str, Any], measures: Sequence[str]
+) -> tuple[Objective, ...]:
     flat = {}
     for name, value in given.items():
         flat.update(
             {f"{name}.{inner}": v for inner, v in value.items()} if isinstance(value, dict) else {name: value}
         )
-    return tuple(_objective(source, name, value) for name, value in flat.items())
+    return tuple(_objective(source, name, value, measures) for name, value in flat.items())
 
 
-def _objective(source: Source, name: str, value: Any) -> Objective:
+def _objective(source: Source, name: str, value: Any, measures: Sequence[str]) -> Objective:
     where = f"objectives.{name}"
-    unit = source.parse(where, check_measure, name)
+    unit = source.parse(where, lambda known: unit_of(known, measures), name)
     found = re.fullmatch(r"([<>])\s*(.+)", value.strip()) if isinstance(value, str) else None
     if found is None:
         source.fail(
@@ -76,23 +71,27 @@ def _bound(text: str, unit: str, name: str) -> float:
         raise BadValue(f"{units.shown(text)} is no number") from None
 
 
-def read_checks(source: Source, given: Any, full: Callable[[str], str]) -> tuple[Check, ...]:
+def read_checks(
+    source: Source, given: Any, full: Callable[[str], str], measures: Sequence[str]
+) -> tuple[Check, ...]:
     if given is None:
         return ()
     if not isinstance(given, list) or not given:
         source.fail("check", "is a list of tables, written [[check]]")
     return tuple(
-        _check(source, f"check.{at}", source.table(f"check.{at}", value), full)
+        _check(source, f"check.{at}", source.table(f"check.{at}", value), full, measures)
         for at, value in enumerate(given)
     )
 
 
-def _check(source: Source, where: str, found: dict[str, Any], full: Callable[[str], str]) -> Check:
+def _check(
+    source: Source, where: str, found: dict[str, Any], full: Callable[[str], str], measures: Sequence[str]
+) -> Check:
     source.only(where, found, CHECK)
     for needed in ("name", "measure", "measured", "tolerance"):
         if needed not in found:
             source.fail(where, f"a check needs {needed}")
-    unit = source.parse(f"{where}.measure", check_measure, found["measure"])
+    unit = source.parse(f"{where}.measure", lambda name: unit_of(name, measures), found["measure"])
     measured = found["measured"]
     relative = found.get("relative_to")
     slope = found.get("slope_over", "")

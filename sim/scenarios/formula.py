@@ -13,6 +13,7 @@ computes while it waits for other answers is added here, but overlaps there.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.sim.scenarios.keys import KEYS
 from holdfast.sim.scenarios.scenario import Formula, Point, Scenario
 
 
@@ -28,7 +29,7 @@ def formula_rows(
     scenario: Scenario, formula: Formula, points: Sequence[Point], runs: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """One row a run: the formula as reference, the simulation beside it."""
-    from holdfast.sim.scenarios.judging import row
+    from holdfast.sim.scenarios.judging import numeric, row
 
     rows = []
     for point, run in zip(points, runs, strict=True):
@@ -37,7 +38,7 @@ def formula_rows(
             continue
         caps = [point.settings.get(key) for key in ("client.in_flight", "store.in_flight")]
         given = [cap for cap in caps if cap is not None]
-        rtt_ms = point.settings["store.latency"]["default"] / 1e6
+        rtt_ms = numeric("store.latency", point.settings.get("store.latency", KEYS["store.latency"].default))
         reference = predicted_ms(
             hops=stats["serial_hops"],
             requests=stats["requests"],

@@ -8,7 +8,13 @@ from holdfast.sim.scenarios import units
 from holdfast.sim.scenarios.errors import BadValue
 
 SYSTEMS = ("publish", "group", "ingest", "described")
+OPERATIONS = {
+    "publish": ("publish",),
+    "group": ("publish",),
+    "ingest": ("accept", "follow-up", "reconcile", "audit", "collect"),
+}
 UPKEEP = {"ingest": ("reconcile", "audit", "collect")}
+COUNTERS = {"ingest": ("accepted", "duplicates", "orphans_deleted", "orphans_young")}
 PARAMETERS = {"ingest": ("horizon_s",)}
 KINDS = (
     "put",

@@ -4,10 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
+from holdfast.sim.des.paths import Path
 from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.asking import read_checks, read_formula, read_objectives
+from holdfast.sim.scenarios.asking import OF_A_RUN, STATISTICS, read_checks, read_formula, read_objectives
 from holdfast.sim.scenarios.errors import BadScenario, BadValue
-from holdfast.sim.scenarios.keys import KEYS, OPEN_TABLES, PARAMETERS, PRICES, UPKEEP
+from holdfast.sim.scenarios.keys import (
+    COUNTERS,
+    KEYS,
+    OPEN_TABLES,
+    OPERATIONS,
+    PARAMETERS,
+    PRICES,
+    UPKEEP,
+)
 from holdfast.sim.scenarios.pathfiles import LIBRARY, find_path
 from holdfast.sim.scenarios.reading import Source, suggestion
 from holdfast.sim.scenarios.scenario import Case, Scenario
@@ -54,6 +63,7 @@ def read(file: File) -> Scenario:
     _names_of_path(source, path, [shown, sweep_shown, *(case["set"] for case in cases_shown)])
     seed = source.parse("seed", units.whole, top.get("seed", 0))
     keys = {*KEYS, *sweep_shown, *shown}
+    measures = _measures(settings["workload.system"], path)
     return Scenario(
         name=file.stem,
         title=source.parse("title", units.text, top.get("title", file.stem)),
@@ -77,9 +87,9 @@ def read(file: File) -> Scenario:
             for at, case in enumerate(cases_shown)
         ),
         cases_shown=tuple(case["set"] for case in cases_shown),
-        objectives=read_objectives(source, source.table("objectives", top.get("objectives", {}))),
+        objectives=read_objectives(source, source.table("objectives", top.get("objectives", {})), measures),
         prices={**PRICES, **_prices(source, source.table("prices", top.get("prices", {})))},
-        checks=read_checks(source, top.get("check"), lambda key: full_key(key, keys)),
+        checks=read_checks(source, top.get("check"), lambda key: full_key(key, keys), measures),
         formula=read_formula(source, top.get("formula")),
         path=path,
         folder=str(file.parent),
@@ -196,6 +206,17 @@ def _cases(source: Source, given: Any) -> list[dict[str, Any]]:
 def _prices(source: Source, given: Mapping[str, Any]) -> dict[str, float]:
     source.only("prices", given, PRICES)
     return {kind: source.parse(f"prices.{kind}", units.price, value) for kind, value in given.items()}
+
+
+def _measures(system: str, path: Path | None) -> list[str]:
+    """Everything that can be measured of the runs of this system."""
+    found = [*OF_A_RUN]
+    operations = list(OPERATIONS.get(system, ())) if path is None else [path.operation, *path.upkeep]
+    found += [f"{operation}.{statistic}" for operation in operations for statistic in STATISTICS]
+    if path is None:
+        return [*found, *(f"counter.{name}" for name in COUNTERS.get(system, ()))]
+    found += dict.fromkeys(f"part.{step.part or step.name}" for step in path.steps)
+    return found + [f"counter.{name}{end}" for name in path.counters for end in ("", "_max")]
 
 
 def _names_of_path(source: Source, path: Any, tables: Sequence[Mapping[str, Any]]) -> None:

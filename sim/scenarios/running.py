@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.impl.store.events import Event
+from holdfast.sim.des.expressions import BadExpression
 from holdfast.sim.des.result import Result
 from holdfast.sim.des.setup import Setup
 from holdfast.sim.des.simulate import simulate
@@ -43,7 +44,10 @@ def run_task(task: Task) -> tuple[int, Result]:
     """In a worker, or here. The trace is written whole or not at all."""
     events: list[Event] = []
     sink = events.append if task.trace is not None else None
-    result = simulate(task.setup, sink=sink, run=task.name)
+    try:
+        result = simulate(task.setup, sink=sink, run=task.name)
+    except BadExpression as wrong:
+        raise RunFailed(f"run {task.name}: {wrong}") from None
     if task.trace is not None:
         _write(events, Path(task.trace))
     return task.number, replace(result, latencies_ms={})
@@ -69,6 +73,7 @@ def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[int, Result], Any]
         for task in tasks:
             done(*run_task(task))
         return
+    before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_quiet)
     try:
@@ -76,6 +81,11 @@ def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[int, Result], Any]
             done(number, result)
     except BrokenProcessPool:
         raise RunFailed("a worker process died (out of memory?); try --jobs 1, or fewer operations") from None
+    except KeyboardInterrupt:
+        # Whoever stops a sweep does not want to wait for runs that will not be kept.
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

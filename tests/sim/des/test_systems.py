@@ -218,3 +218,43 @@ def test_compaction_bounds_what_a_described_path_reads() -> None:
     assert often.operations["write"].requests < 15
     assert often.operations["merge"].count == 10
     assert often.counters["fragments_max"] <= 24
+
+
+@pytest.mark.parametrize("system", ["publish", "group", "ingest"])
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults(throttled=1.0),
+        Faults(dropped=1.0),
+        Faults(lost=0.5),
+        Faults(late=0.5, late_by_ns=500 * MS),
+        Faults(conflict=1.0),
+        Faults(throttled=0.5, crashes_per_hour=2000, restart_ns=MS),
+    ],
+    ids=lambda faults: next(name for name in faults.__slots__ if getattr(faults, name)),
+)
+def test_the_worst_weather_ends_in_a_result(system: str, faults: Faults) -> None:
+    """Operations and openings that fail are counted; none of it brings the simulation down."""
+    if system == "group":
+        # Scenarios refuse crashes here: who crashes takes all who share its handle along.
+        faults = replace(faults, crashes_per_hour=0)
+    upkeep = {"reconcile": (None, 1000 * MS), "audit": (5, None)} if system == "ingest" else {}
+    workload = Workload(system, writers=3, tables=2, operations=12, upkeep=upkeep)
+    result = simulate(Setup(workload, FAR, PATIENT, faults))
+    name = "accept" if system == "ingest" else "publish"
+    done = result.operations[name].count if name in result.operations else 0
+    assert done + sum(count for why, count in result.failed.items() if why.startswith(name)) <= 12
+    assert result.failed or done == 12
+    if faults.throttled == 1.0 or faults.dropped == 1.0:
+        assert done == 0
+
+
+def test_a_client_that_asks_again_spares_its_operations_the_trouble() -> None:
+    faults = Faults(throttled=0.2)
+    workload = Workload("ingest", writers=4, operations=100, follow_up=False)
+    plain, patient = (
+        simulate(Setup(workload, FAR, ClientModel(attempts=attempts), faults)) for attempts in (1, 5)
+    )
+    assert patient.operations["accept"].p99 <= plain.operations["accept"].p99
+    assert patient.outcomes["put throttled"] > 20, "the retries are in simulated time, and counted"
+    assert patient.operations["accept"].serial_hops > 2

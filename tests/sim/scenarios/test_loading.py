@@ -125,6 +125,10 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
         ),
         (f"{GOOD}[prices]\nput = 5\n", "s.toml:7: prices.put: 5 is no price"),
         (f'{GOOD}[objectives]\n"publish.p98" = "< 1 s"\n', "s.toml:7: objectives.publish.p98:"),
+        (
+            f'{GOOD}[objectives]\n"publsh.p99" = "< 1 s"\n',
+            "s.toml:7: objectives.publsh.p99: 'publsh.p99' is no measure of these runs; perhaps 'publish.p",
+        ),
         (f'{GOOD}[objectives]\n"publish.p99" = "500 ms"\n', "is no objective; write it like"),
         (f'{GOOD}[objectives]\n"publish.p99" = "< 500"\n', '"500" has no unit'),
         (
