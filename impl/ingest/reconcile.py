@@ -134,10 +134,8 @@ class Reconciler:
 
     def _incomplete(self, found: Sequence[Manifest]) -> list[Manifest]:
         """Those that miss something. A look costs a twelfth of a create, and next to nothing is missing."""
-        derived_keys = [
-            key for one in found for key in (one.by_time_key, one.by_blob_key, one.raw_by_time_key)
-        ]
-        heads = self.asking.read_all(self.store, self.env, [Head(key) for key in derived_keys])
+        wanted = [Head(put.key) for one in found for put in derived(one)]
+        heads = self.asking.read_all(self.store, self.env, wanted)
         there = [head.info is not None for head in heads]
         return [one for at, one in enumerate(found) if not all(there[3 * at : 3 * at + 3])]
 
