@@ -14,6 +14,7 @@ from rich.progress import Progress as ProgressLine
 from rich.progress import SpinnerColumn, TextColumn
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
+from holdfast.commands.engines import explorer, refuse_contradictions
 from holdfast.commands.models import SHIPPED, complete_model, find_machine
 from holdfast.commands.provenance import write_result
 from holdfast.model import Model, ModelError, Progress, check, reachable_graph, walk
@@ -43,6 +44,9 @@ PLAIN_WIDTH = 160
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Of each random walk.  [default: 100]")
 @click.option("--seed", type=click.IntRange(0), help="Of the random walks.  [default: 0]")
 @click.option("--strict", is_flag=True, help="An action that never fired is a violation.")
+@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
+@click.option("--master", metavar="URL", help="Of the Spark cluster.  [default: all cores of this machine]")
+@click.option("--work", metavar="DIR", help="Where Spark keeps levels: a folder that all its workers see.")
 @click.option("--explore", "stepping", is_flag=True, help="Walk the model by hand in the terminal.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
 @click.option("--list", "listing", is_flag=True, help="List the models and end.")
@@ -58,6 +62,9 @@ def command(
     steps: int | None,
     seed: int | None,
     strict: bool,
+    engine: str,
+    master: str | None,
+    work: str | None,
     stepping: bool,
     json_file: str | None,
     listing: bool,
@@ -74,6 +81,7 @@ def command(
         {"--symmetry": symmetry, "--max-states": max_states},
         {"--explore": stepping, "--json": json_file},
     )
+    refuse_contradictions(engine, master, work, {"--walks": walks, "--explore": stepping, "--memory": memory})
     limit = _memory(memory)
     try:
         model = Model(find_machine(model_name), _sizes(settings), without=without)
@@ -82,7 +90,11 @@ def command(
 
             return walk_by_hand(model)
         console = _console(stderr=json_file == "-")
-        with _Line(console) as line, _told_when_stopped(model, line, console, json_file, keep_going):
+        with (
+            explorer(engine, master, work) as explore,
+            _Line(console) as line,
+            _told_when_stopped(model, line, console, json_file, keep_going),
+        ):
             if walks is not None:
                 result = walk(
                     model,
@@ -102,13 +114,23 @@ def command(
                     keep_going=keep_going,
                     spill=Path(tempfile.gettempdir()) if limit else None,
                     progress=line.show,
+                    explore=explore,
                 )
     except ModelError as wrong:
         raise BadRequest(str(wrong)) from wrong
     again = _again(
         model_name,
         {"--set": settings, "--without": without},
-        {"--walks": walks, "--steps": steps, "--seed": seed, "--max-states": max_states, "--memory": memory},
+        {
+            "--walks": walks,
+            "--steps": steps,
+            "--seed": seed,
+            "--max-states": max_states,
+            "--memory": memory,
+            "--engine": engine if engine != "local" else None,
+            "--master": master,
+            "--work": work,
+        },
         {"--symmetry": symmetry, "--keep-going": keep_going, "--strict": strict},
     )
     found = result.as_json()

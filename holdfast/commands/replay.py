@@ -194,7 +194,6 @@ def _replayed(
     from holdfast.sim.trace.grouping import check_grouping
 
     files = discover(traces)
-    name = refinement().name
     by = by or ("identity" if model == "ingest" else getattr(refinement.func, "runs", "run"))
     if by == "identity" and engine == "spark":
         raise BadRequest("--runs identity needs two passes over the trace; use --engine local")
@@ -204,7 +203,7 @@ def _replayed(
     outcome, started = replay(files, refinement, by, slots, folder)
     seconds = perf_counter() - begun - started
     return {
-        "model": name,
+        "model": model,
         "engine": engine,
         "source": "traces",
         "grouped_by": by,

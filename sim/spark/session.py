@@ -86,14 +86,15 @@ def check_java() -> None:
 
 def _settings(master: str, folder: str, logging: Path) -> dict[str, str]:
     here = {}
+    if re.match(r"local\b", master):
+        here["spark.local.dir"] = folder
     if re.match(r"local\b|spark://(127\.|localhost)", master):
         # A machine's own name may lead to an address that is not up; within the machine, loopback does.
-        here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        here |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {
         **here,
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
-        "spark.local.dir": folder,
         "spark.sql.warehouse.dir": str(Path(folder, "warehouse")),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,0 +1,72 @@
+"""Without Java, or with one too old, there is one sentence, and it says what works instead."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from holdfast.commands.entry import group, run
+from holdfast.sim.spark.session import SparkAway, check_java
+
+
+def java(folder: Path, says: str) -> None:
+    (folder / "bin").mkdir()
+    fake = folder / "bin" / "java"
+    fake.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    fake.chmod(fake.stat().st_mode | stat.S_IEXEC)
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ('openjdk version "11.0.2" 2019-01-15', "is 11; install it"),
+        ('java version "1.8.0_292"', "is 8; install it"),
+        ("no idea", "does not tell its version"),
+    ],
+)
+def test_java_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: str) -> None:
+    java(tmp_path, says)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SparkAway, match=why) as wrong:
+        check_java()
+    assert "--engine local" in str(wrong.value)
+
+
+@pytest.mark.parametrize("says", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "21" 2023-09-19'])
+def test_java_that_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    java(tmp_path, says)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    check_java()
+
+
+@pytest.mark.parametrize("words", [["check", "two-phase"], ["replay", "t", "--model", "publish"]])
+def test_no_java_is_one_line_and_local_still_works(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").write_text("")
+    assert run(lambda: group.main([*words, "--engine", "spark"], standalone_mode=False)) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("holdfast: Spark needs Java 17 or newer: there is no java on the PATH")
+    assert told.count("\n") == 1
+    assert run(lambda: group.main(words, standalone_mode=False)) in (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--master", "local[1]"], "--master belongs to --engine spark"),
+        (["--work", "."], "--work belongs to --engine spark"),
+        (["--engine", "spark", "--walks", "3"], "--walks runs on --engine local only"),
+        (["--engine", "spark", "--memory", "1G"], "--memory runs on --engine local only"),
+        (["--engine", "spark", "--work", "nowhere"], "--work nowhere is no folder"),
+    ],
+)
+def test_contradictions_of_check(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
+    assert run(lambda: group.main(["check", "two-phase", *words], standalone_mode=False)) == 2
+    assert why in capsys.readouterr().err

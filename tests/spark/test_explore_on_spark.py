@@ -1,0 +1,66 @@
+"""Exploration on Spark answers what exploration in this process answers: verdicts, counts and stories."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.model import Each, Int, Machine, Size, Truth, action, check, step
+from holdfast.model.create_only_lock import CreateOnlyLock
+from holdfast.model.swap_counter import SwapCounter
+from holdfast.model.two_phase import TwoPhase
+from holdfast.sim.spark import SparkEngine
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+]
+
+
+class Wide(Machine):
+    """A user's own, of two words, that gets stuck and goes down although it says that it does not."""
+
+    cells = Size(2, most=3)
+    big = Each(cells, Int(0, 1 << 40))
+
+    @action(c=cells)
+    def grow(s, c: int) -> None:  # noqa: N805 - s is the states
+        s.require(s.big[c] < 1 << 12)
+        s.big[c] = s.big[c] * 8 + 1
+
+    @action(c=cells)
+    def shrink(s, c: int) -> None:  # noqa: N805 - s is the states
+        s.require(s.big[c] == 585)
+        s.big[c] = s.big[c] - 512
+
+    @step
+    def rises(before, after: "Wide") -> Truth:  # noqa: N805 - before is the states
+        return after.big[0] >= before.big[0]
+
+
+def plain(result: Any) -> dict[str, Any]:
+    """All of a result but how long it took and how much it held."""
+    found = result.as_json()
+    return {key: value for key, value in found.items() if key not in ("seconds", "peak_bytes", "provenance")}
+
+
+CASES: dict[str, tuple[type[Machine], dict[str, Any]]] = {
+    "liveness": (SwapCounter, {}),
+    "a user's own, of two words": (Wide, {"keep_going": True}),
+    "a broken invariant": (CreateOnlyLock, {"without": ["number-the-takes"]}),
+    "a broken step property": (CreateOnlyLock, {"without": ["conflict-proves-nothing"]}),
+    "every violation": (CreateOnlyLock, {"without": ["create-only"], "keep_going": True, "max_depth": 6}),
+    "symmetry": (TwoPhase, {"symmetry": True}),
+    "a bound": (TwoPhase, {"max_states": 50}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_answer(session: Any, tmp_path: Path, name: str) -> None:
+    machine, options = CASES[name]
+    here = check(machine, **options)
+    there = check(machine, **options, explore=SparkEngine(session, tmp_path))
+    if name == "a bound":  # which is looked at after each level here, and within levels there
+        assert (there.verdict, there.stopped_by) == (here.verdict, here.stopped_by)
+    else:
+        assert plain(there) == plain(here)

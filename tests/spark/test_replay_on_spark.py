@@ -1,0 +1,105 @@
+"""Replay on Spark says what replay in this process says, however the traces lie."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast.impl.store.events import Event
+from holdfast.model import Model
+from holdfast.model.create_only_lock import CreateOnlyLock
+from holdfast.properties.refinement import Automaton
+from holdfast.sim.replay import spark as on_spark
+from holdfast.sim.replay.judging import Judge
+from holdfast.sim.replay.local import Outcome
+from holdfast.sim.replay.local import replay as replay_here
+from holdfast.sim.replay.parts import plan
+from holdfast.sim.replay.spark import Recipe
+from holdfast.sim.trace import table_of, write_json_lines, write_parquet
+from tests.properties.refinement import maps
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+]
+
+
+def refinement() -> maps.LockMap:
+    return maps.LockMap(Model(CreateOnlyLock))
+
+
+def turns(run: str, count: int, *, wrong_at: int = -1) -> list[Event]:
+    """One client takes the lock and gives it back, so often; or does not give it back once."""
+    made: list[Event] = []
+    for turn in range(count):
+        base = Event(run, 0, 0, f"{run}-ann", 0, turn, "landed", "put", f"locks/{run}", outcome="done")
+        made.append(replace(base, facts=f"take={turn % 3 + 70}"))
+        made += [replace(base, kind="delete")] if turn != wrong_at else []
+    return [replace(event, seq=seq, t_ns=1000 * seq, op=seq) for seq, event in enumerate(made)]
+
+
+def events() -> list[Event]:
+    """Many small runs, a giant one, two that are wrong."""
+    made = [event for number in range(300) for event in turns(f"run-{number:03d}", 2)]
+    made += turns("run-100-giant", 1)
+    made += turns("run-500", 2, wrong_at=0) + turns("run-501", 3, wrong_at=1)
+    return made + turns("run-900", 1)[:1] + [replace(turns("run-901", 1)[0], phase="odd")]
+
+
+def told(outcome: Outcome) -> dict[str, Any]:
+    found = outcome.as_json(1.0)
+    found["problems"].sort()
+    return found
+
+
+def compared(
+    session: Any, tmp_path: Path, files: list[Path], by: str = "run"
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    problems: list[Any] = []
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    found = plan(files, by, parts, problems.append)
+    here = replay_here(Judge(Automaton(refinement(), slots=4), by == "run"), found.parts)
+    here.problems += problems
+    here.left_out += found.left_out
+    on_spark.ship(refinement)
+    on_spark.ship(maps.LockMap)
+    recipe = Recipe(refinement, 4, counted=True, whole=by == "run", token=str(tmp_path))
+    there = on_spark.replay(session, recipe, files, by, tmp_path / "verdicts")
+    return told(here), told(there)
+
+
+def sorted_parquet(folder: Path) -> list[Path]:
+    write_parquet(folder / "t.parquet", table_of(events()), rows=100)
+    return [folder / "t.parquet"]
+
+
+def lines_and_rubbish(folder: Path) -> list[Path]:
+    all_ = events()
+    write_json_lines(folder / "1.jsonl", table_of(all_[::2]))
+    write_parquet(folder / "2.parquet", table_of(all_[1::2]))
+    (folder / "3.parquet").write_bytes((folder / "2.parquet").read_bytes()[:-50])
+    with (folder / "1.jsonl").open("a") as file:
+        file.write("{no event\n")
+    return sorted(folder.glob("[123].*"))
+
+
+@pytest.mark.parametrize("lay", [sorted_parquet, lines_and_rubbish])
+def test_the_same_verdicts(session: Any, tmp_path: Path, lay: Callable[[Path], list[Path]]) -> None:
+    here, there = compared(session, tmp_path, lay(tmp_path))
+    assert there == here
+    assert (here["rejected"], here["undecided"], here["runs"]) == (2, 1, 305)
+    assert [row["run"] for row in here["violations"]] == ["run-500", "run-501"]
+    table = pq.read_table(tmp_path / "verdicts")
+    rows = table.filter(table["run"].is_valid()).select(["run", "verdict"]).to_pylist()
+    assert len(rows) == 305
+    assert sum(row["verdict"] == "accepted" for row in rows) == 302
+
+
+def test_runs_named_anew(session: Any, tmp_path: Path) -> None:
+    here, there = compared(session, tmp_path, sorted_parquet(tmp_path), "locks/(run-[0-9]+)")
+    assert there == here
+    assert here["runs"] == 304
