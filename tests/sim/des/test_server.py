@@ -7,6 +7,7 @@ import pytest
 from holdfast.impl.store.errors import Misuse
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Get, Matches, Outcome, Put
 from holdfast.sim.des import ClientModel, Constant, Faults, Profile, StoreModel
+from holdfast.sim.des.environment import START_NS
 from tests.sim.des.parts import MS, RTT, World, constant
 
 
@@ -24,6 +25,13 @@ def test_a_request_takes_one_latency_and_is_applied_half_way() -> None:
         ("early", RTT // 2 - MS + RTT),
     ]
     assert {name: result for name, result, _ in world.seen}["early"] is Outcome.DONE
+
+
+def test_what_is_written_carries_the_moment_of_its_landing() -> None:
+    world = World(StoreModel(latency=Profile(Constant(RTT), byte_ns=1000.0)))
+    world.actor("a", lambda store: (store.put("k", b"x" * 50, when=ABSENT), store.head("k"))[1].info)
+    info = world.run()[0][1]
+    assert info.modified_ns - START_NS == RTT // 2 + 50_000
 
 
 def test_who_lands_before_the_write_does_not_see_it() -> None:
