@@ -79,8 +79,9 @@ def test_the_store_cap_is_shared_and_the_client_cap_is_not() -> None:
         world = World(store, client)
         for number in range(3):
             world.actor(f"w{number}", lambda store: store.put("k", b"", when=ANYTHING).outcome)
-        ends[name] = [ended for _, _, ended in world.run()]
-    assert ends == {"shared": [RTT, 2 * RTT, 3 * RTT], "own": [RTT] * 3}
+        ends[name] = [(name, ended) for name, _, ended in world.run()]
+    in_turn = [("w0", RTT), ("w1", 2 * RTT), ("w2", 3 * RTT)]
+    assert ends == {"shared": in_turn, "own": [("w0", RTT), ("w1", RTT), ("w2", RTT)]}
 
 
 def test_bytes_take_time_on_their_way() -> None:
@@ -178,6 +179,12 @@ def test_a_late_write_lands_after_its_sender_gave_up() -> None:
     assert world.run()[0][1] == (Outcome.UNKNOWN, False)
     assert world.server.bucket.contents() == {"k": b"x"}
     assert world.engine.now_ns > 520 * MS
+
+
+def test_a_read_is_never_late() -> None:
+    world = World(client=ClientModel(timeout_ns=500 * MS), faults=Faults(late=1.0))
+    world.actor("a", lambda store: store.get("k").outcome)
+    assert world.run() == [("a", Outcome.MISSING, RTT)]
 
 
 def test_conflicts_happen_to_conditional_writes_only() -> None:

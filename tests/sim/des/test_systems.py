@@ -129,16 +129,17 @@ def test_equal_setups_give_equal_results_and_another_seed_another() -> None:
 def test_adding_a_writer_changes_no_draw_of_the_others() -> None:
     """Each writer's latencies are its own: the first requests of writer 1 take what they took."""
 
-    def first(writers: int) -> list[tuple[int, str]]:
+    def first(writers: int, name: str = "writer-1") -> list[tuple[int, str]]:
         events: list[Event] = []
         simulate(Setup(Workload("ingest", writers=writers, operations=20), FAR), sink=events.append)
-        mine = [event for event in events if event.process == "writer-1" and event.phase == "response"]
+        mine = [event for event in events if event.process == name and event.phase == "response"]
         asked = {event.op: event.t_ns for event in events if event.phase == "request"}
         return [(event.t_ns - asked[event.op], event.kind) for event in mine[:10]]
 
     alone, among_five = first(1), first(5)
     assert len(among_five) >= 8
     assert alone[: len(among_five)] == among_five
+    assert first(5, "writer-2")[:4] != among_five[:4], "and no two have the same"
 
 
 def test_events_tell_the_life_of_every_request() -> None:
