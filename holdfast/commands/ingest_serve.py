@@ -22,7 +22,8 @@ from holdfast.commands.ingest_options import (
     settings_options,
     told,
 )
-from holdfast.impl.ingest.errors import IdentityError
+from holdfast.impl.ingest.agreement import agree
+from holdfast.impl.ingest.errors import IdentityError, StoreAway
 from holdfast.impl.ingest.identity import agent_path
 from holdfast.impl.ingest.service.limits import Limits
 from holdfast.impl.ingest.service.tokens import BadTokens, Tokens, Who, enrol, revoke
@@ -114,6 +115,8 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
             spool=Path(options["spool"]) if options["spool"] else None,
             landing_s=options["landing_interval_ms"] / 1000,
         )
+        with contextlib.suppress(StoreAway):  # then it accepts nothing either, until the store is back
+            agree(plan.store, ENV, settings)
         _serve(parts.enter_context(collecting(plan)), bound, options)
     return Exit.HOLDS
 

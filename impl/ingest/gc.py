@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.agreement import agree
 from holdfast.impl.ingest.audit import last_audit_began_ns
 from holdfast.impl.ingest.blobs import patience
 from holdfast.impl.ingest.listing import AT_ONCE, everything, portions, versions
@@ -63,7 +64,11 @@ def collect(
     safeguards: Safeguards = STANDARD,
     dry_run: bool = False,
 ) -> Collected:
-    """One pass over all blobs. `dry_run` deletes nothing and says what it would delete."""
+    """One pass over all blobs. `dry_run` deletes nothing and says what it would delete.
+
+    Raises `SettingsError` when the collectors of this bucket reckon with other times.
+    """
+    agree(store, env, settings)
     return _Collector(store, env, settings, safeguards, dry_run=dry_run).run()
 
 

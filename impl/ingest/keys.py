@@ -13,6 +13,7 @@
     audits/v1/<id>/begun.json, done.json                             what garbage collection may trust
     resolutions/v1/..., blocks/v1/...                                what an operator decided
     cursors/v1/<name>.json                                           how far readers have got
+    agreement/v1/times.json                                          the horizon and bounds of all
 
 A manifest id is the time of acceptance and a hash of the identity: it sorts by time, and everybody who
 reads the manifest derives the same one.
@@ -39,6 +40,7 @@ AUDITS = "audits/v1/"
 RESOLUTIONS = "resolutions/v1/identity-conflict/"
 BLOCKS = "blocks/v1/"
 CURSORS = "cursors/v1/"
+AGREEMENT = "agreement/v1/times.json"
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _RAW = re.compile(re.escape(RAW) + r"[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})(?:~(\d{10}))?\.lmbatch")

@@ -1,10 +1,12 @@
 """Garbage collection: orphans go, and nothing else ever does."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import Accepted, collect, full_audit, keys
+from holdfast.impl.ingest import Accepted, SettingsError, collect, full_audit, keys
+from holdfast.impl.ingest.agreement import agree
 from holdfast.impl.ingest.errors import StoreAway
 from holdfast.impl.store import ANYTHING
 from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
@@ -122,7 +124,31 @@ def test_a_pass_costs_pages_not_blobs() -> None:
     audit(store)
     with store.operation("gc") as cost:
         assert gc(store).referenced == 100
-    assert cost.requests < 6
+    assert cost.requests < 8
+
+
+def test_whoever_reckons_with_another_horizon_is_turned_away() -> None:
+    """A generation counts horizons: by a shorter one a young blob would look old, and be deleted."""
+    store = bucket()
+    agree(store, store.env, SETTINGS)
+    agree(store, store.env, SETTINGS)
+    key = orphan(store)
+    audit(store)
+    shorter = dataclasses.replace(SETTINGS, horizon_s=SETTINGS.horizon_s / 12)
+    for _ in range(2):
+        with pytest.raises(SettingsError, match=r"horizon_s is 300.*used with 3600"):
+            collect(store, store.env, shorter)
+    assert key in store.contents()
+    store.delete(keys.AGREEMENT, when=ANYTHING)
+    assert collect(store, store.env, shorter).deleted == [key], "what would happen without"
+
+
+def test_who_comes_first_says_what_holds() -> None:
+    store = bucket()
+    faulty = Faulty(store, [Fault(Effect.LOST, {"put"}, keys.AGREEMENT, times=1)])
+    agree(faulty, store.env, SETTINGS)
+    with pytest.raises(SettingsError, match="skew_bound_s"):
+        agree(store, store.env, dataclasses.replace(SETTINGS, skew_bound_s=1.0))
 
 
 def test_orphans_among_many_are_all_found() -> None:

@@ -1,0 +1,42 @@
+"""The times on which all collectors and the garbage collector of one bucket must agree, kept in the bucket.
+
+The name of a blob says its generation, which is the clock divided by the horizon, and garbage collection
+takes what is older than the horizon and the margin: whoever reckons with another horizon takes a young
+blob for an old one. So the first who comes writes down what holds, and whoever comes with something else is
+turned away. To change it: stop all collectors, wait for the longer of the two horizons and margins, delete
+the object, begin again.
+"""
+
+from holdfast.impl.environment import Environment
+from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.blobs import patience
+from holdfast.impl.ingest.documents import JSON, parse, write
+from holdfast.impl.ingest.errors import Damaged, SettingsError
+from holdfast.impl.ingest.settings import Settings
+from holdfast.impl.store import ABSENT
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.requests import Get, Put
+
+SCHEMA = "holdfast.ingest_agreement.v1"
+AGREED = ("horizon_s", "landing_bound_s", "skew_bound_s")
+
+
+def agree(store: Store, env: Environment, settings: Settings) -> None:
+    """Write down these times, or raise `SettingsError` when others are written down."""
+    asking = patience(settings)
+    ours = {"schema": SCHEMA, **{name: getattr(settings, name) for name in AGREED}}
+    reply = asking.read(store, env, Get(keys.AGREEMENT))
+    body: bytes | None = reply.body if reply.info is not None else None
+    if body is None:
+        body = asking.create_all(store, env, [Put(keys.AGREEMENT, write(ours), ABSENT, JSON)])[0].body
+    if body is None:
+        raise asking.away(f"the store did not say what {keys.AGREEMENT} holds; try again")
+    theirs = parse(body, keys.AGREEMENT)
+    if theirs.get("schema") != SCHEMA:
+        raise Damaged(f"{keys.AGREEMENT} has schema {theirs.get('schema')!r}, expected {SCHEMA!r}")
+    for name in AGREED:
+        if theirs.get(name) != ours[name]:
+            raise SettingsError(
+                f"{name} is {ours[name]}, and {store.url} is used with {theirs.get(name)}: all collectors "
+                f"and gc of one bucket need the same. To change it: stop them, wait, delete {keys.AGREEMENT}"
+            )
