@@ -31,6 +31,8 @@ class Fleet:
     url: str
     folder: Path
     ports: list[int]
+    options: tuple[str, ...] = ()
+    """More words for every collector."""
     lives: list["subprocess.Popen[str] | None"] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
 
@@ -50,7 +52,7 @@ class Fleet:
 
     def start(self, at: int) -> None:
         words = ["ingest", "serve", "--store", self.url, "--agents", str(self.tokens)]
-        words += ["--port", str(self.ports[at]), "--collector-id", f"collector-{at}"]
+        words += ["--port", str(self.ports[at]), "--collector-id", f"collector-{at}", *self.options]
         with (self.folder / f"collector-{at}.log").open("a") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast", *words], stdout=subprocess.PIPE, stderr=log, text=True
@@ -80,9 +82,9 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def fleet(url: str, folder: Path, count: int) -> Iterator[Fleet]:
+def fleet(url: str, folder: Path, count: int, *options: str) -> Iterator[Fleet]:
     """`count` collectors that listen; whatever lives at the end is killed."""
-    made = Fleet(url, folder, _free_ports(count), [None] * count)
+    made = Fleet(url, folder, _free_ports(count), options, [None] * count)
     made.enrol("ops", "operator")
     try:
         for at in range(count):
@@ -141,7 +143,7 @@ def run_agents(made: Fleet, counts: dict[str, int], seconds_max: float) -> list[
     finally:
         for agent in running:
             agent.kill()
-            agent.wait()
+            agent.communicate()
     return [json.loads(line) for line in said]
 
 

@@ -7,12 +7,14 @@ from the agent that parks it to the operator who settles it.
 
 import hashlib
 import os
+import signal
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from holdfast.impl.environment import SeededEnvironment, SystemEnvironment
@@ -41,6 +43,33 @@ PAUSES_S = {SMALL: (0.05, 0.4)}
 @pytest.mark.parametrize("where", ["file", "honest_moto_process", "seaweedfs"])
 def test_every_batch_once_through_kills(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     _end_to_end(_url(where, request, tmp_path), tmp_path, SMALL)
+
+
+def test_a_single_collector_whose_disk_accepts(tmp_path: Path) -> None:
+    """Killed again and again, with two kinds of durable state to keep: each batch lands once."""
+    url, batches = f"file://{tmp_path}/store", 80
+    mode = ("--acceptance", "local_spool", "--spool", str(tmp_path / "disk"), "--landing-interval-ms", "50")
+    with open_store(url) as store, fleet(url, tmp_path, 1, *mode) as made:
+        counts = {f"agent-{at}": batches // AGENTS for at in range(AGENTS)}
+        with chaos(made, seed=1, pause_s=(0.2, 0.6)):
+            told = run_agents(made, counts, seconds_max=300)
+        assert made.ended["SIGKILL"] >= 1
+        _landed(made.addresses[0])
+        _accepted_once(store, told, counts)
+        made.end(0, signal.SIGTERM)
+    code, found = command("audit", "--store", url, "--deep")
+    assert (code, found["accepted"], found["missing"]) == (0, batches, [])
+    with open_store(f"file://{tmp_path}/disk/store") as disk:
+        assert len(_keys(disk, keys.ACCEPTED)) == batches
+        assert len(_keys(disk, keys.RAW)) <= batches // 4, "what landed is not kept twice"
+
+
+def _landed(address: str) -> None:
+    """Return when the bucket has it all."""
+    deadline = time.monotonic() + 120
+    while "holdfast_ingest_landing_backlog 0\n" not in httpx.get(f"{address}/metrics", trust_env=False).text:
+        assert time.monotonic() < deadline, "it does not land"
+        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ uvicorn limits how long a connection is idle between requests. What it leaves op
     the rest of a refused body             linger_s          closed
     the client to read its answer          write_s           cut
     a free connection                      at once           503, Retry-After
+    an answer, from a collector that stops at once           503, Retry-After
 
 An answer to what is no HTTP is JSON like every other. A connection is closed in two steps, because closing
 while unread bytes wait makes the system reset it, and the client may then never see why: first our side is
@@ -17,6 +18,7 @@ ended, then what still comes is read and thrown away for `linger_s`.
 
 import asyncio
 import http
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -31,7 +33,9 @@ HEADER_BYTES = 16 * 1024
 """h11 keeps no more of a request's head than this."""
 
 
-def protocol(limits: Limits, told: Any) -> type[H11Protocol]:
+def protocol(
+    limits: Limits, told: Callable[[str], object], stopping: Callable[[], bool] = lambda: False
+) -> type[H11Protocol]:
     """The class that uvicorn makes one of for every connection. `told(kind)` counts what is refused here."""
 
     class Guarded(GuardedConnection):
@@ -45,6 +49,7 @@ def protocol(limits: Limits, told: Any) -> type[H11Protocol]:
             super().__init__(config, server_state, app_state, _loop)
             self.limits = limits
             self.told = told
+            self.stopping = stopping
 
     return Guarded
 
@@ -53,7 +58,8 @@ class GuardedConnection(H11Protocol):
     """One connection."""
 
     limits: Limits
-    told: Any
+    told: Callable[[str], object]
+    stopping: Callable[[], bool]
     _timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
     _over = False
@@ -61,17 +67,25 @@ class GuardedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
-        if len(self.connections) > self.limits.connections:
-            self.connections.discard(self)  # while it lingers it takes nobody's place
-            self._last_word(
-                Refusal(
-                    "busy",
-                    f"this collector has {self.limits.connections} connections open; try another one",
-                    retry_after_s=self.limits.retry_after_s,
-                )
-            )
-        else:
+        refusal = self._turned_away()
+        if refusal is None:
             self._arm(self.limits.header_s, self._too_slow)
+        else:
+            self.connections.discard(self)  # while it lingers it takes nobody's place
+            self._last_word(refusal)
+
+    def _turned_away(self) -> Refusal | None:
+        wait = self.limits.retry_after_s
+        if self.stopping():
+            # It was accepted by the system just before we stopped listening: nobody else would end it, and
+            # a client that goes on asking would keep us from ending.
+            return Refusal("draining", "this collector is about to stop; try another one", retry_after_s=wait)
+        if len(self.connections) > self.limits.connections:
+            open_now = self.limits.connections
+            return Refusal(
+                "busy", f"this collector has {open_now} connections open; try another one", retry_after_s=wait
+            )
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()

@@ -39,7 +39,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=protocol(limits, told),
+                http=protocol(limits, told, lambda: self.should_exit),
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -18,7 +18,9 @@ from holdfast.impl.store.files import FileStore
 
 from .serving import BINARY, Served, answer_of, batch, frame, query, serving
 
-LIMITS = Limits(body_bytes=5000, header_s=0.3, body_s=0.3, linger_s=0.3)
+LIMITS = Limits(body_bytes=5000)
+HASTY = Limits(body_bytes=5000, header_s=0.5, body_s=0.5, linger_s=0.3)
+"""For those who are slow on purpose; the others may have a slow machine."""
 GOOD = query(batch())
 NAME = "agent_id=agent-a&boot_id="
 
@@ -28,6 +30,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("hostile"), limits=LIMITS) as served:
         assert served.post(batch(100, 101), frame(batch(100, 101))).status_code == 200
         yield served
+
+
+@pytest.fixture(scope="module")
+def hasty(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Another collector of the same store, with little patience."""
+    with serving(tmp_path_factory.mktemp("hasty"), store=served.store, limits=HASTY) as hasty:
+        yield hasty
 
 
 @pytest.fixture(autouse=True)
@@ -301,20 +310,20 @@ def test_a_body_that_is_cut_off_is_no_batch(served: Served, part: int) -> None:
         connection.sendall(served.head(-1, "transfer-encoding: chunked") + chunk)  # and no last chunk
 
 
-def test_a_slow_sender_is_cut_off_in_the_headers(served: Served) -> None:
-    with served.raw() as connection:
+def test_a_slow_sender_is_cut_off_in_the_headers(hasty: Served) -> None:
+    with hasty.raw() as connection:
         status, headers, body = answer_of(connection)  # not a byte was sent
         expect(status, body, 408, "too_slow")
         assert headers["connection"] == "close"
         assert connection.recv(10) == b""
-    with served.raw() as connection:
+    with hasty.raw() as connection:
         connection.sendall(b"POST /v1/batches HTTP/1.1\r\nhost:")
         status, _, body = answer_of(connection)
         expect(status, body, 408, "too_slow")
 
 
-def test_a_slow_sender_is_cut_off_between_two_requests(served: Served) -> None:
-    with served.raw() as connection:
+def test_a_slow_sender_is_cut_off_between_two_requests(hasty: Served) -> None:
+    with hasty.raw() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         assert answer_of(connection)[0] == 200
         connection.sendall(b"GET /healthz HTTP/1.1\r\n")
@@ -323,10 +332,10 @@ def test_a_slow_sender_is_cut_off_between_two_requests(served: Served) -> None:
         assert connection.recv(10) == b""
 
 
-def test_a_slow_sender_is_cut_off_in_the_body(served: Served) -> None:
+def test_a_slow_sender_is_cut_off_in_the_body(hasty: Served) -> None:
     body = frame()
-    with served.raw() as connection:
-        connection.sendall(served.head(body) + body[:-1])
+    with hasty.raw() as connection:
+        connection.sendall(hasty.head(body) + body[:-1])
         status, headers, said = answer_of(connection)
         expect(status, said, 408, "too_slow")
         assert int(headers["retry-after"]) >= 1
@@ -345,10 +354,10 @@ def test_a_stranger_is_refused_before_a_byte_is_sent(served: Served) -> None:
     expect(status, body, 403, "wrong_agent")
 
 
-def test_an_endless_body_is_answered_and_then_cut(served: Served) -> None:
+def test_an_endless_body_is_answered_and_then_cut(hasty: Served) -> None:
     """The sender can read why, though it never stops sending; and it cannot send for ever."""
-    with served.raw() as connection:
-        connection.sendall(served.head(-1, "transfer-encoding: chunked"))
+    with hasty.raw() as connection:
+        connection.sendall(hasty.head(-1, "transfer-encoding: chunked"))
         sent = 0
         try:
             while sent < 4_000_000_000:

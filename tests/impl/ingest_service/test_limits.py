@@ -1,5 +1,6 @@
 """What clients together may use, what happens beyond it, and how a collector stops."""
 
+import asyncio
 import contextlib
 import resource
 import socket
@@ -12,15 +13,18 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from holdfast.impl.ingest import keys
+from holdfast.impl.ingest.service.connections import protocol
 from holdfast.impl.ingest.service.limits import Limits
 from holdfast.impl.store import Outcome, Unusable
 from holdfast.impl.store.layers.faulty import Effect, Fault, Faulty
 from holdfast.impl.store.layers.layer import Layer
 from holdfast.impl.store.memory import MemoryStore
 
-from .serving import Served, answer_of, batch, frame, listing, serving
+from .serving import PATIENCE_S, Served, answer_of, batch, frame, listing, serving
 
 MANY = 1000
 
@@ -36,7 +40,7 @@ class Held(Layer):
     def send(self, request: Any) -> Any:
         if not request.reads:
             self.waiting.release()
-            assert self.go.wait(30)
+            assert self.go.wait(PATIENCE_S)
         return self.inner.send(request)
 
 
@@ -125,11 +129,11 @@ def test_requests_too_many_are_told_so_and_one_agent_starves_no_other(tmp_path: 
     with serving(tmp_path, store=held, limits=limits) as served, ThreadPoolExecutor(2) as pool:
         other = batch(agent="agent-b")
         first = pool.submit(served.post, batch(), frame())
-        assert held.waiting.acquire(timeout=20)
+        assert held.waiting.acquire(timeout=PATIENCE_S)
         again = served.post(batch(5, 6), frame(batch(5, 6)))
         assert (again.status_code, again.json()["error"]) == (429, "too_many_requests")
         second = pool.submit(served.post, other, frame(other), "agent-b")
-        assert held.waiting.acquire(timeout=20)
+        assert held.waiting.acquire(timeout=PATIENCE_S)
         third = served.post(batch(5, 6), frame(batch(5, 6)))
         assert (third.status_code, third.json()["error"]) == (503, "busy")
         assert {again.headers["retry-after"], third.headers["retry-after"]} == {"1"}
@@ -137,7 +141,7 @@ def test_requests_too_many_are_told_so_and_one_agent_starves_no_other(tmp_path: 
             "who looks after it gets through"
         )
         held.go.set()
-        assert [first.result(20).status_code, second.result(20).status_code] == [200, 200]
+        assert [first.result(PATIENCE_S).status_code, second.result(PATIENCE_S).status_code] == [200, 200]
         assert served.post(batch(5, 6), frame(batch(5, 6))).status_code == 200
 
 
@@ -146,7 +150,7 @@ def test_what_is_worked_on_is_finished_before_the_end(tmp_path: Path) -> None:
     with serving(tmp_path, store=held) as served, ThreadPoolExecutor(1) as pool:
         idle = served.raw()
         working = pool.submit(served.post, batch(), frame())
-        assert held.waiting.acquire(timeout=20)
+        assert held.waiting.acquire(timeout=PATIENCE_S)
         served.stop()
         assert idle.recv(10) == b"", "who has nothing under way is let go"
         idle.close()
@@ -156,10 +160,39 @@ def test_what_is_worked_on_is_finished_before_the_end(tmp_path: Path) -> None:
             raise AssertionError("a new connection is served")
         assert not working.done()
         held.go.set()
-        assert working.result(20).json()["duplicate"] is False
+        assert working.result(PATIENCE_S).json()["duplicate"] is False
     found = listing(held)
     for prefix in (keys.ACCEPTED, keys.BY_TIME, keys.BY_BLOB):
         assert any(key.startswith(prefix) for key in found), "what follows the answer is finished, too"
+
+
+def test_a_connection_that_comes_while_it_stops_cannot_keep_it(tmp_path: Path) -> None:
+    """The system may hand one over after we closed those we knew: its client, asking again and again on it,
+    would keep the collector from ending until the drain's time is up."""
+    told: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("it is not served")
+
+    async def connect() -> bytes:
+        made = protocol(Limits(linger_s=0.1), told.append, stopping=lambda: True)
+        config = uvicorn.Config(app, http=made, ws="none", lifespan="off", log_config=None)
+        config.load()
+        state = ServerState()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: made(config, state, {}), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        said = await reader.read()
+        assert not state.connections
+        writer.close()
+        server.close()
+        return said
+
+    said = asyncio.run(connect())
+    assert said.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1\r\n" in said
+    assert told == ["draining"]
 
 
 def test_a_collector_that_is_about_to_stop_says_so(tmp_path: Path) -> None:
@@ -223,7 +256,7 @@ def test_a_client_that_leaves_early_loses_nothing(tmp_path: Path) -> None:
     with serving(tmp_path, store=held) as served:
         with served.raw() as connection:
             connection.sendall(served.head(frame()) + frame())
-            assert held.waiting.acquire(timeout=20)
+            assert held.waiting.acquire(timeout=PATIENCE_S)
         held.go.set()
         said = served.post(batch(), frame()).json()
         assert said["frame_sha256"]
