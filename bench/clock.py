@@ -1,6 +1,6 @@
 """What a simulated request costs beside a bare SimPy event, and a sweep on both cores.
 
-    python -m bench.clock [--requests 60000] [--rounds 5] [--sweep]
+    python -m bench.clock [--requests 60000] [--rounds 5] [--sweep] [--reality]
 
 Bare: one SimPy process that yields `timeout` again and again. Simulated: writers that put and get objects
 through the simulated store, with queues, limits, latencies drawn, the bucket's semantics and the meter. Both
@@ -8,29 +8,40 @@ in this process, turn by turn, so that a busy machine disturbs both alike; the m
 most 30 times a bare event; aim: 15.
 
 `--sweep` runs 100 runs of 1,000 operations with one process and with one a core, with the command's own bar.
+`--reality` measures the latency of a store that is 20 ms away with 8 places, predicts publishes on it, and then
+does them with threads and a real clock: medians and throughput side by side, on a machine that is idle.
 """
 
 import argparse
 import sys
+import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import simpy
 
 from bench.report import median, write
-from holdfast.impl.store.requests import ANYTHING, Get, Put
+from holdfast.impl.publish import Catalog, Draft, GroupCommit
+from holdfast.impl.store.layers import Throttled
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.impl.store.requests import ANYTHING, Delete, Get, Put
 from holdfast.sim.des import (
     Client,
     ClientModel,
     Constant,
+    Empirical,
     Engine,
     Lognormal,
     Profile,
     Server,
+    Setup,
     SimulatedEnvironment,
     StoreModel,
+    Workload,
+    simulate,
 )
 from holdfast.sim.des.meter import Operation
 
@@ -148,17 +159,78 @@ def sweep() -> dict[str, Any]:
     return {"runs": 100, "operations": 1000, "seconds": seconds, "speed_up": round(first / last, 2)}
 
 
+def reality() -> dict[str, Any]:
+    """Prediction and reality, for one writer and for sixteen in a group."""
+    compute_ns = round(1e9 * real(1, 200, latency_s=0.0)["p50_ms"] / 1000)
+    rows = {}
+    for system, writers, operations in (("publish", 1, 40), ("group", 16, 400)):
+        workload = Workload(system, writers=writers, operations=operations, compute_ns=compute_ns)
+        store = StoreModel(far_profile(), in_flight=8)
+        found = simulate(Setup(workload, store))
+        predicted = {"p50_ms": found.operations["publish"].p50, "throughput": found.throughput}
+        measured = real(writers, operations, latency_s=0.02)
+        errors = {name: round(predicted[name] / measured[name] - 1, 3) for name in measured}
+        rows[f"{system}, {writers} writers"] = {"predicted": predicted, "measured": measured, "error": errors}
+    return rows
+
+
+def far_profile() -> Profile:
+    """What one client alone measures, by kind of request."""
+    store = Throttled(MemoryStore(), latency_s=0.02, in_flight_max=8)
+    samples: dict[str, list[float]] = {"put": [], "get": [], "delete": []}
+    for turn in range(60):
+        for request in (Put(f"k{turn}", BODY, ANYTHING), Get(f"k{turn}"), Delete(f"k{turn}", ANYTHING)):
+            began = time.perf_counter()
+            store.send(request)
+            samples[request.kind].append(1e9 * (time.perf_counter() - began))
+    store.close()
+    kinds = {kind: Empirical(tuple(np.percentile(found, range(101)))) for kind, found in samples.items()}
+    return Profile(kinds["put"], dict(kinds))
+
+
+def real(writers: int, operations: int, *, latency_s: float) -> dict[str, float]:
+    """The same publishes with threads, on memory behind a latency and a cap."""
+    store = Throttled(MemoryStore(), latency_s=latency_s, in_flight_max=8)
+    catalog = Catalog.open(store, author="bench", create=True)
+    with catalog.transaction() as txn:
+        txn.create_table("t0", {"id": "int64", "n": "int64"}, key="id")
+    group = GroupCommit(catalog)
+    publish = group.publish if writers > 1 else catalog.publish
+    took: list[float] = []
+
+    def work(number: int) -> None:
+        for turn in range(operations // writers):
+            draft = Draft() if writers > 1 else catalog.draft()
+            draft.append("t0", [{"id": number * operations + turn, "n": 0}])
+            began = time.perf_counter()
+            publish(draft)
+            took.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - began
+    store.close()
+    return {"p50_ms": round(1000 * median(took), 2), "throughput": round(len(took) / seconds, 2)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sweep", action="store_true", help="Run 100 runs of 1,000 operations as well.")
+    parser.add_argument("--reality", action="store_true", help="Predict publishes, then do them.")
     options = parser.parse_args()
     figures = requests(options.requests, options.rounds)
     worst = max(row["times_a_bare_event"] for row in figures["kinds"].values())
     figures |= {"bar": BAR, "aim": AIM, "worst": worst, "ok": worst <= BAR}
     if options.sweep:
         figures["sweep"] = sweep()
+    if options.reality:
+        figures["reality"] = reality()
     path = write("clock", figures)
     sys.stdout.write(path.read_text())
     return 0 if figures["ok"] else 1

@@ -259,3 +259,20 @@ def test_a_client_that_asks_again_spares_its_operations_the_trouble() -> None:
     assert patient.operations["accept"].p99 <= plain.operations["accept"].p99
     assert patient.outcomes["put throttled"] > 20, "the retries are in simulated time, and counted"
     assert patient.operations["accept"].serial_hops > 2
+
+
+def test_what_grows_while_upkeep_is_under_way_stays() -> None:
+    """Merging takes what it read: fragments that were appended meanwhile are left for the next pass."""
+    from holdfast.sim.des.expressions import expression
+    from holdfast.sim.des.paths import Counter as Grows
+    from holdfast.sim.des.paths import Path, Step, Upkeep
+
+    slow = Step("slow", kind="put", count=expression(50))
+    path = Path(
+        "p",
+        counters={"fragments": Grows()},
+        steps=(Step("append", kind="put"),),
+        upkeep={"merge": Upkeep((slow,), {"fragments": expression("fragments - 1")}, every=10)},
+    )
+    result = simulate(Setup(Workload("described", path=path, operations=12), FAR))
+    assert result.counters["fragments"] == 12 - 9
