@@ -232,9 +232,12 @@ def _check_repeated(again: Replay, violation: Mapping[str, Any]) -> None:
 
 
 def _coverage(again: Replay) -> dict[str, Any]:
-    counted = Coverage()
-    for step in again.world.trace:
-        counted.step(SimpleNamespace(trace=[step]))  # type: ignore[arg-type]  # only the trace is looked at
+    counted, world = Coverage(), again.world
+    for step in world.trace:
+        at_step = SimpleNamespace(
+            trace=[step], held_back=world.held_back, pause_ns=world.pause_ns, skew_ns=world.skew_ns
+        )
+        counted.step(at_step)  # type: ignore[arg-type]  # only this is looked at
     return {
         "outcomes": {f"{kind} {outcome}": n for (kind, outcome), n in sorted(counted.outcomes.items())},
         "faults": dict(sorted(counted.faults.items())),

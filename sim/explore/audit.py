@@ -84,8 +84,18 @@ class Audit:
                 "conflicts": self.coverage.conflicts,
                 "sometimes": {name: name in self.coverage.met for name in sorted(self.coverage.wanted)},
             },
+            **({"cost": self.cost()} if self.coverage.measured else {}),
+            **{key: value for report in self.coverage.reports for key, value in report().items()},
             **self.details,
         }
+
+    def cost(self) -> dict[str, dict[str, int]]:
+        """What was measured as `verb: number`, the largest of all runs, by verb."""
+        table: dict[str, dict[str, int]] = {}
+        for name, number in sorted(self.coverage.measured.items()):
+            verb, _, what = name.rpartition(": ")
+            table.setdefault(verb, {})[what] = number
+        return table
 
 
 def audit(
@@ -194,7 +204,7 @@ def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
     processes = len(search.coverage.steps)
     scope = f"{processes} process{'' if processes == 1 else 'es'} with {setting.budget.sentence()}"
     if verdict == "holds":
-        return f"every schedule of {scope}"
+        return "; ".join([f"every schedule of {scope}", *sorted(search.coverage.limits)])
     if verdict == "violated":
         return f"a schedule of {scope} breaks a property"
     if isinstance(search, Pct):

@@ -122,6 +122,8 @@ def pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "conflicts": coverage.conflicts,
         "met": sorted(coverage.met),
         "wanted": sorted(coverage.wanted),
+        "limits": sorted(coverage.limits),
+        "measured": dict(coverage.measured),
     }
 
 
@@ -133,4 +135,6 @@ def unpack_coverage(data: dict[str, Any]) -> Coverage:
         conflicts=data["conflicts"],
         met=set(data["met"]),
         wanted=set(data["wanted"]),
+        limits=set(data.get("limits", ())),
+        measured=dict(data.get("measured", {})),
     )

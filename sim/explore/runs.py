@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from holdfast.sim.world import Budget, Objects, Program, Violation, World
 from holdfast.sim.world.objects import FLIGHTS_FROM
 from holdfast.sim.world.operations import same
 from holdfast.sim.world.recall import Diverged, Recall
+from holdfast.sim.world.scheduler import SPINS
 from holdfast.sim.world.view import SOMETIMES
 
 Choice = tuple[int, str]
@@ -62,6 +63,12 @@ class Coverage:
     met: set[str] = field(default_factory=set)
     """The `sometimes` properties that came true in some run."""
     wanted: set[str] = field(default_factory=set)
+    limits: set[str] = field(default_factory=set)
+    """What was met of which only a part is explored, as clauses of the bound."""
+    measured: dict[str, int] = field(default_factory=dict)
+    """The largest numbers that any run's measures gave."""
+    reports: tuple[Callable[[], Any], ...] = ()
+    """Those of the last run; not handed on from one operating-system process to another."""
     touched: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)
     """By process: what it read and wrote in the present run."""
 
@@ -72,9 +79,20 @@ class Coverage:
             self.steps[process.name] += 1
         if alternative not in ("ok", "land", "advance"):
             self.faults[alternative if not alternative.startswith("pick") else "pick"] += 1
+            self._limit(alternative, world)
+        if world.held_back:
+            self.limits.add(f"who asks {SPINS} times again and is told the same waits for a change")
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
             self.outcomes[op.kind, outcome.value] += 1
+
+    def _limit(self, alternative: str, world: World) -> None:
+        """Time is a number, and of numbers only a few are tried."""
+        if alternative in ("stall", "pause"):
+            pause = f"{world.pause_ns / 1e9:g} s"
+            self.limits.add(f"a stall lasts until the next sleep ends, or {pause}, and no other time")
+        elif alternative in ("skew+", "skew-"):
+            self.limits.add(f"a skewed clock is {world.skew_ns / 1e9:g} s off, and no other time")
 
     def meet(self, world: World) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""
@@ -98,6 +116,13 @@ class Coverage:
                 self.wanted.add(promise.name)
                 if promise.met:
                     self.met.add(promise.name)
+        for measure in world.measures:
+            self._keep(measure(world))
+        self.reports = tuple(world.reports)
+
+    def _keep(self, measured: Mapping[str, int]) -> None:
+        for name, number in measured.items():
+            self.measured[name] = max(number, self.measured.get(name, 0))
 
     def add(self, other: "Coverage") -> None:
         self.outcomes.update(other.outcomes)
@@ -106,6 +131,9 @@ class Coverage:
         self.conflicts += other.conflicts
         self.met |= other.met
         self.wanted |= other.wanted
+        self.limits |= other.limits
+        self._keep(other.measured)
+        self.reports = other.reports or self.reports
 
     def findings(self) -> list[str]:
         """What makes a pass worth little."""

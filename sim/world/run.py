@@ -3,7 +3,7 @@
 This is the part that schedulers save, compare and take up again; the steps that change it are in `steps`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from holdfast.impl.store.events import Facts
@@ -74,11 +74,17 @@ class Run:
         self.properties: list[Property] = []
         self.trace: list[Step] = []
         self.followers: list[tuple[str, Follower]] = []
+        self.measures: list[Callable[[Any], Mapping[str, int]]] = []
+        """Asked at the end of a run; the search keeps the largest of each number."""
+        self.reports: list[Callable[[], Mapping[str, Any]]] = []
+        """Asked when the search is over: what its result says besides."""
         self.untold: dict[int, Any] = {}
         """By step, the replies that the store gave and nobody received."""
         self.running: Process | None = None
         self.violation: Violation | None = None
         self.findings: list[str] = []
+        self.held_back = False
+        """Whether somebody who asked in vain had to wait while others could go on."""
         self.time_mattered = False
         """Whether anybody slept, or read a clock that could have moved on."""
         self.judging = True

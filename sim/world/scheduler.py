@@ -61,6 +61,7 @@ class Scheduler(Steps):
         if self.flights:
             ready.extend(self.flights)
         if ready:
+            self.held_back = self.held_back or spinning is not None
             if self.timed and self.left[fault.STALLS]:
                 ready.append(CLOCK_ACTOR)
         elif asleep:

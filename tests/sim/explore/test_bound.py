@@ -1,0 +1,69 @@
+"""The bound says what of the promised schedules was left out."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.impl.store import ABSENT
+from holdfast.sim.explore import audit
+from holdfast.sim.world import NO_FAULTS, Budget
+
+POLLS = "; who asks 5 times again and is told the same waits for a change"
+STALLS = "; a stall lasts until the next sleep ends, or {} s, and no other time"
+SKEWS = "; a skewed clock is {} s off, and no other time"
+
+
+def waiting(world: Any, times: int) -> None:
+    """One writes; the other asks for it, at most so often."""
+    store = world.store()
+
+    def poll() -> None:
+        for _ in range(times):
+            if store.get("k").done:
+                return
+
+    world.spawn(lambda: store.put("k", b"", when=ABSENT), name="writes")
+    world.spawn(poll, name="polls")
+
+
+@pytest.mark.parametrize(("times", "said"), [(6, ""), (7, POLLS), (20, POLLS)])
+def test_polls_that_were_not_followed_are_told(times: int, said: str) -> None:
+    result = audit(lambda world: waiting(world, times), budget=NO_FAULTS)
+    if result.verdict == "holds":
+        assert result.bound == f"every schedule of 2 processes with no faults{said}"
+    else:
+        pytest.fail(f"{result.verdict}: {result.bound}")
+
+
+def clocks(world: Any) -> None:
+    store = world.store()
+
+    def look() -> int:
+        store.env.sleep(7)
+        store.put("k", b"%d" % store.env.now_ns(), when=ABSENT)
+        return store.env.now_ns()
+
+    for name in ("ann", "bob"):
+        world.spawn(look, name=name)
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        (Budget(crashes=0, lost=0, stalls=1), STALLS.format(60)),
+        (Budget(crashes=0, lost=0, stalls=0, skews=1), SKEWS.format(30)),
+        (NO_FAULTS, ""),
+    ],
+)
+def test_the_lengths_of_time_that_were_tried_are_told(faults: Budget, said: str) -> None:
+    result = audit(clocks, budget=faults)
+    assert result.verdict == "holds"
+    assert result.bound == f"every schedule of 2 processes with {faults.sentence()}{said}"
+
+
+def test_the_lengths_are_those_the_program_set() -> None:
+    def program(world: Any) -> None:
+        world.configure(pause_s=90)
+        clocks(world)
+
+    assert STALLS.format(90) in audit(program, budget=Budget(crashes=0, lost=0, stalls=1)).bound
