@@ -15,8 +15,11 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from holdfast.impl.ingest import Authority, keys
+from holdfast.impl.ingest.operator import Blocklist
+from holdfast.impl.ingest.service.acceptance import KIND_OF, judged
 from holdfast.impl.ingest.service.assembly import Plan, collecting
 from holdfast.impl.ingest.service.document import document
+from holdfast.impl.ingest.service.kinds import KINDS
 from holdfast.impl.ingest.service.limits import Limits
 from holdfast.impl.ingest.service.tokens import Tokens, Who, enrol
 from holdfast.impl.store.memory import MemoryStore
@@ -76,6 +79,22 @@ def test_the_document_is_true(schema: Any, method: str, path: str, mode: Generat
         assert accepted() == before
 
     attack()
+
+
+def test_what_an_accepted_batch_is_told_is_what_the_document_says(schema: Any) -> None:
+    """No made-up body is a frame, so the fuzzer never sees this answer."""
+    said = judged(
+        Authority(STORE, ENV, "another", QUICK), Blocklist(STORE, ENV), "agent-a", batch(), frame(), print
+    )
+    assert said.body is not None
+    known = schema.raw_schema["components"]["schemas"]["Accepted"]
+    assert list(said.body) == list(known["properties"]) == known["required"]
+
+
+def test_every_reason_to_refuse_a_batch_is_in_the_document() -> None:
+    answers = PATHS["/v1/batches"]["post"]["responses"]
+    for kind in (*KIND_OF.values(), "identity_conflict", "store_unavailable", "too_many_requests"):
+        assert f"{kind}: {KINDS[kind].summary}" in answers[str(KINDS[kind].status)]["description"]
 
 
 def accepted() -> set[str]:
