@@ -8,8 +8,8 @@ in this process, turn by turn, so that a busy machine disturbs both alike; the m
 most 30 times a bare event; aim: 15.
 
 `--sweep` runs 100 runs of 1,000 operations with one process and with one a core, with the command's own bar.
-`--reality` measures the latency of a store that is 20 ms away with 8 places, predicts publishes on it, and then
-does them with threads and a real clock: medians and throughput side by side, on a machine that is idle.
+`--reality` measures the latency of a store that is 20 ms away with 8 places, predicts publishes on it, and
+then does them with threads and a real clock: medians and throughput side by side.
 """
 
 import argparse
