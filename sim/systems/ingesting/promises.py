@@ -134,8 +134,10 @@ def flat_cost(stage: Stage, _: Examined, view: View) -> Iterator[str]:
 
 
 def _more(stage: Stage, told: Told) -> tuple[int, int]:
-    if stage.timed:
-        return PARTS if stage.parts else SLOW
+    if stage.parts:
+        return PARTS
+    if stage.timed or stage.aged:
+        return SLOW
     return LOOK if stage.versioned and told.what == "accepted" else (0, 0)
 
 

@@ -6,6 +6,7 @@ from holdfast.impl.ingest import collect, full_audit, reconcile_once, roll_up
 from holdfast.impl.ingest.authority import Authority
 from holdfast.impl.ingest.derived import derived
 from holdfast.impl.ingest.documents import ConflictRecord, Manifest
+from holdfast.impl.store import ANYTHING
 from holdfast.sim.systems.ingesting.batches import FIRST, OTHER, PRESENT, SECOND, Batch
 from holdfast.sim.systems.ingesting.promises import promise
 from holdfast.sim.systems.ingesting.stage import OLD_S, SETTINGS, Stage
@@ -63,6 +64,16 @@ def slow_versioned(stage: Stage) -> None:
 def parts(stage: Stage) -> None:
     """As `slow-versioned`, with blobs that go up in parts: what stood as one began may be gone at its end."""
     _old_version(stage, parts=True)
+
+
+def judged(stage: Stage) -> None:
+    """An old orphan in a bucket that keeps versions, and its delete, which was decided on before."""
+    _judged_before(stage)
+
+
+def judged_parts(stage: Stage) -> None:
+    """The same with a blob that goes up in parts."""
+    _judged_before(stage, parts=True)
 
 
 def orphan(stage: Stage) -> None:
@@ -141,10 +152,23 @@ def rollups(stage: Stage) -> None:
 
 
 def impostor(stage: Stage) -> None:
-    """Somebody else sends a batch under a name of this agent."""
+    """Somebody else sends a batch under a name of this agent, and somebody looks."""
     stage.bucket()
+    stage.collector("bob", FIRST, sender="agent-b", follow_up=False)
+    stage.world.spawn(lambda: stage.store().head(FIRST.manifest(age_s=0.0, key="").key), name="ann")
+
+
+def _judged_before(stage: Stage, *, parts: bool = False) -> None:
+    stage.followed = False  # the model knows nobody who had judged before the run
+    stage.bucket(versioned=True, parts=parts)
+    version = stage.put(FIRST.raw_key(None), FIRST.body, age_s=OLD_AGE_S)
     stage.collector("ann", FIRST, follow_up=False)
-    stage.collector("bob", OTHER, sender="agent-b", follow_up=False)
+
+    def delete() -> None:
+        chosen = stage.safeguards.gc_by_version(version)
+        stage.world.store().delete(FIRST.raw_key(None), when=ANYTHING, version=chosen)
+
+    stage.world.spawn(delete, name="gc", restart=False)
 
 
 def _old_version(stage: Stage, *, parts: bool = False) -> None:
@@ -202,6 +226,8 @@ SCENES: dict[str, Scene] = {
         slow_versioned,
         orphan,
         parts,
+        judged,
+        judged_parts,
         unaudited,
         quarantined,
         late_entry,

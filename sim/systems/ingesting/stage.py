@@ -143,6 +143,8 @@ class Stage:
     """What agents keep sending until they are answered."""
     versioned: bool = False
     parts: bool = False
+    aged: bool = False
+    """Whether something stood long before the run."""
     bounded: bool = True
     """Whether what lands later than the margin is excused."""
     followed: bool | None = None
@@ -172,12 +174,16 @@ class Stage:
         if parts:
             self.settings = replace(self.settings, multipart_bytes=16, part_bytes=1 << 20)
 
-    def put(self, key: str, body: bytes) -> str:
-        """Have an object stand before the run; its version."""
+    def put(self, key: str, body: bytes, *, age_s: float = 0.0) -> str:
+        """Have an object stand before the run, for so long; its version."""
         kind = JSON if key.endswith(".json") else BINARY
         if self.lockstep is not None:
             self.lockstep.before(key, body)
-        return self.world.store().put(key, body, when=ABSENT, content_type=kind).version
+        version = self.world.store().put(key, body, when=ABSENT, content_type=kind).version
+        if age_s:
+            self.aged = True
+            self.world.bucket.backdate(key, round(age_s * 1e9))
+        return version
 
     def collector(self, name: str, batch: Batch, *, sender: str = AGENT, follow_up: bool = True) -> None:
         """A collector to which a batch comes, and comes again until it is answered."""

@@ -58,8 +58,8 @@ def explored(mutant: str | None = None, seconds: float | None = None, **paramete
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_every_order_without_faults_is_well(scene: str) -> None:
-    # An impostor is turned away before anything is asked: only a crash makes a second order there.
-    result = explored(scene=scene, crashes=int(scene == "impostor"), lost=0)
+    # An impostor is turned away before anything is asked: only a fault makes a second run there.
+    result = explored(scene=scene, crashes=0, lost=int(scene == "impostor"))
     assert result.verdict == "holds", result
 
 
