@@ -21,7 +21,7 @@ def stat(found: Runs, operation: str, name: str) -> list[float]:
 
 def test_writers_that_race_get_hardly_more_done_together() -> None:
     found = runs("publish-writers", "writers=1,4", "operations=100")
-    assert found[1]["operations"]["publish"]["retries"] == 0
+    assert found[1]["operations"]["publish"]["retries"] == 0 < found[4]["operations"]["publish"]["retries"]
     assert found[4]["throughput"] < 1.5 * found[1]["throughput"]
     assert found[4]["throughput_per_writer"] < 0.5 * found[1]["throughput_per_writer"]
     assert found[4]["operations"]["publish"]["requests"] > 1.5 * found[1]["operations"]["publish"]["requests"]
