@@ -244,6 +244,9 @@ class Authority:
             puts.append(Put(record.by_blob_key, record.body(), ABSENT, JSON))
         # Another attempt's record tells the same but for the time: whichever stands, it is on record.
         self.blobs.asking.ensure_all(self.store, self.env, puts)
+        if not self.blobs.reliable(blob):
+            # Somebody slept for hours: what the record refers to may be going, or gone.
+            self.blobs.mend(blob.key, offer.body, self.blobs.look(blob.key), None)
         return Conflict(found.manifest, offered, record.key)
 
     def _manifest(self, offer: _Offer, blob: Blob) -> Manifest:

@@ -84,9 +84,13 @@ class Blobs:
 
     def fresh(self, blob: Blob, sha256: str, body: bytes, seen: ObjectInfo | None) -> Blob:
         """A blob that a record may refer to which is about to be written; `seen`: what stands there."""
+        if self.doubtful(blob):
+            relied_ns, now_ns = self.env.monotonic_ns(), self.env.now_ns()
+            if seen is not None and self._young(seen, now_ns):
+                return Blob(blob.key, False, relied_ns - max(0, now_ns - seen.modified_ns))
+            self._overwrite(blob.key, body, seen)
+            return Blob(blob.key, False, relied_ns)
         if self.versioned:
-            if self.doubtful(blob) and not self._young(seen, self.env.now_ns()):
-                self._overwrite(blob.key, body, seen)
             return blob
         return blob if self.reliable(blob) else self.keep(sha256, body)
 
