@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.ingest import collect, full_audit, reconcile_once, roll_up
+from holdfast.impl.ingest.agreement import agree
+from holdfast.impl.ingest.audit import LATEST, SCHEMA
 from holdfast.impl.ingest.authority import Authority
 from holdfast.impl.ingest.derived import derived
-from holdfast.impl.ingest.documents import ConflictRecord, Manifest
+from holdfast.impl.ingest.documents import ConflictRecord, Manifest, write
 from holdfast.impl.store import ANYTHING
 from holdfast.sim.systems.ingesting.batches import FIRST, OTHER, PRESENT, SECOND, Batch
 from holdfast.sim.systems.ingesting.promises import promise
@@ -82,6 +85,15 @@ def orphan(stage: Stage) -> None:
     stage.put(FIRST.raw_key(OLD), FIRST.body)
     stage.collector("ann", FIRST, follow_up=False)
     _garbage(stage)
+
+
+def young(stage: Stage) -> None:
+    """A collector between blob and manifest, while garbage is collected on the strength of an audit just done."""
+    stage.bucket()
+    audited = {"schema": SCHEMA, "id": "before", "began_ns": stage.world.start_ns, "accepted": 0}
+    stage.put(LATEST, write(audited))
+    stage.collector("ann", FIRST, follow_up=False)
+    _garbage(stage, audit=False)
 
 
 def unaudited(stage: Stage) -> None:
@@ -192,6 +204,8 @@ def _accepted_before(
 def _garbage(stage: Stage, *, wait_s: float = 0.0, audit: bool = True) -> None:
     """Somebody who audits everything and then collects garbage, after a long time or at once."""
 
+    agree(stage.world.store(), SeededEnvironment(), stage.settings)
+
     def work() -> None:
         if wait_s:
             stage.world.env.sleep(wait_s)
@@ -228,6 +242,7 @@ SCENES: dict[str, Scene] = {
         parts,
         judged,
         judged_parts,
+        young,
         unaudited,
         quarantined,
         late_entry,
@@ -241,5 +256,6 @@ SMALL = ("retry", "conflict", "versioned", "versioned-conflict")
 
 def play(stage: Stage, scene: str) -> None:
     """Set up one scene; `small` is one of the small ones, whichever the adversary likes."""
+    stage.world.share_nothing()
     SCENES[stage.world.pick("scene", SMALL) if scene == "small" else scene](stage)
     promise(stage)
