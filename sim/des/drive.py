@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from holdfast.impl.environment import SeededEnvironment
-from holdfast.sim.des.engine import Channel, Engine, Signal, Tick
+from holdfast.sim.des.engine import Channel, Crash, Engine, Signal, Tick
 from holdfast.sim.des.meter import Operation
 from holdfast.sim.des.setup import Setup
 
@@ -168,6 +168,10 @@ class Drive:
             writer.act(operation)
         except Failed as why:
             engine.meter.failed[writer.name, str(why)] += 1
+        except Crash:
+            if not engine.stopped:
+                engine.meter.failed[writer.name, "crashed"] += 1
+            raise
         else:
             engine.meter.done(operation, engine.now_ns)
             for after in self._after:

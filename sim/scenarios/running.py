@@ -22,6 +22,8 @@ from holdfast.sim.des.simulate import simulate
 
 ALONE = 2
 """So few runs are not worth starting processes for."""
+EVENTS_MAX = 50_000
+"""Kept as objects until they become columns."""
 AHEAD = 2
 """Tasks handed out beyond those under way, so that no worker waits for the next."""
 
@@ -42,21 +44,41 @@ class Task:
 
 def run_task(task: Task) -> tuple[int, Result]:
     """In a worker, or here. The trace is written whole or not at all."""
-    events: list[Event] = []
-    sink = events.append if task.trace is not None else None
+    recorder = _Recorder() if task.trace is not None else None
     try:
-        result = simulate(task.setup, sink=sink, run=task.name)
+        result = simulate(task.setup, sink=recorder, run=task.name)
     except BadExpression as wrong:
         raise RunFailed(f"run {task.name}: {wrong}") from None
-    if task.trace is not None:
-        _write(events, Path(task.trace))
+    if recorder is not None and task.trace is not None:
+        recorder.write(Path(task.trace))
     return task.number, replace(result, latencies_ms={})
 
 
-def _write(events: list[Event], path: Path) -> None:
-    from holdfast.sim.trace import table_of, write_parquet
+class _Recorder:
+    """Takes events, and keeps them as columns: a tenth of the room that objects need."""
 
-    write_parquet(path, table_of(events))
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._tables: list[Any] = []
+
+    def __call__(self, event: Event) -> None:
+        self._events.append(event)
+        if len(self._events) >= EVENTS_MAX:
+            self._pack()
+
+    def _pack(self) -> None:
+        from holdfast.sim.trace import table_of
+
+        self._tables.append(table_of(self._events))
+        self._events.clear()
+
+    def write(self, path: Path) -> None:
+        import pyarrow as pa
+
+        from holdfast.sim.trace import write_parquet
+
+        self._pack()
+        write_parquet(path, pa.concat_tables(self._tables))
 
 
 def cores() -> int:

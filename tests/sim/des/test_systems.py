@@ -186,6 +186,7 @@ def test_crashes_come_as_often_as_they_should() -> None:
     workload = Workload("ingest", writers=10, duration_ns=60_000 * MS, think_ns=200 * MS)
     result = simulate(Setup(workload, FAR, ClientModel(), faults))
     assert 60 <= result.faults["crash"] <= 140, "ten writers, ten a minute each"
+    assert 0 < result.failed["accept: crashed"] < result.faults["crash"], "some were thinking"
 
 
 def test_skewed_clocks_are_off_for_good_and_by_about_so_much() -> None:
