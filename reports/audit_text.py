@@ -9,16 +9,18 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from holdfast.reports.driven_text import cost_lines, model_lines
 from holdfast.reports.quantities import amount
 
 COLOURS = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
 WIDTH = 104
 
 
-def audit_text(result: Mapping[str, Any], *, quiet: bool = False) -> RenderableType:
+def audit_text(result: Mapping[str, Any], *, quiet: bool = False, gaps: bool = False) -> RenderableType:
     """The whole page but for the last word: size, coverage, findings, stories."""
+    page = [*size_lines(result), *coverage_lines(result["coverage"]), *cost_lines(result)]
     return Group(
-        *map(Text, [] if quiet else [*size_lines(result), *coverage_lines(result["coverage"])]),
+        *map(Text, [] if quiet else [*page, *model_lines(result, gaps=gaps)]),
         *(Text(line, "yellow") for line in finding_lines(result)),
         *(Text(line, _colour(line)) for line in story_lines(result)),
     )

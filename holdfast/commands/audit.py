@@ -72,6 +72,7 @@ LOOK_EVERY_S = 0.1
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--trace", metavar="FILE", help="Write the events of the failing run as JSON lines.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
+@click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the story and the verdict only.")
 @click.option("--list", "listing", is_flag=True, help="List the systems and end.")
 def command(
@@ -95,6 +96,7 @@ def command(
     base: str | None,
     trace: str | None,
     json_file: str | None,
+    gaps: bool,
     quiet: bool,
     listing: bool,
 ) -> int:
@@ -172,7 +174,7 @@ def command(
         {"--processes": processes, "--mutant": mutant, "--faults": faults, "--seed": seed},
         {**searching, "--depth": depth, "--max-steps": max_steps},
     )
-    _show(console, outcome.result, again, resume, quiet=quiet)
+    _show(console, outcome.result, again, resume, quiet=quiet, gaps=gaps)
     if json_file:
         write_result(outcome.result, json_file)
     return VERDICT_EXITS[outcome.result["verdict"]]
@@ -311,14 +313,23 @@ def _given(values: Mapping[str, object]) -> list[str]:
 
 
 def _show(
-    console: Console, result: Mapping[str, Any], command: _Command, resume: str | None, *, quiet: bool
+    console: Console,
+    result: Mapping[str, Any],
+    command: _Command,
+    resume: str | None,
+    *,
+    quiet: bool,
+    gaps: bool,
 ) -> None:
     again = ""
     if result["violations"]:
         again = command.replaying(result["violations"][0]["token"])
     elif resume and result["verdict"] == "undecided":
         again = command.resuming(resume)
-    console.print(replay_text(result) if result["strategy"] == "replay" else audit_text(result, quiet=quiet))
+    if result["strategy"] == "replay":
+        console.print(replay_text(result))
+    else:
+        console.print(audit_text(result, quiet=quiet, gaps=gaps))
     console.print(last_words(result, again))
 
 

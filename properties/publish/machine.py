@@ -39,6 +39,9 @@ class Followed(Publish):
     read = Each(Publish.writers, Each(EPOCHS, Bool()))
     undoing = Each(len(SETS), Each(Publish.writers, Each(EPOCHS, Bool())))
     owed = Each(Publish.writers, Bool())
+    # By plan, epoch and table: at some time since it was read, its head was to be restored, or was not.
+    seen_moved = Each(Publish.writers, Each(EPOCHS, Each(len(TABLES), Bool())))
+    seen_still = Each(Publish.writers, Each(EPOCHS, Each(len(TABLES), Bool())))
 
     # Manifests are written down.
 
@@ -105,19 +108,33 @@ class Followed(Publish):
 
     @action(w=Publish.writers, epoch=EPOCHS)
     def sidecar_is_judged(s, w: int, epoch: int) -> None:
-        """Settled, or in nobody's way: it is owed. Otherwise rolled forward, or some tables are restored."""
+        """Settled, or in nobody's way: it is owed. Otherwise rolled forward, or some tables are restored.
+
+        The heads are read one by one, and move meanwhile: the one may have been looked at before it moved
+        and the other after. So what could be said of each table at some time since is kept.
+        """
         s.require(s.read[w][epoch])
         settled = s.is_settled(w)
         s.require(~(settled & s.owed[w]))
         places = s.places(w, epoch)
         forward = s.may_roll_forward(w, epoch, places)
-        nodes, edges = s.to_restore(w, epoch, places)
-        owed = settled | ~(forward | nodes | edges)
-        wanted = [~forward & tables for tables in (nodes & ~edges, edges & ~nodes, nodes & edges)]
-        s.require(
-            (owed & ~s.owed[w]) | any_of(wanted[at] & ~s.undoing[at][w][epoch] for at in range(len(SETS)))
-        )
+        restored = s.to_restore(w, epoch, places)
+        moved = [s.seen_moved[w][epoch][t] | restored[t] for t in BOTH]
+        still = [s.seen_still[w][epoch][t] | (s.touches_in_sidecar(w, t) & ~restored[t]) for t in BOTH]
+        owed = settled | ~(forward | restored[NODES] | restored[EDGES])
+        wanted = [
+            (moved[t] & still[1 - t]) | (restored[t] & ~s.touches_in_sidecar(w, 1 - t) & ~forward)
+            for t in BOTH
+        ]
+        wanted.append(restored[NODES] & restored[EDGES] & ~forward)
+        new = [wanted[at] & ~s.undoing[at][w][epoch] for at in range(len(SETS))]
+        new += [moved[t] & ~s.seen_moved[w][epoch][t] for t in BOTH]
+        new += [still[t] & ~s.seen_still[w][epoch][t] for t in BOTH]
+        s.require((owed & ~s.owed[w]) | any_of(new))
         s.owed[w] = s.owed[w] | owed
+        for t in BOTH:
+            s.seen_moved[w][epoch][t] = moved[t]
+            s.seen_still[w][epoch][t] = still[t]
         for at, tables in enumerate(wanted):
             s.undoing[at][w][epoch] = s.undoing[at][w][epoch] | tables
 

@@ -1,137 +1,39 @@
-"""Which steps of the publish machine the store's events show.
+"""The map of publish into two machines: the one that follows runs, and the model as it is checked."""
 
-    create recovery/<plan>            a plan begins, on the manifest that it names
-    create table/<t>/version/<n>      a head of the plan or of its undo, where the machine puts it
-    create branch/<b>/manifest/<id>   a claim, a commit by the plan's writer or by recovery, or an undo's
-    put    branch/<b>/boundary        cleanup, first step
-    delete manifest or version        cleanup, second and third
-    delete recovery/<plan>            retired, by whoever may
-
-Reading shows nothing, and neither does a create that met what was there already. So what a process
-concludes from what it read is hidden: that it lost, that it must undo, that a sidecar need not be left alone.
-A process that crashes shows nothing either.
-
-Who did it is known as far as it matters: `own` is the process that wrote the plan's sidecar, as long as it
-lives. It may act as its plan's writer and, with another handle, as somebody who recovers. All others only
-recover.
-
-The machine has one branch and two tables, one of nodes and one of edges. For a run with more of either, or
-with a merge or a sweep in it, it has no room: undecided.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
-from holdfast.model import Label, Model, Truth
+from holdfast.model import Label, Model
 from holdfast.model.kernel.layout import U64
-from holdfast.model.publish.lineages import EDGES, NODES, TABLES
-from holdfast.properties.publish.machine import Followed, Unlimited
-from holdfast.properties.refinement import (
-    COUNTED,
-    IMPOSSIBLE,
-    NO_ROOM,
-    SILENT,
-    Keys,
-    Meaning,
-    Refinement,
-    Role,
-    Sighting,
-    where,
-)
+from holdfast.model.publish import Publish
+from holdfast.properties.publish.machine import Unlimited
+from holdfast.properties.publish.meanings import PublishMap
+from holdfast.properties.refinement import Meaning, where
 
-KINDS = {
-    ("nodes", ""): "add",
-    ("nodes", "edges"): "drop",
-    ("edges", "nodes"): "link",
-    ("edges,nodes", ""): "both",
-}
-"""What a plan is to the machine, by the sorts of the tables that it moves and that it only read."""
-TOLD = ("done", "reply-lost")
-FAR = 10**9
+RECOVERY = ("roll_forward", "undo_head", "undo_commit", "retire_settled")
+BY_THEMSELVES = ("leave_unmoved", "begin_undo", "leave_to_rival", "undo_lost", "give_up")
+"""What openers do that shows, and what does not."""
 
 
-class PublishRefinement(Refinement):
-    """See the top of this module."""
+class PublishRefinement(PublishMap):
+    """Into the machine that follows runs: see `machine`."""
 
-    keys = (
-        Keys("sidecar", r"(?:.*/)?recovery/(?P<plan>[^/]+)\.json"),
-        Keys("version", r"(?:.*/)?table/(?P<location>[^/]+)/version/(?P<number>[0-9]+)\.json"),
-        Keys("manifest", r"(?:.*/)?branch/(?P<branch>[^/]+)/manifest/(?P<id>[0-9]+)\.json"),
-        Keys("boundary", r"(?:.*/)?branch/(?P<branch>[^/]+)/boundary\.json"),
-    )
-    facts = ("kind", "undo", "moves", "reads", "wide")
-    owned = "plan"
-    hidden = (
-        "probe_finds_winner",
-        "heads_blocked",
-        "look_again",
-        "check_boundary",
-        "undo_own_ends",
-        "crash",
-    )
-    eager = (
-        "sidecar_is_read",
-        "sidecar_is_judged",
-        "one_is_left_to_rival",
-    )
-    left_out = (
-        "begin",
-        "move_boundary",
-        "read_sidecar",
-        "roll_forward",
-        "leave_unmoved",
-        "begin_undo",
-        "undo_head",
-        "leave_to_rival",
-        "undo_commit",
-        "undo_lost",
-        "retire_settled",
-        "give_up",
-    )
+    eager = ("sidecar_is_read", "sidecar_is_judged", "one_is_left_to_rival")
+    left_out = ("begin", "move_boundary", *RECOVERY, "read_sidecar", *BY_THEMSELVES)
     forgets = ("dropped", "torn")
-    notes = frozenset({"told"})
 
     def __init__(self, writers: int = 3, claims: int = 3, *, skew: bool = False) -> None:
         """Room for so many plans and claims in a run. With `skew`, clocks may be wrong by any time."""
         given_up = ("bounded-landing", *(("bounded-skew",) if skew else ()))
-        sizes: Mapping[str, int] = {"writers": writers, "claims": claims, "openers": 1}
+        sizes = {"writers": writers, "claims": claims, "openers": 1}
         super().__init__(Model(Unlimited, sizes, without=given_up))
-        sizes = self.model.sizes
         slot = self.model.layout.slots["read"]
-        epochs = range(1 + sizes["claims"])
+        epochs = range(1 + claims)
         self._read = {
-            (w, epoch): slot.place(w * len(epochs) + epoch)
-            for w in range(sizes["writers"])
-            for epoch in epochs
+            (w, epoch): slot.place(w * len(epochs) + epoch) for w in range(writers) for epoch in epochs
         }
         self._by_epoch: dict[tuple[str, int, int], list[Label]] = {}
-        self.ids = 1 + sizes["claims"] + 3 * sizes["writers"]
-        self.roles = (
-            Role("branch", ("branch",), most=0),
-            Role("plan", ("plan",), most=sizes["writers"] - 1),
-            Role("nodes", ("nodes", "location?"), most=0),
-            Role("edges", ("edges", "location?"), most=0),
-            Role("epoch", ("before", "epoch"), COUNTED, most=sizes["claims"], least=-FAR),
-            Role("manifest", ("base", "parent", "id", "boundary"), COUNTED, start=1, least=-FAR),
-            Role(
-                "version",
-                (
-                    "nodes_base@nodes",
-                    "edges_base@edges",
-                    "nodes_number@nodes",
-                    "edges_number@edges",
-                    "number@location",
-                ),
-                COUNTED,
-                least=-FAR,
-            ),
-        )
-
-    def hides(self, label: Label) -> bool:
-        if label.action == "create_manifest":
-            return dict(label.parameters)["answer"] not in TOLD
-        return super().hides(label)
 
     def saturated(self, states: U64) -> U64:
         """As in general; but labels of epochs in which nobody has read the sidecar are not tried."""
@@ -153,154 +55,52 @@ class PublishRefinement(Refinement):
             ]
         return self._by_epoch[key]
 
-    def meaning(self, seen: Sighting) -> Meaning:
-        if seen.phase == "note":
-            return self.told(seen)
-        if not seen.done:
-            return SILENT
-        if seen.fact("wide"):
-            return NO_ROOM
-        ways = _DELETED if seen.kind == "delete" else _PUT
-        return ways[seen.what](self, seen)
+    def begins(self, w: int, kind: str, base: int) -> Meaning:
+        return self.does("begin_on", w=w, kind=kind, parent=base - 1)
 
-    # Plans.
+    def rolls_forward(self, w: int) -> Meaning:
+        return self.does("somebody_rolls_forward", w=w)
 
-    def begun(self, seen: Sighting) -> Meaning:
-        kind = KINDS.get((seen.fact("moves"), seen.fact("reads")))
-        base = seen.rank("base")
-        if kind is None or seen.fact("kind") != "publish" or base < 1:
-            return NO_ROOM
-        w, epoch = seen.rank("plan"), seen.rank("epoch")
-        if epoch < 0:
-            return NO_ROOM
-        if base > self.ids:
-            return NO_ROOM
-        begins = (*self.does("begin_on", w=w, kind=kind, parent=base - 1), *self.does("stage_again", w=w))
-        return where(
-            f"manifest {base} has epoch {epoch} and the pins that the plan names",
-            lambda s: (s.began[w] == epoch) & _based(s, w, seen),
-            begins,
-        )
+    def undoes_head(self, w: int, epoch: int, table: str) -> Meaning:
+        return self.does("somebody_undoes_head", w=w, epoch=epoch, table=table)
 
-    def told(self, seen: Sighting) -> Meaning:
-        """A caller was told that its plan is published. What else it is told, the audit judges."""
-        w = seen.rank("plan")
-        if seen.outcome != "acked" or w < 0:
-            return SILENT
-        return where(f"the caller of {w} can be told", lambda s: s.told[w] == "published", SILENT)
+    def commits_undo(self, w: int) -> Meaning:
+        return self.does("somebody_commits_undo", w=w)
 
-    def retired(self, seen: Sighting) -> Meaning:
-        w = seen.rank("plan")
-        by_writer = self.does("retire", w=w) if seen.own else IMPOSSIBLE
-        gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.sidecar[w], SILENT)
-        return (*by_writer, *self.does("somebody_retires", w=w), *gone)
+    def retires(self, w: int) -> Meaning:
+        return self.does("somebody_retires", w=w)
 
-    # Heads.
-
-    def head(self, seen: Sighting) -> Meaning:
-        table = next((table for table in TABLES if seen.rank(table) == 0), None)
-        w, undo, epoch = seen.rank("plan"), seen.fact("undo") == "yes", seen.rank("epoch")
-        if table is None:
-            return NO_ROOM
-        t, number = TABLES.index(table), seen.rank(f"{table}_number")
-        if number < 1 or epoch < 0:
-            return NO_ROOM
-        if undo:
-            moved = self.does("somebody_undoes_head", w=w, epoch=epoch, table=table)
-            own = self.does("undo_own_head", w=w, table=table)
-        else:
-            moved = IMPOSSIBLE
-            own = (*self.does("move_head", w=w, table=table), *self.does("head_lands", w=w, table=table))
-        if number > 2 * self.model.sizes["writers"]:
-            return NO_ROOM
-        return where(
-            f"it stands at number {number}",
-            lambda s: s.version[t][number - 1].holds(plan=w, undo=undo, epoch=epoch),
-            own if seen.own else IMPOSSIBLE,
-            moved,
-        )
-
-    def head_deleted(self, seen: Sighting) -> Meaning:
-        table = next((table for table in TABLES if seen.rank(table) == 0 or self._at(seen, table)), None)
-        number = seen.rank("number")
-        if table is None or number < 1:
-            return SILENT
-        t = TABLES.index(table)
-        gone = where("it was gone before", lambda s: ~s.version[t][number - 1].is_there, SILENT)
-        return (*self.does("delete_version", table=table, number=number - 1), *gone)
-
-    def _at(self, seen: Sighting, table: str) -> bool:
-        return (f"location in {table}", 0) in seen.ranks
-
-    # Manifests.
-
-    def committed(self, seen: Sighting) -> Meaning:
-        kind, id_ = seen.fact("kind"), seen.rank("id")
-        if id_ < 2:
-            return NO_ROOM
-        w, epoch = seen.rank("plan"), seen.rank("epoch")
-        if kind == "claim":
-            readings = self.does("claim")
-        elif kind == "publish":
-            readings = self.does("somebody_rolls_forward", w=w)
-            if seen.own:
-                own = self.does("create_manifest", w=w, answer=TOLD)
-                readings = (*own, *self.does("manifest_lands", w=w), *readings)
-        elif kind == "undo":
-            readings = (*self.does("somebody_commits_undo", w=w), *self.does("finish_undo", w=w))
-            if seen.own:
-                readings = (*self.does("undo_own_commit", w=w), *readings)
-        else:
-            return NO_ROOM
-        return where(
-            f"it is manifest {id_} of epoch {epoch} and pins what it pins",
-            lambda s: ((s.last == id_) & (s.epoch == epoch) & _pinned(s, seen)) | (s.deleted >= id_),
-            readings,
-        )
-
-    def deleted(self, seen: Sighting) -> Meaning:
-        id_ = seen.rank("id")
-        gone = where(f"manifest {id_} was gone before", lambda s: s.deleted >= id_, SILENT)
-        return (
-            *where(f"manifest {id_} may go", lambda s: s.deleted >= id_, self.does("delete_manifests")),
-            *gone,
-        )
-
-    def boundary(self, seen: Sighting) -> Meaning:
-        to = seen.rank("boundary")
-        if to >= self.ids:
-            return NO_ROOM
-        return SILENT if to < 1 else self.does("boundary_to", to=to)
+    def moves_boundary(self, to: int) -> Meaning:
+        return self.does("boundary_to", to=to)
 
 
-def _based(s: Followed, w: int, seen: Sighting) -> Truth:
-    """Whether the plan stands on the versions that its sidecar names."""
-    return _agree(seen, "base", s.base[w])
+class AsModelled(PublishMap):
+    """Into the model as it is checked, for its coverage: sizes, troubles and openers are those of the bound.
 
+    A plan whose sidecar lands when its manifest is no longer the newest has left the bound, and so has a run
+    with more troubles than the model has room for.
+    """
 
-def _pinned(s: Followed, seen: Sighting) -> Truth:
-    """Whether the newest manifest pins what the document says."""
-    return _agree(seen, "number", s.pin)
+    hidden = (*PublishMap.hidden, "read_sidecar", *BY_THEMSELVES)
 
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__(Model(Publish, sizes))
 
-def _agree(seen: Sighting, name: str, column: object) -> Truth:
-    said = {t: seen.rank(f"{TABLES[t]}_{name}") for t in (NODES, EDGES)}
-    holds = Truth.constant(True)
-    for t, number in said.items():
-        if seen.rank(TABLES[t]) == 0:
-            holds = holds & (column[t] == number)  # type: ignore[index]  # a column of an array field
-    return holds
+    def begins(self, w: int, kind: str, base: int) -> Meaning:
+        begins = self.does("begin", w=w, kind=kind)
+        return where(f"manifest {base} is the newest", lambda s: s.parent[w] == base, begins)
 
+    def rolls_forward(self, w: int) -> Meaning:
+        return self.does("roll_forward", w=w)
 
-_PUT: Mapping[str, Callable[[PublishRefinement, Sighting], Meaning]] = {
-    "sidecar": PublishRefinement.begun,
-    "version": PublishRefinement.head,
-    "manifest": PublishRefinement.committed,
-    "boundary": PublishRefinement.boundary,
-}
-_DELETED: Mapping[str, Callable[[PublishRefinement, Sighting], Meaning]] = {
-    "sidecar": PublishRefinement.retired,
-    "version": PublishRefinement.head_deleted,
-    "manifest": PublishRefinement.deleted,
-    "boundary": lambda _self, _seen: NO_ROOM,
-}
+    def undoes_head(self, w: int, epoch: int, table: str) -> Meaning:
+        return self.does("undo_head", w=w, table=table)
+
+    def commits_undo(self, w: int) -> Meaning:
+        return self.does("undo_commit", w=w)
+
+    def retires(self, w: int) -> Meaning:
+        return self.does("retire_settled", w=w)
+
+    def moves_boundary(self, to: int) -> Meaning:
+        return where(f"the boundary is {to}", lambda s: s.boundary == to, self.does("move_boundary"))

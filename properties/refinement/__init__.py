@@ -1,6 +1,7 @@
 """Whether what the code did is something the model allows. See docs/guides/write-a-refinement-map.md."""
 
 from holdfast.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Letter, Move
+from holdfast.properties.refinement.coverage import Driven, Gap, Share
 from holdfast.properties.refinement.explain import Explanation, Refused, explain
 from holdfast.properties.refinement.follow import Follower, Verdict, follow
 from holdfast.properties.refinement.reader import Lens, Reader
@@ -26,8 +27,10 @@ __all__ = [
     "SILENT",
     "START",
     "Automaton",
+    "Driven",
     "Explanation",
     "Follower",
+    "Gap",
     "Keys",
     "Lens",
     "Letter",
@@ -39,6 +42,7 @@ __all__ = [
     "Refinement",
     "Refused",
     "Role",
+    "Share",
     "Sighting",
     "Verdict",
     "explain",

@@ -75,7 +75,7 @@ class Automaton:
         self._numbers: dict[Letter, int] = {}
         self._meanings: dict[Sighting, Meaning] = {}
         self._hidden = refinement.hidden_labels()
-        self._space = Space(self._words)
+        self.space = Space(self._words)
         self._onward: dict[int, list[int]] = {}
         """By state, where hidden labels and pending requests lead."""
         self._at_once: dict[int, int] = {}
@@ -117,8 +117,26 @@ class Automaton:
         """The model states of a set, packed."""
         return self._rows(number)[: self.model.words]
 
+    def members(self, number: int) -> list[int]:
+        """The states of a set, as numbers in `space`."""
+        found: list[int] = self._sets[number].tolist()
+        return found
+
+    def steps(self, number: int, letter: int) -> Iterable[tuple[int, int, int]]:
+        """The transitions that a letter can be: state, label (-1 for none), state; hidden ones aside."""
+        read = self.letters[letter]
+        assert read is not None
+        assert read.move is Move.NOW
+        rows = self._rows(number)
+        members = self._sets[number]
+        for reading in self.meaning(read.sighting):
+            after, origin = self._after(rows, reading)
+            numbers = self.space.numbers(after)
+            for row, to in zip(origin.tolist(), numbers, strict=True):
+                yield int(members[row]), -1 if reading.label is None else reading.label.number, to
+
     def _rows(self, number: int) -> U64:
-        return self._space.rows(self._sets[number])
+        return self.space.rows(self._sets[number])
 
     def step(self, number: int, letter: int) -> int:
         """The set after one letter."""
@@ -201,7 +219,7 @@ class Automaton:
         """The states, and all that hidden labels and pending requests make of them; each with what happens
         at once.
         """
-        known = set(self._space.numbers(rows))
+        known = set(self.space.numbers(rows))
         frontier = known
         while frontier and len(known) <= ROWS_MAX:
             self._look_onward([state for state in frontier if state not in self._onward])
@@ -222,7 +240,7 @@ class Automaton:
             for place, label in enumerate(ways):
                 states = np.array(fresh[looked[place] :], np.int64)
                 looked[place] = len(fresh)
-                for after, origin in self._ways(self._space.rows(states), label):
+                for after, origin in self._ways(self.space.rows(states), label):
                     self._enter(states[origin], after, fresh)
 
     def _ways(self, rows: U64, label: Label | None) -> Iterable[tuple[U64, I64]]:
@@ -232,7 +250,7 @@ class Automaton:
         return self._landings(rows) if label is None else (self._successors(rows, label),)
 
     def _enter(self, origins: I64, after: U64, fresh: list[int]) -> None:
-        for origin, number in zip(origins.tolist(), self._space.numbers(after), strict=True):
+        for origin, number in zip(origins.tolist(), self.space.numbers(after), strict=True):
             self._onward[origin].append(number)
             if number not in self._onward:
                 self._onward[number] = []
@@ -244,10 +262,10 @@ class Automaton:
             return frozenset(states)
         new = [state for state in states if state not in self._at_once]
         if new:
-            rows = self._space.rows(np.array(new, np.int64))
+            rows = self.space.rows(np.array(new, np.int64))
             after = rows.copy()
             after[: self.model.words] = self.refinement.saturated(rows[: self.model.words])
-            self._at_once.update(zip(new, self._space.numbers(after), strict=True))
+            self._at_once.update(zip(new, self.space.numbers(after), strict=True))
         return frozenset(self._at_once[state] for state in states)
 
     def _landings(self, rows: U64) -> Iterable[tuple[U64, I64]]:

@@ -56,8 +56,8 @@ class Follower:
         self.reader = Reader(lens or Lens(automaton))
         self.set = START
         self.letters: list[int] = []
-        self.sets: list[int] = []
-        """Before each letter."""
+        self._lens = self.reader.lens
+        self._word = 0
 
     def state(self) -> tuple[object, ...]:
         """Everything that what comes next is judged by."""
@@ -70,7 +70,7 @@ class Follower:
 
     def read(self, letter: int) -> Verdict | None:
         self.letters.append(letter)
-        self.sets.append(self.set)
+        self._word = self._lens.words.setdefault((self._word, letter), len(self._lens.words) + 1)
         before, self.set = self.set, self.automaton.step(self.set, letter)
         return None if self.set > OUTSIDE else judged(self.automaton, before, letter, self.set, self.letters)
 

@@ -6,7 +6,7 @@ some step, costs one look-up an event.
 """
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from holdfast.properties.refinement.automaton import NOTHING, Automaton
@@ -70,7 +70,7 @@ class Names:
         for value in form.played:
             role, known = self._roles[value.role], self._ranks.setdefault((value.role, value.within), {})
             text = whose.get(value.name, value.text)
-            if value.lookup and text not in known:
+            if value.lookup and (text not in known if role.order is SEEN else not known):
                 continue
             rank = _rank(role, known, text)
             if rank < role.least or (role.most is not None and rank > role.most):
@@ -94,6 +94,8 @@ class Lens:
         self._forms: dict[Looks, Form | None] = {}
         self.read: dict[tuple[int, Looks, str, int], tuple[int, int]] = {}
         """By names so far and event: the letter, and the names then."""
+        self.words: dict[tuple[int, int], int] = {}
+        """A tree of the runs that were followed: by place in it (the root is 0) and letter the next place."""
         self._names = [Names(self.refinement.roles)]
         self._numbers: dict[Hashable, int] = {self._names[0].key(): 0}
 
@@ -104,6 +106,18 @@ class Lens:
                 self._forms.clear()
             self._forms[looks] = self._made(looks)
         return self._forms[looks]
+
+    def runs(self) -> Iterator[list[Sighting]]:
+        """The runs that were followed, each once; those that are the beginning of another are left out."""
+        before = {place: step for step, place in self.words.items()}
+        inner = {place for place, _ in self.words}
+        for leaf in (place for place in before if place not in inner):
+            letters, place = [], leaf
+            while place:
+                place, letter = before[place]
+                letters.append(letter)
+            read = [self.automaton.letters[letter] for letter in reversed(letters)]
+            yield [letter.sighting for letter in read if letter is not None]
 
     def names(self, number: int) -> Names:
         return self._names[number]

@@ -58,8 +58,15 @@ NO_ROOM: Meaning = (Reading(says="outside the model"),)
 
 
 def where(says: str, test: Test, *meanings: Meaning) -> Meaning:
-    """The readings of all `meanings`, each with a condition on the state after it."""
-    return tuple(replace(reading, test=test, says=says) for meaning in meanings for reading in meaning)
+    """The readings of all `meanings`, each with a condition, or one more, on the state after it."""
+    return tuple(_with(reading, says, test) for meaning in meanings for reading in meaning)
+
+
+def _with(reading: Reading, says: str, test: Test) -> Reading:
+    before = reading.test
+    if before is None:
+        return replace(reading, test=test, says=says)
+    return replace(reading, test=lambda s: before(s) & test(s), says=f"{reading.says}, and {says}")
 
 
 class Refinement:

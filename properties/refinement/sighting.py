@@ -52,7 +52,8 @@ class Role:
     name: str
     of: tuple[str, ...]
     """The values that play it, in the order in which those of one event are looked at. `value@other` is
-    ranked anew for each text of the other value; `value?` is looked up, and has rank -1 when it is new.
+    ranked anew for each text of the other value. `value?` is only looked up: it gets no rank when it
+    is new (or when nothing was counted before), and its rank is that of `value in role`.
     """
     order: Order = SEEN
     most: int | None = None

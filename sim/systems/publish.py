@@ -1,14 +1,15 @@
 """Publish, the shipped library: many tables, one visible commit; every safeguard broken is a mutant.
 
 `scene` chooses who is there: skew, rivals, joiner, takeover, or small, which is all four of these; heir,
-two-tables, cleaner, gone, alone; or crowd, with so many `writers` of so many `plans` each, whose `epochs` are
-the same or separate. Every run is held against the model as well, unless `lockstep` is off; those of a
-mutant are not, so that what its safeguard is for is what is seen to break.
+two-tables, cleaner, gone, alone, anything; or crowd, with so many `writers` of so many `plans` each, whose
+`epochs` are the same or separate. Every run is held against the model as well, unless `lockstep` is off;
+those of a mutant are not, so that what its safeguard is for is what is seen to break.
 """
 
 from holdfast.impl.publish import STANDARD
 from holdfast.impl.store.errors import Misuse
 from holdfast.sim.systems.publishing.broken import without
+from holdfast.sim.systems.publishing.lockstep import model_driven
 from holdfast.sim.systems.publishing.scenes import SCENES, play
 from holdfast.sim.systems.publishing.stage import Stage
 from holdfast.sim.world import World
@@ -26,13 +27,16 @@ def mended(
     plans: int = 1,
     epochs: str = "same",
     lockstep: str = "on",
+    coverage: str = "on",
 ) -> None:
     if scene not in (*SCENES, "small", "crowd"):
         raise Misuse(f"no scene is called {scene!r}; choose from small, crowd, {', '.join(SCENES)}")
     if epochs not in ("same", "separate") or writers < 1 or plans < 1:
         raise Misuse("epochs is same or separate, and there is at least 1 writer with at least 1 plan")
-    if lockstep not in ("on", "off"):
-        raise Misuse("lockstep is on or off")
+    if {lockstep, coverage} - {"on", "off"}:
+        raise Misuse("lockstep is on or off, and so is coverage")
+    if coverage == "on" and isinstance(world, World):
+        world.report(model_driven)
     play(
         Stage(world, STANDARD),
         scene,

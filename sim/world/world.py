@@ -8,9 +8,9 @@
 Which steps there are, and who decides, is in `scheduler`; what they do in `steps`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from holdfast.impl.store.bucket import PART_BYTES_MIN
 from holdfast.impl.store.errors import Misuse
@@ -140,6 +140,14 @@ class World(Scheduler):
         if self._setup is None:
             raise Misuse("followers are named by the program, before any process runs")
         self.followers.append((name, follower))
+
+    def measure(self, measure: Callable[[Self], Mapping[str, int]]) -> None:
+        """Let `measure` count things at the end of every run; the audit tells the largest of each number."""
+        self.measures.append(measure)
+
+    def report(self, report: Callable[[], Mapping[str, Any]]) -> None:
+        """Let `report` add to the audit's result, once, when everything is explored."""
+        self.reports.append(report)
 
     def note(self, topic: str, value: Any = None) -> None:
         """Make `value` known to the properties: the only thing besides the store that they may see."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from holdfast.impl.publish.facts import facts
 from holdfast.impl.store.errors import StoreError
-from holdfast.properties.publish.refinement import PublishRefinement
-from holdfast.properties.refinement import Automaton, Follower, Lens, Verdict
+from holdfast.properties.publish import AsModelled, PublishRefinement
+from holdfast.properties.refinement import Automaton, Driven, Follower, Lens, Verdict
 from holdfast.sim.systems.publishing.stage import Stage
 from holdfast.sim.world import World
 
@@ -27,6 +27,15 @@ def lens(plans: int, claims: int, *, skew: bool) -> Lens:
     if size not in _lenses:
         _lenses[size] = Lens(Automaton(PublishRefinement(*size[:2], skew=skew)))
     return _lenses[size]
+
+
+def model_driven() -> dict[str, Any]:
+    """Which share of the model's transitions, at its default bound, the runs of this process drove so far."""
+    driven = Driven(Automaton(AsModelled()))
+    for seen in _lenses.values():
+        for run in seen.runs():
+            driven.drive(run)
+    return {"model": driven.share().as_json()} if driven.runs else {}
 
 
 def in_lockstep(stage: Stage, *, skew: bool) -> None:

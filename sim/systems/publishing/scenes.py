@@ -6,9 +6,11 @@ from collections.abc import Callable
 from holdfast.impl.publish import Mode, PublishError
 from holdfast.sim.systems.publishing import quick
 from holdfast.sim.systems.publishing.changes import Change, knows, person
+from holdfast.sim.systems.publishing.cost import costs
 from holdfast.sim.systems.publishing.lockstep import in_lockstep
 from holdfast.sim.systems.publishing.promises import promise
 from holdfast.sim.systems.publishing.stage import OLD_S, Stage
+from holdfast.sim.world import World
 
 POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
 """Touches the edges, relies on the nodes."""
@@ -18,6 +20,15 @@ GROW: Change = (("append", "person", (person(3),)), ("append", "knows", (knows(3
 """Touches both."""
 ADD: Change = (("append", "person", (person(4),)),)
 RENAME: Change = (("upsert", "person", ({"id": 1, "name": "new"},)),)
+
+ANNS: dict[str, Change] = {"links": POINT, "drops": REMOVE, "adds": ADD, "grows": GROW}
+BOBS: dict[str, Change] = {
+    "links": (("append", "knows", (knows(5, 2, 1),)),),
+    "drops": (("delete", "person", (1,)),),
+    "adds": (("append", "person", (person(6),)),),
+    "grows": (("append", "person", (person(7),)), ("append", "knows", (knows(7, 7, 7),))),
+}
+"""The four kinds of plan that the model knows."""
 
 Scene = Callable[[Stage], None]
 
@@ -51,6 +62,18 @@ def _opener(stage: Stage, name: str, mode: Mode, *messages: str, ahead_s: tuple[
         catalog.close()
 
     stage.world.spawn(live, name=name, may_raise=(PublishError,))
+
+
+def _cleaner(stage: Stage, name: str, *modes: Mode) -> None:
+    """A process that opens the catalog once or more often, and deletes all manifests but the last."""
+
+    def live() -> None:
+        for mode in modes:
+            catalog, _ = stage.open(name, mode)
+        catalog.cleanup(keep=1)
+        catalog.close()
+
+    stage.world.spawn(live, name=name, restart=False, may_raise=(PublishError,))
 
 
 def skew(stage: Stage) -> None:
@@ -99,14 +122,7 @@ def cleaner(stage: Stage) -> None:
     """A writer, and somebody who takes over twice and then deletes all manifests but the last."""
     stage.found({"ann adds": ADD})
     _writer(stage, "ann", "ann adds")
-
-    def clean() -> None:
-        stage.open("bob", Mode.CLAIM)
-        catalog, _ = stage.open("bob", Mode.CLAIM)
-        catalog.cleanup(keep=1)
-        catalog.close()
-
-    stage.world.spawn(clean, name="bob", restart=False, may_raise=(PublishError,))
+    _cleaner(stage, "bob", Mode.CLAIM, Mode.CLAIM)
 
 
 def gone(stage: Stage) -> None:
@@ -119,6 +135,21 @@ def alone(stage: Stage) -> None:
     """One writer, who removes a node at which an edge points."""
     stage.found({"ann removes 2": REMOVE}, edge=True)
     _writer(stage, "ann", "ann removes 2")
+
+
+def anything(stage: Stage) -> None:
+    """Any of the model's four kinds of plan, beside another one, a claim, or a cleanup: to drive it."""
+    ann = stage.world.pick("ann", sorted(ANNS))
+    bob = stage.world.pick("bob", [*sorted(BOBS), "claims", "cleans"])
+    changes = {f"ann {ann}": ANNS[ann], **({f"bob {bob}": BOBS[bob]} if bob in BOBS else {})}
+    stage.found(changes)
+    _writer(stage, "ann", f"ann {ann}", restart=False)
+    if bob in BOBS:
+        _writer(stage, "bob", f"bob {bob}", restart=False)
+    elif bob == "claims":
+        _opener(stage, "bob", Mode.CLAIM)
+    else:
+        _cleaner(stage, "bob", Mode.JOIN)
 
 
 def crowd(stage: Stage, writers: int, plans: int, *, separate: bool) -> None:
@@ -136,7 +167,7 @@ def crowd(stage: Stage, writers: int, plans: int, *, separate: bool) -> None:
 
 SCENES: dict[str, Scene] = {
     scene.__name__.replace("_", "-"): scene
-    for scene in (skew, rivals, joiner, takeover, heir, two_tables, cleaner, gone, alone)
+    for scene in (skew, rivals, joiner, takeover, heir, two_tables, cleaner, gone, alone, anything)
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
 """Those that are explored to their ends while somebody waits, with a crash and a lost response."""
@@ -162,5 +193,8 @@ def play(
         scene = stage.world.pick("scene", SMALL) if scene == "small" else scene
         SCENES[scene](stage)
     promise(stage)
+    if isinstance(stage.world, World):
+        changes = stage.changes
+        stage.world.measure(lambda world: costs(changes, world))
     if lockstep:
         in_lockstep(stage, skew=scene in SKEWED)

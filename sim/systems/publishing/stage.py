@@ -22,6 +22,7 @@ from holdfast.impl.publish import (
     Published,
     PublishError,
     Safeguards,
+    compact,
 )
 from holdfast.impl.publish.documents import read_manifest
 from holdfast.impl.publish.recovery import Notice
@@ -37,12 +38,16 @@ OLD_S = 3600.0
 """So far ahead is the clock of somebody to whom every sidecar is old."""
 MANIFESTS = "branch/main/manifest/"
 
-_founded: dict[bool, dict[str, bytes]] = {}
+_founded: dict[tuple[bool, int, int], dict[str, bytes]] = {}
 
 
-def founding(*, edge: bool) -> dict[str, bytes]:
-    """The objects of a catalog with persons 1 and 2, and an edge between them or none. Made once."""
-    if edge not in _founded:
+def founding(*, edge: bool, depth: int = 0, tables: int = 0) -> dict[str, bytes]:
+    """The objects of a catalog with persons 1 and 2, and an edge between them or none. Made once.
+
+    `depth` more commits have renamed the first person; `tables` more tables are there that nobody touches.
+    """
+    size = (edge, depth, tables)
+    if size not in _founded:
         store = MemoryStore(env=SeededEnvironment(1))
         with (
             Catalog.open(store, author="founder", create=True) as catalog,
@@ -52,13 +57,21 @@ def founding(*, edge: bool) -> dict[str, bytes]:
             txn.create_table("knows", KNOWS, key="id", edges=ENDS)
             txn.append("person", [person(1), person(2)])
             txn.append("knows", [knows(1, 1, 2)] if edge else [])
-        _founded[edge] = dict(store.contents())
-    return _founded[edge]
+            for number in range(tables):
+                txn.create_table(f"untouched-{number}", PERSON, key="id")
+        with Catalog.open(store, author="founder", mode=Mode.JOIN) as catalog:
+            for _ in range(depth):
+                with catalog.transaction("history") as txn:
+                    txn.upsert("person", [person(1)])
+            if depth:
+                compact(catalog, "person")
+        _founded[size] = dict(store.contents())
+    return _founded[size]
 
 
 @functools.cache
-def _puts(*, edge: bool) -> list[Put]:
-    return [Put(key, body, ABSENT) for key, body in founding(edge=edge).items()]
+def _puts(*, edge: bool, depth: int, tables: int) -> list[Put]:
+    return [Put(key, body, ABSENT) for key, body in founding(edge=edge, depth=depth, tables=tables).items()]
 
 
 def copy_of(contents: Mapping[str, bytes], start_ns: int = 0) -> MemoryStore:
@@ -146,6 +159,9 @@ class Stage:
     safeguards: Safeguards = STANDARD
     changes: dict[str, Change] = field(default_factory=dict)
     """What the plans do, by their message."""
+    depth: int = 0
+    tables: int = 0
+    """Commits that were there before, and tables that nobody touches."""
     founded: Mapping[str, bytes] = field(default_factory=dict)
     """What stood there before anybody stepped."""
     examined: tuple[int, Any] = (-1, None)
@@ -154,9 +170,9 @@ class Stage:
     def found(self, changes: dict[str, Change], *, edge: bool = False) -> None:
         """Put the catalog there, and say which plans will be published."""
         self.changes = changes
-        self.founded = founding(edge=edge)
+        self.founded = founding(edge=edge, depth=self.depth, tables=self.tables)
         store = self.world.store()
-        for put in _puts(edge=edge):
+        for put in _puts(edge=edge, depth=self.depth, tables=self.tables):
             store.send(put)
 
     def open(self, author: str, mode: Mode, ahead_s: float = 0.0) -> tuple[Catalog, Watched]:

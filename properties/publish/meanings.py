@@ -1,0 +1,266 @@
+"""Which steps of the publish machine the store's events show.
+
+    create recovery/<plan>            a plan begins, on the manifest that it names
+    create table/<t>/version/<n>      a head of the plan or of its undo, where the machine puts it
+    create branch/<b>/manifest/<id>   a claim, a commit by the plan's writer or by recovery, or an undo's
+    put    branch/<b>/boundary        cleanup, first step
+    delete manifest or version        cleanup, second and third
+    delete recovery/<plan>            retired, by whoever may
+
+Reading shows nothing, and neither does a create that met what was there already. So what a process
+concludes from what it read is hidden: that it lost, that it must undo, that a sidecar need not be left alone.
+A process that crashes shows nothing either.
+
+Who did it is known as far as it matters: `own` is the process that wrote the plan's sidecar, as long as it
+lives. It may act as its plan's writer and, with another handle, as somebody who recovers. All others only
+recover.
+
+The machine has one branch and two tables, one of nodes and one of edges. For a run with more of either, or
+with a merge or a sweep in it, it has no room: undecided.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+from holdfast.model import Label, Model, Truth
+from holdfast.model.publish.lineages import EDGES, NODES, TABLES
+from holdfast.properties.publish.machine import Followed
+from holdfast.properties.refinement import (
+    COUNTED,
+    IMPOSSIBLE,
+    NO_ROOM,
+    SILENT,
+    Keys,
+    Meaning,
+    Refinement,
+    Role,
+    Sighting,
+    where,
+)
+
+KINDS = {
+    ("nodes", ""): "add",
+    ("nodes", "edges"): "drop",
+    ("edges", "nodes"): "link",
+    ("edges,nodes", ""): "both",
+}
+"""What a plan is to the machine, by the sorts of the tables that it moves and that it only read."""
+TOLD = ("done", "reply-lost")
+FAR = 10**9
+
+
+class PublishMap(Refinement):
+    """What the events mean. What those who recover do is for `PublishRefinement` and `AsModelled` to name."""
+
+    keys = (
+        Keys("sidecar", r"(?:.*/)?recovery/(?P<plan>[^/]+)\.json"),
+        Keys("version", r"(?:.*/)?table/(?P<location>[^/]+)/version/(?P<number>[0-9]+)\.json"),
+        Keys("manifest", r"(?:.*/)?branch/(?P<branch>[^/]+)/manifest/(?P<id>[0-9]+)\.json"),
+        Keys("boundary", r"(?:.*/)?branch/(?P<branch>[^/]+)/boundary\.json"),
+    )
+    facts = ("kind", "undo", "moves", "reads", "wide")
+    owned = "plan"
+    hidden: ClassVar[tuple[str, ...]] = (
+        "probe_finds_winner",
+        "heads_blocked",
+        "look_again",
+        "check_boundary",
+        "undo_own_ends",
+        "crash",
+    )
+    notes = frozenset({"told"})
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        sizes = model.sizes
+        self.ids = 1 + sizes["claims"] + 3 * sizes["writers"]
+        numbers = ("nodes_base@nodes", "edges_base@edges", "nodes_number@nodes", "edges_number@edges")
+        self.roles = (
+            Role("branch", ("branch",), most=0),
+            Role("plan", ("plan",), most=sizes["writers"] - 1),
+            Role("nodes", ("nodes", "location?"), most=0),
+            Role("edges", ("edges", "location?"), most=0),
+            Role("epoch", ("before", "epoch"), COUNTED, most=sizes["claims"], least=-FAR),
+            Role("manifest", ("base", "parent", "id?", "boundary?"), COUNTED, start=1, least=-FAR),
+            Role("version", (*numbers, "number?@location"), COUNTED, least=-FAR),
+        )
+
+    def hides(self, label: Label) -> bool:
+        if label.action == "create_manifest":
+            return dict(label.parameters)["answer"] not in TOLD
+        return super().hides(label)
+
+    # What has other names in other machines.
+
+    def begins(self, w: int, kind: str, base: int) -> Meaning:
+        """The sidecar lands of a plan made on manifest `base`."""
+        raise AssertionError
+
+    def rolls_forward(self, w: int) -> Meaning:
+        raise AssertionError
+
+    def undoes_head(self, w: int, epoch: int, table: str) -> Meaning:
+        raise AssertionError
+
+    def commits_undo(self, w: int) -> Meaning:
+        raise AssertionError
+
+    def retires(self, w: int) -> Meaning:
+        raise AssertionError
+
+    def moves_boundary(self, to: int) -> Meaning:
+        raise AssertionError
+
+    # What is the same.
+
+    def meaning(self, seen: Sighting) -> Meaning:
+        if seen.phase == "note":
+            return self.told(seen)
+        if not seen.done:
+            return SILENT
+        if seen.fact("wide"):
+            return NO_ROOM
+        ways = _DELETED if seen.kind == "delete" else _PUT
+        return ways[seen.what](self, seen)
+
+    # Plans.
+
+    def begun(self, seen: Sighting) -> Meaning:
+        kind = KINDS.get((seen.fact("moves"), seen.fact("reads")))
+        base = seen.rank("base")
+        if kind is None or seen.fact("kind") != "publish" or base < 1:
+            return NO_ROOM
+        w, epoch = seen.rank("plan"), seen.rank("epoch")
+        if epoch < 0:
+            return NO_ROOM
+        if base > self.ids:
+            return NO_ROOM
+        begins = (*self.begins(w, kind, base), *self.does("stage_again", w=w))
+        return where(
+            f"manifest {base} has epoch {epoch} and the pins that the plan names",
+            lambda s: (s.began[w] == epoch) & _based(s, w, seen),
+            begins,
+        )
+
+    def told(self, seen: Sighting) -> Meaning:
+        """A caller was told that its plan is published. What else it is told, the audit judges."""
+        w = seen.rank("plan")
+        if seen.outcome != "acked" or w < 0:
+            return SILENT
+        return where(f"the caller of {w} can be told", lambda s: s.told[w] == "published", SILENT)
+
+    def retired(self, seen: Sighting) -> Meaning:
+        w = seen.rank("plan")
+        by_writer = self.does("retire", w=w) if seen.own else IMPOSSIBLE
+        gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.sidecar[w], SILENT)
+        return (*by_writer, *self.retires(w), *gone)
+
+    # Heads.
+
+    def head(self, seen: Sighting) -> Meaning:
+        table = next((table for table in TABLES if seen.rank(table) == 0), None)
+        w, undo, epoch = seen.rank("plan"), seen.fact("undo") == "yes", seen.rank("epoch")
+        if table is None:
+            return NO_ROOM
+        t, number = TABLES.index(table), seen.rank(f"{table}_number")
+        if number < 1 or epoch < 0:
+            return NO_ROOM
+        if undo:
+            moved = self.undoes_head(w, epoch, table)
+            own = self.does("undo_own_head", w=w, table=table)
+        else:
+            moved = IMPOSSIBLE
+            own = (*self.does("move_head", w=w, table=table), *self.does("head_lands", w=w, table=table))
+        if number > 2 * self.model.sizes["writers"]:
+            return NO_ROOM
+        return where(
+            f"it stands at number {number}",
+            lambda s: s.version[t][number - 1].holds(plan=w, undo=undo, epoch=epoch),
+            own if seen.own else IMPOSSIBLE,
+            moved,
+        )
+
+    def head_deleted(self, seen: Sighting) -> Meaning:
+        table = next((table for table in TABLES if seen.rank(table) == 0 or self._at(seen, table)), None)
+        number = seen.rank("number in version")
+        if table is None or number < 1:
+            return SILENT
+        t = TABLES.index(table)
+        gone = where("it was gone before", lambda s: ~s.version[t][number - 1].is_there, SILENT)
+        return (*self.does("delete_version", table=table, number=number - 1), *gone)
+
+    def _at(self, seen: Sighting, table: str) -> bool:
+        return (f"location in {table}", 0) in seen.ranks
+
+    # Manifests.
+
+    def committed(self, seen: Sighting) -> Meaning:
+        kind, id_ = seen.fact("kind"), seen.rank("id in manifest")
+        if id_ < 2:
+            return NO_ROOM
+        w, epoch = seen.rank("plan"), seen.rank("epoch")
+        if kind == "claim":
+            readings = self.does("claim")
+        elif kind == "publish":
+            readings = self.rolls_forward(w)
+            if seen.own:
+                own = self.does("create_manifest", w=w, answer=TOLD)
+                readings = (*own, *self.does("manifest_lands", w=w), *readings)
+        elif kind == "undo":
+            readings = (*self.commits_undo(w), *self.does("finish_undo", w=w))
+            if seen.own:
+                readings = (*self.does("undo_own_commit", w=w), *readings)
+        else:
+            return NO_ROOM
+        return where(
+            f"it is manifest {id_} of epoch {epoch} and pins what it pins",
+            lambda s: ((s.last == id_) & (s.epoch == epoch) & _pinned(s, seen)) | (s.deleted >= id_),
+            readings,
+        )
+
+    def deleted(self, seen: Sighting) -> Meaning:
+        id_ = seen.rank("id in manifest")
+        gone = where(f"manifest {id_} was gone before", lambda s: s.deleted >= id_, SILENT)
+        return (
+            *where(f"manifest {id_} may go", lambda s: s.deleted >= id_, self.does("delete_manifests")),
+            *gone,
+        )
+
+    def boundary(self, seen: Sighting) -> Meaning:
+        to = seen.rank("boundary in manifest")
+        if to >= self.ids:
+            return NO_ROOM
+        return SILENT if to < 1 else self.moves_boundary(to)
+
+
+def _based(s: Followed, w: int, seen: Sighting) -> Truth:
+    """Whether the plan stands on the versions that its sidecar names."""
+    return _agree(seen, "base", s.base[w])
+
+
+def _pinned(s: Followed, seen: Sighting) -> Truth:
+    """Whether the newest manifest pins what the document says."""
+    return _agree(seen, "number", s.pin)
+
+
+def _agree(seen: Sighting, name: str, column: object) -> Truth:
+    said = {t: seen.rank(f"{TABLES[t]}_{name}") for t in (NODES, EDGES)}
+    holds = Truth.constant(True)
+    for t, number in said.items():
+        if seen.rank(TABLES[t]) == 0:
+            holds = holds & (column[t] == number)  # type: ignore[index]  # a column of an array field
+    return holds
+
+
+_PUT: Mapping[str, Callable[[PublishMap, Sighting], Meaning]] = {
+    "sidecar": PublishMap.begun,
+    "version": PublishMap.head,
+    "manifest": PublishMap.committed,
+    "boundary": PublishMap.boundary,
+}
+_DELETED: Mapping[str, Callable[[PublishMap, Sighting], Meaning]] = {
+    "sidecar": PublishMap.retired,
+    "version": PublishMap.head_deleted,
+    "manifest": PublishMap.deleted,
+    "boundary": lambda _self, _seen: NO_ROOM,
+}

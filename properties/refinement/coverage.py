@@ -1,0 +1,191 @@
+"""Which of a model's transitions runs of real code drove, out of all there are within a bound.
+
+Theory. A run, read as letters, goes from set to set (see `automaton`). Which way it took through the states
+of those sets is not seen where something hidden may have happened. So a transition (state, label, state)
+counts as *driven* when some run can have taken it: when it lies on a way through the sets from the start to
+the run's end. Ways that the rest of the run rules out do not count; they are found by going back from
+the end. This counts too many transitions rather than too few: what is listed as never driven never was.
+
+The denominator is exact: every transition between reachable states of the bounded model. A run that leaves
+the bound (a third plan, a second crash) counts up to there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.model import Label, Model
+from holdfast.model.kernel.explore import Explorer, Search
+from holdfast.model.kernel.story import chain, tell
+from holdfast.properties.refinement.automaton import OUTSIDE, START, Automaton
+from holdfast.properties.refinement.sighting import Sighting
+
+Edge = tuple[int, int, int]
+"""State, label, state, by number."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A label that no run drove, and the model's shortest way to it."""
+
+    label: str
+    transitions: int
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Share:
+    """How much of the model was driven."""
+
+    model: str
+    parameters: dict[str, int]
+    states: int
+    transitions: int
+    driven: int
+    runs: int
+    beyond: int
+    """Runs that left the bound."""
+    actions: dict[str, tuple[int, int]]
+    """By action: transitions driven, and all."""
+    gaps: tuple[Gap, ...]
+
+    @property
+    def share(self) -> float:
+        return self.driven / self.transitions if self.transitions else 0.0
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "model": self.model,
+            "parameters": self.parameters,
+            "states": self.states,
+            "transitions": self.transitions,
+            "driven": self.driven,
+            "share": round(self.share, 6),
+            "runs": self.runs,
+            "runs_beyond_the_bound": self.beyond,
+            "actions": {name: {"driven": d, "transitions": n} for name, (d, n) in self.actions.items()},
+            "gaps": [
+                {"label": gap.label, "transitions": gap.transitions, "path": list(gap.path)}
+                for gap in self.gaps
+            ],
+        }
+
+
+class Driven:
+    """The transitions that runs drove. States must be the model's: nothing is hurried, nothing forgotten."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        refinement = automaton.refinement
+        assert not refinement.eager, "each state must be one of the model's"
+        assert not refinement.forgets, "each state must be one of the model's"
+        self.automaton = automaton
+        self.edges: set[Edge] = set()
+        self.runs = self.beyond = 0
+        self._hidden = refinement.hidden_labels()
+        self._inside: dict[int, list[Edge]] = {}
+        self._across: dict[tuple[int, int], list[Edge]] = {}
+        self._back: dict[tuple[int, int, frozenset[int]], frozenset[int]] = {}
+
+    def drive(self, word: Iterable[Sighting]) -> None:
+        """Take up one run."""
+        self.runs += 1
+        sets, letters = [START], []
+        for sighting in word:
+            letter = self.automaton.letter(sighting)
+            after = self.automaton.step(sets[-1], letter)
+            if after <= OUTSIDE:
+                self.beyond += 1
+                break
+            sets.append(after)
+            letters.append(letter)
+        alive = frozenset(self.automaton.members(sets[-1]))
+        self._mark_inside(sets[-1], alive)
+        for number, letter in zip(reversed(sets[:-1]), reversed(letters), strict=True):
+            alive = self._before(number, letter, alive)
+
+    def _before(self, number: int, letter: int, after: frozenset[int]) -> frozenset[int]:
+        """The states of a set from which `letter` leads to one of `after`; on the way, marks what does."""
+        key = (number, letter, after)
+        if key not in self._back:
+            steps = [edge for edge in self._steps(number, letter) if edge[2] in after]
+            self.edges.update(step for step in steps if step[1] >= 0)
+            alive = {state for state, _, _ in steps}
+            inside = self._within(number)
+            grown = True
+            while grown:
+                found = {edge[0] for edge in inside if edge[2] in alive} - alive
+                alive |= found
+                grown = bool(found)
+            self._back[key] = frozenset(alive)
+            self._mark_inside(number, self._back[key])
+        return self._back[key]
+
+    def _mark_inside(self, number: int, alive: frozenset[int]) -> None:
+        self.edges.update(edge for edge in self._within(number) if edge[0] in alive and edge[2] in alive)
+
+    def _within(self, number: int) -> list[Edge]:
+        """The hidden transitions inside a set."""
+        if number not in self._inside:
+            self._inside[number] = self._taken(self.automaton.members(number), self._hidden)
+        return self._inside[number]
+
+    def _steps(self, number: int, letter: int) -> list[Edge]:
+        """The transitions from a set that a letter can stand for."""
+        key = (number, letter)
+        if key not in self._across:
+            self._across[key] = list(self.automaton.steps(number, letter))
+        return self._across[key]
+
+    def _taken(self, states: Sequence[int], labels: Iterable[Label]) -> list[Edge]:
+        automaton = self.automaton
+        rows = automaton.space.rows(np.array(states, np.int64))
+        found: list[Edge] = []
+        for label in labels:
+            after = automaton.model.successors(rows, label)
+            numbers = automaton.space.numbers(after.states)
+            found += [
+                (states[row], label.number, number)
+                for row, number in zip(after.origin.tolist(), numbers, strict=True)
+            ]
+        return found
+
+    def share(self) -> Share:
+        """Against the whole model, which is explored for it."""
+        model = self.automaton.model
+        search = Explorer(model, properties=(), deadlocks=False).run()
+        by_label = Counter(label for _, label, _ in self.edges)
+        actions: dict[str, tuple[int, int]] = {}
+        for label in model.labels:
+            driven, all_ = actions.get(label.action, (0, 0))
+            actions[label.action] = (driven + by_label[label.number], all_ + search.fired[label.number])
+        never = [label for label in model.labels if search.fired[label.number] and not by_label[label.number]]
+        return Share(
+            model.name,
+            dict(model.sizes),
+            search.distinct,
+            sum(search.fired),
+            len(self.edges),
+            self.runs,
+            self.beyond,
+            {name: counts for name, counts in actions.items() if counts[1]},
+            tuple(
+                Gap(str(label), search.fired[label.number], shortest(model, search, label)) for label in never
+            ),
+        )
+
+
+def shortest(model: Model, search: Search, label: Label) -> tuple[str, ...]:
+    """The model's shortest way to a label, as its steps."""
+    for depth, level in enumerate(search.levels):
+        after = model.successors(level, label)
+        if len(after.origin):
+            state = tuple(int(word) for word in level[:, int(after.origin[0])])
+            end = tuple(int(word) for word in after.states[:, 0])
+            steps = [*chain(model, search.levels, depth, state), (state, label)]
+            return tuple(
+                f"{step.action}({', '.join(f'{name}={value}' for name, value in step.parameters.items())})"
+                for step in tell(model, steps, end).steps
+            )
+    return ()

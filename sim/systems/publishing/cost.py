@@ -1,0 +1,81 @@
+"""What each verb costs at most, over every order and every fault that the audit tries.
+
+Counted from the steps of a run, not by the code: requests, bytes both ways (bodies only), and serial hops,
+where requests of one parallel step are one hop. A request whose reply was lost counts, and so does asking
+again. What is not part of a verb is opening (a handle that starts, recovery included) or closing.
+
+    publish    from the draft to what the caller is told: the note `told`
+    opening    of a process that publishes nothing, to its end; else up to its first publish
+    closing    what comes after the last thing that the caller was told
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.impl.store.requests import Request
+from holdfast.sim.systems.publishing.changes import Change
+from holdfast.sim.world import World
+from holdfast.sim.world.objects import FLIGHTS_FROM
+
+REQUESTS_MAX, HOPS_MAX = 60, 30
+
+
+@dataclass
+class Cost:
+    requests: int = 0
+    hops: int = 0
+    bytes: int = 0
+
+    def named(self, verb: str) -> dict[str, int]:
+        return {
+            f"{verb}: requests": self.requests,
+            f"{verb}: hops": self.hops,
+            f"{verb}: bytes": self.bytes,
+        }
+
+
+Asked = tuple[Any, int]
+"""Which step of its process a request belongs to, and its bytes."""
+
+
+def costs(changes: Mapping[str, Change], world: World) -> dict[str, int]:
+    """The largest costs of the run, by verb."""
+    found: dict[str, int] = {}
+    for verb, cost in _costs(changes, world):
+        for name, number in cost.named(verb).items():
+            found[name] = max(number, found.get(name, 0))
+    return found
+
+
+def verb_of(change: Change) -> str:
+    """The verbs of a plan: one for each table that it writes."""
+    return " and ".join(verb for verb, _, _ in change)
+
+
+def _costs(changes: Mapping[str, Change], world: World) -> Iterator[tuple[str, Cost]]:
+    asked: dict[tuple[int, int], list[Asked]] = {}
+    told: dict[tuple[int, int], int] = {}
+    for actor, alternative, process, incarnation, number, op, answer, _ in world.trace:
+        if process is None or not process.index:
+            continue
+        life = (process.index, incarnation)
+        mine = asked.setdefault(life, [])
+        if isinstance(op, Request):
+            if alternative not in ("land", "never", "crash"):
+                step = world.objects.group(actor) if actor >= FLIGHTS_FROM else number
+                mine.append((step, len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))))
+        elif op.kind == "note" and op.topic.startswith("told "):
+            requests = op.value[2]
+            opening = mine[: len(mine) - requests]
+            if opening and life not in told:
+                yield "opening", _cost(opening)
+            yield verb_of(changes[op.topic.removeprefix("told ")]), _cost(mine[len(mine) - requests :])
+            told[life] = told.get(life, 0) + 1
+            mine.clear()
+        elif op.kind == "finish" and alternative != "crash" and mine:
+            yield "closing" if life in told else "opening", _cost(mine)
+
+
+def _cost(asked: list[Asked]) -> Cost:
+    return Cost(len(asked), len({step for step, _ in asked}), sum(size for _, size in asked))
