@@ -3,10 +3,10 @@
 `scene` chooses who is there: retry (one batch at two collectors), conflict (two batches of one name),
 versioned and versioned-conflict (the same, in a bucket that keeps versions), or small, which is all four of
 these; slow and slow-versioned (a stalled collector and garbage collection), and parts, with a large blob;
-judged and judged-parts (an old orphan whose delete is still to come); orphan, unaudited and quarantined
-(garbage collection beside a collector); late-entry (the reconciler); rollups (two owners); impostor. With
-`bounded=false` nothing is excused that bounded-landing would grant: `slow`, in a plain bucket, then breaks,
-and `slow-versioned` does not.
+judged and judged-parts (an old orphan whose delete is still to come); young, orphan, unaudited and
+quarantined (garbage collection beside a collector); late-entry (the reconciler); rollups (two owners);
+impostor. With `bounded=false` nothing is excused that bounded-landing would grant: `slow`, in a plain bucket,
+then breaks, and `slow-versioned` does not.
 """
 
 from holdfast.impl.ingest import STANDARD
@@ -62,7 +62,7 @@ def broken_new_upload_on_multipart_409(world: World, scene: str = "judged-parts"
     play(Stage(world, without("new-upload-on-multipart-409")), scene)
 
 
-def broken_gc_age(world: World, scene: str = "orphan") -> None:
+def broken_gc_age(world: World, scene: str = "young") -> None:
     play(Stage(world, without("gc-age")), scene)
 
 
