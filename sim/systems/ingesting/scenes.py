@@ -88,7 +88,7 @@ def orphan(stage: Stage) -> None:
 
 
 def young(stage: Stage) -> None:
-    """A collector between blob and manifest, while garbage is collected after an audit that has just ended."""
+    """A collector between blob and manifest, while garbage is collected after an audit just ended."""
     stage.bucket()
     audited = {"schema": SCHEMA, "id": "before", "began_ns": stage.world.start_ns, "accepted": 0}
     stage.put(LATEST, write(audited))
