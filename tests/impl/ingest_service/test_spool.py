@@ -89,6 +89,14 @@ def test_a_requeued_batch_takes_its_old_place(tmp_path: Path) -> None:
         assert names(spool) == [(batch.boot_id, batch.seq_start) for batch in batches]
 
 
+def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    (tmp_path / "spool" / "drafts" / "half").write_bytes(b"x" * 100)
+    with opened(tmp_path) as spool:
+        assert (len(spool), spool.bytes_used) == (0, 0)
+        assert not list((spool.path / "drafts").iterdir())
+
+
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     with opened(tmp_path), pytest.raises(SpoolError, match="another process uses"):
         opened(tmp_path)
