@@ -59,15 +59,24 @@ def _runs(found: Row) -> Table:
     for run in found["runs"][:RUNS_MAX]:
         first = True
         for operation, stats in run["operations"].items():
-            settings = [str(run["parameters"].get(name, "")) if first else "" for name in names]
+            settings = [setting(run["parameters"].get(name, "")) if first else "" for name in names]
             table.add_row(*settings, *_numbers(operation, stats, run, first=first))
             first = False
         if first:
-            table.add_row(*[str(run["parameters"].get(name, "")) for name in names], "none succeeded", "0")
+            table.add_row(
+                *[setting(run["parameters"].get(name, "")) for name in names], "none succeeded", "0"
+            )
     left = len(found["runs"]) - RUNS_MAX
     if left > 0:
         table.add_row(f"... and {left} more")
     return table
+
+
+def setting(value: Any) -> str:
+    """A setting as people write it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {setting(inner)}" for name, inner in value.items())
+    return str(value)
 
 
 def _names(runs: Sequence[Row]) -> list[str]:
@@ -144,7 +153,7 @@ def _objective(found: Row) -> RenderableType:
         return Text(f"Objective {text}: holds{where}.", "green")
     first = found["first_broken"]
     shown = {name: value for name, value in first.items() if name == "case"} or first
-    where = ", ".join(f"{name} = {value}" for name, value in shown.items())
+    where = ", ".join(f"{name} = {setting(value)}" for name, value in shown.items())
     value = found["first_value"]
     said = "no operation succeeded" if value is None else f"{number(value)} there"
     of = f"{broken} of {found['runs']} runs"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from holdfast.impl.environment import SeededEnvironment
-from holdfast.sim.des.engine import Channel, Crash, Engine, Signal, Tick
+from holdfast.sim.des.engine import Channel, Crash, Deadlock, Engine, Signal, Tick
 from holdfast.sim.des.meter import Operation
 from holdfast.sim.des.setup import Setup
 
@@ -21,6 +21,8 @@ SPREAD = 4
 """Within so many latencies of one another writers begin: about one operation of a short path."""
 
 
+AT_ONCE_MAX = 200_000
+"""Operations that begin at one moment: twice as many as there can be writers."""
 OPENINGS_MAX = 20
 OPENING_PAUSE_NS = 1_000_000_000
 """A writer that cannot open tries again, as an operator's supervisor would let it, and at last gives up."""
@@ -50,6 +52,8 @@ class Drive:
         self._left = setup.workload.operations
         self._ready = 0
         self._start = Signal(engine)
+        self._at_once = 0
+        self._last_ns = -1
         self.began_ns = 0
         self.ended_ns = 0
         self.until_ns: int | None = None
@@ -133,7 +137,12 @@ class Drive:
             self._left -= 1
             return True
         assert self.until_ns is not None
-        return self._engine.now_ns < self.until_ns
+        now_ns = self._engine.now_ns
+        self._at_once = self._at_once + 1 if now_ns == self._last_ns else 0
+        self._last_ns = now_ns
+        if self._at_once > AT_ONCE_MAX:
+            raise Deadlock(f"{AT_ONCE_MAX} operations took no time, so the duration never ends")
+        return now_ns < self.until_ns
 
     def _loop(self, writer: Writer) -> None:
         for began_ns in iter(self._next, None):

@@ -94,14 +94,14 @@ KEYS: dict[str, Key] = {
     "workload.path": Key(
         units.text, None, "of a described system: a file beside the scenario, or one that is shipped"
     ),
-    "workload.writers": Key(units.positive, 1, "at once"),
-    "workload.tables": Key(units.positive, 1, "an operation draws one"),
-    "workload.rows": Key(units.positive, 1, "in one operation"),
+    "workload.writers": Key(units.up_to(100_000), 1, "at once"),
+    "workload.tables": Key(units.up_to(10_000), 1, "an operation draws one"),
+    "workload.rows": Key(units.up_to(1_000_000), 1, "in one operation"),
     "workload.depth": Key(units.whole, 0, "operations before the run"),
     "workload.arrival": Key(units.one_of("closed", "poisson"), "closed", "closed or poisson"),
     "workload.rate": Key(units.rate, None, "of arrivals (poisson)"),
     "workload.think": Key(units.duration, 0, "between a writer's operations (closed)"),
-    "workload.operations": Key(units.positive, None, "how many in all"),
+    "workload.operations": Key(units.up_to(100_000_000), None, "how many in all"),
     "workload.duration": Key(units.positive_duration, None, "for how long operations begin"),
     "workload.compute": Key(units.duration, 0, "of the writer, in every operation"),
     "workload.window": Key(units.duration, 0, "a group waits for others so long"),

@@ -4,12 +4,16 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from holdfast.sim.des.paths import Path
 from holdfast.sim.scenarios import units
 from holdfast.sim.scenarios.errors import BadScenario, BadValue
+from holdfast.sim.scenarios.keys import KEYS
 from holdfast.sim.scenarios.loading import check_values, full_key, parser
 from holdfast.sim.scenarios.places import line_of
 from holdfast.sim.scenarios.scenario import Point, Scenario
 
+DEPTH_MAX = 10_000
+"""About half a minute of publishing."""
 RUNS_MAX = 100_000
 """More is a slip: the product of the sweeps."""
 
@@ -36,7 +40,11 @@ def points(scenario: Scenario, sweeps: Sequence[str] = ()) -> list[Point]:
         for key, (as_written, value) in zip(swept, combination, strict=True):
             shown[key] = as_written
             settings[key] = value
-        check_settings(settings, lambda key, why, shown=shown: _contradiction(scenario, key, why, shown))  # type: ignore[misc]
+        check_settings(
+            settings,
+            lambda key, why, shown=shown: _contradiction(scenario, key, why, shown),  # type: ignore[misc]
+            scenario.path,
+        )
         found.append(Point(len(found), shown, settings))
     return found
 
@@ -95,7 +103,19 @@ def _contradiction(scenario: Scenario, key: str, why: str, shown: Mapping[str, A
     raise BadScenario(f"{scenario.file}:{line}: {key}: {why}" + (f" (in the run with {of})" if of else ""))
 
 
-def check_settings(settings: Mapping[str, Any], fail: Callable[[str, str], NoReturn]) -> None:
+def timeless(settings: Mapping[str, Any], path: Path | None) -> bool:
+    """Whether operations follow one another without any time passing."""
+    given = settings.get("store.latency", KEYS["store.latency"].default)
+    computed = path is not None and (
+        path.compute_per_request_ns or any(step.compute_ns for step in path.steps)
+    )
+    waits = any(settings.get(f"workload.{name}") for name in ("think", "compute", "window"))
+    return not any(given.values()) and not waits and not computed
+
+
+def check_settings(
+    settings: Mapping[str, Any], fail: Callable[[str, str], NoReturn], path: Path | None = None
+) -> None:
     """Refuse what contradicts itself, in one line."""
 
     def get(key: str) -> Any:
@@ -148,6 +168,10 @@ def check_settings(settings: Mapping[str, Any], fail: Callable[[str, str], NoRet
         fail(
             "faults.crashes", 'is not for system = "group": who crashes takes all who share its handle along'
         )
+    if system in ("publish", "group") and (get("workload.depth") or 0) > DEPTH_MAX:
+        fail("workload.depth", f"is made by publishing so often before the run; at most {DEPTH_MAX} here")
+    if get("workload.duration") is not None and arrival == "closed" and timeless(settings, path):
+        fail("workload.duration", "never ends: nothing takes any time; give the store a latency, or think")
     shares = sum(
         settings.get(f"faults.{name}", 0.0) for name in ("lost", "dropped", "late", "conflicts", "throttled")
     )

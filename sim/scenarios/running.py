@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.impl.store.events import Event
+from holdfast.sim.des.engine import Deadlock
 from holdfast.sim.des.expressions import BadExpression
 from holdfast.sim.des.result import Result
 from holdfast.sim.des.setup import Setup
@@ -47,7 +48,7 @@ def run_task(task: Task) -> tuple[int, Result]:
     recorder = _Recorder() if task.trace is not None else None
     try:
         result = simulate(task.setup, sink=recorder, run=task.name)
-    except BadExpression as wrong:
+    except (BadExpression, Deadlock) as wrong:
         raise RunFailed(f"run {task.name}: {wrong}") from None
     if recorder is not None and task.trace is not None:
         recorder.write(Path(task.trace))

@@ -131,18 +131,23 @@ def price(value: Any) -> float:
     return float(found[1]) / int(found[2].replace("_", ""))
 
 
-def whole(value: Any, *, least: int = 0) -> int:
+def whole(value: Any, *, least: int = 0, most: int = WHOLE_MAX) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadValue(
             f"{shown(value)} is no whole number; write it without quotes and unit, like {max(least, 8)}"
         )
-    if not least <= value <= WHOLE_MAX:
-        raise BadValue(f"{value} is impossible: at least {least}, at most {WHOLE_MAX}")
+    if not least <= value <= most:
+        raise BadValue(f"{value} is impossible: at least {least}, at most {most}")
     return value
 
 
 def positive(value: Any) -> int:
     return whole(value, least=1)
+
+
+def up_to(most: int) -> Callable[[Any], int]:
+    """At least one, and no more than can be simulated."""
+    return lambda value: whole(value, least=1, most=most)
 
 
 def number(value: Any) -> float:

@@ -221,6 +221,26 @@ def test_a_run_that_fails_leaves_no_result(
 
 
 @pytest.mark.parametrize(
+    ("count", "says"),
+    [
+        ("0 * x", "operations took no time"),
+        ("1 / x", "divides by zero"),
+        ("10000000", "asks for 1e+07 requests at once"),
+    ],
+)
+def test_a_path_that_goes_wrong_while_it_runs_is_one_line(
+    count: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.toml").write_text(f'[parameters]\nx = 0\n[[step]]\nname = "a"\ncount = "{count}"\n')
+    file = tmp_path / "s.toml"
+    file.write_text('[workload]\nsystem = "described"\npath = "p.toml"\nduration = "1 s"\n')
+    assert ends(str(file)) == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("words", "says"),
     [
         ([], "name the scenario, as in: holdfast simulate cap-tail"),

@@ -149,6 +149,15 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             'measured = "5 s"\ntolerance = "1 %"\n',
             "s.toml:6: check 'a' looks at workload.writers = 3, but no run is so",
         ),
+        (
+            f"{GOOD}writers = 1000000\n",
+            "s.toml:6: workload.writers: 1000000 is impossible: at least 1, at most 100000",
+        ),
+        (f"{GOOD}depth = 20000\n", "s.toml:6: workload.depth: is made by publishing so often before the run"),
+        (
+            '[store]\nlatency = "0 ms"\n[workload]\nsystem = "ingest"\nduration = "1 s"\n',
+            "s.toml:5: workload.duration: never ends: nothing takes any time",
+        ),
         ("[store\n", "s.toml:1: is not valid TOML"),
         ('x = 1\ny = "\n', "s.toml:2: is not valid TOML"),
         ("x = 1\nx = 2\n", "s.toml:2: is not valid TOML: Cannot overwrite a value"),
