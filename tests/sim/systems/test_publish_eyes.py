@@ -1,0 +1,114 @@
+"""Every promise of the audit of publish can be broken, and is then seen to be: no eye of it is blind."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+from holdfast.impl.publish import STANDARD, Safeguards
+from holdfast.impl.publish.documents import read_manifest
+from holdfast.sim.explore.runs import Setting
+from holdfast.sim.explore.tokens import follow, read
+from holdfast.sim.systems.publishing import promises
+from holdfast.sim.systems.publishing.broken import without
+from holdfast.sim.systems.publishing.examine import Examined, examine
+from holdfast.sim.systems.publishing.scenes import play
+from holdfast.sim.systems.publishing.stage import MANIFESTS, Stage
+from holdfast.sim.world import Budget
+from holdfast.sim.world.view import View
+from tests.sim.systems.test_publish import explored
+
+Contents = dict[str, bytes]
+End = tuple[Stage, Examined, View]
+
+
+def end(scene: str, change: Callable[[Contents], object] = len, safeguards: Safeguards = STANDARD) -> End:
+    """The end of the run in which nothing goes wrong, with the store's contents changed by hand."""
+    stages: list[Stage] = []
+
+    def program(world: Any) -> None:
+        stages.append(Stage(world, safeguards))
+        play(stages[-1], scene)
+
+    world = follow(Setting(program, Budget(crashes=1, lost=1)), read("default")).world
+    contents = dict(world.bucket.contents())
+    change(contents)
+    return stages[-1], examine(contents, safeguards), View(world)
+
+
+def drop(part: str) -> Callable[[Contents], object]:
+    """Take the last object away whose key has this in it."""
+    return lambda contents: contents.pop(max(key for key in contents if part in key))
+
+
+def put_again(contents: Contents) -> None:
+    """The newest manifest once more, under the next number: the same plan, twice."""
+    newest = read_manifest(contents[max(key for key in contents if "/manifest/" in key)])
+    again = dataclasses.replace(newest, id=newest.id + 1)
+    contents[f"{MANIFESTS}{again.id:020d}.json"] = again.body()
+
+
+CHECKS = {check.__name__: check for check in promises._AT_THE_END.values()}
+
+
+@pytest.mark.parametrize("name", sorted(CHECKS))
+def test_what_nobody_broke_is_well(name: str) -> None:
+    assert list(CHECKS[name](*end("skew"))) == []
+    assert list(CHECKS[name](*end("rivals"))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "scene", "change", "says"),
+    [
+        ("no_lost_write", "rivals", drop("/manifest/"), "was acknowledged, and no manifest holds plan"),
+        ("no_phantom", "gone", put_again, "was published 2 times"),
+        ("atomic_visibility", "two-tables", drop("004.json"), "is not the one before it and"),
+        ("cleanup_safe", "rivals", drop("/version/"), ""),
+        ("cleanup_safe", "rivals", drop("-rows.parquet"), ""),
+    ],
+)
+def test_what_is_spoilt_by_hand_is_seen(
+    name: str, scene: str, change: Callable[[Contents], object], says: str
+) -> None:
+    found = list(CHECKS[name](*end(scene, change)))
+    assert found
+    assert says in found[0]
+
+
+def test_a_part_of_a_plan_is_seen() -> None:
+    """The scene whose sidecar holds one table of two, and whose recovery publishes that."""
+    result = explored("whole-plan-in-sidecar", seconds=60)
+    (story,) = result.stories
+    stage: list[Stage] = []
+
+    def program(world: Any) -> None:
+        stage.append(Stage(world, without("whole_plan_in_sidecar")))
+        play(stage[-1], "two-tables")
+
+    world = follow(Setting(program, Budget(crashes=1, lost=1), steps_max=600), read(story.token)).world
+    found = examine(dict(world.bucket.contents()), stage[-1].safeguards)
+    seen = list(CHECKS["atomic_visibility"](stage[-1], found, View(world)))
+    assert any("one whole plan" in said for said in seen)
+
+
+def test_a_head_that_nobody_can_explain_is_told_at_once() -> None:
+    result = explored("sidecar-before-heads", scene="rivals", crashes=0, lost=0)
+    assert [story.property for story in result.stories] == ["no-wedge"]
+
+
+@pytest.mark.parametrize(("limit", "most"), [("REQUESTS_MAX", 5), ("HOPS_MAX", 3)])
+def test_what_costs_more_than_it_may_is_seen(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
+    """Six requests, its retiring not among them, and four hops are the least that a write takes."""
+    monkeypatch.setattr(promises, limit, most)
+    result = explored(scene="gone", crashes=0, lost=0)
+    assert [story.property for story in result.stories] == ["flat-cost"]
+
+
+def test_it_runs_on_a_real_store_as_well(tmp_path: Path) -> None:
+    """What the promises look at is there without a world under control."""
+    words = ["audit", "publish", "--set", "scene=skew", "--store", f"file://{tmp_path}", "--rounds", "2"]
+    assert run(lambda: group.main(words, standalone_mode=False)) == Exit.UNDECIDED
