@@ -18,10 +18,8 @@ from holdfast.sim.systems.publishing.changes import Change
 from holdfast.sim.world import World
 from holdfast.sim.world.objects import FLIGHTS_FROM
 
-REQUESTS_MAX, HOPS_MAX = 60, 30
 
-
-@dataclass
+@dataclass(frozen=True)
 class Cost:
     requests: int = 0
     hops: int = 0
@@ -33,6 +31,29 @@ class Cost:
             f"{verb}: hops": self.hops,
             f"{verb}: bytes": self.bytes,
         }
+
+    def plus(self, other: "Cost", times: int = 1) -> "Cost":
+        return Cost(self.requests + times * other.requests, self.hops + times * other.hops)
+
+
+# The contract for two processes, exact: tests/sim/systems/test_publish_cost.py finds schedules that need all.
+# None of these depends on how many commits there were before, or on how many tables are there.
+ALONE = Cost(7, 4)
+"""A publish to one table that nobody disturbs: stage, head, manifest, boundary."""
+PUBLISH = Cost(18, 14)
+"""The same where one other process is in the way: the rival's head or manifest is read, the history caught
+up with, its sidecar looked for; one's own head is taken back by an undo, with its manifest and its check."""
+OPENING = Cost(16, 16)
+"""Boundary, listing, newest manifest; a claim and its check; the sidecars; the recovery of one plan."""
+CLOSING = Cost(1, 1)
+"""The last sidecar goes. What is not answered stays, and is not asked again."""
+TABLE = Cost(4, 2)
+"""A further table that is touched: its fragment and head; what stands in the way there, and its undo."""
+CRASH = Cost(7, 7)
+"""Somebody died: what was begun is recovered on the way, and who comes back claims."""
+UNANSWERED = Cost(2, 2)
+"""A reply that did not come: look whether it was done, and ask again."""
+FAULTS = frozenset({"lost", "dropped", "late", "conflict", "throttled"})
 
 
 Asked = tuple[Any, int]
@@ -46,6 +67,21 @@ def costs(changes: Mapping[str, Change], world: World) -> dict[str, int]:
         for name, number in cost.named(verb).items():
             found[name] = max(number, found.get(name, 0))
     return found
+
+
+def too_dear(changes: Mapping[str, Change], world: World) -> Iterator[str]:
+    """What cost more in this run than the contract allows, with the faults that the run had."""
+    crashes = sum(step[1] == "crash" for step in world.trace)
+    unanswered = sum(step[1] in FAULTS for step in world.trace)
+    tables = max(len(change) for change in changes.values())
+    more = Cost().plus(TABLE, tables - 1).plus(CRASH, crashes).plus(UNANSWERED, unanswered)
+    for verb, cost in _costs(changes, world):
+        most = {"opening": OPENING.plus(more), "closing": CLOSING}.get(verb, PUBLISH.plus(more))
+        if cost.requests > most.requests or cost.hops > most.hops:
+            yield (
+                f"{verb} took {cost.requests} requests and {cost.hops} serial hops, and may take "
+                f"{most.requests} and {most.hops} with {crashes} crashes and {unanswered} unanswered requests"
+            )
 
 
 def verb_of(change: Change) -> str:

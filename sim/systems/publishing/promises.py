@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 
 from holdfast.impl.publish.documents import Manifest
 from holdfast.sim.systems.publishing.changes import Change, done
+from holdfast.sim.systems.publishing.cost import too_dear
 from holdfast.sim.systems.publishing.examine import Examined, examine
 from holdfast.sim.systems.publishing.stage import Stage
 from holdfast.sim.world import View, World
-
-REQUESTS_MAX, HOPS_MAX = 60, 30
 
 
 def promise(stage: Stage) -> None:
@@ -118,10 +117,9 @@ def no_wedge(_: Stage, found: Examined, __: View) -> Iterator[str]:
         yield f"at the end nobody can write without claiming: {found.wedged}"
 
 
-def flat_cost(stage: Stage, _: Examined, view: View) -> Iterator[str]:
-    for message, _said, _plan, requests, hops in _told(stage, view):
-        if requests > REQUESTS_MAX or hops > HOPS_MAX:
-            yield f"{message!r} took {requests} requests and {hops} serial hops"
+def flat_cost(stage: Stage, _: Examined, __: View) -> Iterator[str]:
+    if stage.two_alone and isinstance(stage.world, World):
+        yield from too_dear(stage.changes, stage.world)
 
 
 _AT_THE_END: dict[str, Check] = {

@@ -192,6 +192,7 @@ def play(
     else:
         scene = stage.world.pick("scene", SMALL) if scene == "small" else scene
         SCENES[scene](stage)
+    stage.two_alone = scene not in ("crowd", "cleaner", "anything")
     promise(stage)
     if isinstance(stage.world, World):
         changes = stage.changes

@@ -159,6 +159,8 @@ class Stage:
     safeguards: Safeguards = STANDARD
     changes: dict[str, Change] = field(default_factory=dict)
     """What the plans do, by their message."""
+    two_alone: bool = True
+    """Nobody but two processes that publish and open: the contract of costs is for those."""
     depth: int = 0
     tables: int = 0
     """Commits that were there before, and tables that nobody touches."""

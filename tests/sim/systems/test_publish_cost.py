@@ -1,0 +1,74 @@
+"""What publishing costs at most, over every order and every fault: exactly the contract, and flat."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.impl.publish import STANDARD
+from holdfast.sim.explore import Audit, audit
+from holdfast.sim.systems.publishing import cost
+from holdfast.sim.systems.publishing.cost import CLOSING, CRASH, OPENING, PUBLISH, TABLE, UNANSWERED, Cost
+from holdfast.sim.systems.publishing.scenes import play
+from holdfast.sim.systems.publishing.stage import Stage
+from holdfast.sim.world import Budget, World
+
+
+def explored(scene: str, crashes: int = 0, lost: int = 0, **size: int) -> Audit:
+    def program(world: World) -> None:
+        play(Stage(world, STANDARD, **size), scene, lockstep=False)
+
+    return audit(program, budget=Budget(crashes=crashes, lost=lost), steps_max=600, minimise_seconds=0.2)
+
+
+def most(result: Audit, verb: str) -> Cost:
+    counts = result.cost()[verb]
+    return Cost(counts["requests"], counts["hops"])
+
+
+def flat(result: Audit) -> dict[str, Any]:
+    return {verb: (counts["requests"], counts["hops"]) for verb, counts in result.cost().items()}
+
+
+def test_the_contract_is_reached_by_some_schedule() -> None:
+    """A bound that nothing reaches would hide a cost that grows."""
+    quiet, unanswered = explored("joiner"), explored("joiner", lost=1)
+    assert most(quiet, "upsert") == PUBLISH
+    assert most(quiet, "opening") == OPENING
+    assert most(quiet, "closing") == CLOSING
+    assert most(unanswered, "upsert") == PUBLISH.plus(UNANSWERED)
+    assert most(unanswered, "opening") == OPENING.plus(UNANSWERED)
+    assert most(explored("two-tables"), "append and append") == PUBLISH.plus(TABLE)
+    crashed, before = explored("skew", crashes=1), explored("skew")
+    assert most(crashed, "append") == most(before, "append").plus(CRASH)
+    assert most(crashed, "append").hops == PUBLISH.plus(CRASH).hops
+
+
+@pytest.mark.parametrize("scene", ["skew", "rivals", "joiner", "takeover", "two-tables", "heir"])
+@pytest.mark.parametrize(("crashes", "lost"), [(0, 0), (0, 1)])
+def test_no_schedule_costs_more_at_greater_depth_or_beside_more_tables(
+    scene: str, crashes: int, lost: int
+) -> None:
+    shallow = flat(explored(scene, crashes, lost))
+    assert shallow == flat(explored(scene, crashes, lost, depth=4))
+    assert shallow == flat(explored(scene, crashes, lost, tables=3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", ["skew", "rivals", "joiner", "takeover"])
+def test_nor_with_a_crash_and_a_lost_reply(scene: str) -> None:
+    shallow = explored(scene, 1, 1)
+    assert shallow.verdict == "holds", shallow
+    assert flat(shallow) == flat(explored(scene, 1, 1, depth=9, tables=7))
+
+
+def test_bytes_grow_with_tables_by_what_a_manifest_says_of_them_and_hardly_with_depth() -> None:
+    plain, deep, wide = (explored("rivals", **size).cost() for size in ({}, {"depth": 9}, {"tables": 9}))
+    assert abs(deep["upsert"]["bytes"] - plain["upsert"]["bytes"]) < 100
+    assert wide["upsert"]["bytes"] > plain["upsert"]["bytes"] + 9 * 100
+
+
+def test_what_is_too_dear_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "PUBLISH", Cost(PUBLISH.requests - 1, PUBLISH.hops))
+    result = explored("joiner")
+    assert [story.property for story in result.stories] == ["flat-cost"], result
+    assert "upsert took 18 requests and 14 serial hops, and may take 17 and 14" in result.stories[0].reason
