@@ -13,6 +13,7 @@ lands: what it judged once stays an orphan. Candidates come from listing all blo
 both in order of hashes, so a pass costs pages and not blobs; each candidate is asked for once more.
 """
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -21,12 +22,12 @@ from holdfast.impl.ingest import keys
 from holdfast.impl.ingest.agreement import agree
 from holdfast.impl.ingest.audit import last_audit_began_ns
 from holdfast.impl.ingest.blobs import patience
-from holdfast.impl.ingest.listing import AT_ONCE, everything, portions, versions
+from holdfast.impl.ingest.listing import AT_ONCE, everything, everything_begun, portions, versions
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.store import ANYTHING
+from holdfast.impl.store import ANYTHING, Unsupported
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Delete, List, Outcome
+from holdfast.impl.store.requests import AbortUpload, Delete, List, Outcome
 
 
 @dataclass
@@ -43,6 +44,8 @@ class Collected:
     foreign: int = 0
     """Below raw-blobs/ and named as no blob of this bucket's kind: never touched."""
     deleted: list[str] = field(default_factory=list)
+    aborted: int = 0
+    """Uploads in parts that their collectors left, and whose parts are paid for."""
     unclear: list[str] = field(default_factory=list)
     """Deletes that were not answered; the next pass looks again."""
 
@@ -92,7 +95,18 @@ class _Collector:
         )
         for some in portions(orphans, AT_ONCE):
             self._delete(self._confirmed(some, result), result)
+        with contextlib.suppress(Unsupported):  # then there are no uploads either
+            self._abort(now_ns, result)
         return result
+
+    def _abort(self, now_ns: int, result: Collected) -> None:
+        """Abort old uploads. A collector that is at one still, is told that it is gone, and begins anew."""
+        old_ns = now_ns - self.settings.horizon_ns - self.settings.margin_ns
+        uploads = everything_begun(self.store, self.env, self.asking, keys.RAW)
+        for some in portions((one for one in uploads if one.started_ns < old_ns), AT_ONCE):
+            result.aborted += len(some)
+            if not self.dry_run:
+                self.store.send_all([AbortUpload(one.key, one.upload) for one in some])
 
     def _due(self, one: _Candidate, now_ns: int, audit_began_ns: int | None, result: Collected) -> bool:
         unneeded_ns = self.safeguards.gc_age(one.relied_ns, self.settings.horizon_ns, self.settings.margin_ns)

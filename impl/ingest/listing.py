@@ -6,7 +6,16 @@ from typing import TypeVar
 from holdfast.impl.asking import Asking
 from holdfast.impl.environment import Environment
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, GetReply, List, ListVersions, ObjectInfo, VersionInfo
+from holdfast.impl.store.requests import (
+    Get,
+    GetReply,
+    List,
+    ListUploads,
+    ListVersions,
+    ObjectInfo,
+    UploadInfo,
+    VersionInfo,
+)
 
 AT_ONCE = 100
 """Our own limit on requests in one parallel step: what is in memory at a time."""
@@ -40,6 +49,17 @@ def versions(store: Store, env: Environment, asking: Asking, prefix: str) -> Ite
     while True:
         page = asking.read(store, env, ListVersions(prefix, token=token))
         yield from page.versions
+        token = page.next
+        if not token:
+            return
+
+
+def everything_begun(store: Store, env: Environment, asking: Asking, prefix: str) -> Iterator[UploadInfo]:
+    """All uploads in parts below `prefix` that are neither completed nor aborted."""
+    token = ""
+    while True:
+        page = asking.read(store, env, ListUploads(prefix, token=token))
+        yield from page.uploads
         token = page.next
         if not token:
             return

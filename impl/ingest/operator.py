@@ -74,10 +74,16 @@ def conflicts(
     """All conflicts in order of their identities, or one agent's."""
     asking = patience(settings)
     below = keys.QUARANTINE + (agent_path(agent) if agent is not None else "")
+    resolved = below.replace(keys.QUARANTINE, keys.RESOLUTIONS)
+    decided = (info.key for info in everything(store, env, asking, resolved))
+    resolutions = {
+        key: _resolution(parse(reply.body, key), key) for key, reply in bodies(store, env, asking, decided)
+    }
     found = (info.key for info in everything(store, env, asking, below))
     for key, reply in bodies(store, env, asking, found):
         record = ConflictRecord.read(reply.body, key)
-        yield ConflictSeen(record, resolution_of(store, env, record.identity, record.submitted_frame_sha256))
+        wanted = keys.resolution_key(record.identity, record.submitted_frame_sha256)
+        yield ConflictSeen(record, resolutions.get(wanted))
 
 
 def resolution_of(

@@ -151,6 +151,23 @@ def test_who_comes_first_says_what_holds() -> None:
         agree(store, store.env, dataclasses.replace(SETTINGS, skew_bound_s=1.0))
 
 
+def test_uploads_that_were_left_are_aborted() -> None:
+    """Nothing shows them in a listing, and every part is paid for."""
+    store = bucket()
+    store.create_upload(keys.raw_key("ab" * 32, 7))
+    store.create_upload("elsewhere")
+    assert gc(store).aborted == 0
+    store.env.sleep(LONG_S)
+    young = store.create_upload(keys.raw_key("cd" * 32, 7)).upload
+    assert gc(store, dry_run=True).aborted == 1
+    assert gc(store).aborted == 1
+    left = store.list_uploads().uploads
+    assert {(one.key, one.upload == young) for one in left} == {
+        ("elsewhere", False),
+        (keys.raw_key("cd" * 32, 7), True),
+    }
+
+
 def test_orphans_among_many_are_all_found() -> None:
     """Both listings run side by side in the order of hashes; none is skipped at a border."""
     store = bucket()
