@@ -8,6 +8,7 @@ from the agent that parks it to the operator who settles it.
 import hashlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -43,6 +44,37 @@ PAUSES_S = {SMALL: (0.05, 0.4)}
 @pytest.mark.parametrize("where", ["file", "honest_moto_process", "seaweedfs"])
 def test_every_batch_once_through_kills(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     _end_to_end(_url(where, request, tmp_path), tmp_path, SMALL)
+
+
+def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    """What it put into its spool is accepted, each batch once, under the names it had at first."""
+    url, batches = f"file://{tmp_path}/store", 60
+    points = tmp_path / "points.jsonl"
+    points.write_text('{"name": "test.value", "unix_ns": 1, "value": 1}\n' * batches)
+    with open_store(url) as store, fleet(url, tmp_path, 2) as made:
+        words = ["send", "--spool", str(tmp_path / "spool"), "--agent", "agent-a"]
+        words += ["--token-file", str(made.enrol("agent-a"))]
+        code, found = command(
+            *words, str(points), "--batch", "1", "--collector", "http://127.0.0.1:1", "--give-up-after", "0"
+        )
+        assert (code, found["left"]) == (3, batches)
+        words += [word for address in made.addresses for word in ("--collector", address)]
+        kills = 0
+        while True:
+            sending = subprocess.Popen([sys.executable, "-m", "holdfast", "ingest", *words])
+            waiting = len(list((tmp_path / "spool" / "queue").iterdir()))
+            while (
+                sending.poll() is None and len(list((tmp_path / "spool" / "queue").iterdir())) > waiting - 9
+            ):
+                time.sleep(0.001)
+            sending.kill()
+            if sending.wait() == 0:
+                break
+            kills += 1
+        assert kills >= 3, "it was hardly ever killed"
+        found = [Identity.of_key(key) for key in _keys(store, keys.ACCEPTED)]
+    assert sorted(one.seq_start for one in found) == list(range(1, batches + 1))
+    assert len({one.boot for one in found}) == 1
 
 
 def test_a_single_collector_whose_disk_accepts(tmp_path: Path) -> None:

@@ -137,10 +137,9 @@ class Collector:
 
         return endpoint
 
-    def _unavailable(self, message: str, wait_s: float = 0) -> Response:
+    def _unavailable(self, message: str) -> Response:
         self.told("store_unavailable")
-        wait_s = wait_s or self.limits.retry_after_s
-        return Refusal("store_unavailable", message, retry_after_s=wait_s).response()
+        return Refusal("store_unavailable", message, retry_after_s=self.limits.retry_after_s).response()
 
     async def _in_thread(self, act: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, act, *args)
@@ -198,8 +197,7 @@ class Collector:
             raise Refusal(
                 "draining", "this collector is about to stop", retry_after_s=self.limits.retry_after_s
             )
-        wrong = await self._ready.asked()
-        if wrong:
+        if await self._ready.asked():
             return self._unavailable("the store does not answer; the collector's log says how")
         return as_json({"status": "ok"})
 
