@@ -100,14 +100,6 @@ def test_a_head_that_nobody_can_explain_is_told_at_once() -> None:
     assert [story.property for story in result.stories] == ["no-wedge"]
 
 
-@pytest.mark.parametrize(("limit", "most"), [("REQUESTS_MAX", 5), ("HOPS_MAX", 3)])
-def test_what_costs_more_than_it_may_is_seen(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
-    """Six requests, its retiring not among them, and four hops are the least that a write takes."""
-    monkeypatch.setattr(promises, limit, most)
-    result = explored(scene="gone", crashes=0, lost=0)
-    assert [story.property for story in result.stories] == ["flat-cost"]
-
-
 def test_it_runs_on_a_real_store_as_well(tmp_path: Path) -> None:
     """What the promises look at is there without a world under control."""
     words = ["audit", "publish", "--set", "scene=skew", "--store", f"file://{tmp_path}", "--rounds", "2"]
