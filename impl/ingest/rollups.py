@@ -22,6 +22,7 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import quote, unquote
 
+from holdfast.impl.asking import Asking
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
 from holdfast.impl.ingest.aggregates import Hours, Series, aggregate, merged, pack, unpack
@@ -35,7 +36,7 @@ from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from holdfast.impl.store import ABSENT, ANYTHING, Matches
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import GetReply, Put
+from holdfast.impl.store.requests import GetReply, Outcome, Put
 
 SCHEMA = "lightmetrics.rollup_manifest.v1"
 WINDOW = "1h"
@@ -106,7 +107,7 @@ class Rollups:
             for key in tracked:
                 self.cursor.take(key)
             if not self._roll_hour(hour, result):
-                mark_hour(self.store, self.env, hour)
+                mark_hour(self.store, self.env, self.asking, hour)
             for key in tracked:
                 self.cursor.done(key)
         self.cursor.save()
@@ -242,7 +243,7 @@ class Entry:
     chunks: tuple[str, ...]
 
 
-def entries(store: Store, env: Environment, asking: Any, hour: str = "") -> Iterator[Entry]:
+def entries(store: Store, env: Environment, asking: Asking, hour: str = "") -> Iterator[Entry]:
     """The entries of an hour of acceptance, or of all."""
     found = (info.key for info in everything(store, env, asking, f"{keys.ROLLED}{hour}"))
     for key, reply in bodies(store, env, asking, found):
@@ -268,10 +269,14 @@ def totals(
     return {where: merged(all_series) for where, all_series in found.items()}
 
 
-def mark_hour(store: Store, env: Environment, hour: str) -> None:
-    """Say that an hour holds something that is not rolled up."""
-    body = write({"mark": env.new_id()})
-    store.put(keys.queue_key(hour), body, when=ANYTHING, content_type=JSON)
+def mark_hour(store: Store, env: Environment, asking: Asking, hour: str) -> None:
+    """Say that an hour holds something that is not rolled up; whoever says so goes on only when it stands."""
+    put = Put(keys.queue_key(hour), write({"mark": env.new_id()}), ANYTHING, JSON)
+    for attempt in range(asking.rounds_max + 1):
+        if store.send(put).outcome is Outcome.DONE:
+            return
+        asking.pause(env, attempt)
+    raise asking.away(f"the store did not take {put.key}; try again when it does")
 
 
 def mark_unrolled(store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> int:
@@ -284,7 +289,7 @@ def mark_unrolled(store: Store, env: Environment, settings: Settings, safeguards
     listed: Iterable[str] = (info.key for info in everything(store, env, asking, keys.BY_TIME))
     hours = sorted({_hour_of(key) for key in listed if key <= start and manifest_id_of(key) not in counted})
     for hour in hours:
-        mark_hour(store, env, hour)
+        mark_hour(store, env, asking, hour)
     return len(hours)
 
 

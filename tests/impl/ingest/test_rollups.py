@@ -18,7 +18,7 @@ from holdfast.impl.ingest import (
     totals,
 )
 from holdfast.impl.ingest.aggregates import Aggregate, pack, unpack
-from holdfast.impl.ingest.errors import Damaged
+from holdfast.impl.ingest.errors import Damaged, StoreAway
 from holdfast.impl.ingest.rollups import Rollups, entries
 from holdfast.impl.store import ANYTHING
 from holdfast.impl.store.layers import Effect, Fault, Faulty
@@ -188,6 +188,18 @@ def test_a_batch_without_data_is_told_and_counted_when_it_is_back() -> None:
     store.put(manifest.raw_blob_key, body, when=ANYTHING)
     assert rolled(store).batches == 1
     assert count(store) == (2, 3.0)
+
+
+def test_the_cursor_passes_nothing_that_is_neither_counted_nor_marked() -> None:
+    """The mark is what stands for a batch that cannot be counted; it must not get lost on the way."""
+    store = bucket()
+    manifest = send(store, 1)
+    store.delete(manifest.raw_blob_key, when=ANYTHING)
+    with pytest.raises(StoreAway):
+        rolled(Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.QUEUE)]))
+    assert f"{keys.CURSORS}rollup.json" not in store.contents()
+    rolled(Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.QUEUE, times=2)]))
+    assert [key for key in store.contents() if key.startswith(keys.QUEUE)]
 
 
 def test_chunks_are_read_whichever_way_they_were_packed(monkeypatch: pytest.MonkeyPatch) -> None:
