@@ -28,6 +28,7 @@ SUMMARIES = {
     "simulate": "Capacity what-ifs: latency, throughput and cost in simulated time.",
     "report": "One page of what the other commands wrote, for a colleague.",
     "ingest": "Accept batches from many agents once, by any of several collectors.",
+    "proxy": "Stand before a store and make it slow, narrow and unreliable.",
     "replay": "Hold traces of real runs against a model, at scale.",
     "catalog": "Keep a small dataset of many tables in a bucket.",
     "completion": "Let your shell complete commands, options and names.",

@@ -1,1 +1,12 @@
-"""A loopback proxy that makes a store slow, narrow and unreliable."""
+"""A loopback proxy that makes a store slow, narrow and unreliable.
+
+    with running(Plan(Upstream.of("http://127.0.0.1:9000"), delays=Delays(...), cap=8)) as proxy:
+        ...  # an S3 client whose endpoint is proxy.url
+
+`plan` says what can be asked for, `server` does it, `http` knows as much of HTTP as a proxy must.
+"""
+
+from holdfast.sim.proxy.plan import BadPlan, Delay, Plan, Upstream, read_delay
+from holdfast.sim.proxy.server import Proxy, running
+
+__all__ = ["BadPlan", "Delay", "Plan", "Proxy", "Upstream", "read_delay", "running"]

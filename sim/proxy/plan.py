@@ -1,0 +1,190 @@
+"""What a proxy is asked to do to the requests that pass through it.
+
+Kinds of requests are told by their method and address, as S3 spells them:
+
+    get head put delete       one object
+    list                      a listing (GET of a bucket)
+    upload                    a step of a multipart upload: creating, a part, completing, listing
+    other                     everything else
+
+Buckets are expected in the path (`/bucket/key`), not in the host name.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+KINDS = ("get", "head", "put", "delete", "list", "upload", "other")
+NORMAL_99 = 2.3263478740408408
+"""The standard normal's 99th percentile."""
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
+_UPLOADS = frozenset({"uploads", "uploadId", "partNumber"})
+
+
+class BadPlan(ValueError):
+    """What was asked for makes no sense; the message says what and how to fix it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Seconds: always the same, or lognormal given the median and the 99th percentile."""
+
+    p50_s: float = 0.0
+    p99_s: float = 0.0
+
+    def draw(self, chance: Any) -> float:
+        """The next one, by a stream of random numbers."""
+        if self.p99_s <= self.p50_s:
+            return self.p50_s
+        sigma = math.log(self.p99_s / self.p50_s) / NORMAL_99
+        return float(self.p50_s * math.exp(sigma * chance.gauss(0.0, 1.0)))
+
+    def __str__(self) -> str:
+        shown = f"{self.p50_s * 1e3:g} ms"
+        return f"{shown} (p99 {self.p99_s * 1e3:g} ms)" if self.p99_s > self.p50_s else shown
+
+
+NONE = Delay()
+
+
+def read_delay(text: str) -> Delay:
+    """`20ms` is constant, `20ms/80ms` lognormal with this median and 99th percentile."""
+    parts = [_DURATION.fullmatch(part.strip()) for part in text.split("/")]
+    if not 1 <= len(parts) <= 2 or None in parts:
+        raise BadPlan(f"{text!r} is no delay; say 20ms, or 20ms/80ms for median and 99th percentile")
+    seconds = [float(part[1]) * _UNITS[part[2]] for part in parts if part is not None]
+    if len(seconds) == 2 and not 0 < seconds[0] <= seconds[1]:
+        raise BadPlan(f"{text!r}: the median must be above 0 and the 99th percentile no less than it")
+    return Delay(seconds[0], seconds[-1])
+
+
+def by_kind(words: Sequence[str], what: str) -> dict[str, str]:
+    """`20ms`, `put=80ms`: the text for every kind that is named, and for "" what holds of the others."""
+    found: dict[str, str] = {}
+    for word in words:
+        kind, equals, text = word.rpartition("=")
+        if equals and kind not in KINDS:
+            raise BadPlan(f"{what} {word}: no kind of request is called {kind!r}; known: {', '.join(KINDS)}")
+        if kind in found:
+            raise BadPlan(f"{what} is given twice{f' for {kind}' if kind else ''}")
+        found[kind] = text
+    return found
+
+
+def read_delays(words: Sequence[str], what: str) -> dict[str, Delay]:
+    try:
+        return {kind: read_delay(text) for kind, text in by_kind(words, what).items()}
+    except BadPlan as wrong:
+        raise BadPlan(str(wrong) if str(wrong).startswith(what) else f"{what}: {wrong}") from None
+
+
+def read_chances(words: Sequence[str], what: str) -> dict[str, float]:
+    """`0.01`, `put=1%`: how likely, from 0 to 1."""
+    found = {}
+    for kind, text in by_kind(words, what).items():
+        number, percent = text.removesuffix("%"), text.endswith("%")
+        try:
+            chance = float(number) / (100 if percent else 1)
+        except ValueError:
+            raise BadPlan(f"{what} {text!r} is no chance; say 0.01 or 1%") from None
+        if not 0 <= chance <= 1:
+            raise BadPlan(f"{what} {text}: a chance is from 0 to 1, or to 100%")
+        found[kind] = chance
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where the requests go."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @classmethod
+    def of(cls, url: str) -> "Upstream":
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as wrong:
+            raise BadPlan(f"upstream {url!r} cannot be read ({wrong}); say http://host:port") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadPlan(f"upstream {url!r} is no address; say http://host:port or https://host")
+        if parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+            raise BadPlan(f"upstream {url!r}: say only http://host:port; buckets stay with the client")
+        return cls(parts.hostname, port or (443 if parts.scheme == "https" else 80), parts.scheme == "https")
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that may be asked for. Maps are by kind, with "" for the kinds not named."""
+
+    upstream: Upstream
+    latency: Mapping[str, Delay] = field(default_factory=dict)
+    """On the way there."""
+    reply_latency: Mapping[str, Delay] = field(default_factory=dict)
+    """On the way back."""
+    cap: int | None = None
+    """Requests in flight at once; the others wait their turn."""
+    slow_down: Mapping[str, float] = field(default_factory=dict)
+    """Answered 503 SlowDown, and never forwarded."""
+    drop: Mapping[str, float] = field(default_factory=dict)
+    """Forwarded, and then the connection is closed without a reply."""
+    late: Mapping[str, float] = field(default_factory=dict)
+    """The connection is closed at once; the request is forwarded later."""
+    late_after: Delay = Delay(1.0, 1.0)
+    seed: int = 0
+    listen: str = "127.0.0.1"
+    port: int = 0
+    body_bytes_max: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        if self.cap is not None and self.cap < 1:
+            raise BadPlan(f"a cap of {self.cap} lets nothing through; give at least 1")
+        for kind in ("", *KINDS):
+            total = sum(self.chance_of(way, kind) for way in ("slow_down", "drop", "late"))
+            if total > 1:
+                raise BadPlan(
+                    f"the chances of {kind or 'a request'} to go wrong add up to {total:g}; at most 1"
+                )
+
+    def chance_of(self, way: str, kind: str) -> float:
+        chances: Mapping[str, float] = getattr(self, way)
+        return chances.get(kind, chances.get("", 0.0))
+
+    def delay_of(self, way: str, kind: str) -> Delay:
+        delays: Mapping[str, Delay] = getattr(self, way)
+        return delays.get(kind, delays.get("", NONE))
+
+    def describe(self) -> str:
+        """In words, on one line."""
+        said = []
+        for name, delays in (("there", self.latency), ("back", self.reply_latency)):
+            said += [f"{kind + ' ' if kind else ''}{delay} {name}" for kind, delay in delays.items()]
+        if self.cap is not None:
+            said.append(f"{self.cap} at once")
+        for name, chances in (("503", self.slow_down), ("dropped", self.drop), ("late", self.late)):
+            said += [f"{chance:g} {kind + ' ' if kind else ''}{name}" for kind, chance in chances.items()]
+        return ", ".join(said) or "changing nothing"
+
+
+def kind_of(method: str, target: str) -> str:
+    """Which kind a request is, by its first line."""
+    path, _, query = target.partition("?")
+    named = {name for name, _ in parse_qsl(query, keep_blank_values=True)} if query else set()
+    if named & _UPLOADS:
+        return "upload"
+    inside = "/" in path.strip("/")
+    if method == "GET":
+        return "get" if inside else "list"
+    known = method.lower()
+    return known if inside and known in KINDS else "head" if method == "HEAD" else "other"

@@ -1,0 +1,299 @@
+"""The proxy: a server that passes requests on, and does to some of them what the plan says.
+
+What happens to a request, in this order. It is read whole. What is to become of it is drawn: of a stream of
+its own for each kind and each question, so that another rate of one fault does not change who meets another.
+
+    slow down     waits its latency, is answered 503; never forwarded
+    late          the connection is closed; after a time it is forwarded, and the reply thrown away
+    otherwise     waits for a place in flight; waits its latency; is forwarded; waits the latency of the
+                  reply; is answered - or, dropped, the connection is closed instead
+
+A request holds its place in flight from before its latency until its reply has been handed on, as it would
+at a store that far away. What is late holds one only while it is forwarded: nobody is waiting for it.
+
+A connection to the upstream that was closed while it was idle is replaced; one that breaks after a request
+was written to it is not tried again: whether the request took effect is not known, and the client is told so
+by the closed connection, as it would be without us.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.store.errors import Unusable
+from holdfast.sim.proxy.clock import precise_loop
+from holdfast.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_body, read_head, read_reply
+from holdfast.sim.proxy.plan import Plan, kind_of
+from holdfast.sim.proxy.statistics import Statistics
+
+IDLE_MAX = 256
+"""Connections to the upstream kept for the next requests."""
+
+_LOST = (Gone, OSError, asyncio.IncompleteReadError)
+"""How a connection ends when it does not end well."""
+
+_XML = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    "<Error><Code>{code}</Code><Message>{message}</Message><RequestId>holdfast-proxy</RequestId></Error>"
+)
+_SAID = {
+    400: ("Bad Request", "InvalidRequest"),
+    413: ("Content Too Large", "EntityTooLarge"),
+    431: ("Request Header Fields Too Large", "RequestHeaderSectionTooLarge"),
+    501: ("Not Implemented", "NotImplemented"),
+    502: ("Bad Gateway", "BadGateway"),
+    503: ("Slow Down", "SlowDown"),
+}
+
+Sleep = Callable[[float], Awaitable[None]]
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Proxy:
+    """One proxy. `start` and `stop` are called in its event loop, `running` does so in a thread."""
+
+    def __init__(self, plan: Plan, sleep: Sleep = asyncio.sleep) -> None:
+        self.plan = plan
+        self._sleep = sleep
+        self.statistics = Statistics()
+        self.url = ""
+        self._chance = SeededEnvironment(plan.seed)
+        self._places = asyncio.Semaphore(plan.cap) if plan.cap is not None else None
+        self._idle: list[Connection] = []
+        self._tls = ssl.create_default_context() if plan.upstream.tls else None
+        self._clients: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises `Unusable` when that cannot be."""
+        plan = self.plan
+        try:
+            self._server = await asyncio.start_server(
+                self._accept, plan.listen, plan.port, limit=HEAD_BYTES_MAX, backlog=1024
+            )
+        except OSError as wrong:
+            raise Unusable(
+                f"cannot listen on {plan.listen}:{plan.port}: {wrong.strerror or wrong}; give another --port"
+            ) from wrong
+        port = self._server.sockets[0].getsockname()[1]
+        host = f"[{plan.listen}]" if ":" in plan.listen else plan.listen
+        self.url = f"http://{host}:{port}"
+
+    async def check_upstream(self) -> None:
+        """Raises `Unusable` when nobody answers there."""
+        try:
+            _, writer = await self._connected()
+        except OSError as wrong:
+            raise Unusable(
+                f"nobody answers at {self.plan.upstream.url}: {wrong}; start the store first"
+            ) from wrong
+        writer.close()
+
+    async def stop(self) -> None:
+        """Close everything. What is still late never lands."""
+        if self._server is not None:
+            self._server.close()
+        for task in (*self._clients, *self._late):
+            task.cancel()
+        await asyncio.gather(*self._clients, *self._late, return_exceptions=True)
+        for _, writer in self._idle:
+            writer.close()
+        self._idle.clear()
+
+    # Clients.
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients.add(task)
+        try:
+            while await self._serve(reader, writer):
+                pass
+        except BadMessage as wrong:
+            self.statistics.fates["other"][f"{wrong.status} by the proxy"] += 1
+            with contextlib.suppress(OSError):
+                writer.write(_reply(wrong.status, str(wrong), close=True))
+                await writer.drain()
+        except (*_LOST, asyncio.CancelledError):
+            pass  # the client went, or we are to go
+        finally:
+            self._clients.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One request; whether the connection goes on."""
+        head = await read_head(reader)
+        if head is None:
+            return False
+        if len(head.first) != 3 or not head.first[2].startswith("HTTP/1."):
+            raise BadMessage(400, "only HTTP/1.0 and HTTP/1.1 pass")
+        if head.fields.get("expect", "").lower() == "100-continue":
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = await read_body(reader, head, self.plan.body_bytes_max)
+        return await self._decide(head, body, writer)
+
+    async def _decide(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> bool:
+        begun = time.perf_counter()
+        kind = kind_of(head.first[0], head.first[1])
+        fate = self._fate(kind)
+        message = (head.without("expect") if "expect" in head.fields else head.raw) + body
+        if fate == "late":
+            self._send_late(kind, head.first[0], message)
+            self.statistics.fates[kind]["closed, to land late"] += 1
+            return False
+        async with self._place():
+            await self._wait("latency", kind)
+            if fate == "slow_down":
+                self.statistics.fates[kind]["503 by the proxy"] += 1
+                said, keeps = (
+                    _reply(503, "Please reduce your request rate.", bare=head.first[0] == "HEAD"),
+                    True,
+                )
+            else:
+                passed = await self._forward(kind, head.first[0], message)
+                if passed is None or fate == "drop":
+                    name = "upstream gave no reply" if passed is None else "landed, reply dropped"
+                    self.statistics.fates[kind][name] += 1
+                    return False
+                await self._wait("reply_latency", kind)
+                said, keeps = passed[0].raw + passed[1], passed[2]
+                self.statistics.fates[kind][passed[0].first[1]] += 1
+            self.statistics.took(self.statistics.whole_s, kind, time.perf_counter() - begun)
+            writer.write(said)
+        await writer.drain()
+        return keeps and head.keeps_alive
+
+    def _fate(self, kind: str) -> str:
+        """What becomes of the next request of this kind."""
+        drawn = self._stream("fate", kind).random()
+        for way in ("slow_down", "drop", "late"):
+            drawn -= self.plan.chance_of(way, kind)
+            if drawn < 0:
+                return way
+        return ""
+
+    def _stream(self, question: str, kind: str) -> Any:
+        return self._chance.stream(f"{question} {kind}")
+
+    async def _wait(self, way: str, kind: str) -> None:
+        delay_s = self.plan.delay_of(way, kind).draw(self._stream(way, kind))
+        if delay_s > 0:
+            await self._sleep(delay_s)
+
+    @contextlib.asynccontextmanager
+    async def _place(self) -> Any:
+        """A place in flight."""
+        if self._places is not None:
+            self.statistics.wait(+1)
+            try:
+                await self._places.acquire()
+            finally:
+                self.statistics.wait(-1)
+        self.statistics.enter()
+        try:
+            yield
+        finally:
+            self.statistics.leave()
+            if self._places is not None:
+                self._places.release()
+
+    def _send_late(self, kind: str, method: str, message: bytes) -> None:
+        task = asyncio.get_running_loop().create_task(self._land_late(kind, method, message))
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _land_late(self, kind: str, method: str, message: bytes) -> None:
+        try:
+            await self._sleep(self.plan.late_after.draw(self._stream("late_after", kind)))
+        except asyncio.CancelledError:
+            self.statistics.fates[kind]["late, never landed"] += 1
+            raise
+        async with self._place():
+            passed = await self._forward(kind, method, message)
+        status = "no reply" if passed is None else passed[0].first[1]
+        # Counted apart: the request itself was counted when its connection was closed.
+        self.statistics.landed_late[f"{kind} {status}"] += 1
+
+    # The upstream.
+
+    async def _forward(self, kind: str, method: str, message: bytes) -> tuple[Head, bytes, bool] | None:
+        """The reply; None when the upstream gave none."""
+        begun = time.perf_counter()
+        connection = None
+        try:
+            connection = self._idling() or await self._connected()
+            reader, writer = connection
+            writer.write(message)
+            await writer.drain()
+            passed = await read_reply(reader, method, self.plan.body_bytes_max)
+        except (*_LOST, BadMessage):
+            if connection is not None:
+                connection[1].close()
+            return None
+        except asyncio.CancelledError:
+            if connection is not None:
+                connection[1].close()
+            raise
+        self.statistics.took(self.statistics.there_s, kind, time.perf_counter() - begun)
+        if passed[2] and len(self._idle) < IDLE_MAX:
+            self._idle.append(connection)
+        else:
+            writer.close()
+        return passed
+
+    def _idling(self) -> Connection | None:
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+            writer.close()
+        return None
+
+    async def _connected(self) -> Connection:
+        upstream = self.plan.upstream
+        return await asyncio.open_connection(
+            upstream.host, upstream.port, ssl=self._tls, limit=HEAD_BYTES_MAX
+        )
+
+
+def _reply(status: int, message: str, *, close: bool = False, bare: bool = False) -> bytes:
+    """An answer of our own, as S3 would give it."""
+    reason, code = _SAID[status]
+    body = _XML.format(code=code, message=message.replace("&", "&amp;").replace("<", "&lt;")).encode()
+    lines = [
+        f"HTTP/1.1 {status} {reason}",
+        "Content-Type: application/xml",
+        f"Content-Length: {len(body)}",
+        "x-amz-request-id: holdfast-proxy",
+        *(["Connection: close"] if close else []),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + (b"" if bare else body)
+
+
+@contextlib.contextmanager
+def running(plan: Plan, sleep: Sleep = asyncio.sleep) -> Iterator[Proxy]:
+    """A proxy in a thread of its own, for as long as the context lasts."""
+    loop = precise_loop()
+    thread = threading.Thread(target=loop.run_forever, name="holdfast-proxy", daemon=True)
+    thread.start()
+
+    def call(work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    proxy = Proxy(plan, sleep)
+    try:
+        call(proxy.start())
+        try:
+            yield proxy
+        finally:
+            call(proxy.stop())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
