@@ -66,6 +66,13 @@ def pages(session: nox.Session) -> None:
 
 
 @nox.session
+def spark(session: nox.Session) -> None:
+    """Tests on Spark, with Java 17 or newer: embedded, and a standalone cluster on 127.0.0.1."""
+    session.install("-e", ".[test,spark]")
+    session.run("pytest", "-m", "spark", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Benchmarks: `nox -s bench -- NAME`, one of the files in bench/; writes out/bench/NAME.json."""
     session.install("-e", ".[test]")

@@ -285,17 +285,20 @@ def _counted(role: Role, values: list[_Value], looks: Looks, said: _Said) -> lis
     """Ranks of numbers: from the first of its run, and of its scope. What is no number is out of bounds."""
     width, rows = len(values), len(looks)
     text = np.stack([said.of(value.name) for value in values], axis=1).ravel()
-    text[np.tile([value.lookup for value in values], rows)] = NONE
     place = np.flatnonzero(text != NONE)
+    lookup = np.tile([value.lookup for value in values], rows)[place]
     numbers, decimal = said.counts()
     group, count = numbered(_groups(values, looks, said)[place])
     number, good = numbers[text[place]], decimal[text[place]]
-    first = np.zeros(count, np.int64)
-    counts = np.flatnonzero(good)[::-1]
-    first[group[counts]] = number[counts]
+    begins = np.full(count, NOBODY, np.int64)
+    counts = np.flatnonzero(good & ~lookup)[::-1]
+    begins[group[counts]] = counts
+    begun = begins[group] < NOBODY
+    first = np.where(begun, number[np.where(begun, begins[group], 0)], 0) if len(place) else number
     ranks = np.full(len(text), NONE, np.int64)
-    ranks[place] = np.where(good, role.start + number - first[group], role.least - 1)
-    there = text != NONE
+    ranks[place] = np.where(good, role.start + number - first, role.least - 1)
+    there = np.zeros(len(text), np.bool_)
+    there[place] = ~lookup | (begins[group] < np.arange(len(place)))
     return [
         _Rank(value.said, ranks[number::width], there[number::width]) for number, value in enumerate(values)
     ]

@@ -70,6 +70,7 @@ _JUDGES: dict[str, Judge] = {}
 def replay(session: Any, recipe: Recipe, files: list[Path], by: str, verdicts: Path) -> Outcome:
     """Judge all runs of the files; the table of verdicts is the folder `verdicts`."""
     ship(recipe.refinement)
+    files, verdicts = [path.absolute() for path in files], verdicts.absolute()  # workers stand elsewhere
     problems: list[Problem] = []
     plan = in_parts(files, by, problems.append, EVENTS_A_PART)
     if plan is None:

@@ -236,9 +236,13 @@ def _find_stalls(found: Statistics, seen: Events, time: I64) -> None:
 
 def _top(sizes: NDArray[Any], most: int = _KEPT) -> list[int]:
     """The places of the largest sizes that are not 0."""
-    most = min(most, len(sizes))
-    places = np.argpartition(sizes, len(sizes) - most)[len(sizes) - most :] if most else np.arange(0)
-    return [place for place in places.tolist() if sizes[place] > 0]
+    least = 0
+    if len(sizes) > most:
+        least = max(0, int(np.partition(sizes, len(sizes) - most)[len(sizes) - most]))
+    places = np.flatnonzero(sizes > least)
+    # Of equal sizes the last: then it does not matter how a trace was cut into parts.
+    equal = np.flatnonzero(sizes == least)[len(places) - most :] if least and len(places) < most else places[:0]
+    return [int(place) for place in np.concatenate([places, equal])]
 
 
 def _largest(sizes: Mapping[str, Any], most: int) -> list[tuple[str, Any]]:

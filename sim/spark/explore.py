@@ -83,7 +83,7 @@ class SparkEngine:
     """For `check(..., explore=SparkEngine(session, folder))`: explores on Spark, tables in `folder`."""
 
     def __init__(self, session: Any, folder: Path) -> None:
-        self._session, self._folder, self._number = session, folder, 0
+        self._session, self._folder, self._number = session, folder.absolute(), 0
 
     def __call__(self, model: Model, *, workers: int | None = None, **how: Any) -> Search:
         self._number += 1

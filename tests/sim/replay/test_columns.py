@@ -65,6 +65,7 @@ class Everything(Refinement):
         Role("number", ("base@table", "number@table"), COUNTED, start=1, most=4),
         Role("who", ("process",), most=2),
         Role("life", ("life",)),
+        Role("height", ("base", "number?"), COUNTED, least=-5, most=50),
         Role("author", ("author", "plan?")),
     )
     facts = ("mode", "rest")

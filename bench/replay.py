@@ -1,0 +1,219 @@
+"""Replay at size: ten million events of the real publish library against its model.
+
+    python -m bench.replay [--events 10000000] [--runs 240] [--engines local,spark] [--mutated 60] [--keep
+    DIR]
+
+In one run and on one machine: events a second from Parquet to verdicts on both engines, start-up apart; the
+same model stepped run by run with nothing remembered, over a sample of the same events; violations planted
+one in a hundred thousand runs, all of which must be found, and nothing else; and mutations, which must be
+seen at the event that builds on what was changed. Writes out/bench/replay.json; ends with 1 when a bar is
+missed.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+from bench import report
+from bench.mutations import Mutation, mutations
+from bench.traces import driven, random_choice, write
+from holdfast.impl.store.events import Event
+from holdfast.properties.publish import PublishRefinement
+from holdfast.properties.refinement import Automaton, follow
+from holdfast.sim.replay.judging import Judge
+from holdfast.sim.replay.letters import events as events_in
+from holdfast.sim.replay.local import Outcome, replay
+from holdfast.sim.replay.parts import in_order, plan
+from holdfast.sim.trace import table_of
+
+RATE, FACTOR, RIGHT, MEMORY = 1_000_000, 30, 0.99, 4 << 30
+PLANTED_EVERY = 100_000
+refinement = partial(PublishRefinement, 3, 4)
+
+
+def local(path: Path, *, counted: bool) -> tuple[Outcome, dict[str, Any]]:
+    """The local engine over the whole file, from its name to the last verdict."""
+    begun, worked = perf_counter(), process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        parts = plan([path], "run", Path(folder), print).parts
+        outcome = replay(Judge(Automaton(refinement())), parts, counted=counted)
+    seconds = perf_counter() - begun
+    return outcome, {
+        "seconds": round(seconds, 2),
+        "processor_seconds": round(process_time() - worked, 2),
+        "events_per_second": round(outcome.events / seconds),
+        "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def stepped(base: list[list[Event]], seconds: float) -> dict[str, Any]:
+    """The same runs one by one, each with a model that remembers nothing of the others; and one that does."""
+    found = {}
+    shared = Automaton(refinement())
+    for name, automaton in (("nothing_remembered", None), ("all_remembered", shared)):
+        events, begun = 0, perf_counter()
+        for run in base:
+            made = automaton or Automaton(refinement())
+            assert follow(made, run).verdict == "holds"
+            events += len(run)
+            if perf_counter() - begun > seconds:
+                break
+        found[name] = round(events / (perf_counter() - begun), 1)
+    return found
+
+
+def planted(base: list[list[Event]], runs: int, per_copy: int) -> tuple[dict[int, list[Event]], set[str]]:
+    """Wrong runs to put in place of the first of some copies, and the names that they will have."""
+    draw = random_choice(1)
+    wrong = [one for one in mutations(base[0]) if one.sure]
+    copies = max(1, runs // per_copy)
+    wanted = max(1, round(runs / PLANTED_EVERY))
+    chosen = sorted(draw.sample(range(copies), min(copies, wanted)))
+    spoiled = {number: draw.choice(wrong).events for number in chosen}
+    return spoiled, {f"{number:06d}-{base[0][0].run}" for number in chosen}
+
+
+def mutated(base: list[list[Event]], count: int) -> dict[str, Any]:
+    """All mutations of some runs, judged together as columns."""
+    made: dict[str, Mutation] = {}
+    for number, run in enumerate(base[:: max(1, len(base) // count)]):
+        for place, one in enumerate(mutations(run)):
+            made[f"{number:04d}-{place:04d}"] = one
+    rows = [
+        event
+        for name, one in made.items()
+        for event in (Event(**{**_columns(event), "run": name}) for event in one.events)
+    ]
+    verdicts = Judge(Automaton(refinement())).verdicts(events_in(in_order(table_of(rows)))).to_pylist()
+    counts: Counter[str] = Counter()
+    rest: Counter[str] = Counter()
+    for row in verdicts:
+        one = made[row["run"]]
+        if not one.sure and row["verdict"] == "accepted":
+            counts["nothing surely builds on it: accepted"] += 1
+        elif row["verdict"] == "rejected" and row["seq"] in one.right:
+            counts["at the right event"] += 1
+        else:
+            where = "elsewhere" if row["verdict"] == "rejected" else row["verdict"]
+            rest[f"{one.kind} of a {one.what}: {where}: {row['reason'].partition(':')[2][:100]}"] += 1
+    meaning = counts["at the right event"] + sum(rest.values())
+    return {
+        "mutations": len(made),
+        "that_change_the_meaning": meaning,
+        "at_the_right_event": counts["at the right event"],
+        "share": round(counts["at the right event"] / max(1, meaning), 4),
+        "rest": dict(rest.most_common()),
+        "others": {name: n for name, n in counts.items() if name.startswith("nothing")},
+    }
+
+
+def _columns(event: Event) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in event.__dataclass_fields__}
+
+
+def on_spark(path: Path, master: str) -> dict[str, Any]:
+    """The Spark engine over the whole file, in a process of its own: first cold, then warm."""
+    words = [sys.executable, "-m", "bench.replay", "--only-spark", str(path), "--master", master]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1:]}
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _only_spark(path: Path, master: str) -> None:
+    from holdfast.sim.replay import spark
+    from holdfast.sim.spark import start
+
+    begun = perf_counter()
+    with start(master, name="bench replay") as session, tempfile.TemporaryDirectory() as folder:
+        figures: dict[str, Any] = {"start_seconds": round(perf_counter() - begun, 2)}
+        for name in ("first", "second"):
+            recipe = spark.Recipe(refinement, 0, counted=False, whole=True, token=name)
+            begun = perf_counter()
+            outcome = spark.replay(session, recipe, [path], "run", Path(folder) / name)
+            seconds = perf_counter() - begun
+            figures[name] = {
+                "seconds": round(seconds, 2),
+                "events_per_second": round(outcome.events / seconds),
+                "counts": [outcome.accepted, outcome.rejected, outcome.undecided],
+            }
+    sys.stdout.write(json.dumps(figures))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--runs", type=int, default=240)
+    parser.add_argument("--mutated", type=int, default=60)
+    parser.add_argument("--engines", default="local,spark")
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--keep", help="a folder for the trace, which is large; used again when it is there")
+    parser.add_argument("--only-spark", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.only_spark:
+        _only_spark(Path(options.only_spark), options.master)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        return _measured(options, Path(options.keep or folder))
+
+
+def _measured(options: argparse.Namespace, folder: Path) -> int:
+    base = driven(options.runs)
+    per_copy = sum(map(len, base))
+    runs = -(-options.events // per_copy) * len(base)
+    spoiled, names = planted(base, runs, len(base))
+    path = folder / "trace.parquet"
+    folder.mkdir(parents=True, exist_ok=True)
+    written, runs = write(path, options.events, base, spoiled)
+    warm, figures = local(path, counted=False)
+    counted, with_statistics = local(path, counted=True)
+    step = stepped(base, 10.0)
+    found = {row["run"] for row in warm.told if row["verdict"] == "rejected"}
+    changed = mutated(base, options.mutated)
+    result: dict[str, Any] = {
+        "events": warm.events,
+        "runs": warm.runs,
+        "events_a_run": round(warm.events / max(1, warm.runs), 1),
+        "file_bytes": path.stat().st_size,
+        "cores": os.cpu_count(),
+        "load_before": os.getloadavg()[0],
+        "counts": [warm.accepted, warm.rejected, warm.undecided],
+        "local": figures,
+        "local_with_statistics": with_statistics,
+        "stepped_events_per_second": step,
+        "times_stepping": round(figures["events_per_second"] / step["nothing_remembered"], 1),
+        "planted": {"runs": len(names), "found": len(found & names), "invented": len(found - names)},
+        "mutated": changed,
+        "coverage": {key: counted.coverage[key] for key in ("taken", "of")},
+    }
+    del written, runs
+    bars = {
+        "events_per_second": figures["events_per_second"] >= RATE,
+        "times_stepping": result["times_stepping"] >= FACTOR,
+        "planted": found == names,
+        "undecided": warm.undecided == 0,
+        "mutated": changed["share"] >= RIGHT,
+        "memory": figures["peak_resident_bytes"] <= MEMORY,
+    }
+    if "spark" in options.engines:
+        result["spark"] = on_spark(path, options.master)
+        second = result["spark"].get("second", {})
+        bars["spark"] = second.get("events_per_second", 0) * 2 >= figures["events_per_second"]
+    result["bars"] = bars
+    target = report.write("replay", result)
+    sys.stdout.write(json.dumps(result, indent=2) + f"\nwritten to {target}\n")
+    return 0 if all(bars.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Traces of the real publish library under the adversary, as many as wanted, each with names of its own.
+
+A few hundred runs are really driven, with crashes, lost replies and rivals. Then their columns are
+repeated, and in each copy every plan, process and run gets a name that no other copy has: to a reader they
+are all different.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.publish.facts import facts
+from holdfast.impl.store.events import Event
+from holdfast.sim.explore import Random, Setting
+from holdfast.sim.systems.publish import mended
+from holdfast.sim.trace import table_of, write_parquet
+from holdfast.sim.trace.schema import SCHEMA
+from holdfast.sim.world import Budget, World
+from holdfast.sim.world.trace import events
+
+SCENES = ("skew", "rivals", "takeover", "heir", "two-tables", "cleaner")
+_PLAN = r"\b([0-9A-HJKMNP-TV-Z]{26})\b"
+_NAMED = ("run", "process", "key", "facts")
+
+
+class _Kept(Random):
+    """Random runs, whose events are kept."""
+
+    def __init__(self, setting: Setting, name: str) -> None:
+        super().__init__(setting)
+        self.name = name
+        self.runs: list[list[Event]] = []
+
+    def _after(self, world: World, ended: bool) -> None:
+        super()._after(world, ended)
+        if ended:
+            world.facts = facts
+            run = f"{self.name}-{len(self.runs):04d}"
+            own = (event for event in events(world, run) if event.process != "setup")
+            self.runs.append([replace(event, seq=seq) for seq, event in enumerate(own)])
+
+
+def driven(count: int, scenes: tuple[str, ...] = SCENES) -> list[list[Event]]:
+    """So many runs, evenly from the scenes. The same every time."""
+    runs: list[list[Event]] = []
+    for number, scene in enumerate(scenes):
+        wanted = count // len(scenes) + (number < count % len(scenes))
+        budget = Budget(crashes=1, lost=1, late=1, conflicts=1)
+        search = _Kept(Setting(partial(mended, scene=scene), budget, seed=number), scene)
+        search.explore(lambda done, wanted=wanted: done.schedules >= wanted)
+        assert not search.failures, search.failures
+        runs += search.runs
+    return runs
+
+
+def copies(table: pa.Table, count: int, first: int = 0) -> Iterator[pa.Table]:
+    """The table so many times, with names of its own in each copy, runs in the order of their names."""
+    whole = {
+        name: table[name].combine_chunks().dictionary_encode() for name in SCHEMA.names if name in _NAMED
+    }
+    plain = {name: table[name].combine_chunks() for name in SCHEMA.names if name not in _NAMED}
+    plain = {
+        name: column.dictionary_encode() if column.type == pa.string() else column
+        for name, column in plain.items()
+    }
+    for number in range(first, first + count):
+        mark = f"{number:06d}"
+        columns: dict[str, Any] = dict(plain)
+        for name, column in whole.items():
+            columns[name] = pa.DictionaryArray.from_arrays(
+                column.indices, _renamed(column.dictionary, name, mark)
+            )
+        yield pa.table([columns[name] for name in SCHEMA.names], names=SCHEMA.names)
+
+
+def _renamed(values: pa.Array, name: str, mark: str) -> pa.Array:
+    if name == "run":
+        return pc.binary_join_element_wise(mark, values, "-")
+    if name == "process":
+        return pc.binary_join_element_wise(values, mark, "-")
+    return pc.replace_substring_regex(values, _PLAN, rf"\1{mark}")
+
+
+def write(
+    path: Path, events_wanted: int, base: list[list[Event]], spoiled: dict[int, list[Event]]
+) -> tuple[int, int]:
+    """A file of so many events; `spoiled` runs take the place of the first run of these copies."""
+    table = table_of(event for run in base for event in run)
+    count = -(-events_wanted // len(table))
+
+    def tables() -> Iterator[pa.Table]:
+        for number, copy in enumerate(copies(table, count)):
+            if number in spoiled:
+                other = table_of([*spoiled[number], *(event for run in base[1:] for event in run)])
+                copy = next(copies(other, 1, number))
+            yield copy
+
+    return write_parquet(path, tables()), count * len(base)
+
+
+def random_choice(seed: int) -> Any:
+    """A stream of chance that is the same every time."""
+    return SeededEnvironment(seed).stream("bench")
