@@ -1,5 +1,6 @@
 """`holdfast ingest` as its users meet it: exit codes, a line for what is wrong, and nothing done by half."""
 
+import io
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.commands import entry
-from holdfast.impl.ingest import keys
+from holdfast.impl.ingest import keys, read
 from holdfast.impl.store import open_store
 from tests.impl.ingest_service.serving import Served, batch, frame, listing, serving
 
@@ -79,6 +80,16 @@ def test_points_become_batches_and_are_added_up(ingest: Run, served: Served, url
     assert result(ingest, "rollup", "--store", url)["batches"] == 0
     assert result(ingest, "audit", "--store", url, "--deep")["accepted"] == BATCHES
     assert result(ingest, "gc", "--store", url)["referenced"] == BATCHES
+
+
+def test_points_come_from_standard_input(
+    ingest: Run, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = b'{"name": "cpu.load", "value": 1}\n\n{"name": "cpu.load", "value": 2, "labels": {"host": "a"}}'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    assert result(ingest, *send(served, "-"))["accepted"] == 1
+    (blob,) = [key for key in served.listing() if key.startswith(keys.RAW)]
+    assert [point.value for point in read(served.store.get(blob).body).points] == [1.0, 2.0]
 
 
 def test_missing_indexes_are_written_and_a_missing_blob_is_an_alarm(

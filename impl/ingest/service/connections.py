@@ -23,7 +23,7 @@ from typing import Any
 
 import h11
 from uvicorn.config import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from holdfast.impl.ingest.service.answers import Refusal, as_bytes
@@ -93,9 +93,12 @@ class GuardedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._over:
-            return
-        super().data_received(data)
+        if not self._over:
+            super().data_received(data)
+            self._watch()
+
+    def _watch(self) -> None:
+        """Whatever this connection waits for now, it must not wait for ever."""
         if self._over:
             return
         if self._refused_midway():
@@ -165,11 +168,12 @@ class GuardedConnection(H11Protocol):
         """Answer with `refusal` if an answer can still be given, and end the connection."""
         self._over = True
         self._unset_keepalive_if_required()
-        if self.cycle is not None:
-            self.cycle.disconnected = True  # whoever works on a request here learns that nobody listens
-            self.cycle.message_event.set()
-        answered = self.cycle is not None and self.cycle.response_started
-        if not (answered and not self.cycle.response_complete) and not self.transport.is_closing():
+        begun: RequestResponseCycle | None = self.cycle
+        within_answer = begun is not None and begun.response_started and not begun.response_complete
+        if begun is not None:
+            begun.disconnected = True  # whoever works on a request here learns that nobody listens
+            begun.message_event.set()
+        if not within_answer and not self.transport.is_closing():
             self.told(refusal.kind)
             self.transport.write(_raw(refusal))
         if self.transport.can_write_eof() and not self.transport.is_closing():

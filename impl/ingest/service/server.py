@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
         self._on_listening(address(sockets[0], secure=self.config.is_ssl))
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:  # type: ignore[override] # uvicorn's is annotated as a generator
+    def capture_signals(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
