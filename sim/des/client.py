@@ -17,7 +17,7 @@ from holdfast.impl.store.requests import Reply, Request
 from holdfast.sim.des.engine import Tick
 from holdfast.sim.des.environment import START_NS, SimulatedEnvironment
 from holdfast.sim.des.faults import Faults
-from holdfast.sim.des.latency import Draw, draw
+from holdfast.sim.des.latency import Draw, Profile, draw
 from holdfast.sim.des.limits import Gate
 from holdfast.sim.des.server import Flight, Server
 
@@ -58,20 +58,13 @@ class Client(Store):
         self._idle_from_ns = 0
         self._engine = server.engine
         self._seed = f"{server.engine.seed}/{name}"
-        self._draws: dict[str, Draw] = {}
         profile = server.model.latency
+        self.draws = _Draws(profile, f"{self._seed}/latency")
+        """By kind of request, the latency of the next one, there and back."""
         self.byte_ns: Callable[[str], float] | None = (
             profile.per_byte_ns if profile.byte_ns or profile.kinds_byte_ns else None
         )
         self.dice = _dice(server.faults, self._seed)
-
-    def latency(self, kind: str) -> int:
-        """Of the next request of this kind, there and back."""
-        known = self._draws.get(kind)
-        if known is None:
-            profile = self.server.model.latency
-            known = self._draws[kind] = draw(profile.of(kind), f"{self._seed}/latency/{kind}")
-        return known()
 
     def send(self, request: Request[R]) -> R:
         engine = self._engine
@@ -80,7 +73,7 @@ class Client(Store):
             return self.server.bucket.answer(request, START_NS + engine.now_ns)
         if actor.crashing:
             engine.refuse(actor)
-        flight = Flight(self.server, self, actor, request)
+        flight = Flight(self, actor, request)
         operation = actor.operation
         if operation is not None:
             operation.requests += 1
@@ -107,7 +100,7 @@ class Client(Store):
         group = _Group(len(requests))
         actor.waits = group
         for slot, request in enumerate(requests):
-            flight = Flight(self.server, self, actor, request)
+            flight = Flight(self, actor, request)
             flight.group = group
             flight.slot = slot
             self.server.launch(flight)
@@ -141,6 +134,18 @@ class Client(Store):
 
     def versioned(self) -> bool:
         return self.server.bucket.versioned
+
+
+class _Draws(dict[str, Draw]):
+    """A stream of latencies for each kind of request, made when the first of that kind is sent."""
+
+    def __init__(self, profile: Profile, seed: str) -> None:
+        self._profile = profile
+        self._stream = seed
+
+    def __missing__(self, kind: str) -> Draw:
+        made = self[kind] = draw(self._profile.of(kind), f"{self._stream}/{kind}")
+        return made
 
 
 class _Group:

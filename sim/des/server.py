@@ -53,19 +53,24 @@ class StoreModel:
 class Flight(simpy.Event):
     """A request under way: an event that is scheduled again for its next stage."""
 
-    __slots__ = ("actor", "client", "fate", "group", "op", "reply", "request", "rest_ns", "sender", "slot")
+    env: Any = None  # nobody waits for it but the server
+    _ok = True
+    _value = None
+    reply: Any = None
+    group: Any = None
+    """The parallel step it is part of, and its `slot` there."""
+    slot = 0
+    fate = ""
+    rest_ns = 0
+    """From landing to the answer."""
+    op = -1
+    sender: tuple[str, int] = ("", 0)
 
-    def __init__(self, server: "Server", client: Any, actor: Any, request: Any) -> None:
-        self.env = None  # nobody waits for it but the server
-        self.callbacks: Any = None
-        self._ok = True
-        self._value = None
+    def __init__(self, client: Any, actor: Any, request: Any) -> None:
+        # What most requests never have stays with the class: this is made once a request.
         self.client = client
         self.actor = actor
         self.request = request
-        self.reply: Any = None
-        self.group: Any = None
-        self.fate = ""
 
 
 class Server:
@@ -103,6 +108,7 @@ class Server:
         ]
         self._simpy = engine.simpy
         self._schedule = engine.simpy.schedule
+        self._answer = self.bucket.answer
         self._land_acts = (self._land,)
         self._respond_acts = (self._respond,)
         self._expire_acts = (self._expire,)
@@ -130,8 +136,8 @@ class Server:
         if self._sink is not None:
             self._trace_request(flight)
         gate = flight.client.gate
-        if gate is None or gate.enter(flight):
-            self._arrive(flight)
+        if (gate is None or gate.enter(flight)) and (self.gate is None or self.gate.enter(flight)):
+            self._start(flight)
 
     def _arrive(self, flight: Flight) -> None:
         if self.gate is None or self.gate.enter(flight):
@@ -141,7 +147,7 @@ class Server:
         """It has its places: on the way."""
         request = flight.request
         client = flight.client
-        latency = client.latency(request.kind)
+        latency = client.draws[request.kind]()
         there = latency >> 1
         flight.rest_ns = latency - there
         byte_ns = client.byte_ns
@@ -173,7 +179,7 @@ class Server:
         self._schedule(flight, NORMAL, there)
 
     def _expire_later(self, flight: Flight) -> None:
-        expiry = Flight(self, flight.client, flight.actor, flight)
+        expiry = Flight(flight.client, flight.actor, flight)
         expiry.callbacks = self._expire_acts
         self._schedule(expiry, NORMAL, flight.client.wait_ns)
 
@@ -183,7 +189,13 @@ class Server:
         now_ns = self._simpy._now  # noqa: SLF001 - once a request: the property costs as much as the sum
         reply = self._refusal(flight, now_ns) if self._rates or flight.fate else None
         if reply is None:
-            reply = self._apply(request, START_NS + now_ns)
+            if type(request) is Nominal:
+                reply = DONE
+            else:
+                try:
+                    reply = self._answer(request, START_NS + now_ns)
+                except StoreError as wrong:
+                    reply = wrong
             self.requests[request.kind] += 1
         flight.reply = reply
         if self._sink is not None:
@@ -196,14 +208,6 @@ class Server:
             rest += int(_received(request, reply) * byte_ns(request.kind))
         flight.callbacks = self._respond_acts
         self._schedule(flight, NORMAL, rest)
-
-    def _apply(self, request: Any, now_ns: int) -> Any:
-        if type(request) is Nominal:
-            return DONE
-        try:
-            return self.bucket.answer(request, now_ns)
-        except StoreError as wrong:
-            return wrong
 
     def _refusal(self, flight: Flight, now_ns: int) -> Reply | None:
         """Why it is not applied."""
@@ -220,7 +224,8 @@ class Server:
     def _respond(self, flight: Any) -> None:
         """The answer reaches the client. If it gave up, it gave the places back as well."""
         if flight.actor is not None:
-            self._leave(flight)
+            if self.gate is not None or flight.client.gate is not None:
+                self._leave(flight)
             self._deliver(flight, flight.reply)
 
     def _expire(self, expiry: Any) -> None:
