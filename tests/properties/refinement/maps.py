@@ -72,16 +72,12 @@ class CounterMap(Seen):
 
 
 class LeaseMap(Seen):
-    """Two objects; the epoch is counted from the lease's, the number of a write is a fact."""
+    """Two objects; the epoch is counted from the first that is seen, the number of a write is a fact."""
 
     keys = (Keys("lease", "lease"), Keys("data", "data"))
     roles = (Role("client", ("process",), most=1), Role("epoch", ("epoch",), COUNTED, most=2, start=1))
     facts = ("number",)
-    hidden = ("time_passes", "look", "read", "crash", "stop", "step_down")
-
-    def __init__(self, model: Model) -> None:
-        type(self).hidden = tuple(name for name in LeaseMap.hidden if name in model.actions)
-        super().__init__(model)
+    hidden = ("time_passes", "look", "read", "read_a_later_epoch", "check_clock", "step_down", "crash")
 
     def meaning(self, seen: Sighting) -> Meaning:
         if not seen.done:
@@ -90,7 +86,14 @@ class LeaseMap(Seen):
         if seen.what == "lease":
             claimed = self.does("claim", c=c, answer=TOLD)
             return where(f"the lease has epoch {epoch}", lambda s: s.lease.epoch == epoch, claimed)
-        return IMPOSSIBLE
+        number = int(seen.fact("number"))
+        written = (self.does("put_fence", c=c, answer=TOLD), self.does("write", c=c, answer=TOLD))
+        return where(
+            f"the data has epoch {epoch} and number {number}",
+            lambda s: s.data.holds(epoch=epoch, number=number),
+            *written,
+            self.does("lands"),
+        )
 
 
 class Door(Machine):

@@ -1,0 +1,57 @@
+"""How much of a model was driven: exact where everything is seen, never too little where something is not."""
+
+from holdfast.model import Model
+from holdfast.properties.refinement import Automaton, Driven, Lens, Reader
+from tests.properties.refinement.maps import Door, DoorMap, landed
+
+
+class Heard(DoorMap):
+    """Every knock is heard."""
+
+    hidden = ()
+
+
+def driven(refinement: DoorMap, *runs: tuple[str, ...]) -> Driven:
+    found = Driven(Automaton(refinement))
+    for run in runs:
+        lens = Lens(found.automaton)
+        reader = Reader(lens)
+        events = landed(*(f"a put door/{act} done" for act in run))
+        looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.facts) for e in events]
+        letters = [reader.letter(look, "a", 0) for look in looks]
+        read = [found.automaton.letters[letter] for letter in letters]
+        found.drive(letter.sighting for letter in read if letter is not None)
+    return found
+
+
+def test_what_is_seen_is_counted_exactly() -> None:
+    """The door's machine: knocks 0, 1, 2 shut, 2 open; from 0 and 1 either knock, from 2 the swing."""
+    share = driven(Heard(Model(Door)), ("knock", "knock", "swing"), ("knock", "knock")).share()
+    assert (share.states, share.transitions, share.driven) == (4, 5, 3)
+    assert share.actions == {"knock": (2, 2), "knock_unheard": (0, 2), "swing": (1, 1)}
+    assert [(gap.label, gap.transitions, gap.path) for gap in share.gaps] == [
+        ("knock_unheard()", 2, ("knock_unheard()",))
+    ]
+    assert share.share == 0.6
+
+
+def test_ways_that_the_rest_of_a_run_rules_out_do_not_count() -> None:
+    """After two knocks that were heard none was unheard; after one and a swing one was, before or after."""
+    heard = driven(DoorMap(Model(Door)), ("knock", "knock"))
+    assert heard.share().actions["knock_unheard"] == (0, 2)
+    unheard = driven(DoorMap(Model(Door)), ("knock", "swing"))
+    assert unheard.share().actions == {"knock": (2, 2), "knock_unheard": (2, 2), "swing": (1, 1)}
+
+
+def test_a_run_that_leaves_the_model_counts_up_to_there() -> None:
+    found = driven(Heard(Model(Door)), ("knock", "swing", "knock"))
+    share = found.share()
+    assert (share.runs, share.beyond, share.driven) == (1, 1, 1)
+
+
+def test_the_shortest_way_to_a_gap_is_told() -> None:
+    share = driven(Heard(Model(Door)), ("knock",)).share()
+    assert {gap.label: gap.path for gap in share.gaps} == {
+        "knock_unheard()": ("knock_unheard()",),
+        "swing()": ("knock()", "knock()", "swing()"),
+    }
