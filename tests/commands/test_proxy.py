@@ -1,0 +1,54 @@
+"""`holdfast proxy`: what makes no sense is one line; the rest is in tests/sim/proxy."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+from holdfast.commands.proxy import told
+from holdfast.sim.proxy.statistics import Statistics
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere",), "upstream 'nowhere' is no address"),
+        (("http://h/bucket",), "say only http://host:port"),
+        (("http://h", "--latency", "20"), "--latency: '20' is no delay"),
+        (("http://h", "--latency", "post=20ms"), "no kind of request is called 'post'"),
+        (("http://h", "--drop", "1.5"), "a chance is from 0 to 1"),
+        (("http://h", "--drop", "60%", "--late", "60%"), "add up to 1.2"),
+        (("http://h", "--late-after", "1s"), "give --late with it"),
+        (("http://127.0.0.1:1",), "nobody answers at http://127.0.0.1:1"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(lambda: group.main(["proxy", *words], standalone_mode=False)) == Exit.BAD_REQUEST
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        words = ["proxy", f"http://127.0.0.1:{port}", "--port", port]
+        assert run(lambda: group.main(words, standalone_mode=False)) == Exit.BAD_REQUEST
+    assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_statistics_are_told_by_kind() -> None:
+    seen = Statistics()
+    seen.fates["put"].update({"200": 1200, "landed, reply dropped": 3})
+    seen.landed_late["put 200"] = 2
+    seen.took(seen.whole_s, "put", 0.0201)
+    result: dict[str, Any] = seen.as_json()
+    assert told(result) == [
+        "1,203 requests, up to 0 in flight and 0 waiting",
+        "  put     1,200 200, 3 landed, reply dropped; p50 20.1 ms, p99 20.1 ms",
+        "  landed late: put 200: 2",
+    ]
