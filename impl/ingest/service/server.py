@@ -88,7 +88,9 @@ class Server(uvicorn.Server):
 def listener(host: str, port: int) -> socket.socket:
     """A socket that is bound to `host` and `port`; 0 takes a free one. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio turns Nagle's delay off only where the protocol is named, and an answer leaves in two pieces:
+    # with the delay the second waits for the client's acknowledgement of the first, 40 ms.
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))

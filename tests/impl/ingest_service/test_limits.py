@@ -146,6 +146,15 @@ def test_requests_too_many_are_told_so_and_one_agent_starves_no_other(tmp_path: 
         assert served.post(batch(5, 6), frame(batch(5, 6))).status_code == 200
 
 
+def test_the_second_half_of_an_answer_waits_for_no_acknowledgement(tmp_path: Path) -> None:
+    """Nagle's delay made every batch 40 ms slower."""
+    with serving(tmp_path) as served:
+        assert served.client.get(f"{served.url}/healthz").status_code == 200
+        (connection,) = served.stop.__self__.server_state.connections
+        found = connection.transport.get_extra_info("socket")
+        assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_what_is_worked_on_is_finished_before_the_end(tmp_path: Path) -> None:
     held = Held()
     with serving(tmp_path, store=held) as served, ThreadPoolExecutor(1) as pool:
