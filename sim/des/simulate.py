@@ -53,9 +53,13 @@ SYSTEMS: dict[str, Callable[[Scene], Any]] = {
 def _facts(system: str) -> Any:
     """What events tell of the bodies of a protocol's own documents."""
     if system in ("publish", "group"):
-        from holdfast.impl.publish.facts import facts
+        from holdfast.impl.publish.facts import facts as of_publish
 
-        return facts
+        return of_publish
+    if system == "ingest":
+        from holdfast.impl.ingest.facts import facts as of_ingest
+
+        return of_ingest
     return None
 
 

@@ -175,6 +175,35 @@ def test_what_out_leaves_is_the_same_twice(small: str, tmp_path: Path) -> None:
     assert one == two
 
 
+WEATHER = """[client]
+timeout = "500 ms"
+[faults]
+lost = "3 %"
+late = "2 %"
+late_by = "1 s"
+conflicts = "3 %"
+throttled = "3 %"
+"""
+
+
+@pytest.mark.parametrize(
+    ("system", "operations", "rest"), [("publish", 2, ""), ("ingest", 60, ""), ("ingest", 60, WEATHER)]
+)
+def test_simulated_traces_are_behaviours_of_the_model(
+    system: str, operations: int, rest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The clock and the model are two opinions on the same code: the one judges traces of the other."""
+    file, out = tmp_path / "s.toml", tmp_path / "out"
+    latency = 'latency = { p50 = "20 ms", p99 = "80 ms" }'
+    workload = f'system = "{system}"\noperations = {operations}\nwriters = 2'
+    file.write_text(f"[store]\n{latency}\n[workload]\n{workload}\n{rest}")
+    assert ends(str(file), "--out", str(out), "--no-plots") == Exit.HOLDS
+    replayed = ["replay", str(out / "traces"), "--model", system]
+    assert run(lambda: group.main(replayed, standalone_mode=False)) == Exit.HOLDS
+    accepted = 1 if system == "publish" else operations
+    assert f"{accepted} accepted, 0 rejected, 0 undecided" in capsys.readouterr().out
+
+
 def test_traces_and_plots_can_be_left_out(small: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert ends(small, "--out", str(out), "--no-traces", "--no-plots") == Exit.HOLDS
