@@ -257,6 +257,23 @@ def test_what_makes_no_sense_is_one_line(
     assert says in err
 
 
+def test_a_port_that_is_taken_is_one_line(ingest: Run, served: Served, url: str) -> None:
+    ingest("enrol", "t.json", "agent-a")
+    code, out, err = ingest("serve", "--store", url, "--agents", "t.json", "--port", str(served.port))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"cannot listen on 127.0.0.1 port {served.port}" in err
+
+
+def test_enrolling_writes_over_no_file(ingest: Run) -> None:
+    Path("a.token").write_text("precious")
+    code, _, err = ingest("enrol", "t.json", "agent-a", "--token-file", "a.token")
+    assert (code, "give --token-file a new file" in err) == (2, True)
+    assert Path("a.token").read_text() == "precious"
+    assert not Path("t.json").exists()
+    assert ingest("enrol", "t.json", "agent-a", "--token-file", "b.token")[0] == 0
+    assert Path("b.token").stat().st_mode & 0o777 == 0o600
+
+
 def test_the_policy_is_json(ingest: Run) -> None:
     role = "arn:aws:iam::123456789012:role/gc"
     found = json.loads(ingest("policy", "bucket", "--prefix", "prod", "--gc-role", role)[1])
