@@ -196,6 +196,8 @@ def enrol_command(file: str, name: str, operator: bool, token_file: str | None) 
             agent_path(name)
             token = enrol(file, Who(role, name), ENV)
         except (BadTokens, IdentityError) as wrong:
+            if token_file is not None:
+                Path(token_file).unlink()
             raise BadRequest(str(wrong)) from None
         click.echo(token, file=out)
     if token_file is not None:

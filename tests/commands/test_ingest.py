@@ -270,6 +270,8 @@ def test_enrolling_writes_over_no_file(ingest: Run) -> None:
     assert (code, "give --token-file a new file" in err) == (2, True)
     assert Path("a.token").read_text() == "precious"
     assert not Path("t.json").exists()
+    assert ingest("enrol", "t.json", "", "--token-file", "b.token")[0] == 2
+    assert not Path("b.token").exists()
     assert ingest("enrol", "t.json", "agent-a", "--token-file", "b.token")[0] == 0
     assert Path("b.token").stat().st_mode & 0o777 == 0o600
 
