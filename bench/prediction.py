@@ -1,0 +1,181 @@
+"""Prediction against reality: a workload simulated with a measured profile, and the same done for real.
+
+    python -m bench.prediction [--latency 50ms] [--cap 8] [--rounds 3]
+
+moto's HTTP server runs in a process of its own, with `holdfast proxy` before it, which adds the latency and
+the cap on requests in flight. Then, in every round: `holdfast probe` measures the latency profile through the
+proxy; the publishes are done through the proxy, with threads and a real clock; the profile is measured once
+more; and the same publishes are simulated with both profiles as one, and that cap. (A machine that others use
+changes its pace: a profile from before alone would blame the model.) Bar: the medians of the errors, of
+the median latency and of throughput, within 15 %.
+
+Two workloads: one writer that publishes one plan after another, and sixteen that share a handle. What a plan
+costs in this process is measured on memory, without any latency; the simulator cannot know it. The machine
+must have cores to spare: what waits for a core is in the measured run and in no model.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3  # noqa: TID251 - makes the bucket, behind the store's back
+import numpy as np
+
+from bench.report import median, write
+from holdfast.impl.publish import Catalog, Draft, GroupCommit
+from holdfast.impl.store import Store, open_store
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.sim.des import Setup, StoreModel, Workload, simulate
+from holdfast.sim.scenarios.building import profile_of
+
+BAR = 0.15
+MOTO = Path(__file__).parent.parent / "tests" / "servers" / "moto_main.py"
+WORKLOADS = (("publish", 1, 30), ("group", 16, 320))
+"""System, writers, operations."""
+ROWS = {"id": "int64", "n": "int64"}
+
+
+@contextlib.contextmanager
+def server() -> Iterator[str]:
+    """moto, every request atomic; its address."""
+    with subprocess.Popen(  # noqa: S603 - our own script
+        [sys.executable, str(MOTO), "honest"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        process.terminate()
+
+
+@contextlib.contextmanager
+def proxy(upstream: str, latency: str, cap: int) -> Iterator[str]:
+    """`holdfast proxy` before it; its address."""
+    words = ["proxy", upstream, "--latency", latency, "--cap", str(cap)]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "holdfast", *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[0]
+        process.terminate()
+
+
+def measured_profile(url: str) -> dict[str, Any]:
+    """What `holdfast probe --profile` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = f"{folder}/profile.json"
+        words = ["probe", url, "--quick", "--only", "create-only-put", "--profile", target]
+        words = [sys.executable, "-m", "holdfast", *words]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
+        return dict(json.loads(Path(target).read_text()))
+
+
+def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Two profiles as one: what half of their samples each would give."""
+    operations = {
+        kind: [
+            {
+                **left,
+                "quantiles": [
+                    float(q) for q in np.percentile(left["quantiles"] + right["quantiles"], range(101))
+                ],
+            }
+            for left, right in zip(entries, other["operations"][kind], strict=True)
+        ]
+        for kind, entries in one["operations"].items()
+    }
+    return {**one, "operations": operations}
+
+
+def real(store: Store, system: str, writers: int, operations: int) -> dict[str, float]:
+    """Publishes with threads: median latency and throughput."""
+    catalog = Catalog.open(store, author="bench", create=True)
+    with catalog.transaction() as txn:
+        txn.create_table("t0", ROWS, key="id")
+        txn.append("t0", [{"id": -1, "n": 0}])
+    publish = GroupCommit(catalog).publish if system == "group" else catalog.publish
+    took: list[float] = []
+
+    def work(number: int) -> None:
+        for turn in range(operations // writers):
+            draft = Draft() if system == "group" else catalog.draft()
+            draft.append("t0", [{"id": number * operations + turn, "n": 0}])
+            began = time.perf_counter()
+            publish(draft)
+            took.append(time.perf_counter() - began)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(writers)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - began
+    return {"p50_ms": round(1000 * median(took), 2), "throughput": round(len(took) / seconds, 2)}
+
+
+def predicted(
+    profile: dict[str, Any], cap: int, system: str, writers: int, operations: int
+) -> dict[str, float]:
+    compute_ms = real(MemoryStore(), "publish", 1, 100)["p50_ms"]
+    workload = Workload(system, writers=writers, operations=operations, compute_ns=round(compute_ms * 1e6))
+    found = simulate(Setup(workload, StoreModel(profile_of(profile, "the probe's"), in_flight=cap)))
+    return {"p50_ms": found.operations["publish"].p50, "throughput": found.throughput}
+
+
+def round_of(url: str, number: int, cap: int) -> list[dict[str, Any]]:
+    before = measured_profile(url)
+    rows = []
+    for system, writers, operations in WORKLOADS:
+        with open_store(url.replace("?", f"/round-{number}-{system}?")) as store:
+            seen = real(store, system, writers, operations)
+        after = measured_profile(url)
+        model = predicted(both(before, after), cap, system, writers, operations)
+        before = after
+        errors = {name: round(model[name] / seen[name] - 1, 3) for name in seen}
+        rows.append(
+            {"system": system, "writers": writers, "predicted": model, "measured": seen, "error": errors}
+        )
+        sys.stdout.write(
+            f"{system:8} {writers:>2} writers  "
+            + "  ".join(
+                f"{name} {model[name]:.4g} predicted, {seen[name]:.4g} measured, {errors[name]:+.1%}"
+                for name in seen
+            )
+            + "\n"
+        )
+        sys.stdout.flush()
+    return rows
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench.prediction", description=__doc__.splitlines()[0])
+    parser.add_argument("--latency", default="50ms")
+    parser.add_argument("--cap", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args(arguments)
+    os.environ.update(dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "bench"))
+    with server() as upstream, proxy(upstream, options.latency, options.cap) as address:
+        boto3.client("s3", endpoint_url=upstream, region_name="us-east-1").create_bucket(Bucket="bench")
+        url = f"s3://bench/x?endpoint={address}&region=us-east-1"
+        rounds = [round_of(url, number, options.cap) for number in range(options.rounds)]
+    bars = []
+    for rows in zip(*rounds, strict=True):
+        for name in ("p50_ms", "throughput"):
+            error = median([row["error"][name] for row in rows])
+            bars.append({"name": f"{rows[0]['system']}, {name}", "error": error, "ok": abs(error) <= BAR})
+            sys.stdout.write(f"{'ok' if bars[-1]['ok'] else 'MISSED':7} {bars[-1]['name']}: {error:+.1%}\n")
+    figures = {"latency": options.latency, "cap": options.cap, "bar": BAR, "rounds": rounds, "bars": bars}
+    sys.stdout.write(f"written to {write('prediction', figures)}\n")
+    return 0 if all(bar["ok"] for bar in bars) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
