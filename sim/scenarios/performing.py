@@ -2,7 +2,6 @@
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,6 +65,13 @@ class Order:
         return outcome(self.scenario, self.points, results, seed=self.used_seed, checked=not self.sweeps)
 
 
+def _sweep_up(order: Order) -> None:
+    """Workers that were stopped while they wrote a trace leave the part they had beside its name."""
+    if order.folder is not None:
+        for part in (order.folder / "traces").glob(f".{order.scenario.name}-*.parquet.*"):
+            part.unlink(missing_ok=True)
+
+
 def _silent(_done: int, _total: int) -> None:
     """Nobody watches."""
 
@@ -80,6 +86,8 @@ def perform(order: Order, show: Show = _silent) -> dict[str, Any]:
         results[number] = result
         show(len(results), len(tasks))
 
-    with suppress(KeyboardInterrupt):
+    try:
         run_all(tasks, order.jobs or cores(), done)
+    except KeyboardInterrupt:
+        _sweep_up(order)
     return order.outcome(results)

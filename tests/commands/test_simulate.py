@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from holdfast.commands import provenance
 from holdfast.commands.ending import Exit
 from holdfast.commands.entry import group, run
+from holdfast.impl.environment import SystemEnvironment
 from holdfast.sim.scenarios import performing, running
 
 SMALL = """title = "Small"
@@ -28,6 +30,9 @@ writers = [1, 2, 4]
 
 
 def ends(*words: str) -> int:
+    """How the command ended; in this process, where nothing else is asked for."""
+    if not {"--jobs", "--engine"} & set(words):
+        words = (*words, "--jobs", "1")
     return run(lambda: group.main(["simulate", *words], standalone_mode=False))
 
 
@@ -122,14 +127,47 @@ def test_an_objective_that_no_run_reaches_is_a_violation(small: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes_wherever_they_go(small: str, tmp_path: Path) -> None:
-    """Also with other numbers of processes: nothing of who ran what when is in the result."""
     files = [tmp_path / f"{name}.json" for name in "abc"]
     ends(small, "--json", str(files[0]))
-    ends(small, "--json", str(files[1]), "--jobs", "1")
+    ends(small, "--json", str(files[1]))
     ends(small, "--json", str(files[2]), "--seed", "7")
     same, again, other = (file.read_bytes() for file in files)
     assert same == again
     assert json.loads(same)["runs"] != json.loads(other)["runs"]
+
+
+@pytest.mark.server
+def test_any_number_of_processes_gives_the_same_bytes(small: str, tmp_path: Path) -> None:
+    """Nothing of who ran what when is in the result."""
+    files = [tmp_path / "1.json", tmp_path / "3.json"]
+    for file in files:
+        assert ends(small, "--json", str(file), "--jobs", file.stem) == Exit.HOLDS
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.server
+def test_ctrl_c_stops_the_workers_and_keeps_what_they_finished(tmp_path: Path) -> None:
+    """A real interruption of a real process with workers: soon over, whole results, nothing half-written."""
+    file, target = tmp_path / "long.toml", tmp_path / "r.json"
+    many = ", ".join(str(number) for number in range(1, 200))
+    file.write_text(SMALL.replace("operations = 20", "operations = 500").replace("1, 2, 4", many))
+    words = [sys.executable, "-m", "holdfast", "simulate", str(file), "--jobs", "2", "--json", str(target)]
+    out = ["--out", str(tmp_path / "out"), "--no-plots"]
+    process = subprocess.Popen([*words, *out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        waited = SystemEnvironment()
+        while len(list(tmp_path.glob("out/traces/long-*.parquet"))) < 3:
+            assert process.poll() is None
+            waited.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == Exit.UNDECIDED
+    finally:
+        process.kill()
+        process.wait()
+    found = json.loads(target.read_text())
+    assert (found["verdict"], found["planned"]) == ("undecided", 199)
+    assert 0 < len(found["runs"]) < 199
+    assert not list(tmp_path.glob("out/traces/.*")), "no half-written trace"
 
 
 @pytest.mark.slow
@@ -150,7 +188,7 @@ def test_out_leaves_results_traces_and_plots(small: str, tmp_path: Path) -> None
     from holdfast.sim.trace import SCHEMA
 
     out = tmp_path / "new" / "out"
-    assert ends(small, "--jobs", "1", "--out", str(out)) == Exit.HOLDS
+    assert ends(small, "--out", str(out)) == Exit.HOLDS
     files = sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
     traces = [f"traces/small-000{n}.parquet" for n in (1, 2, 3)]
     assert files == ["plot.png", "plot.svg", "results.json", "results.parquet", *traces]
@@ -170,7 +208,7 @@ def test_out_leaves_results_traces_and_plots(small: str, tmp_path: Path) -> None
 def test_what_out_leaves_is_the_same_twice(small: str, tmp_path: Path) -> None:
     outs = [tmp_path / "one", tmp_path / "two"]
     for out in outs:
-        ends(small, "--jobs", "1", "--out", str(out))
+        ends(small, "--out", str(out))
     one, two = ({f.name: f.read_bytes() for f in out.rglob("*") if f.is_file()} for out in outs)
     assert one == two
 
@@ -232,7 +270,7 @@ def test_ctrl_c_keeps_the_runs_that_were_finished(
 
     monkeypatch.setattr(running, "run_task", interrupted)
     target = tmp_path / "r.json"
-    assert ends(small, "--jobs", "1", "--json", str(target)) == Exit.UNDECIDED
+    assert ends(small, "--json", str(target)) == Exit.UNDECIDED
     found = json.loads(target.read_text())
     assert (found["verdict"], found["planned"], len(found["runs"])) == ("undecided", 3, 2)
 
