@@ -33,7 +33,7 @@ GUIDES = sorted((Path(__file__).parent.parent.parent / "docs" / "guides").glob("
 NOT_RUN = ("pip",)
 """Commands that are shown for people only."""
 FOLDER = "file:///data/"
-COUNTED = re.compile(r"interleavings|passed in|^ +(?:steps|answers|faults|conflicts) ")
+COUNTED = re.compile(r"interleavings|passed in|index objects written|^ +(?:steps|answers|faults|conflicts) ")
 
 
 def blocks(text: str) -> Iterator[tuple[str, str]]:
