@@ -45,6 +45,7 @@ def _run(scenario: Scenario, point: Point, result: Result) -> dict[str, Any]:
     found = result.to_json()
     del found["throughput"]
     return {
+        "run": run_name(scenario.name, point.number),
         "parameters": point.parameters,
         "values": _values(point),
         "operations": found.pop("operations"),
@@ -54,6 +55,11 @@ def _run(scenario: Scenario, point: Point, result: Result) -> dict[str, Any]:
         "dollars_million": dollars_million(result, scenario.prices),
         **found,
     }
+
+
+def run_name(scenario: str, number: int) -> str:
+    """Of a run, in the result and of its trace."""
+    return f"{scenario}-{number + 1:04d}"
 
 
 def _values(point: Point) -> dict[str, float]:

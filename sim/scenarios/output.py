@@ -41,9 +41,12 @@ def write_out(folder: Path, result: Mapping[str, Any], plots: Mapping[str, bytes
     if importlib.util.find_spec("pyarrow") is not None:
         replace_file(folder / TABLE, _table(result))
         written.append(str(folder / TABLE))
-    count = len(list((folder / "traces").glob(f"{result['scenario']}-*.parquet")))
-    if count:
-        written.append(f"{count} traces in {folder / 'traces'}")
+    names = {f"{run['run']}.parquet" for run in result["runs"]}
+    traces = sorted((folder / "traces").glob(f"{result['scenario']}-[0-9][0-9][0-9][0-9]*.parquet"))
+    for stale in [trace for trace in traces if trace.name not in names]:
+        stale.unlink()  # of an earlier sweep with more runs: it would pass for one of this
+    if traces:
+        written.append(f"{len(names & {trace.name for trace in traces})} traces in {folder / 'traces'}")
     for name, body in plots.items():
         replace_file(folder / name, body)
         written.append(str(folder / name))

@@ -10,7 +10,7 @@ from holdfast.sim.des.result import Result
 from holdfast.sim.scenarios.building import build
 from holdfast.sim.scenarios.errors import BadScenario
 from holdfast.sim.scenarios.judging import check_places
-from holdfast.sim.scenarios.outcome import outcome
+from holdfast.sim.scenarios.outcome import outcome, run_name
 from holdfast.sim.scenarios.points import points
 from holdfast.sim.scenarios.running import Task, cores, run_all
 from holdfast.sim.scenarios.scenario import Point, Scenario
@@ -59,7 +59,7 @@ class Order:
         ]
 
     def name(self, number: int) -> str:
-        return f"{self.scenario.name}-{number + 1:04d}"
+        return run_name(self.scenario.name, number)
 
     def outcome(self, results: dict[int, Result]) -> dict[str, Any]:
         return outcome(self.scenario, self.points, results, seed=self.used_seed, checked=not self.sweeps)

@@ -205,6 +205,18 @@ def test_out_leaves_results_traces_and_plots(small: str, tmp_path: Path) -> None
     assert b"<svg" in (out / "plot.svg").read_bytes()
 
 
+def test_traces_of_an_earlier_sweep_do_not_pass_for_those_of_this(small: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ends(small, "--out", str(out), "--no-plots")
+    (out / "traces" / "another-0001.parquet").write_bytes(b"not ours")
+    ends(small, "--sweep", "writers=2", "--out", str(out), "--no-plots")
+    assert sorted(file.name for file in (out / "traces").iterdir()) == [
+        "another-0001.parquet",
+        "small-0001.parquet",
+    ]
+    assert [run["run"] for run in json.loads((out / "results.json").read_text())["runs"]] == ["small-0001"]
+
+
 def test_what_out_leaves_is_the_same_twice(small: str, tmp_path: Path) -> None:
     outs = [tmp_path / "one", tmp_path / "two"]
     for out in outs:

@@ -73,6 +73,13 @@ def test_our_publish_does_not_depend_on_history_once_it_is_warm() -> None:
     assert deep < 500
 
 
+def test_writers_that_share_tables_pay_for_depth_in_requests() -> None:
+    found = runs("history-shared", "depth=0,400", "operations=40")
+    shallow, deep = stat(found, "publish", "requests")
+    assert deep > 2 * shallow
+    assert found[400]["dollars_million"] > found[0]["dollars_million"]
+
+
 def test_the_tail_of_lost_responses_is_the_time_out() -> None:
     found = runs("lost-publish", "lost=0 %,1 %", "operations=200")
     none, lost = stat(found, "publish", "p50")
