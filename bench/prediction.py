@@ -3,15 +3,16 @@
     python -m bench.prediction [--latency 50ms] [--cap 8] [--rounds 3]
 
 moto's HTTP server runs in a process of its own, with `holdfast proxy` before it, which adds the latency and
-the cap on requests in flight. Then, in every round: `holdfast probe` measures the latency profile through the
-proxy; the publishes are done through the proxy, with threads and a real clock; the profile is measured once
-more; and the same publishes are simulated with both profiles as one, and that cap. (A machine that others use
-changes its pace: a profile from before alone would blame the model.) Bar: the medians of the errors, of
-the median latency and of throughput, within 15 %.
+the cap on requests in flight. Then, for every workload: `holdfast probe` measures the latency profile through
+the proxy; the operations are done through the proxy, with threads and a real clock; the profile is measured
+once more; and the same operations are simulated with both profiles as one, and that cap. (A machine that
+others use changes its pace: a profile from before alone would blame the model.) Bar: the medians of the
+errors, of the median latency and of throughput, within 15 %.
 
-Two workloads: one writer that publishes one plan after another, and sixteen that share a handle. What a plan
-costs in this process is measured on memory, without any latency; the simulator cannot know it. The machine
-must have cores to spare: what waits for a core is in the measured run and in no model.
+Three workloads: one writer that publishes one plan after another; sixteen that share a handle; four
+collectors that accept batches, each with a thread that follows up. What an operation costs in this process
+is measured on memory, without any latency; the simulator cannot know it. The machine must have cores to
+spare: what waits for a core is in the measured run and in no model.
 """
 
 import argparse
@@ -23,7 +24,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +33,19 @@ import boto3  # noqa: TID251 - makes the bucket, behind the store's back
 import numpy as np
 
 from bench.report import median, write
+from holdfast.impl.ingest import Accepted, Authority, Identity, Settings, encode
 from holdfast.impl.publish import Catalog, Draft, GroupCommit
 from holdfast.impl.store import Store, open_store
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.des import Setup, StoreModel, Workload, simulate
+from holdfast.sim.des.ingesting import padding
 from holdfast.sim.scenarios.building import profile_of
 
 BAR = 0.15
 MOTO = Path(__file__).parent.parent / "tests" / "servers" / "moto_main.py"
-WORKLOADS = (("publish", 1, 30), ("group", 16, 320))
+WORKLOADS = (("publish", 1, 30), ("group", 16, 320), ("ingest", 4, 200))
 """System, writers, operations."""
+BATCH_BYTES = 4096
 ROWS = {"id": "int64", "n": "int64"}
 
 
@@ -94,21 +99,57 @@ def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {**one, "operations": operations}
 
 
+Act = Callable[[int, int], object]
+"""One operation, by number of writer and turn."""
+
+
 def real(store: Store, system: str, writers: int, operations: int) -> dict[str, float]:
-    """Publishes with threads: median latency and throughput."""
+    """The workload with threads: median latency and throughput."""
+    with accepting(store, writers) if system == "ingest" else publishing(store, system) as act:
+        return timed(act, writers, operations)
+
+
+@contextlib.contextmanager
+def publishing(store: Store, system: str) -> Iterator[Act]:
     catalog = Catalog.open(store, author="bench", create=True)
     with catalog.transaction() as txn:
         txn.create_table("t0", ROWS, key="id")
         txn.append("t0", [{"id": -1, "n": 0}])
     publish = GroupCommit(catalog).publish if system == "group" else catalog.publish
+
+    def act(number: int, turn: int) -> None:
+        draft = Draft() if system == "group" else catalog.draft()
+        draft.append("t0", [{"id": number * 1_000_000 + turn, "n": 0}])
+        publish(draft)
+
+    yield act
+
+
+@contextlib.contextmanager
+def accepting(store: Store, writers: int) -> Iterator[Act]:
+    """Collectors of their own, and behind each a thread that does what is left of its batches."""
+    collectors = [Authority(store, store.env, f"writer-{number}", Settings()) for number in range(writers)]
+    points = padding(BATCH_BYTES)
+    with contextlib.ExitStack() as followers:
+        behind = [followers.enter_context(ThreadPoolExecutor(1)) for _ in collectors]
+
+        def act(number: int, turn: int) -> None:
+            identity = Identity(f"agent-{number}", "boot-1", turn, turn)
+            ended = collectors[number].accept(identity, encode(identity, points, compress=False))
+            assert isinstance(ended, Accepted)
+            behind[number].submit(collectors[number].follow_up, ended.manifest)
+
+        yield act
+
+
+def timed(act: Act, writers: int, operations: int) -> dict[str, float]:
+    """Closed loop: every writer begins its next operation when the last has ended."""
     took: list[float] = []
 
     def work(number: int) -> None:
         for turn in range(operations // writers):
-            draft = Draft() if system == "group" else catalog.draft()
-            draft.append("t0", [{"id": number * operations + turn, "n": 0}])
             began = time.perf_counter()
-            publish(draft)
+            act(number, turn)
             took.append(time.perf_counter() - began)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(writers)]
@@ -124,10 +165,14 @@ def real(store: Store, system: str, writers: int, operations: int) -> dict[str, 
 def predicted(
     profile: dict[str, Any], cap: int, system: str, writers: int, operations: int
 ) -> dict[str, float]:
-    compute_ms = real(MemoryStore(), "publish", 1, 100)["p50_ms"]
-    workload = Workload(system, writers=writers, operations=operations, compute_ns=round(compute_ms * 1e6))
+    alone = "ingest" if system == "ingest" else "publish"
+    compute_ms = real(MemoryStore(), alone, 1, 100)["p50_ms"]
+    workload = Workload(
+        system, writers=writers, operations=operations, compute_ns=round(compute_ms * 1e6), size=BATCH_BYTES
+    )
     found = simulate(Setup(workload, StoreModel(profile_of(profile, "the probe's"), in_flight=cap)))
-    return {"p50_ms": found.operations["publish"].p50, "throughput": found.throughput}
+    name = "accept" if system == "ingest" else "publish"
+    return {"p50_ms": found.operations[name].p50, "throughput": found.throughput}
 
 
 def round_of(url: str, number: int, cap: int) -> list[dict[str, Any]]:
