@@ -84,7 +84,7 @@ class Cursor:
         self._taken.clear()
         self._open.clear()
         self._read()
-        self.position = max(self.position, self.saved)
+        self.position = self.saved  # also when an operator set it back, to have things done again
         return self._back(self.position) if self.position else ""
 
     def take(self, position: str) -> None:
@@ -143,7 +143,7 @@ class Cursor:
     def _read(self) -> None:
         reply = self.asking.read(self.store, self.env, Get(self.key))
         if reply.info is None:
-            self._etag = ""
+            self._etag = self.saved = ""
             return
         try:
             said = json.loads(reply.body)
@@ -155,4 +155,4 @@ class Cursor:
                 f"{self.key} is no cursor ({wrong}); look what wrote it, then delete it"
             ) from None
         self._etag, self._revision = reply.info.etag, revision
-        self.saved = max(self.saved, position)
+        self.saved = position

@@ -83,7 +83,10 @@ class Reconciler:
 
     def once(self) -> Reconciled:
         result = Reconciled()
+        before = self.cursor.position
         start = self.cursor.start()
+        if self.cursor.position < before:
+            self._seen.clear()  # somebody set it back, to have it all done again
         self._seen = {key for key in self._seen if key > start}
         found = (info.key for info in everything(self.store, self.env, self.asking, keys.BY_TIME, start))
         for some in portions(found, AT_ONCE):

@@ -125,6 +125,21 @@ def test_a_fault_on_the_way_loses_nothing(effect: Effect) -> None:
     assert cursor(store).start() == "b"
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_an_operator_may_set_it_back(gone: bool) -> None:
+    """To have things done again; a reader that runs on goes back too, when it begins its next pass."""
+    store = bucket()
+    found = passed(cursor(store), "m")
+    found.save()
+    if gone:
+        store.delete(KEY, when=ANYTHING)
+    else:
+        store.put(KEY, b'{"format": 1, "position": "c", "revision": 1}', when=ANYTHING)
+    assert found.start() == ("" if gone else "c")
+    passed(found, "d").save()
+    assert cursor(store).start() == "d"
+
+
 def test_a_write_that_lands_late_never_takes_it_back() -> None:
     """The late swap names the ETag it was based on, and no two bodies are the same."""
     store = bucket()

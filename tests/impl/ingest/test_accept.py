@@ -16,11 +16,14 @@ from holdfast.impl.ingest import (
     Refused,
     Unavailable,
     check_batch,
+    collect,
+    full_audit,
     keys,
 )
 from holdfast.impl.store import ANYTHING, Outcome
 from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
 from holdfast.impl.store.memory import MemoryStore
+from tests.impl.publish.scripted import Scripted
 
 from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256
 
@@ -200,6 +203,49 @@ def test_a_duplicate_whose_blob_is_gone_brings_it_back(versioned: bool) -> None:
     assert store.contents()[accepted.manifest.raw_blob_key] == BODY
 
 
+@BOTH
+@pytest.mark.parametrize("where", [keys.RAW, keys.ACCEPTED, keys.QUARANTINE])
+@pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
+def test_a_conflict_that_takes_hours_keeps_the_refused_bytes(
+    versioned: bool, where: str, again: bool
+) -> None:
+    """An operator is to look at them: garbage is collected while the collector sleeps, wherever it does."""
+    store = bucket(versioned=versioned)
+    collector(store).accept(IDENTITY, BODY)
+    if again:  # an earlier attempt that died before the record
+        collector(store).blobs.keep(sha256(OTHER), OTHER)
+        store.env.sleep(SETTINGS.horizon_s / 2)
+    script = Scripted(store)
+
+    def sleep() -> None:
+        store.env.sleep(LONG_S)
+        full_audit(store, store.env, SETTINGS)
+        collect(store, store.env, SETTINGS)
+
+    (script.before if where == keys.QUARANTINE else script.after)("put", where, sleep)
+    answer = collector(script).accept(IDENTITY, OTHER)
+    assert script.spent
+    assert isinstance(answer, Conflict)
+    record = ConflictRecord.read(store.contents()[answer.record_key], answer.record_key)
+    assert store.contents()[record.submitted_raw_blob_key] == OTHER
+
+
+def test_an_acceptance_that_takes_hours_has_its_bytes_in_the_end() -> None:
+    """A version of one's own is garbage too, to everybody who does not see the manifest yet."""
+    store = bucket(versioned=True)
+    script = Scripted(store)
+
+    def sleep() -> None:
+        store.env.sleep(LONG_S)
+        full_audit(store, store.env, SETTINGS)
+        assert collect(store, store.env, SETTINGS).deleted
+
+    script.before("put", keys.ACCEPTED, sleep)
+    answer = collector(script).accept(IDENTITY, BODY)
+    assert told(answer) == "accepted"
+    assert store.contents()[answer.manifest.raw_blob_key] == BODY
+
+
 def test_a_late_retry_on_a_plain_bucket_has_a_name_of_its_own() -> None:
     """Names never come back: whoever judged the old one cannot hit the new."""
     store = bucket()
@@ -263,6 +309,29 @@ def test_parts_survive_a_lost_reply(versioned: bool, kind: str, effect: Effect) 
     faulty = Faulty(store, [Fault(effect, {kind}, times=1)])
     answer = collector(faulty, settings=settings).accept(IDENTITY, BODY)
     assert isinstance(answer, Accepted)
+    assert store.contents()[answer.manifest.raw_blob_key] == BODY
+
+
+@BOTH
+def test_a_completion_whose_reply_was_lost_is_looked_for(versioned: bool) -> None:
+    """Asked again, the store says that there is no such upload: the bytes need not travel again."""
+    store, settings = parts(versioned=versioned)
+    metered = Metered(Faulty(store, [Fault(Effect.LOST, {"complete-upload"}, times=1)]))
+    collector(metered, settings=settings).blobs.keep(sha256(BODY), BODY)
+    assert metered.total["create-upload"] == 1
+
+
+def test_an_upload_that_is_gone_is_begun_anew() -> None:
+    """Somebody aborted it: an operator, a lifecycle rule, or garbage collection."""
+    store, settings = parts()
+    script = Scripted(store)
+    script.before(
+        "complete-upload",
+        keys.RAW,
+        lambda: [store.abort_upload(one.key, one.upload) for one in store.list_uploads().uploads],
+    )
+    answer = collector(script, settings=settings).accept(IDENTITY, BODY)
+    assert told(answer) == "accepted"
     assert store.contents()[answer.manifest.raw_blob_key] == BODY
 
 

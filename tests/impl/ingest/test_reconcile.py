@@ -64,6 +64,15 @@ def test_a_collector_that_died_over_its_indexes_is_made_up_for(left: int) -> Non
     assert indexes(store, manifest) == 3
 
 
+@pytest.mark.parametrize("missing", range(3))
+def test_the_audit_finds_any_one_index_that_is_missing(missing: int) -> None:
+    store = bucket()
+    manifest = accepted(store, follow_up=True)
+    store.delete(derived(manifest)[missing].key, when=ANYTHING)
+    assert audited(store).repaired == 1
+    assert indexes(store, manifest) == 3
+
+
 def test_a_notification_is_the_short_way() -> None:
     store = bucket()
     manifest = accepted(store)
@@ -114,6 +123,17 @@ def test_the_cursor_stops_before_what_could_not_be_repaired() -> None:
         steady(faulty)
     assert f"{keys.CURSORS}reconcile.json" not in store.contents()
     assert steady(store).repaired == 1
+
+
+def test_a_cursor_that_is_set_back_has_everything_looked_at_again() -> None:
+    store = bucket()
+    for number in range(3):
+        accepted(store, number, follow_up=True)
+        store.env.sleep(1)
+    reconciler = Reconciler(store, store.env, SETTINGS)
+    assert [reconciler.once().seen, reconciler.once().seen] == [3, 0]
+    store.delete(f"{keys.CURSORS}reconcile.json", when=ANYTHING)
+    assert [reconciler.once().seen, reconciler.once().seen] == [3, 0]
 
 
 def test_a_clock_that_is_ahead_does_not_take_the_cursor_along() -> None:

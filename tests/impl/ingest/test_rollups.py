@@ -114,6 +114,17 @@ def test_a_batch_that_comes_to_light_long_after_is_counted() -> None:
     assert full_audit(store, store.env, SETTINGS).hours_marked == 0
 
 
+def test_an_audit_marks_only_what_the_cursor_has_passed() -> None:
+    """What is ahead of it will be found there; marking every hour would have all of them listed."""
+    store = bucket()
+    send(store, 1)
+    assert full_audit(store, store.env, SETTINGS).hours_marked == 0
+    rolled(store)
+    store.env.sleep(2 * 3600)
+    send(store, 2)
+    assert full_audit(store, store.env, SETTINGS).hours_marked == 0
+
+
 def test_an_hour_that_is_marked_again_meanwhile_stays_marked() -> None:
     store = bucket()
     send(store, 1)
