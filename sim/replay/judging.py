@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from holdfast.properties.refinement import DEAD, OUTSIDE, Automaton, explain
+from holdfast.properties.refinement import DEAD, OUTSIDE, Automaton, Move, explain
 from holdfast.sim.replay.letters import Events, Letters, Speller
 from holdfast.sim.replay.lockstep import Ends, Lockstep
 
@@ -108,6 +108,9 @@ class Judge:
             stranger = read.sighting.stranger
             what = f"this {stranger}" if stranger else "it"
             return f"{read.sighting}: the model has no room for {what}", "", ""
+        if read.move is Move.ANSWERED:
+            # It did not land since it was asked for: nor could it now, and that is what can be explained.
+            letter = self.automaton.letter(read.sighting)
         told = explain(self.automaton, before, letter)
         return told.sentence(), told.state, ", ".join(told.possible)
 

@@ -125,7 +125,8 @@ class Statistics:
             below = np.cumsum(buckets)
             for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
                 bucket = int(np.searchsorted(below, share * below[-1]))
-                told[name] = round(2 ** ((bucket + 0.5) / _PER_OCTAVE) / 1e6, 4)
+                middle = 2 ** ((bucket + 0.5) / _PER_OCTAVE)
+                told[name] = round(min(middle, self.longest_ns[kind]) / 1e6, 4)
             told["max"] = round(self.longest_ns[kind] / 1e6, 4)
         return told
 
@@ -241,7 +242,9 @@ def _top(sizes: NDArray[Any], most: int = _KEPT) -> list[int]:
         least = max(0, int(np.partition(sizes, len(sizes) - most)[len(sizes) - most]))
     places = np.flatnonzero(sizes > least)
     # Of equal sizes the last: then it does not matter how a trace was cut into parts.
-    equal = np.flatnonzero(sizes == least)[len(places) - most :] if least and len(places) < most else places[:0]
+    equal = (
+        np.flatnonzero(sizes == least)[len(places) - most :] if least and len(places) < most else places[:0]
+    )
     return [int(place) for place in np.concatenate([places, equal])]
 
 
