@@ -24,11 +24,10 @@ from typing import Any
 
 import simpy
 from greenlet import GreenletExit, getcurrent, greenlet
+from simpy.events import NORMAL
 
 from holdfast.sim.des.meter import Meter
 
-NORMAL = 1
-"""SimPy's priority of ordinary events."""
 REFUSALS_MAX = 50
 """How often a dying actor may ask for something before it is given up."""
 

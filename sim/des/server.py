@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import simpy
+from simpy.events import NORMAL
 
 from holdfast.impl.store.bucket import Bucket
 from holdfast.impl.store.errors import StoreError
 from holdfast.impl.store.events import Event, Facts, arguments, landing, results
 from holdfast.impl.store.requests import Outcome, Reply
-from holdfast.sim.des.engine import NORMAL, Engine
+from holdfast.sim.des.engine import Engine
 from holdfast.sim.des.environment import START_NS
 from holdfast.sim.des.faults import Faults, fate
 from holdfast.sim.des.latency import Constant, Profile
@@ -54,6 +55,7 @@ class Flight(simpy.Event):
     """A request under way: an event that is scheduled again for its next stage."""
 
     env: Any = None  # nobody waits for it but the server
+    callbacks: Any
     _ok = True
     _value = None
     reply: Any = None
@@ -186,8 +188,8 @@ class Server:
     def _land(self, flight: Any) -> None:
         """The store applies it, at this moment."""
         request = flight.request
-        now_ns = self._simpy._now  # noqa: SLF001 - once a request: the property costs as much as the sum
-        reply = self._refusal(flight, now_ns) if self._rates or flight.fate else None
+        now_ns: Any = self._simpy._now  # noqa: SLF001 - once a request: the property costs as much as the sum
+        reply: Any = self._refusal(flight, now_ns) if self._rates or flight.fate else None
         if reply is None:
             if type(request) is Nominal:
                 reply = DONE

@@ -33,7 +33,7 @@ def points(scenario: Scenario, sweeps: Sequence[str] = ()) -> list[Point]:
     if count > RUNS_MAX:
         raise BadScenario(f"{scenario.name}: the sweeps make {count} runs; at most {RUNS_MAX} are possible")
     found: list[Point] = []
-    cases = list(zip(scenario.cases, scenario.cases_shown, strict=True)) or [(None, {})]
+    cases: list[Any] = list(zip(scenario.cases, scenario.cases_shown, strict=True)) or [(None, {})]
     for (case, case_shown), combination in itertools.product(cases, itertools.product(*swept.values())):
         shown: dict[str, Any] = {"case": case.name, **case_shown} if case is not None else {}
         settings = {**scenario.settings, **(case.settings if case is not None else {})}
