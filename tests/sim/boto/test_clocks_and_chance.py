@@ -12,6 +12,7 @@ import time
 import uuid
 from datetime import UTC, date
 from datetime import datetime as Moment
+from pathlib import Path
 from random import choice, randint
 from time import sleep
 from time import time as now
@@ -21,7 +22,7 @@ import pytest
 
 from holdfast.sim.boto.present import outside
 from holdfast.sim.explore import replay
-from holdfast.sim.world import World
+from holdfast.sim.world import NO_FAULTS, World
 from tests.sim.boto.worlds import alone, explored
 
 START_NS = World().start_ns
@@ -268,3 +269,43 @@ def test_what_is_loaded_during_a_run_works_afterwards() -> None:
     module = work.module  # type: ignore[attr-defined]
     assert abs(module.time() - time.time()) < 60
     assert abs(module.datetime.now().timestamp() - time.time()) < 60
+
+
+LATE = """
+from datetime import datetime
+from random import random
+from time import sleep, time
+from uuid import uuid4
+
+
+def work(wait=sleep):
+    sleep(3)
+    wait(4)
+    return time(), datetime.now().timestamp(), random(), uuid4().hex
+"""
+
+
+def test_a_module_that_is_imported_in_the_middle_of_a_run_is_the_worlds_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the run that imports it, in those that find it imported, and in the replay of any of them."""
+    (tmp_path / "imported_late.py").write_text(LATE)
+    monkeypatch.syspath_prepend(tmp_path)
+    seen: list[Any] = []
+
+    def program(world: World) -> None:
+        def work(s3: Any) -> None:
+            import imported_late
+
+            seen.append((world.me, *imported_late.work()))
+
+        client = world.boto3_client("s3")
+        for name in ("ann", "bob"):
+            world.spawn(work, client, name=name)
+
+    for _ in range(3):
+        assert not replay(program, "default", budget=NO_FAULTS).misfit
+    del sys.modules["imported_late"]
+    assert {(when, also) for _, when, also, *_ in seen} == {(START + 7, START + 7)}
+    assert len(seen) == 6
+    assert len(set(seen)) == 2, "each process draws the same in every run"
