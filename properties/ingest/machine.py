@@ -20,9 +20,11 @@ and what somebody does is possible where one of these says so. Labels stand for 
 
 What put_blob, see_blob and decide make known is learnt with the step that makes it possible.
 
-Every run of the model is a run of this one: tests walk the model at random and follow. What this one cannot
-see: whether anything happens at all, and how old a blob is in a versioned bucket, since events do not tell
-its time stamps. There time may pass whenever that explains what is seen.
+Every run of the model is a run of this one: tests walk the model at random and follow.
+
+What this one cannot see: whether anything happens at all, and how old a blob is in a versioned bucket, since
+events do not tell its time stamps. There a version is either of two generations, YOUNG until it `ages`, which
+it may do at any time as long as nothing refers to it; and nobody knows whether an OLD one was the last.
 """
 
 from typing import ClassVar
@@ -34,6 +36,8 @@ from holdfast.model.ingest.authority import USABLE
 ENTRIES = ("listing", "reference")
 TOLD = ("stored", "parked")
 GENERATIONS = Authority.horizons + 1
+OLD, YOUNG = 0, 1
+"""Generations in a versioned bucket: nobody may have decided to delete what is young."""
 
 
 class Followed(Authority):
@@ -52,40 +56,54 @@ class Followed(Authority):
     # What somebody may know.
 
     def may_choose(s, generation: int) -> Truth:
-        """Whether some clock may take it for the present era. A versioned bucket has one clock."""
-        if not s.is_named:
-            return s.era == generation
+        """Whether some clock may take it for the present era."""
         behind = 1 if s.is_on("bounded-skew") else s.horizons
         return (s.era >= generation) & (s.era <= generation + behind)
 
     def is_current(s, generation: int) -> Truth:
         """Whether a request that relies on it may still be sent, or land."""
-        bounded = s.is_named and s.is_on("bounded-skew") and s.is_on("bounded-landing")
+        bounded = s.is_on("bounded-skew") and s.is_on("bounded-landing")
         return s.era <= generation + USABLE if bounded else Truth.constant(True)
+
+    def is_referred_to(s, h: int) -> Truth:
+        return s.manifest.holds(content=h) | s.conflict[h].is_there
 
     def learn(s) -> None:
         """Whatever somebody may come to know in this state is known from now on. Every step ends with it."""
         for h in range(s.contents):
-            accepted, refused = s.manifest.holds(content=h), s.conflict[h].is_there
-            kept = accepted & s.is_kept(h, s.manifest.generation)
-            s.assured[h] = s.assured[h] | kept | (refused & s.is_kept(h, s.conflict[h].generation))
-            for g in range(s.horizons + 1):
-                stands = s.holds_blob(h, g)
-                s.relied[h][g] = s.relied[h][g] | (stands & s.may_choose(g))
-                orphan = s.blob[h].has(g) & (s.era > g + s.margin) & ~(accepted | refused)
-                s.judged[h][g] = s.judged[h][g] | orphan
+            if s.is_named:
+                s.learn_names(h)
+            else:
+                s.relied[h][OLD] = s.relied[h][OLD] | ~s.blob[h].is_empty()
+                s.assured[h] = s.assured[h] | (s.is_referred_to(h) & s.blob[h].has(YOUNG))
+
+    def learn_names(s, h: int) -> None:
+        accepted, refused = s.manifest.holds(content=h), s.conflict[h].is_there
+        kept = accepted & s.is_kept(h, s.manifest.generation)
+        s.assured[h] = s.assured[h] | kept | (refused & s.is_kept(h, s.conflict[h].generation))
+        for g in range(s.horizons + 1):
+            stands = s.blob[h].has(g)
+            s.relied[h][g] = s.relied[h][g] | (stands & s.may_choose(g))
+            s.judged[h][g] = s.judged[h][g] | (stands & (s.era > g + s.margin) & ~(accepted | refused))
 
     @action
     def time_passes(s) -> None:
+        s.require(s.is_named)
         Authority.time_passes(s)
         s.learn()
+
+    @action(h=Authority.contents)
+    def ages(s, h: int) -> None:
+        s.require(not s.is_named)
+        s.require(s.blob[h].has(YOUNG) & ~s.is_referred_to(h))
+        s.blob[h] = {OLD}
 
     # What somebody does.
 
     @action(h=Authority.contents, generation=GENERATIONS)
     def blob_stands(s, h: int, generation: int) -> None:
         """Stored for the first time, anew, or late: under a name that is over it is one more orphan."""
-        s.require(s.era >= generation if s.is_named else s.era == generation)
+        s.require(s.era >= generation if s.is_named else generation == YOUNG)
         s.blob[h] = s.blob[h].plus(generation)
         s.learn()
 
@@ -106,7 +124,7 @@ class Followed(Authority):
         """Whether a document may land that relies on the blob."""
         if s.is_named:
             return s.relied[h][generation] & s.is_current(generation)
-        return s.relied[h].any(True) & (s.era == generation)
+        return s.relied[h][OLD] & (generation == YOUNG)
 
     @action(entry=ENTRIES)
     def derived(s, entry: str) -> None:
@@ -116,10 +134,16 @@ class Followed(Authority):
         else:
             s.referenced = True
 
-    @action(h=Authority.contents, generation=GENERATIONS)
-    def deleted(s, h: int, generation: int) -> None:
-        s.require(s.blob[h].has(generation) & s.judged[h][generation])
-        s.blob[h] = s.blob[h].minus(generation)
+    @action(h=Authority.contents, generation=GENERATIONS, last=("yes", "no"))
+    def deleted(s, h: int, generation: int, last: str) -> None:
+        if s.is_named:
+            s.require(last == "yes")
+            s.require(s.blob[h].has(generation) & s.judged[h][generation])
+        else:
+            s.require(generation == OLD)
+            s.require(s.blob[h].has(OLD))
+        if last == "yes":
+            s.blob[h] = s.blob[h].minus(generation)
 
     @action(h=Authority.contents, what=TOLD)
     def told(s, h: int, what: str) -> None:

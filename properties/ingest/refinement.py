@@ -20,6 +20,7 @@ more batches or generations than the machine has there is no room: undecided.
 from collections.abc import Mapping
 
 from holdfast.model import Model
+from holdfast.model.ingest.authority import USABLE
 from holdfast.properties.ingest.machine import Followed
 from holdfast.properties.refinement import (
     COUNTED,
@@ -51,20 +52,20 @@ class IngestRefinement(Refinement):
     )
     facts = ("what",)
     notes = frozenset({"told", "live"})
-    hidden = ("time_passes",)
+    hidden = ("time_passes", "ages")
     left_out = ("another_stores_it", "manifest_deleted")
     forgets = ("first", "overwritten")
 
     def __init__(
-        self, contents: int = 2, horizons: int = 4, *, versioned: bool = False, bounded: bool = True
+        self, contents: int = 2, horizons: int = 9, *, versioned: bool = False, bounded: bool = True
     ) -> None:
-        """Room for so many batches of the identity, and so many horizons. Unless `bounded`, requests may land
-        and clocks differ by any time; a versioned bucket asks for no bounds.
+        """Room for so many batches of the identity, and in a plain bucket for so many horizons. Unless
+        `bounded`, requests may land and clocks differ by any time; a versioned bucket asks for no bounds.
         """
         sizes: Mapping[str, int] = {
             "contents": contents,
             "shared": contents,
-            "horizons": horizons,
+            "horizons": 1 if versioned else horizons,
             "versioned": int(versioned),
         }
         free = () if bounded and not versioned else ("bounded-landing", "bounded-skew")
@@ -73,7 +74,7 @@ class IngestRefinement(Refinement):
         self.roles = (
             Role("identity", ("identity",), most=0),
             Role("batch", ("sha",), most=contents - 1),
-            Role("generation", ("generation",), COUNTED, start=1, most=horizons),
+            Role("generation", ("generation",), COUNTED, start=1, most=horizons - USABLE - 1),
         )
 
     def meaning(self, seen: Sighting) -> Meaning:

@@ -13,7 +13,7 @@ from holdfast.properties.refinement import Automaton, Follower, Lens, Verdict
 from holdfast.sim.systems.ingesting.batches import BATCHES, BY_HASH
 
 CONTENTS = 2
-HORIZONS = 13
+HORIZONS = 15
 """Room for what stood long before the run."""
 KINDS = ("put", "delete", "complete-upload")
 
@@ -25,8 +25,7 @@ _FACTS_MAX = 50_000
 def lens(*, versioned: bool, bounded: bool) -> Lens:
     """The automaton for a bucket of this kind, and how events are read into it."""
     if (versioned, bounded) not in _lenses:
-        horizons = 2 if versioned else HORIZONS
-        refinement = IngestRefinement(CONTENTS, horizons, versioned=versioned, bounded=bounded)
+        refinement = IngestRefinement(CONTENTS, HORIZONS, versioned=versioned, bounded=bounded)
         _lenses[versioned, bounded] = Lens(Automaton(refinement))
     return _lenses[versioned, bounded]
 

@@ -152,5 +152,5 @@ def walks(model: Model, rows: int, length: int, seed: int) -> Iterator[list[tupl
     yield from walked
 
 
-def automaton(*, versioned: bool, contents: int = 2, horizons: int = 4, bounded: bool = True) -> Automaton:
+def automaton(*, versioned: bool, contents: int = 2, horizons: int = 9, bounded: bool = True) -> Automaton:
     return Automaton(IngestRefinement(contents, horizons, versioned=versioned, bounded=bounded))

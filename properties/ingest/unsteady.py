@@ -1,0 +1,65 @@
+"""A store that fails where it is told to, and lets others act in the middle of somebody's work.
+
+Faults are named by the number of the request that they strike, counted from when they were armed: a value
+that can be drawn, shrunk and pasted. What happens between two requests of one process is what matters to a
+protocol on a store, so `meanwhile` runs anything there: another collector, garbage collection, a long sleep.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from holdfast.impl.store.interface import Store, settle
+from holdfast.impl.store.layers.layer import Layer
+from holdfast.impl.store.requests import Absent, CompleteUpload, Delete, Matches, Outcome, Put, Reply, Request
+
+R = TypeVar("R", bound=Reply)
+Fault = str | Callable[[Request[Any]], None]
+FAULTS = ("crash", "crash-after", "lost", "dropped", "late", "conflict", "throttled")
+WRITES = (Put, Delete, CompleteUpload)
+
+
+class Crashed(BaseException):
+    """The process is gone. Nobody may catch it but who started the process."""
+
+
+class Unsteady(Layer):
+    """What one process sees of a store."""
+
+    def __init__(
+        self,
+        inner: Store,
+        faults: Mapping[int, Fault],
+        late: list[Request[Any]],
+        landed: Callable[[Request[Any], Any], None],
+    ) -> None:
+        """`late` takes the requests that land some other time; `landed` hears of all others."""
+        super().__init__(inner)
+        self.faults = dict(faults)
+        self.late = late
+        self.count = 0
+        self._landed = landed
+
+    def send(self, request: Request[R]) -> R:
+        number, self.count = self.count, self.count + 1
+        fault = self.faults.get(number, "")
+        if callable(fault):
+            fault(request)
+            fault = ""
+        if fault == "crash":
+            raise Crashed
+        if fault == "late" and isinstance(request, WRITES):
+            self.late.append(request)
+        if fault == "throttled":
+            return request.ends(Outcome.THROTTLED)
+        if fault == "conflict" and isinstance(getattr(request, "when", None), Absent | Matches):
+            return request.ends(Outcome.CONFLICT)
+        if fault in ("late", "dropped"):
+            return request.ends(Outcome.UNKNOWN)
+        reply = self.inner.send(request)
+        self._landed(request, reply)
+        if fault == "crash-after":
+            raise Crashed
+        return request.ends(Outcome.UNKNOWN) if fault == "lost" else reply
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        return settle(self.send, requests)

@@ -1,0 +1,50 @@
+"""What a store does, read along with the model: one follower for each identity.
+
+watch = Watch(lens)
+watch.landed(request, reply)            # None, or the verdict, as soon as there is one that is final
+watch.told(identity, sha256, "accepted")
+"""
+
+from holdfast.impl.ingest.facts import facts
+from holdfast.impl.ingest.identity import Identity
+from holdfast.impl.store.requests import CompleteUpload, Delete, Put, Reply, Request
+from holdfast.properties.ingest.grouping import Names
+from holdfast.properties.refinement import Follower, Lens, Verdict
+
+SHOWN = (Put, Delete, CompleteUpload)
+"""Requests that can mean something. Deleting a blob in parts is no thing."""
+
+
+class Watch:
+    """Follows the runs of all identities of one bucket, in the order in which requests land."""
+
+    def __init__(self, lens: Lens, *, versioned: bool) -> None:
+        self.lens = lens
+        self.versioned = versioned
+        self.names = Names()
+        self.followers: dict[str, Follower] = {}
+
+    def landed(self, request: Request[Reply], reply: Reply) -> Verdict | None:
+        """A request has taken effect, or was refused."""
+        if not isinstance(request, SHOWN):
+            return None
+        key = request.key
+        told = facts(key, request.body) if isinstance(request, Put) else ""
+        if isinstance(request, Delete) and self.versioned and not request.version:
+            told = "what=everything"
+        self.names.learn(key, told)
+        identity = self.names.of(key, told)
+        if not identity:
+            return None
+        condition = type(request.when).__name__.lower()
+        return self._see(identity, ("landed", request.kind, key, condition, reply.outcome.value, told))
+
+    def told(self, identity: Identity, sha256: str, what: str) -> Verdict | None:
+        """An agent was told: accepted, duplicate, conflict; or live state was: live."""
+        topic = "live" if what == "live" else "told"
+        return self._see(identity.path, ("note", "note", topic, "", "", f"sha={sha256} what={what}"))
+
+    def _see(self, identity: str, looks: tuple[str, str, str, str, str, str]) -> Verdict | None:
+        if identity not in self.followers:
+            self.followers[identity] = Follower(self.lens.automaton, self.lens)
+        return self.followers[identity].see(looks, "", 0)
