@@ -230,6 +230,26 @@ def test_a_conflict_that_takes_hours_keeps_the_refused_bytes(
     assert store.contents()[record.submitted_raw_blob_key] == OTHER
 
 
+@BOTH
+@pytest.mark.parametrize("kind", ["accepted", "conflict"])
+def test_a_delete_that_was_decided_before_hits_nothing(versioned: bool, kind: str) -> None:
+    """The slowest of garbage collectors judged the blob before there was a manifest, and deletes it at last."""
+    store = bucket(versioned=versioned)
+    identity, body = (IDENTITY, OTHER) if kind == "conflict" else batch(2)
+    collector(store).accept(IDENTITY, BODY)
+    before = {one.key for one in store.list(keys.RAW).objects}
+    collector(store).blobs.keep(sha256(body), body)
+    (old,) = (one for one in store.list(keys.RAW).objects if one.key not in before)
+    script = Scripted(store)
+    script.after("put", keys.RAW, lambda: store.env.sleep(LONG_S))
+    store.env.sleep(LONG_S if versioned else 0.0)
+    answer = collector(script).accept(identity, body)
+    assert told(answer) == kind
+    store.delete(old.key, when=ANYTHING, version=old.version)
+    offered = answer.offered if isinstance(answer, Conflict) else answer.manifest
+    assert store.contents()[offered.raw_blob_key] == body
+
+
 def test_an_acceptance_that_takes_hours_has_its_bytes_in_the_end() -> None:
     """A version of one's own is garbage too, to everybody who does not see the manifest yet."""
     store = bucket(versioned=True)
