@@ -31,7 +31,8 @@ def figures(found: Row) -> dict[str, bytes]:
         figure, charts = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
         figure.suptitle(found["title"])
         for chart, (title, unit, lines) in zip(charts.flat, _charts(found, axis), strict=True):
-            _draw(chart, title, unit, lines, axis)
+            label = axis.rpartition(".")[2] + (f" ({found['units'][axis]})" if axis in found["units"] else "")
+            _draw(chart, title, unit, lines, label)
         files = {f"plot.{kind}": _bytes(figure, kind) for kind in METADATA}
         plt.close(figure)
     return files
@@ -87,16 +88,16 @@ def _others(run: Row, axis: str) -> str:
 
 
 def _draw(
-    chart: Any, title: str, unit: str, lines: Mapping[str, list[tuple[float, float]]], axis: str
+    chart: Any, title: str, unit: str, lines: Mapping[str, list[tuple[float, float]]], label: str
 ) -> None:
     shown = dict(list(lines.items())[:LINES_MAX])
-    for label, points in shown.items():
+    for name, points in shown.items():
         ordered = sorted(point for point in points if math.isfinite(point[0]))
         chart.plot(
-            [x for x, _ in ordered], [y for _, y in ordered], marker="o", markersize=3, label=label or None
+            [x for x, _ in ordered], [y for _, y in ordered], marker="o", markersize=3, label=name or None
         )
     chart.set_title(title)
-    chart.set_xlabel(axis.rpartition(".")[2])
+    chart.set_xlabel(label)
     chart.set_ylabel(unit)
     chart.set_ylim(bottom=0)
     chart.grid(visible=True, alpha=0.3)

@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.sim.scenarios import units
 from holdfast.sim.scenarios.errors import BadScenario
 from holdfast.sim.scenarios.formula import formula_rows
-from holdfast.sim.scenarios.keys import KEYS
+from holdfast.sim.scenarios.keys import KEYS, latency
 from holdfast.sim.scenarios.places import line_of
 from holdfast.sim.scenarios.scenario import Check, Point, Scenario
 
@@ -127,9 +127,13 @@ def numeric(key: str, value: Any) -> float:
         return float("inf")
     if isinstance(value, tuple):
         return float(value[0]) if value[0] is not None else numeric("workload.think", value[1])
+    return float(value) / 1e6 if timed(key) else float(value)
+
+
+def timed(key: str) -> bool:
+    """Whether the values of `key` are times."""
     known = KEYS.get(key)
-    timed = known is not None and known.parse in (units.duration, units.positive_duration)
-    return float(value) / 1e6 if timed else float(value)
+    return known is not None and known.parse in (units.duration, units.positive_duration, latency)
 
 
 def objective_rows(scenario: Scenario, runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 """What came of a scenario, as one value that is printed, plotted and written as JSON."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.sim.des.result import Result
-from holdfast.sim.scenarios.judging import check_rows, numeric, objective_rows
+from holdfast.sim.scenarios.judging import check_rows, numeric, objective_rows, timed
 from holdfast.sim.scenarios.scenario import Point, Scenario
 
 MONTH_S = 30 * 86400
@@ -34,6 +35,7 @@ def outcome(
         "seed": seed,
         "settings": scenario.shown,
         "planned": len(points),
+        "units": {key: "ms" for key in sorted({key for run in runs for key in run["values"]}) if timed(key)},
         "case_keys": sorted({key for shown in scenario.cases_shown for key in shown}),
         "runs": runs,
         "checks": checks,
@@ -69,7 +71,7 @@ def _values(point: Point) -> dict[str, float]:
         value = point.settings.get(key)
         if isinstance(value, int | float | dict | tuple) and not isinstance(value, bool):
             found[key] = numeric(key, value)
-    return found
+    return {key: value for key, value in found.items() if math.isfinite(value)}
 
 
 def dollars_month(result: Result, prices: Mapping[str, float]) -> float:

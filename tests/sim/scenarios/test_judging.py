@@ -1,5 +1,6 @@
 """Objectives, prices and measures, on results made by hand: what is counted, and in which direction."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,25 @@ def test_the_first_value_that_breaks_an_objective(tmp_path: Path, text: str, fir
     (row,) = objectives(tmp_path, text)
     assert row["first_broken"] == (None if first is None else {"workload.depth": first})
     assert row["broken_runs"] == (0 if first is None else 5 - first)
+
+
+def test_results_are_json_whatever_is_swept(tmp_path: Path) -> None:
+    """No limit and never are no numbers, and JSON knows no infinity."""
+    (tmp_path / "p.toml").write_text(f'{PATH}[upkeep.merge]\n[[upkeep.merge.step]]\nname = "one"\n')
+    file = tmp_path / "s.toml"
+    file.write_text(
+        SCENARIO.replace("depth = [0, 1, 2, 3, 4]", '"client.in_flight" = ["unlimited", 4]')
+        + '"upkeep.merge" = ["never", 5, "1 s"]\n"store.latency" = ["1 ms", { p50 = "2 ms", p99 = "3 ms" }]\n'
+    )
+    found = perform(Order(read(file), jobs=1))
+    json.dumps(found, allow_nan=False)
+    assert found["runs"][0]["values"] == {"store.latency": 1.0}
+    assert found["runs"][-1]["values"] == {
+        "client.in_flight": 4.0,
+        "workload.upkeep.merge": 1000.0,
+        "store.latency": 2.0,
+    }
+    assert found["units"] == {"store.latency": "ms"}
 
 
 def test_what_never_succeeded_reaches_nothing() -> None:
