@@ -77,6 +77,9 @@ def test_whatever_is_sealed_is_a_frame_or_refused(noise: bytes, at: int) -> None
             assert read(body).body == body
 
 
+POINT = b"\x01m\x00" + b"\x00" * 16
+
+
 def packed(plain: bytes, count: int, *, claims: int = -1, flags: int = 0, stored: bytes = b"") -> bytes:
     header = b"\x00\x01a\x00\x01b" + struct.pack(">QQI", 1, 2, count)
     stored = stored or plain
@@ -104,6 +107,8 @@ def packed(plain: bytes, count: int, *, claims: int = -1, flags: int = 0, stored
         (packed(b"\x01m\x01\x01\xff\x00\x01v" + b"\x00" * 16, 1), "is not UTF-8"),
         (packed(b"abc", 1, claims=2), "the points have 3 bytes, the frame says 2"),
         (packed(b"abc", 1, flags=1), "cannot be unpacked"),
+        (packed(POINT, 1, flags=1, stored=zlib.compress(POINT)[:-4]), "do not unpack to the"),
+        (packed(POINT, 1, flags=1, stored=zlib.compress(POINT) + b"x"), "do not unpack to the"),
         (packed(b"", 2**31), "claims 2147483648 points, the limit is 1000000"),
         (packed(b"", 0, claims=2**31), "the limit is 134217728"),
     ],

@@ -94,6 +94,18 @@ def test_what_is_named_otherwise_is_never_touched() -> None:
     assert keys.raw_key("ab" * 32) in store.contents()
 
 
+def test_a_delete_marker_is_nobodys_blob() -> None:
+    """Somebody deleted by hand what must not be; taking the marker away would be one more thing by hand."""
+    store = bucket(versioned=True)
+    key = orphan(store)
+    store.delete(key, when=ANYTHING)
+    store.env.sleep(LONG_S)
+    audit(store)
+    result = gc(store)
+    assert (result.foreign, len(result.deleted)) == (1, 1)
+    assert [one.marker for one in store.list_versions(key).versions] == [True]
+
+
 def test_a_delete_that_is_not_answered_is_said_so() -> None:
     store = bucket()
     key = orphan(store)
