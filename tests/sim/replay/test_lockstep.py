@@ -1,0 +1,65 @@
+"""All runs at once: long and short, the giant among the small, each as if it were alone."""
+
+import numpy as np
+import pytest
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.model import Model
+from holdfast.properties.refinement import OUTSIDE, START, Automaton, Sighting
+from holdfast.sim.replay.lockstep import Lockstep
+from tests.sim.replay.test_columns import Any3, Everything
+
+
+def letters() -> tuple[Lockstep, list[int]]:
+    """A lockstep, and letters for it: up, down, never, and one that there is no room for."""
+    automaton = Automaton(Everything(Model(Any3)))
+
+    def letter(kind: str, mode: str, stranger: str = "") -> int:
+        facts = (("mode", mode),) if mode else ()
+        return automaton.letter(Sighting("landed", kind, "any", "", "done", (), facts, False, stranger))
+
+    read = [letter("put", "good"), letter("delete", ""), letter("put", "bad"), letter("put", "", "plan")]
+    return Lockstep(automaton), read
+
+
+def alone(lockstep: Lockstep, run: list[int]) -> tuple[int, int, int]:
+    state = START
+    for place, letter in enumerate(run):
+        before, state = state, lockstep.automaton.step(state, letter)
+        if state <= OUTSIDE:
+            return state, place, before
+    return state, -1, -1
+
+
+@pytest.mark.parametrize("few", [1, 3, 24, 1000])
+def test_each_run_ends_as_if_it_were_alone(few: int) -> None:
+    lockstep, (up, down, never, stranger) = letters()
+    lockstep.few = few
+    draw = SeededEnvironment(5).stream("runs")
+    runs = [
+        [draw.choice((up, up, down, down, never, stranger)) for _ in range(draw.randrange(7))]
+        for _ in range(60)
+    ]
+    runs += [
+        [up, down] * 6000,
+        [up, down] * 5000 + [never],
+        [up, down] * 3000 + [up, stranger] + [down] * 9,
+    ]
+    whole = np.array([letter for run in runs for letter in run])
+    lengths = np.array([len(run) for run in runs])
+    ends = lockstep.follow(whole, np.append(0, np.cumsum(lengths)[:-1]), lengths)
+    found = list(zip(ends.sets.tolist(), ends.places.tolist(), ends.before.tolist(), strict=True))
+    assert found == [alone(lockstep, run) for run in runs]
+    assert found[-3][1] == -1
+    assert found[-2][1] == 10000
+    assert found[-1][1] == 6001
+
+
+def test_the_transitions_taken_are_remembered() -> None:
+    lockstep, (take, give, *_) = letters()
+    lockstep.follow(np.array([take, give, take]), np.array([0, 2]), np.array([2, 1]))
+    taken = {(int(one), int(letter)) for one, letter in np.argwhere(lockstep.taken())}
+    held = lockstep.automaton.step(START, take)
+    assert taken == {(START, take), (held, give)}
+    assert lockstep.grown()
+    assert not lockstep.grown()

@@ -1,0 +1,108 @@
+"""Real libraries under the adversary: accepted as columns, and rejected where they were spoilt."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from bench.mutations import mutations
+from bench.traces import copies, driven
+from holdfast.impl.ingest.facts import facts
+from holdfast.impl.store.events import Event
+from holdfast.properties.ingest import IngestRefinement
+from holdfast.properties.publish import PublishRefinement
+from holdfast.properties.refinement import Automaton
+from holdfast.sim.explore import Random, Setting
+from holdfast.sim.replay.identities import learnt, named
+from holdfast.sim.replay.judging import Judge
+from holdfast.sim.replay.letters import events as columns
+from holdfast.sim.replay.parts import in_order
+from holdfast.sim.systems import ingest
+from holdfast.sim.trace import events_of, table_of
+from holdfast.sim.world import Budget, World
+from holdfast.sim.world.trace import events
+
+
+class _Kept(Random):
+    """Runs of ingest, as events."""
+
+    runs: list[list[Event]]
+
+    def _after(self, world: World, ended: bool) -> None:
+        super()._after(world, ended)
+        world.facts = facts
+        self.runs.append(events(world, f"run-{len(self.runs)}"))
+
+
+def accepting(scene: str, count: int) -> list[list[Event]]:
+    search = _Kept(Setting(partial(ingest.mended, scene=scene), Budget(crashes=1, lost=1, late=1)))
+    search.runs = []
+    search.explore(lambda done: done.schedules >= count)
+    assert not search.failures
+    return search.runs
+
+
+@pytest.fixture(scope="module")
+def publishing() -> list[list[Event]]:
+    return driven(6, ("skew", "takeover"))
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    return Judge(Automaton(PublishRefinement(2, 2)))
+
+
+def verdicts(judge: Judge, runs: list[list[Event]]) -> list[dict[str, Any]]:
+    table = in_order(table_of(event for run in runs for event in run))
+    rows: list[dict[str, Any]] = judge.verdicts(columns(table)).to_pylist()
+    return rows
+
+
+def test_publish_is_accepted_and_so_is_every_copy(publishing: list[list[Event]], judge: Judge) -> None:
+    assert {row["verdict"] for row in verdicts(judge, publishing)} == {"accepted"}
+    sets, letters = len(judge.automaton), len(judge.automaton.letters)
+    table = table_of(event for run in publishing for event in run)
+    for copy in copies(table, 3):
+        assert {event.run for event in events_of(copy)}.isdisjoint(run[0].run for run in publishing)
+        assert set(judge.verdicts(columns(in_order(copy)))["verdict"].to_pylist()) == {"accepted"}
+    assert (len(judge.automaton), len(judge.automaton.letters)) == (sets, letters), "names are no news"
+
+
+def test_what_was_spoilt_is_rejected_at_what_builds_on_it(
+    publishing: list[list[Event]], judge: Judge
+) -> None:
+    made = {}
+    for number, run in enumerate(publishing[::3]):
+        for place, one in enumerate(mutations(run)):
+            if one.sure:
+                name = f"{number:02d}-{place:02d}"
+                made[name] = one
+    spoilt = [[_renamed(event, name) for event in one.events] for name, one in made.items()]
+    rows = verdicts(judge, spoilt)
+    assert len(rows) >= 10
+    for row in rows:
+        assert row["verdict"] == "rejected", (made[row["run"]].kind, made[row["run"]].what)
+        assert row["seq"] in made[row["run"]].right
+
+
+def _renamed(event: Event, run: str) -> Event:
+    return Event(**{**{name: getattr(event, name) for name in event.__dataclass_fields__}, "run": run})
+
+
+@pytest.mark.parametrize("scene", ["retry", "conflict"])
+def test_ingest_is_accepted_identity_by_identity(scene: str) -> None:
+    judge = Judge(Automaton(IngestRefinement()))
+    for run in accepting(scene, 6):
+        table = table_of(run)
+        own, _ = named(table, learnt([table]))
+        rows = judge.verdicts(columns(in_order(own))).to_pylist()
+        assert rows
+        assert {row["verdict"] for row in rows} == {"accepted"}
+        early = [event for event in run if not (event.key.startswith("raw-blobs") and event.kind == "put")]
+        told = {
+            row["verdict"]
+            for row in judge.verdicts(
+                columns(in_order(named(table_of(early), learnt([table]))[0]))
+            ).to_pylist()
+        }
+        assert told == {"rejected"}, "a manifest without a blob"
