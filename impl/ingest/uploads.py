@@ -23,6 +23,8 @@ class _Upload:
 
     id: str
     etags: dict[int, str] = field(default_factory=dict)
+    gone: bool = False
+    """Somebody aborted it: an operator, a lifecycle rule, garbage collection."""
 
 
 class Uploads:
@@ -43,7 +45,8 @@ class Uploads:
         for attempt in range(self.settings.attempts_max):
             if attempt:
                 self.asking.pause(self.env, attempt - 1)
-            upload = upload or self._begin(key)
+            if upload is None or upload.gone:
+                upload = self._begin(key)
             if upload is None or not self._send(key, upload, pieces):
                 continue
             reply = self.store.complete_upload(key, upload.id, sorted(upload.etags.items()), when=when)
@@ -77,6 +80,7 @@ class Uploads:
         for number, reply in zip(missing, replies, strict=True):
             if reply.done:
                 upload.etags[number] = reply.etag
+            upload.gone |= reply.outcome is Outcome.GONE
         return len(upload.etags) == len(pieces)
 
     def _after_409(self, key: str, upload: _Upload) -> _Upload | None:

@@ -346,12 +346,13 @@ def test_a_completion_whose_reply_was_lost_is_looked_for(versioned: bool) -> Non
     assert metered.total["create-upload"] == 1
 
 
-def test_an_upload_that_is_gone_is_begun_anew() -> None:
+@pytest.mark.parametrize("kind", ["upload-part", "complete-upload"])
+def test_an_upload_that_is_gone_is_begun_anew(kind: str) -> None:
     """Somebody aborted it: an operator, a lifecycle rule, or garbage collection."""
     store, settings = parts()
     script = Scripted(store)
     script.before(
-        "complete-upload",
+        kind,
         keys.RAW,
         lambda: [store.abort_upload(one.key, one.upload) for one in store.list_uploads().uploads],
     )
