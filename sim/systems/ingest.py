@@ -6,12 +6,14 @@ these; slow and slow-versioned (a stalled collector and garbage collection), and
 judged and judged-parts (an old orphan whose delete is still to come); young, orphan, unaudited and
 quarantined (garbage collection beside a collector); late-entry (the reconciler); rollups (two owners);
 impostor. With `bounded=false` nothing is excused that bounded-landing would grant: `slow`, in a plain bucket,
-then breaks, and `slow-versioned` does not.
+then breaks, and `slow-versioned` does not. Every run is held against the model as well, unless `lockstep` is
+off; with `coverage=on` the result tells which share of the model's transitions the runs drove.
 """
 
 from holdfast.impl.ingest import STANDARD
 from holdfast.impl.store.errors import Misuse
 from holdfast.sim.systems.ingesting.broken import without
+from holdfast.sim.systems.ingesting.lockstep import model_driven
 from holdfast.sim.systems.ingesting.scenes import SCENES, play
 from holdfast.sim.systems.ingesting.stage import Stage
 from holdfast.sim.world import World
@@ -24,10 +26,16 @@ BUDGETS = {
 }
 
 
-def mended(world: World, scene: str = "small", bounded: bool = True) -> None:
+def mended(
+    world: World, scene: str = "small", bounded: bool = True, lockstep: str = "on", coverage: str = "off"
+) -> None:
+    if {lockstep, coverage} - {"on", "off"}:
+        raise Misuse("lockstep is on or off, and so is coverage")
+    if coverage == "on" and isinstance(world, World):
+        world.report(model_driven)
     if scene not in (*SCENES, "small"):
         raise Misuse(f"no scene is called {scene!r}; choose from small, {', '.join(SCENES)}")
-    play(Stage(world, STANDARD, bounded=bounded), scene)
+    play(Stage(world, STANDARD, bounded=bounded, followed=lockstep == "on"), scene)
 
 
 def broken_create_only_manifest(world: World, scene: str = "retry") -> None:

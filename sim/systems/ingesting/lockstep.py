@@ -8,8 +8,8 @@ from typing import Any
 
 from holdfast.impl.ingest.facts import facts
 from holdfast.impl.store.requests import Outcome
-from holdfast.properties.ingest import IngestRefinement, Names
-from holdfast.properties.refinement import Automaton, Follower, Lens, Verdict
+from holdfast.properties.ingest import AsModelled, IngestRefinement, Names
+from holdfast.properties.refinement import Automaton, Driven, Follower, Lens, Verdict
 from holdfast.sim.systems.ingesting.batches import BATCHES, BY_HASH
 
 CONTENTS = 2
@@ -28,6 +28,15 @@ def lens(*, versioned: bool, bounded: bool) -> Lens:
         refinement = IngestRefinement(CONTENTS, HORIZONS, versioned=versioned, bounded=bounded)
         _lenses[versioned, bounded] = Lens(Automaton(refinement))
     return _lenses[versioned, bounded]
+
+
+def model_driven() -> dict[str, Any]:
+    """Which share of the model's transitions the runs of this process drove so far, within `BOUND`."""
+    driven = Driven(Automaton(AsModelled()))
+    for seen in _lenses.values():
+        for run in seen.runs():
+            driven.drive(run)
+    return {"model": driven.share().as_json()} if driven.runs else {}
 
 
 class Lockstep:

@@ -6,6 +6,8 @@ import pytest
 
 from holdfast.model import Model, check
 from holdfast.model.ingest import Ingest
+from holdfast.properties.ingest import AsModelled
+from holdfast.properties.refinement import Automaton, Driven
 from tests.properties.ingest import told
 
 
@@ -22,6 +24,33 @@ def test_every_walk_of_the_model_is_allowed(versioned, contents) -> None:
         fired.update(step[0].action for step in walk)
         assert told.follow(automaton, letters) is None, [str(step[0]) for step in walk]
     assert {"create_manifest", "answer_duplicate", "decide", "late_manifest_lands"} <= set(fired)
+
+
+def test_every_walk_of_the_bound_is_a_run_of_the_model_as_it_is_checked() -> None:
+    refinement = AsModelled()
+    teller, automaton = told.Teller(refinement.model), Automaton(refinement)
+    for walk in told.walks(refinement.model, rows=60, length=40, seed=5):
+        letters = [looks for step in walk for looks in teller.tell(*step)]
+        assert told.follow(automaton, letters) is None, [str(step[0]) for step in walk]
+
+
+def test_what_a_run_can_have_driven_is_counted() -> None:
+    """One batch that is stored, accepted and listed; no run ever met a blob that it had to store anew."""
+    driven = Driven(Automaton(AsModelled()))
+    follower = told.Follower(driven.automaton)
+    for looks in (
+        told.landed("put", told.blob_key(0, 0, named=False)),
+        told.manifest(0, 0, named=False),
+        told.entry("listing", 0),
+    ):
+        assert follower.see(looks, "x", 0) is None
+    driven.drive(driven.automaton.letters[letter].sighting for letter in follower.letters)
+    share = driven.share()
+    assert (share.states, share.transitions, share.runs, share.beyond) == (74_131, 467_388, 1, 0)
+    assert share.actions["create_manifest"][0] > 0
+    assert share.actions["store_anew"][0] == 0
+    assert share.driven < share.transitions / 3
+    assert any(gap.label.startswith("record_conflict") for gap in share.gaps)
 
 
 UNSEEN = {
