@@ -1,10 +1,11 @@
 """What the paragraphs of the shipped scenarios say is what their runs show; sweeps cut to what it takes."""
 
+import json
 from typing import Any
 
 import pytest
 
-from holdfast.sim.scenarios import Order, load, perform
+from holdfast.sim.scenarios import Order, load, perform, shipped
 
 Runs = dict[Any, dict[str, Any]]
 
@@ -131,3 +132,12 @@ def test_crashes_cost_requests_and_throughput() -> None:
     found = runs("crashes", "crashes=1/h,600/h", "duration=15 s")
     assert found["600/h"]["faults"]["crash"] > 3
     assert found["600/h"]["throughput"] < found["1/h"]["throughput"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_every_shipped_scenario_runs_as_it_is_shipped(name: str) -> None:
+    found = perform(Order(load(name), jobs=1))
+    json.dumps(found, allow_nan=False)
+    assert found["verdict"] == "holds"
+    assert all(run["operations"] for run in found["runs"])
