@@ -5,9 +5,9 @@ seen; and all that is not seen is hidden. So this is no judge of runs: `IngestRe
 time in it, and a run in which a blob is deleted counts up to there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from holdfast.model import Label, Model
+from holdfast.model import Label, Model, Truth
 from holdfast.model.ingest import Ingest
 from holdfast.properties.ingest.refinement import IngestRefinement
 from holdfast.properties.refinement import (
@@ -68,10 +68,14 @@ class AsModelled(Refinement):
         found: tuple[Reading, ...] = ()
         for c in range(self.model.sizes["collectors"]):
             readings = tuple(reading for action in actions for reading in self.applied(action, c=c))
-            found += where(f"collector {c} is at batch {h}", lambda s, c=c: s.batch[c] == h, readings)
+            found += where(f"collector {c} is at batch {h}", _is_at(c, h), readings)
         # Needless, or by somebody who died: nothing that the bound without time notices.
         return (*found, *where("it stood before", lambda s: ~s.blob[h].is_empty(), SILENT))
 
     def applied(self, action: str, **parameters: object) -> Meaning:
         answers = {"answer": ASKED[action]} if action in ASKED else {}
         return self.does(action, **parameters, **answers)
+
+
+def _is_at(c: int, h: int) -> Callable[[Ingest], Truth]:
+    return lambda s: s.batch[c] == h

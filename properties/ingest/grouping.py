@@ -12,7 +12,7 @@ says which.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.impl.store.events import Event
 from holdfast.properties.ingest.refinement import IDENTITY
@@ -40,12 +40,19 @@ class Names:
 
 
 def by_identity(events: Iterable[Event]) -> tuple[dict[str, list[Event]], int]:
-    """The events of each identity, in their order, and how many are about none."""
+    """The events of each identity, in their order, and how many are about none.
+
+    Every process counts its requests by itself; in a run of several each has a number of its own.
+    """
     trace, names = list(events), Names()
     for event in trace:
         names.learn(event.key, event.facts)
     runs: dict[str, list[Event]] = {}
+    numbers: dict[tuple[str, int, int], int] = {}
     for event in trace:
+        if event.op >= 0:
+            asked = (event.process, event.incarnation, event.op)
+            event = replace(event, op=numbers.setdefault(asked, len(numbers)))
         runs.setdefault(names.of(event.key, event.facts), []).append(event)
     return runs, len(runs.pop("", []))
 

@@ -70,7 +70,7 @@ class IngestRefinement(Refinement):
         }
         free = () if bounded and not versioned else ("bounded-landing", "bounded-skew")
         super().__init__(Model(Followed, sizes, without=free))
-        self.versioned = versioned
+        self.versioned = bool(versioned)  # a command line knows 0 and 1
         self.roles = (
             Role("identity", ("identity",), most=0),
             Role("batch", ("sha",), most=contents - 1),
