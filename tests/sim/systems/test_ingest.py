@@ -43,7 +43,7 @@ STORIES = {
     "cursor-overlap": "cursor-honest",
 }
 """What breaks first without each safeguard."""
-LONG = {"slow", "slow-versioned", "parts", "rollups"}
+LONG = {"parts", "rollups"}
 """To their ends, with a crash and a lost response, these take minutes or more."""
 
 
