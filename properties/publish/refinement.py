@@ -27,6 +27,7 @@ class PublishRefinement(PublishMap):
         """Room for so many plans and claims in a run. With `skew`, clocks may be wrong by any time."""
         given_up = ("bounded-landing", *(("bounded-skew",) if skew else ()))
         sizes = {"writers": writers, "claims": claims, "openers": 1}
+        self.skew = skew
         super().__init__(Model(Unlimited, sizes, without=given_up))
         slot = self.model.layout.slots["read"]
         epochs = range(1 + claims)
@@ -34,6 +35,13 @@ class PublishRefinement(PublishMap):
             (w, epoch): slot.place(w * len(epochs) + epoch) for w in range(writers) for epoch in epochs
         }
         self._by_epoch: dict[tuple[str, int, int], list[Label]] = {}
+
+    def hides(self, label: Label) -> bool:
+        """With any skew a crash lets nothing happen that could not happen anyway: it need not be followed."""
+        return super().hides(label) and not (self.skew and label.action == "crash")
+
+    def shows(self, label: Label) -> bool:
+        return super().shows(label) and label.action != "crash"
 
     def saturated(self, states: U64) -> U64:
         """As in general; but labels of epochs in which nobody has read the sidecar are not tried."""

@@ -1,0 +1,37 @@
+"""Long random runs of several handles, in lockstep with the model, which notices what broken code does."""
+
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.publish import Catalog
+from holdfast.impl.store import Store
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.properties.publish.stateful import PublishStateful
+
+
+class InMemory(PublishStateful):
+    def open(self) -> Store:
+        return MemoryStore(env=SeededEnvironment(11))
+
+
+TestInMemory = InMemory.TestCase
+TestInMemory.settings = settings(max_examples=max(25, settings().max_examples // 4), stateful_step_count=20)
+
+
+def test_code_that_forgets_its_sidecar_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that holds for broken code would be decoration."""
+    from tests.impl.publish.scripted import without
+
+    original = Catalog.open
+
+    def mutated(store: Any, **options: Any) -> Catalog:
+        return original(store, **{"safeguards": without("sidecar-before-heads"), **options})
+
+    monkeypatch.setattr(Catalog, "open", staticmethod(mutated))
+    found = settings(max_examples=20, stateful_step_count=10, phases=[Phase.generate])
+    with pytest.raises(AssertionError, match=r"s\.require"):
+        run_state_machine_as_test(InMemory, settings=found)
