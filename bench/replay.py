@@ -104,7 +104,8 @@ def mutated(base: list[list[Event]], count: int) -> dict[str, Any]:
             counts["at the right event"] += 1
         else:
             where = "elsewhere" if row["verdict"] == "rejected" else row["verdict"]
-            rest[f"{one.kind} of a {one.what}: {where}: {row['reason'].partition(':')[2][:100]}"] += 1
+            why = row["reason"].partition(":")[2][:100] or "a behaviour of the model all the same"
+            rest[f"{one.kind} of a {one.what}: {where}: {why}"] += 1
     meaning = counts["at the right event"] + sum(rest.values())
     return {
         "mutations": len(made),
