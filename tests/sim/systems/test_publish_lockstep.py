@@ -41,7 +41,7 @@ def explored(safeguards: Any, scene: str, crashes: int, lost: int, seconds: floa
     return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
-@pytest.mark.parametrize("scene", sorted(set(SCENES) - {"cleaner", "gone"}))
+@pytest.mark.parametrize("scene", sorted(set(SCENES) - {"cleaner", "gone", "anything"}))
 def test_what_the_library_does_the_model_allows(scene: str) -> None:
     result = explored(STANDARD, scene, 0, 0, seconds=20)
     assert not result.stories, result
