@@ -44,9 +44,12 @@ def start(
     """A Spark session on `master` (all cores of this machine, when none is named), stopped at the end."""
     check_java()
     try:
+        import pandas as pd  # noqa: F401 - PySpark wants it before it gives columns to anybody
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as wrong:
-        raise SparkAway(f"pyspark is not installed; pip install 'holdfast[spark]', {INSTEAD}") from wrong
+        raise SparkAway(f"{wrong.name} is not installed; pip install 'holdfast[spark]', {INSTEAD}") from wrong
     master = master or "local[*]"
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="holdfast-spark-") as folder, warnings.catch_warnings():
@@ -59,8 +62,11 @@ def start(
         session = _started(builder, Path(folder, "stderr"), master)
         try:
             yield session
+        except (PySparkException, Py4JError) as wrong:
+            raise SparkAway(f"Spark gave up: {_said(str(wrong))}") from wrong
         finally:
-            session.stop()
+            with contextlib.suppress(Py4JError, OSError):
+                session.stop()
             _end_jvm()
 
 
@@ -119,6 +125,15 @@ def _started(builder: Any, log: Path, master: str) -> Any:
         raise SparkAway(
             f"Spark did not start on {master}: {why[:300]}; look at the master, {INSTEAD}"
         ) from wrong
+
+
+def _said(text: str) -> str:
+    """What went wrong, of pages of traces: the last line of a worker's, or the first of all."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[A-Za-z_][\w.]*: \S", line) and not line.startswith("at ")]
+    worker = next((n for n, line in enumerate(lines) if line.startswith("Traceback")), -1)
+    after = [line for line in raised if lines.index(line) > worker] if worker >= 0 else []
+    return (after or lines or ["it does not say why"])[0][:300]
 
 
 @contextlib.contextmanager
