@@ -149,8 +149,8 @@ class Run:
             if alternative not in _LANDED:
                 return
             answer = self.untold.get(len(self.trace) - 1, answer)
-        elif op.kind != "note":
-            return
+        elif op.kind != "note" or alternative == "crash":
+            return  # a crash is shown with what it kept the process from
         for name, follower in self.followers:
             if isinstance(op, Request):
                 wrong = follower.landed(process.name, incarnation, op, answer)

@@ -12,7 +12,6 @@ from holdfast.sim.systems.publishing.scenes import play
 from holdfast.sim.systems.publishing.stage import Stage
 from holdfast.sim.world import Budget, World
 
-
 SCENES = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
 
 
