@@ -7,7 +7,16 @@ import pytest
 from holdfast.impl.publish import STANDARD
 from holdfast.sim.explore import Audit, audit
 from holdfast.sim.systems.publishing import cost
-from holdfast.sim.systems.publishing.cost import CLOSING, CRASH, OPENING, PUBLISH, TABLE, UNANSWERED, Cost
+from holdfast.sim.systems.publishing.cost import (
+    ALONE,
+    CLOSING,
+    CRASH,
+    OPENING,
+    PUBLISH,
+    TABLE,
+    UNANSWERED,
+    Cost,
+)
 from holdfast.sim.systems.publishing.scenes import play
 from holdfast.sim.systems.publishing.stage import Stage
 from holdfast.sim.world import Budget, World
@@ -33,6 +42,7 @@ def flat(result: Audit) -> dict[str, Any]:
 
 def test_the_contract_is_reached_by_some_schedule() -> None:
     """A bound that nothing reaches would hide a cost that grows."""
+    assert most(explored("gone"), "upsert") == ALONE
     quiet, unanswered = explored("joiner"), explored("joiner", lost=1)
     assert most(quiet, "upsert") == PUBLISH
     assert most(quiet, "opening") == OPENING
