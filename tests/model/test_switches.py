@@ -45,7 +45,7 @@ def explored(model: Model, states: int) -> Search | None:
 
 
 def differs(model: Model, other: Model) -> bool:
-    """Whether two models of one machine reach other states, or by other transitions."""
+    """Whether two models of one machine reach other states, or otherwise, or judge them otherwise."""
     for states in STATES:
         one, two = explored(model, states), explored(other, states)
         if one is None or two is None:
@@ -55,13 +55,19 @@ def differs(model: Model, other: Model) -> bool:
         if not all(np.array_equal(mine, others) for mine, others in pairs):
             return True
         if one.complete and two.complete:
-            return one.fired != two.fired
+            return one.fired != two.fired or verdicts(model) != verdicts(other)
     return False
+
+
+def verdicts(model: Model) -> dict[str, str]:
+    """By property. A switch may change no state, and still what a property makes of them."""
+    return {found.name: found.verdict for found in check(model, keep_going=True).properties}
 
 
 @pytest.mark.parametrize(("machine", "name"), SWITCHES)
 def test_every_declared_switch_is_consulted(machine: type[Machine], name: str) -> None:
-    assert differs(Model(machine), Model(machine, without=[name])), f"nothing asks for {name}"
+    sizes = machine.shown_at.get(name)  # where the machine says that it matters
+    assert differs(Model(machine, sizes), Model(machine, sizes, without=[name])), f"nothing asks for {name}"
 
 
 def test_a_switch_that_nothing_asks_for_is_found_out() -> None:

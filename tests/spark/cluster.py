@@ -9,8 +9,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
-
 WORKERS = 2
 
 
@@ -42,6 +40,8 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def _start(words: list[str], log: Path) -> subprocess.Popen[bytes]:
+    import pyspark  # only those who run these tests have it
+
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
