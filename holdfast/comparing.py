@@ -79,7 +79,7 @@ def _coverage(before: Result, after: Result) -> Iterator[Change]:
                 met[had_met[name]],
                 met[has_met[name]],
             )
-    share = [result.get("model_coverage", {}).get("share") for result in (before, after)]
+    share = [(result.get("model") or {}).get("share") for result in (before, after)]
     if None not in share and share[0] != share[1]:
         said = [f"{value:.2%} driven" for value in share]
         yield Change(WORSE if share[1] < share[0] else BETTER, "the model's transitions", *said)

@@ -25,8 +25,8 @@ CASES = [
     ),
     (
         "a share",
-        {"model_coverage": {"share": 0.5}},
-        {"model_coverage": {"share": 0.4}},
+        {"model": {"share": 0.5}},
+        {"model": {"share": 0.4}},
         "the model's transitions",
     ),
     ("a finding", {}, {"findings": ["nothing was covered"]}, "finding"),
@@ -38,9 +38,9 @@ CASES = [
     ),
     (
         "hops",
-        {"cost": {"append": {"serial_hops": 4}}},
-        {"cost": {"append": {"serial_hops": 5}}},
-        "at most, append serial hops",
+        {"cost": {"append": {"hops": 4}}},
+        {"cost": {"append": {"hops": 5}}},
+        "at most, append hops",
     ),
     (
         "flatness",

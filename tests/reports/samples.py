@@ -91,3 +91,26 @@ COMPARE = {
     "before": {},
     "after": {},
 }
+
+AUDIT = {
+    "system": "publish",
+    "strategy": "exhaustive",
+    "parameters": {},
+    "verdict": "holds",
+    "bound": "every schedule of 2 processes",
+    "schedules": 12_345,
+    "seconds": 60.0,
+    "violations": [],
+    "findings": [],
+    "coverage": {"outcomes": {"put done": 3}, "conflicts": 7, "sometimes": {"two race": False}},
+    "cost": {"append": {"bytes": 11_758, "hops": 23, "requests": 26}},
+    "model": {
+        "model": "publish",
+        "states": 905_043,
+        "transitions": 3_264_210,
+        "driven": 23_320,
+        "share": 0.007144,
+        "runs_beyond_the_bound": 1050,
+        "gaps": [{"label": "move_boundary()", "transitions": 62_099, "path": ["claim()", "move_boundary()"]}],
+    },
+}

@@ -13,7 +13,7 @@ from holdfast.commands.entry import group, run
 from holdfast.reports.page.elements import VOID
 from holdfast.reports.page.found import read_folder
 from holdfast.reports.page.page import BYTES_MAX, page
-from tests.reports.samples import COMPARE, PROBE, REPLAY, SIMULATE, write, write_samples
+from tests.reports.samples import AUDIT, COMPARE, PROBE, REPLAY, SIMULATE, write, write_samples
 
 
 class Reader(HTMLParser):
@@ -62,6 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(made, "sim.json", SIMULATE)
     write(made, "replay.json", REPLAY)
     write(made, "compared.json", COMPARE)
+    write(made, "publish.json", AUDIT)
     return made
 
 
@@ -85,7 +86,7 @@ def test_ids_are_unique(folder: Path) -> None:
 def test_every_section_says_what_its_results_say(folder: Path) -> None:
     said = read(page(read_folder(folder))).text
     for expected in (
-        "8 results: 2 hold, 6 violated.",
+        "9 results: 3 hold, 6 violated.",
         "ann and bob both lead",
         "The nearest run that passes: the same for 1 step",
         "--replay ann:head:leader:1",
@@ -98,6 +99,10 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         "+52.5%",
         "against 0123456789ab: 1 worse, 0 better",
         "at most, append requests",
+        "Of the model's 3,264,210 transitions, 23,320 were driven (0.7%).",
+        "claim() → move_boundary()",
+        "11,758",
+        "Situations that were asked for and never came about: two race",
         "holdfast check peterson --json",
     ):
         assert expected in said
@@ -209,8 +214,8 @@ def test_the_command_writes_all_forms(
         ends(str(folder), "--out", str(target), *words, "--json", str(tmp_path / "r.json")) == Exit.VIOLATED
     )
     said = capsys.readouterr()
-    assert said.out.startswith("### Holdfast: 8 results")
-    assert said.err.splitlines()[-1] == f"violated: 8 results in {target}"
+    assert said.out.startswith("### Holdfast: 9 results")
+    assert said.err.splitlines()[-1] == f"violated: 9 results in {target}"
     assert target.read_text() == page(read_folder(folder))
     assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "violated"
     assert (tmp_path / "j.xml").read_text().startswith("<?xml")

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.reports.page.found import read_folder
 from holdfast.reports.page.page import page
-from tests.reports.samples import COMPARE, PROBE, REPLAY, SIMULATE, write, write_samples
+from tests.reports.samples import AUDIT, COMPARE, PROBE, REPLAY, SIMULATE, write, write_samples
 
 pytestmark = pytest.mark.server
 
@@ -53,6 +53,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, "sim.json", SIMULATE)
     write(folder, "replay.json", REPLAY)
     write(folder, "compared.json", COMPARE)
+    write(folder, "publish.json", AUDIT)
     target = folder / "report.html"
     target.write_text(page(read_folder(folder)))
     return target

@@ -7,7 +7,7 @@ from holdfast.reports.page.elements import Markup, join
 from holdfast.reports.page.found import Findings, Result
 from holdfast.reports.page.sections.pieces import amount, table, verdict
 
-COLUMNS = ("requests", "serial_hops", "bytes")
+COLUMNS = ("requests", "hops", "bytes")
 
 
 def section(found: Findings) -> Markup | None:

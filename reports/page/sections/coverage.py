@@ -68,7 +68,7 @@ def _counts(covered: Mapping[str, Any]) -> Iterator[Markup]:
 
 def _model_share(data: Mapping[str, Any]) -> Iterator[Content]:
     """The share of the model's transitions that the code was driven through, and those that it was not."""
-    share = data.get("model_coverage")
+    share = data.get("model")
     if not isinstance(share, Mapping):
         return
     yield tag(
@@ -76,6 +76,8 @@ def _model_share(data: Mapping[str, Any]) -> Iterator[Content]:
         f"Of the model's {amount(share.get('transitions', 0))} transitions, "
         f"{amount(share.get('driven', 0))} were driven ({share.get('share', 0):.1%}).",
     )
+    if share.get("runs_beyond_the_bound"):
+        yield tag("p", f"{amount(share['runs_beyond_the_bound'])} runs left that bound.")
     gaps = share.get("gaps", ())
     if gaps:
         rows = [(gap.get("label", ""), " → ".join(gap.get("path", ()))) for gap in gaps]
