@@ -119,6 +119,7 @@ LONG = {
     "audit": (["audit", "publish"], r"[0-9]+ runs"),
     "zoo": (["zoo", "--programs"], r"holds|breaks"),
     "probe": (["probe", "memory://"], r"[a-z]"),
+    "simulate": (["simulate", "publish-writers", "--sweep", "workload.writers=16,24,32,40"], r"[0-9]"),
 }
 """What takes long, and what shows that it is under way."""
 
