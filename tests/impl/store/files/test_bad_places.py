@@ -368,6 +368,7 @@ def test_two_openings_with_one_seed_do_not_get_in_each_other_s_way(tmp_path):
 def test_send_all_keeps_the_order_and_raises_the_first_error_last(tmp_path):
     from holdfast.impl.store import requests as ask
 
+    running = threading.active_count()  # other tests may have left some
     with FileStore(tmp_path, parallel=3) as store:
         puts = [ask.Put(f"{n}", b"x", ABSENT) for n in range(20)]
         assert [reply.outcome for reply in store.send_all([*puts, *puts[:2]])] == (
@@ -379,5 +380,5 @@ def test_send_all_keeps_the_order_and_raises_the_first_error_last(tmp_path):
         with pytest.raises(Misuse, match="empty"):
             store.send_all([ask.Get(""), ask.Put("after", b"", ABSENT)])
         assert store.get("after").done
-        assert threading.active_count() <= 5
+        assert threading.active_count() <= running + 3
     assert store.get("after").done, "a closed store opens again"
