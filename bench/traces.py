@@ -5,8 +5,8 @@ repeated, and in each copy every plan, process and run gets a name that no other
 are all different.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,41 +25,58 @@ from holdfast.sim.world import Budget, World
 from holdfast.sim.world.trace import events
 
 SCENES = ("skew", "rivals", "takeover", "heir", "two-tables", "cleaner")
-_PLAN = r"\b([0-9A-HJKMNP-TV-Z]{26})\b"
 _NAMED = ("run", "process", "key", "facts")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A library whose runs are driven: its program, what its bodies tell, and how its names are renamed."""
+
+    program: Callable[..., Any]
+    facts: Callable[[str, bytes], str]
+    names: tuple[tuple[str, str], ...]
+    """Patterns of names, and what stands in their place; `MARK` is the six digits of a copy."""
+    conflicts: int = 1
+    """How many requests of a run may be answered 409."""
+
+
+PUBLISH = Source(mended, facts, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
 
 
 class _Kept(Random):
     """Random runs, whose events are kept."""
 
-    def __init__(self, setting: Setting, name: str) -> None:
+    def __init__(self, setting: Setting, name: str, facts: Callable[[str, bytes], str]) -> None:
         super().__init__(setting)
         self.name = name
+        self.facts = facts
         self.runs: list[list[Event]] = []
 
     def _after(self, world: World, ended: bool) -> None:
         super()._after(world, ended)
         if ended:
-            world.facts = facts
+            world.facts = self.facts
             run = f"{self.name}-{len(self.runs):04d}"
-            own = (event for event in events(world, run) if event.process != "setup")
+            # What the scenes note for their own promises is in no trace of production.
+            own = (e for e in events(world, run) if e.process != "setup" and e.kind != "note")
             self.runs.append([replace(event, seq=seq) for seq, event in enumerate(own)])
 
 
-def driven(count: int, scenes: tuple[str, ...] = SCENES) -> list[list[Event]]:
+def driven(count: int, scenes: tuple[str, ...] = SCENES, source: Source = PUBLISH) -> list[list[Event]]:
     """So many runs, evenly from the scenes. The same every time."""
     runs: list[list[Event]] = []
     for number, scene in enumerate(scenes):
         wanted = count // len(scenes) + (number < count % len(scenes))
-        budget = Budget(crashes=1, lost=1, late=1, conflicts=1)
-        search = _Kept(Setting(partial(mended, scene=scene), budget, seed=number), scene)
+        budget = Budget(crashes=1, lost=1, late=1, conflicts=source.conflicts)
+        program = partial(source.program, scene=scene)
+        search = _Kept(Setting(program, budget, seed=number), scene, source.facts)
         search.explore(lambda done, wanted=wanted: done.schedules >= wanted)
         assert not search.failures, search.failures
         runs += search.runs
     return runs
 
 
-def copies(table: pa.Table, count: int, first: int = 0) -> Iterator[pa.Table]:
+def copies(table: pa.Table, count: int, first: int = 0, source: Source = PUBLISH) -> Iterator[pa.Table]:
     """The table so many times, with names of its own in each copy, runs in the order of their names."""
     whole = {
         name: table[name].combine_chunks().dictionary_encode() for name in SCHEMA.names if name in _NAMED
@@ -74,17 +91,19 @@ def copies(table: pa.Table, count: int, first: int = 0) -> Iterator[pa.Table]:
         columns: dict[str, Any] = dict(plain)
         for name, column in whole.items():
             columns[name] = pa.DictionaryArray.from_arrays(
-                column.indices, _renamed(column.dictionary, name, mark)
+                column.indices, _renamed(column.dictionary, name, mark, source)
             )
         yield pa.table([columns[name] for name in SCHEMA.names], names=SCHEMA.names)
 
 
-def _renamed(values: pa.Array, name: str, mark: str) -> pa.Array:
+def _renamed(values: pa.Array, name: str, mark: str, source: Source) -> pa.Array:
     if name == "run":
         return pc.binary_join_element_wise(mark, values, "-")
     if name == "process":
         return pc.binary_join_element_wise(values, mark, "-")
-    return pc.replace_substring_regex(values, _PLAN, rf"\1{mark}")
+    for pattern, instead in source.names:
+        values = pc.replace_substring_regex(values, pattern, instead.replace("MARK", mark))
+    return values
 
 
 def write(

@@ -1,0 +1,97 @@
+"""A million runs of each library, every one with names of its own: all of them must be accepted.
+
+    python -m bench.million_runs [--runs 1000000]
+
+A few hundred runs are really driven by the adversary, with crashes, lost replies, late landings and
+conflicts; their columns are repeated under other names (bench/traces.py). The trace is written and judged in
+portions, because of its size. Writes out/bench/million-runs.json; ends with 1 when a run is not accepted.
+"""
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from bench import report
+from bench.traces import PUBLISH, Source, copies, driven
+from holdfast.impl.ingest.facts import facts as ingest_facts
+from holdfast.properties.ingest.refinement import IngestRefinement
+from holdfast.properties.publish import PublishRefinement
+from holdfast.properties.refinement import Automaton, Refinement
+from holdfast.sim.replay.judging import Judge
+from holdfast.sim.replay.local import replay
+from holdfast.sim.replay.parts import plan
+from holdfast.sim.systems.ingest import mended as ingest
+from holdfast.sim.trace import table_of, write_parquet
+
+INGEST = Source(
+    ingest,
+    ingest_facts,
+    (
+        (r"agent=([0-9a-f]+)", r"agent=\1MARK"),
+        (r"([0-9a-f]{58})[0-9a-f]{6}([^0-9a-f]|$)", r"\1MARK\2"),
+    ),
+    conflicts=0,
+)
+"""An agent's name gets longer, a hash keeps its length. A collector that is refused thrice in a row ends, so
+no request is refused beside those that are lost.
+"""
+
+SYSTEMS: dict[str, tuple[Source, tuple[str, ...], Any]] = {
+    "publish": (PUBLISH, ("skew", "rivals", "two-tables"), partial(PublishRefinement, 3, 4)),
+    "ingest": (INGEST, ("retry", "conflict"), IngestRefinement),
+}
+DRIVEN = 200
+RUNS_A_PORTION = 100_000
+
+
+def judged(name: str, runs: int) -> dict[str, Any]:
+    """So many runs of a library, portion by portion."""
+    source, scenes, refinement = SYSTEMS[name]
+    base = driven(DRIVEN, scenes, source)
+    table = table_of(event for run in base for event in run)
+    automaton: Automaton = Automaton(_made(refinement))
+    total = {"runs": 0, "events": 0, "accepted": 0, "rejected": 0, "undecided": 0}
+    seconds = 0.0
+    while total["runs"] < runs:
+        wanted = min(RUNS_A_PORTION, runs - total["runs"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "trace.parquet"
+            first = total["runs"] // len(base)
+            write_parquet(path, copies(table, -(-wanted // len(base)), first, source))
+            begun = perf_counter()
+            found = replay(Judge(automaton), plan([path], "run", Path(folder), print).parts, counted=False)
+            seconds += perf_counter() - begun
+        for key in total:
+            total[key] += getattr(found, key)
+    return {
+        **total,
+        "driven": len(base),
+        "seconds": round(seconds, 1),
+        "events_per_second": round(total["events"] / seconds),
+        "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def _made(refinement: Any) -> Refinement:
+    made: Refinement = refinement()
+    return made
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench.million_runs", description=__doc__)
+    parser.add_argument("--runs", type=int, default=1_000_000, help="of each library")
+    chosen = parser.parse_args(arguments)
+    figures = {name: judged(name, chosen.runs) for name in SYSTEMS}
+    target = report.write("million-runs", figures)
+    sys.stdout.write(json.dumps(figures, indent=2) + f"\nwritten to {target}\n")
+    return 0 if all(row["accepted"] == row["runs"] >= chosen.runs for row in figures.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
