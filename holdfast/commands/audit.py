@@ -270,6 +270,7 @@ def _write_trace(events: Sequence[Event], target: str) -> None:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+        Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except OSError as wrong:
         raise BadRequest(f"cannot write {target}: {wrong.strerror}; give --trace another file") from wrong

@@ -36,6 +36,8 @@ class Stop:
 def stops(folder: Path) -> list[Stop]:
     """The tour, with `folder` to write results in."""
 
+    trace = str(folder / "trace.jsonl")
+
     def result(name: str) -> list[str]:
         return ["--json", str(folder / f"{name}.json")]
 
@@ -59,14 +61,22 @@ def stops(folder: Path) -> list[Stop]:
             needs="pyarrow",
         ),
         Stop(
-            "Your own code is audited in the same way, with every crash and lost reply. This one is right.",
-            ["audit", "election", *result("4-code"), "--trace", str(folder / "trace.jsonl")],
+            "As it ships it holds: a writer is taken over by another, with a crash and a lost reply anywhere, "
+            "and every step of every run is one the model allows. One run is kept as a trace.",
+            ["audit", "publish", "--set", "scene=takeover", *result("4-code"), "--trace", trace],
             Exit.HOLDS,
+            needs="pyarrow",
+        ),
+        Stop(
+            "A trace, from here or from production, is held against the same model.",
+            ["replay", trace, "--model", "publish", *result("5-trace")],
+            Exit.HOLDS,
+            needs="pyarrow",
         ),
         Stop(
             "How will it do? In simulated time, a measured write path of another system: a cap on requests "
             "in flight, a history nobody compacts, and what compaction buys.",
-            ["simulate", "rfc-013-capped", *result("5-capacity")],
+            ["simulate", "rfc-013-capped", *result("6-capacity")],
             Exit.HOLDS,
         ),
     ]
@@ -85,8 +95,8 @@ def after(folder: Path) -> tuple[str, ...]:
 @click.option("--out", metavar="DIR", default=FOLDER, show_default=True, help="Results and report.")
 @click.option("--json", "json_file", metavar="FILE", help="Write how it ended as JSON; - is standard output.")
 def command(out: str, json_file: str | None) -> int:
-    """Check, audit and simulate, on this machine, with no service and no Java, in under two minutes. Ends
-    with a report of everything, and three commands to try next.
+    """Check, audit, replay and simulate, on this machine, with no service and no Java, in under two minutes.
+    Ends with a report of everything, and three commands to try next.
     """
     folder = _folder(out)
     aside = json_file == "-"

@@ -23,7 +23,7 @@ ROWS_MAX = 80
 KEYS_MAX = 7
 """Keys with a lane of their own; the others share one."""
 OTHERS = "other keys"
-NAME_LENGTH = 22
+NAME_LENGTH = 19
 FACTS_LENGTH = 24
 
 Event = Mapping[str, Any]

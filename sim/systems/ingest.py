@@ -11,6 +11,7 @@ off; with `coverage=on` the result tells which share of the model's transitions 
 """
 
 from holdfast.impl.ingest import STANDARD
+from holdfast.impl.ingest.facts import facts
 from holdfast.impl.store.errors import Misuse
 from holdfast.sim.systems.ingesting.broken import without
 from holdfast.sim.systems.ingesting.lockstep import model_driven
@@ -29,6 +30,8 @@ BUDGETS = {
 def mended(
     world: World, scene: str = "small", bounded: bool = True, lockstep: str = "on", coverage: str = "off"
 ) -> None:
+    if isinstance(world, World):
+        world.facts = facts  # so that a trace that is written can be replayed
     if {lockstep, coverage} - {"on", "off"}:
         raise Misuse("lockstep is on or off, and so is coverage")
     if coverage == "on" and isinstance(world, World):

@@ -7,6 +7,7 @@ those of a mutant are not, so that what its safeguard is for is what is seen to 
 """
 
 from holdfast.impl.publish import STANDARD
+from holdfast.impl.publish.facts import facts
 from holdfast.impl.store.errors import Misuse
 from holdfast.sim.systems.publishing.broken import without
 from holdfast.sim.systems.publishing.lockstep import model_driven
@@ -29,6 +30,8 @@ def mended(
     lockstep: str = "on",
     coverage: str = "on",
 ) -> None:
+    if isinstance(world, World):
+        world.facts = facts  # so that a trace that is written can be replayed
     if scene not in (*SCENES, "small", "crowd"):
         raise Misuse(f"no scene is called {scene!r}; choose from small, crowd, {', '.join(SCENES)}")
     if epochs not in ("same", "separate") or writers < 1 or plans < 1:
