@@ -6,6 +6,22 @@ nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests", "types", "lint"]
 nox.options.reuse_existing_virtualenvs = True
 
+BENCHMARKS = (
+    "boto",
+    "clock",
+    "explore",
+    "files",
+    "ingest",
+    "ingest-http",
+    "kernel",
+    "linearizability",
+    "million-runs",
+    "prediction",
+    "proxy",
+    "publish",
+    "replay",
+    "spark",
+)
 QUICK = "not slow and not server and not spark"
 
 
@@ -75,8 +91,8 @@ def spark(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Benchmarks: `nox -s bench -- NAME`, one of the files in bench/; writes out/bench/NAME.json."""
-    session.install("-e", ".[test]")
     if not session.posargs:
-        session.error("name a benchmark: nox -s bench -- kernel|files|linearizability|explore")
+        session.error(f"name a benchmark: nox -s bench -- {'|'.join(BENCHMARKS)}")
     name, *options = session.posargs
+    session.install("-e", ".[test,spark]" if name in ("replay", "spark") else ".[test]")
     session.run("python", "-m", f"bench.{name.replace('-', '_')}", *options)

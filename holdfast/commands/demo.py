@@ -61,8 +61,8 @@ def stops(folder: Path) -> list[Stop]:
             needs="pyarrow",
         ),
         Stop(
-            "As it ships it holds: a writer is taken over by another, with a crash and a lost reply anywhere, "
-            "and every step of every run is one the model allows. One run is kept as a trace.",
+            "As it ships it holds: a writer is taken over by another, with a crash and a lost reply "
+            "anywhere, and every step of every run is one the model allows. One run is kept as a trace.",
             ["audit", "publish", "--set", "scene=takeover", *result("4-code"), "--trace", trace],
             Exit.HOLDS,
             needs="pyarrow",
