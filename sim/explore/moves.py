@@ -18,11 +18,12 @@ go wrong has happened, and the property, judged at once, holds never again. A pr
 for something that did not come, and then the whole run counts.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from holdfast.impl.store.requests import Outcome, Request
 from holdfast.sim.explore.runs import Setting
-from holdfast.sim.explore.tokens import HARMLESS, Replay, follow, read
+from holdfast.sim.explore.tokens import HARMLESS, Replay, Target, follow, read
 from holdfast.sim.world import World
 from holdfast.sim.world.objects import FLIGHTS_FROM
 from holdfast.sim.world.view import View
@@ -58,9 +59,20 @@ def _turned_at(setting: Setting, found: Replay, token: str, name: str) -> int:
     while targets:
         without = follow(setting, targets[:-1])
         if without.violation is None or without.violation.name != name:
-            return found.steps.index(targets[-1])
+            return _place(found, targets[-1])
         targets.pop()
     return -1
+
+
+def _place(found: Replay, target: Target) -> int:
+    """Which step a target of a token is; a token does not say in which harmless way something was done."""
+    for place, step in enumerate(found.steps):
+        harmless = step.alternative in HARMLESS and target.alternative in HARMLESS
+        if replace(step, alternative=target.alternative) == target and (
+            harmless or step.alternative == target.alternative
+        ):
+            return place
+    return len(found.steps) - 1
 
 
 def count(world: World, until: int | None = None) -> int:

@@ -1,6 +1,9 @@
 """How long stories are, counted so that they can be held against a model's."""
 
+import json
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,3 +147,15 @@ def test_only_a_violation_has_moves() -> None:
 
     with pytest.raises(AssertionError, match="only a violation"):
         moves_of(Setting(program, FAULTS), follow(Setting(program, FAULTS), read("default")), "default")
+
+
+def test_a_token_whose_last_target_lands_late_is_counted() -> None:
+    """A token does not say in which harmless way something was done, and a step does."""
+    from holdfast.commands.entry import group, run
+
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "out.json"
+        words = ["audit", "ambiguous-commit-cleaned-up", "--mutant", "broken", "--json", str(target)]
+        assert run(lambda: group.main(words, standalone_mode=False)) == 1
+        (violation,) = json.loads(target.read_text())["violations"]
+    assert 0 < violation["moves"] <= len(violation["story"])
