@@ -155,7 +155,7 @@ def test_a_token_whose_last_target_lands_late_is_counted() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "out.json"
-        words = ["audit", "ambiguous-commit-cleaned-up", "--mutant", "broken", "--json", str(target)]
+        words = ["audit", "ambiguous-commit-cleaned-up", "--mutant", "one-look", "--json", str(target)]
         assert run(lambda: group.main(words, standalone_mode=False)) == 1
         (violation,) = json.loads(target.read_text())["violations"]
     assert 0 < violation["moves"] <= len(violation["story"])
