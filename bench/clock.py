@@ -16,6 +16,7 @@ import argparse
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -102,7 +103,7 @@ def simulated_s(count: int, store: StoreModel, client: ClientModel) -> float:
             engine.meter.done(operation, engine.now_ns)
 
     for number in range(WRITERS):
-        engine.spawn(f"writer-{number}", lambda number=number: work(number))  # type: ignore[misc]
+        engine.spawn(f"writer-{number}", partial(work, number))
     began = time.process_time()
     engine.run()
     seconds = time.process_time() - began
@@ -161,7 +162,7 @@ def sweep() -> dict[str, Any]:
         for jobs in (1, cores()):
             words = ["simulate", str(file), "--jobs", str(jobs), "--json", str(Path(folder, f"{jobs}.json"))]
             began = time.perf_counter()
-            assert run(lambda words=words: group.main(words, standalone_mode=False)) == 0  # type: ignore[misc]
+            assert run(partial(group.main, words, standalone_mode=False)) == 0
             seconds[f"{jobs} jobs"] = round(time.perf_counter() - began, 1)
     first, last = seconds.values() if len(seconds) > 1 else (1.0, 1.0)
     return {"runs": 100, "operations": 1000, "seconds": seconds, "speed_up": round(first / last, 2)}

@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -118,7 +119,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         for _ in range(options.rounds):
             store = _store(options)
             put = bare(store, options.points)
-            alone = loop([lambda put=put: put(0)] * options.agents, options.seconds)  # type: ignore[misc]
+            alone = loop([partial(put, 0)] * options.agents, options.seconds)
             store.close()
             agents = [agent(port, token, number, options.points) for number, token in enumerate(tokens)]
             rounds.append((alone, loop(agents, options.seconds)))

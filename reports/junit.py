@@ -40,12 +40,13 @@ def cases(result: Result) -> Iterator[Case]:
             yield Case(change["what"], verdict, f"{change['before']} -> {change['after']}")
         if not data["changes"]:
             yield Case("nothing is different", result.verdict)
-    elif result.command == "zoo":
+    elif result.command in ("zoo", "mutants"):
         for row in data["rows"]:
             verdict = (
                 "violated" if row.get("wrong") else "undecided" if row["verdict"] == "undecided" else "holds"
             )
-            yield Case(f"{row['model']} {row['safeguard'] or 'as it is'}", verdict, row.get("property", ""))
+            name = data["system"] if result.command == "mutants" else row["model"]
+            yield Case(f"{name} {row['safeguard'] or 'as it is'}", verdict, row.get("property", ""))
     elif result.command == "probe":
         for feature in data["features"]:
             yield Case(feature["name"], feature["verdict"], feature.get("detail", ""))

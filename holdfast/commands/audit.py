@@ -30,6 +30,7 @@ from holdfast.commands.systems import (
     read_shipped,
     shipped,
 )
+from holdfast.commands.terminal import console as console_for
 from holdfast.commands.user_files import neighbours, place
 from holdfast.impl.store.errors import StoreError
 from holdfast.impl.store.events import Event
@@ -43,7 +44,6 @@ EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 
 holdfast audit counter;  holdfast audit counter --mutant read-modify-write;  holdfast audit
 tests/test_mine.py:test_election --faults crashes=2,late=1 --budget 60."""
 
-PLAIN_WIDTH = 160
 LOOK_EVERY_S = 0.1
 
 
@@ -123,7 +123,7 @@ def command(
         wanted = Plain(rounds or ROUNDS, budget, seed=seed or 0)
         system = find_system(system_name, mutant)
         arguments = read_parameters(system, settings, processes)
-        console = _console(stderr=json_file == "-")
+        console = console_for(stderr=json_file == "-")
         with _blamed(system), _prints_aside(aside=json_file == "-"):
             return audit_plainly(system, arguments, store_url, wanted, console, json_file, quiet=quiet)
     if rounds is not None:
@@ -155,7 +155,7 @@ def command(
         depth=depth,
     )
     if mutants:
-        console = _console(stderr=json_file == "-")
+        console = console_for(stderr=json_file == "-")
         return audit_mutants(system_name, settings, processes, said, console, json_file, jobs)
     system = find_system(system_name, mutant)
     arguments = read_parameters(system, settings, processes)
@@ -163,7 +163,7 @@ def command(
         said = replace(said, processes=arguments.get("processes"))
     options = system.options.under(said)
     wanted = want(system.function, options, arguments, system.name, jobs=jobs, checkpoint=resume)
-    console = _console(stderr=json_file == "-")
+    console = console_for(stderr=json_file == "-")
     with _blamed(system), _prints_aside(aside=json_file == "-"):
         outcome = _searched(wanted, console) if token is None else repeat(wanted, token)
         if trace:
@@ -334,18 +334,8 @@ def _show(
     console.print(last_words(result, again))
 
 
-def _console(*, stderr: bool) -> Console:
-    """Where people read; a pipe has no edge to wrap at. The stream is fixed now: the program's own prints
-    are sent elsewhere while it is explored.
-    """
-    console = Console(file=sys.stderr if stderr else sys.stdout, soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = PLAIN_WIDTH
-    return console
-
-
 def _list() -> int:
-    console = _console(stderr=False)
+    console = console_for(stderr=False)
     for stem, module_name in shipped().items():
         for name, found in read_shipped(stem, module_name).items():
             console.print(f"[bold]{name}[/]  {found.doc}")

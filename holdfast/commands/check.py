@@ -17,6 +17,7 @@ from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.engines import explorer, refuse_contradictions
 from holdfast.commands.models import SHIPPED, complete_model, find_machine
 from holdfast.commands.provenance import write_result
+from holdfast.commands.terminal import console as console_for
 from holdfast.model import Model, ModelError, Progress, check, reachable_graph, walk
 from holdfast.reports.check_text import check_text, verdict_line
 from holdfast.reports.quantities import amount, byte_size, parse_bytes
@@ -24,8 +25,6 @@ from holdfast.reports.quantities import amount, byte_size, parse_bytes
 EPILOG = """Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 a bound was hit before all was
 decided. Examples: holdfast check two-phase --set managers=5;  holdfast check two-phase --without
 all-prepared;  holdfast check my_protocol.py:Ledger --explore."""
-
-PLAIN_WIDTH = 160
 
 
 @click.command("check", short_help="Explore every reachable state of a model.", epilog=EPILOG)
@@ -89,7 +88,7 @@ def command(
             from holdfast.commands.stepper import walk_by_hand
 
             return walk_by_hand(model)
-        console = _console(stderr=json_file == "-")
+        console = console_for(stderr=json_file == "-")
         with (
             explorer(engine, master, work) as explore,
             _Line(console) as line,
@@ -283,16 +282,8 @@ def _again(
     return shlex.join(words)
 
 
-def _console(*, stderr: bool) -> Console:
-    """Where people read; a pipe has no edge to wrap at."""
-    console = Console(stderr=stderr, soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = PLAIN_WIDTH
-    return console
-
-
 def _list() -> int:
-    console = _console(stderr=False)
+    console = console_for(stderr=False)
     for name in SHIPPED:
         machine = find_machine(name)
         summary = (machine.__doc__ or "").strip().split("\n")[0]

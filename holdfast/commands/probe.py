@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
 from holdfast.commands.provenance import write_result
+from holdfast.commands.terminal import console as console_for
 from holdfast.impl.store import Store, open_store
 from holdfast.reports.probe_table import probe_page
 from holdfast.sim.probe import BY_NAME, FEATURES, QUICK, THOROUGH, Plan, Probe, Report
@@ -24,8 +25,6 @@ from holdfast.sim.probe import BY_NAME, FEATURES, QUICK, THOROUGH, Plan, Probe, 
 EPILOG = """Exit codes: 0 safe, 1 unsafe, 2 the request made no sense or the store cannot be used, 3 undecided
 or unsupported. Races find what they find: the bound printed beside each says how often a bad round could
 still happen. Probe the very bucket you will use, for versioning changes the answers."""
-
-PLAIN_WIDTH = 160
 
 
 @click.command("probe", short_help="Certify a store for coordination.", epilog=EPILOG)
@@ -68,7 +67,7 @@ def command(
     plan = _plan(size, rounds, seconds, seed)
     names = _names(only)
     with open_store(url) as store, _interruptible():
-        report = _probe(store, plan, names, _console(stderr="-" in (json_file, profile)))
+        report = _probe(store, plan, names, console_for(stderr="-" in (json_file, profile), wrapped=True))
     if json_file:
         write_result(report.to_json(), json_file)
     if profile:
@@ -122,12 +121,6 @@ def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Repo
             err=True,
         )
     return report
-
-
-def _console(*, stderr: bool) -> Console:
-    """As wide as the terminal; into a file or a pipe, wide enough for one line a row."""
-    console = Console(stderr=stderr)
-    return console if console.is_terminal else Console(stderr=stderr, width=PLAIN_WIDTH)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
 from holdfast.commands.provenance import provenance
+from holdfast.commands.terminal import console as console_for
 from holdfast.reports.simulate_text import simulate_text, verdict_line
 from holdfast.sim.scenarios import BadScenario, Order, RunFailed, load, perform, shipped
 from holdfast.sim.scenarios.output import prepare, write_out
@@ -20,7 +21,6 @@ every run), 2 the request made no sense, 3 stopped before all runs were finished
 give the same bytes. Examples: holdfast simulate cap-tail;  holdfast simulate rfc-013-capped;  holdfast
 simulate mine.toml --sweep writers=1,4,16 --out out/mine."""
 
-PLAIN_WIDTH = 160
 ENGINES = ("local", "spark")
 
 
@@ -74,7 +74,7 @@ def command(
             found = _perform(order, engine, master, bar)
     except (BadScenario, RunFailed) as wrong:
         raise BadRequest(str(wrong)) from None
-    console = _console(stderr=json_file == "-")
+    console = console_for(stderr=json_file == "-", wrapped=True)
     console.print(simulate_text(found))
     console.print(verdict_line(found), markup=False)
     result = {**found, "provenance": {**provenance(), "command": _again(scenario_name, sweeps, seed)}}
@@ -120,11 +120,6 @@ def _again(name: str, sweeps: tuple[str, ...], seed: int | None) -> str:
         words += ["--sweep", sweep]
     words += ["--seed", str(seed)] if seed is not None else []
     return shlex.join(words)
-
-
-def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=PLAIN_WIDTH)
 
 
 def _list() -> int:

@@ -17,6 +17,7 @@ KEYS = {
     "compare": {"system", "base", "changes", "verdict"},
     "audit": {"system", "strategy", "schedules", "violations"},
     "check": {"model", "distinct", "properties"},
+    "mutants": {"system", "rows", "verdict"},
     "zoo": {"rows", "verdict"},
     "probe": {"url", "verdict", "features"},
     "simulate": {"scenario", "runs"},
@@ -39,6 +40,9 @@ class Result:
         """What it is about, in a few words."""
         data = self.data
         what = data.get("system") or data.get("model") or data.get("url") or data.get("scenario") or ""
+        if self.command == "zoo":
+            models = {str(row.get("model")) for row in data["rows"]}
+            what = models.pop() if len(models) == 1 else ""
         less = "".join(f" without {name}" for name in data.get("without", ()))
         return f"{self.command} {what}{less}".strip()
 

@@ -88,7 +88,7 @@ def test_one_bad_run_is_found_among_good_ones(
     ended, found = replayed(tmp_path, str(tmp_path / "t.jsonl"), "--model", mine)
     assert ended == 1
     assert (found["accepted"], found["rejected"], found["undecided"], found["runs"]) == (2, 1, 0, 3)
-    [wrong] = found["violations"]  # type: ignore[misc]
+    [wrong] = found["violations"]
     assert (wrong["run"], wrong["seq"]) == ("locks/b", 11)
     assert wrong["event"].startswith("bob: response put locks/b")
     told = capsys.readouterr().out

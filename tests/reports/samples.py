@@ -114,3 +114,36 @@ AUDIT = {
         "gaps": [{"label": "move_boundary()", "transitions": 62_099, "path": ["claim()", "move_boundary()"]}],
     },
 }
+
+MUTANTS = {
+    "system": "publish",
+    "verdict": "holds",
+    "rows": [
+        {
+            "system": "publish",
+            "safeguard": "late-head",
+            "kind": "broken",
+            "verdict": "violated",
+            "found": True,
+            "wrong": False,
+            "property": "no-wedge at rest",
+            "length": 15,
+            "moves": 6,
+            "model": {"model": "publish", "property": "no_wedge", "length": 7},
+            "schedules": 4321,
+            "seconds": 2.5,
+        },
+        {
+            "system": "publish",
+            "safeguard": "",
+            "kind": "mended",
+            "verdict": "holds",
+            "found": False,
+            "wrong": False,
+            "property": "",
+            "length": 0,
+            "schedules": 67_881,
+            "seconds": 65.0,
+        },
+    ],
+}

@@ -13,7 +13,7 @@ from holdfast.commands.entry import group, run
 from holdfast.reports.page.elements import VOID
 from holdfast.reports.page.found import read_folder
 from holdfast.reports.page.page import BYTES_MAX, page
-from tests.reports.samples import AUDIT, COMPARE, PROBE, REPLAY, SIMULATE, write, write_samples
+from tests.reports.samples import AUDIT, COMPARE, MUTANTS, PROBE, REPLAY, SIMULATE, write, write_samples
 
 
 class Reader(HTMLParser):
@@ -63,6 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(made, "replay.json", REPLAY)
     write(made, "compared.json", COMPARE)
     write(made, "publish.json", AUDIT)
+    write(made, "mutants.json", MUTANTS)
     return made
 
 
@@ -86,7 +87,7 @@ def test_ids_are_unique(folder: Path) -> None:
 def test_every_section_says_what_its_results_say(folder: Path) -> None:
     said = read(page(read_folder(folder))).text
     for expected in (
-        "9 results: 3 hold, 6 violated.",
+        "10 results: 4 hold, 6 violated.",
         "ann and bob both lead",
         "The nearest run that passes: the same for 1 step",
         "--replay ann:head:leader:1",
@@ -102,6 +103,8 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         "Of the model's 3,264,210 transitions, 23,320 were driven (0.7%).",
         "claim() → move_boundary()",
         "11,758",
+        "The code of publish without each safeguard",
+        "breaks no-wedge at rest",
         "Situations that were asked for and never came about: two race",
         "holdfast check peterson --json",
     ):
@@ -214,8 +217,8 @@ def test_the_command_writes_all_forms(
         ends(str(folder), "--out", str(target), *words, "--json", str(tmp_path / "r.json")) == Exit.VIOLATED
     )
     said = capsys.readouterr()
-    assert said.out.startswith("### Holdfast: 9 results")
-    assert said.err.splitlines()[-1] == f"violated: 9 results in {target}"
+    assert said.out.startswith("### Holdfast: 10 results")
+    assert said.err.splitlines()[-1] == f"violated: 10 results in {target}"
     assert target.read_text() == page(read_folder(folder))
     assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "violated"
     assert (tmp_path / "j.xml").read_text().startswith("<?xml")
@@ -258,3 +261,28 @@ def test_what_cannot_be_read_is_no_success(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "cut.json").write_text("{")
     assert ends(str(tmp_path)) == Exit.VIOLATED
     assert "holdfast: cut.json: line 1: it is not whole JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        ("holdfast audit e --mutant m --json out/a.json", "holdfast audit e --mutant m --replay a:put:k:1"),
+        (
+            "holdfast audit e --json=a.json --set 'name=a b'",
+            "holdfast audit e --set 'name=a b' --replay a:put:k:1",
+        ),
+        (
+            "holdfast audit e --trace t --strategy pct --depth 2 --seed 3",
+            "holdfast audit e --seed 3 --replay a:put:k:1",
+        ),
+        ("holdfast audit e --quiet --budget=9", "holdfast audit e --replay a:put:k:1"),
+    ],
+)
+def test_the_line_that_replays_a_failure_is_one_the_audit_takes(
+    tmp_path: Path, command: str, again: str
+) -> None:
+    """What was --set stays, wherever it stood; what belongs to a search is refused beside a token."""
+    violation = {"property": "p", "reason": "r", "token": "a:put:k:1", "story": ["1 a"]}
+    audit = {**AUDIT, "verdict": "violated", "violations": [violation], "provenance": {"command": command}}
+    write(tmp_path, "audit.json", audit)
+    assert f"To see it again: {again}" in read(page(read_folder(tmp_path))).text

@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.reports.page.elements import Markup, join, tag
 from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import anchor, table, verdict
+from holdfast.reports.page.sections.pieces import amount, anchor, table, verdict
 
 WHAT = {
     "model": "everything on",
@@ -19,8 +19,26 @@ WHAT = {
 
 def section(found: Findings) -> Markup | None:
     """A table for each run of the zoo, and for each audit of mutants."""
-    tables = [_table(result) for result in found.results if isinstance(result.data.get("rows"), list)]
+    tables = [*map(_table, found.of("zoo")), *map(_of_the_code, found.of("mutants"))]
     return join(*tables) if tables else None
+
+
+def _of_the_code(result: Result) -> Markup:
+    """The safeguards broken in the code, beside the model's shortest story without the same."""
+    head = ("safeguard broken in the code", "what follows", "steps", "of the model", "schedules", "seconds")
+    rows = [
+        (
+            row["safeguard"] or "nothing",
+            told(row),
+            row.get("moves", ""),
+            (row.get("model") or {}).get("length", ""),
+            amount(row["schedules"]),
+            f"{row['seconds']:.2f}",
+        )
+        for row in result.data["rows"]
+    ]
+    caption = f"The code of {result.data['system']} without each safeguard ({result.file})"
+    return tag("div", table(caption, head, rows, numbers="..nnnn"), id=anchor(result))
 
 
 def _table(result: Result) -> Markup:

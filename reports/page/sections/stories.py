@@ -1,5 +1,6 @@
 """Counterexamples: what happened, drawn and listed, beside the nearest run in which it did not."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,11 @@ from holdfast.reports.page.found import Findings, Result
 from holdfast.reports.page.sections.pieces import anchor, folded, scrolling, verdict
 from holdfast.reports.page.sequence import diagram
 
+SEARCHING = (
+    *("--json", "--trace", "--strategy", "--budget", "--max-schedules", "--max-steps"),
+    *("--depth", "--jobs", "--resume", "--replay"),
+)
+"""Options of a search, each with a value: they have no place beside --replay."""
 LINES_MAX = 150
 """Of one story: keeps the page small however long a run was."""
 
@@ -125,8 +131,17 @@ def _more(count: int) -> Content:
 
 
 def _again(result: Result, violation: Mapping[str, Any]) -> str:
-    """The command of the result, with the token instead of where it wrote and how it searched."""
-    system = result.data["system"]
-    command = str(result.data.get("provenance", {}).get("command", f"holdfast audit {system}"))
-    words = [word for word in command.split(" --json")[0].split() if word]
-    return f"{' '.join(words)} --replay {violation['token']}"
+    """The command of the result with the token, without where it wrote and how it searched."""
+    usual = f"holdfast audit {result.data['system']}"
+    words = shlex.split(str(result.data.get("provenance", {}).get("command", usual)))
+    kept: list[str] = []
+    skipping = False
+    for word in words:
+        option, equals, _ = word.partition("=")
+        if skipping:
+            skipping = False
+        elif option in SEARCHING:
+            skipping = not equals
+        elif option != "--quiet":
+            kept.append(word)
+    return shlex.join([*kept, "--replay", str(violation["token"])])

@@ -77,8 +77,9 @@ def _simulate(data: Mapping[str, Any]) -> str:
 
 
 def _replay(data: Mapping[str, Any]) -> str:
-    events, runs = amount(data.get("events", 0)), amount(data.get("runs", 0))
-    return f"{events} events of {runs} runs, engine {data['engine']}"
+    events, runs = amount(data.get("events", 0)), data.get("runs", 0)
+    of = "1 run" if runs == 1 else f"{amount(runs)} runs"
+    return f"{events} events of {of}, engine {data['engine']}"
 
 
 def _compare(data: Mapping[str, Any]) -> str:
@@ -91,6 +92,7 @@ WITHIN = {
     "check": _check,
     "audit": _audit,
     "zoo": _zoo,
+    "mutants": _zoo,
     "probe": _probe,
     "simulate": _simulate,
     "replay": _replay,

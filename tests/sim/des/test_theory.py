@@ -68,7 +68,7 @@ def test_hops_and_requests_are_those_that_a_metered_run_counts() -> None:
     costs = []
     for number in range(5):
         with metered.operation("publish") as cost:
-            catalog.write(lambda txn, n=number: txn.append("t0", [{"id": n, "n": 0}]))  # type: ignore[misc]
+            catalog.write(lambda txn, n=number: txn.append("t0", [{"id": n, "n": 0}]))
         costs.append(cost)
     stats = simulate(Setup(Workload("publish", operations=5), constant())).operations["publish"]
     assert stats.requests == sum(cost.requests for cost in costs) / 5
