@@ -10,7 +10,7 @@ from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.provenance import write_result
 from holdfast.reports.junit import junit
 from holdfast.reports.markdown import markdown
-from holdfast.reports.page.found import Findings, read_folder
+from holdfast.reports.page.found import Findings, read_folder, shaped
 from holdfast.reports.page.page import page
 from holdfast.reports.sarif import sarif
 
@@ -94,7 +94,7 @@ def _read(folder: Path) -> Findings:
         raise BadRequest(
             f"{folder} is no folder; name the one that holds what the commands wrote with --json"
         )
-    found = read_folder(folder)
+    found = shaped(read_folder(folder), [page, markdown, junit, sarif])
     if not found.results and not found.unread:
         raise BadRequest(
             f"{folder} holds no results; write some into it, as in: holdfast check two-phase --json "

@@ -5,7 +5,7 @@ be read is named on the page, and hides none of the others.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ KEYS = {
     "replay": {"model", "engine", "accepted", "rejected"},
 }
 """What a result of each command has, and no other has."""
+
+
+BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError, AssertionError)
+"""What is raised for a result that has not the shape of its command."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,25 @@ def read_folder(folder: Path) -> Findings:
         if result is not None:
             found.results.append(result)
     return found
+
+
+def shaped(found: Findings, makers: Iterable[Callable[[Findings], object]]) -> Findings:
+    """Without the results of which one of the makers can make nothing: they are named instead. They have the
+    keys of a command and not its shape."""
+    whole = Findings(unread=dict(found.unread))
+    forms = list(makers)
+    for result in found.results:
+        try:
+            for make in forms:
+                make(Findings([result]))
+        except BROKEN as wrong:
+            whole.unread[result.file] = (
+                f"it looks like a result of holdfast {result.command}, but is not one "
+                f"({type(wrong).__name__}: {wrong})"
+            )
+            continue
+        whole.results.append(result)
+    return whole
 
 
 def read_file(path: Path, name: str) -> Result | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import resources
 
 from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings
+from holdfast.reports.page.found import Findings, shaped
 from holdfast.reports.page.sections import (
     changes,
     costs,
@@ -42,13 +42,10 @@ SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
     ("making", "How it was made", making.section),
 )
 
-BROKEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError, AssertionError)
-"""What a result raises that has the keys of a command but not its shape."""
-
 
 def page(found: Findings, *, title: str = "Holdfast report") -> str:
     """The HTML text."""
-    found = _whole(found)
+    found = shaped(found, [make for _, _, make in SECTIONS])
     parts = [(name, heading, html) for name, heading, make in SECTIONS if (html := make(found)) is not None]
     body = join(
         tag("a", "Skip to the verdicts", href="#verdicts", class_="skip"),
@@ -73,24 +70,6 @@ def page(found: Findings, *, title: str = "Holdfast report") -> str:
     if size > BYTES_MAX:
         return _shortened(title, parts, size)
     return text
-
-
-def _whole(found: Findings) -> Findings:
-    """Without the results that have not the shape of their command; they are named instead."""
-    whole = Findings(unread=dict(found.unread))
-    for result in found.results:
-        alone = Findings([result])
-        try:
-            for _, _, make in SECTIONS:
-                make(alone)
-        except BROKEN as wrong:
-            whole.unread[result.file] = (
-                f"it looks like a result of holdfast {result.command}, but is not one "
-                f"({type(wrong).__name__}: {wrong})"
-            )
-            continue
-        whole.results.append(result)
-    return whole
 
 
 def _part(name: str, heading: str, content: Markup) -> Markup:

@@ -286,3 +286,31 @@ def test_the_line_that_replays_a_failure_is_one_the_audit_takes(
     audit = {**AUDIT, "verdict": "violated", "violations": [violation], "provenance": {"command": command}}
     write(tmp_path, "audit.json", audit)
     assert f"To see it again: {again}" in read(page(read_folder(tmp_path))).text
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"violations": [{"property": "p", "token": "t"}]},
+        {"violations": [3]},
+        {"coverage": None},
+        {"verdict": "maybe", "schedules": "many"},
+    ],
+)
+def test_a_result_of_the_wrong_shape_is_named_in_every_form(
+    tmp_path: Path, broken: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A comment or a test report must not end in a traceback where the page does not."""
+    write(tmp_path, "bad.json", {**AUDIT, **broken})
+    write(tmp_path, "good.json", REPLAY)
+    words = [
+        "--markdown",
+        str(tmp_path / "m.md"),
+        "--junit",
+        str(tmp_path / "j.xml"),
+        "--sarif",
+        str(tmp_path / "s"),
+    ]
+    assert ends(str(tmp_path), *words) == Exit.VIOLATED
+    assert "replay publish" in (tmp_path / "m.md").read_text()
+    assert "Traceback" not in capsys.readouterr().err
