@@ -9,9 +9,9 @@ the object, begin again.
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.blobs import patience
 from holdfast.impl.ingest.documents import JSON, parse, write
 from holdfast.impl.ingest.errors import Damaged, SettingsError
+from holdfast.impl.ingest.hand import patience
 from holdfast.impl.ingest.settings import Settings
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.interface import Store

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.blobs import patience
 from holdfast.impl.ingest.derived import derive
 from holdfast.impl.ingest.documents import JSON, ConflictRecord, Manifest, parse, write
 from holdfast.impl.ingest.errors import Damaged, IdentityError, StoreAway
+from holdfast.impl.ingest.hand import Hand, patience
 from holdfast.impl.ingest.identity import Identity
 from holdfast.impl.ingest.listing import AT_ONCE, bodies, everything, portions
 from holdfast.impl.ingest.rollups import mark_unrolled
@@ -82,16 +82,9 @@ def _began_ns(body: bytes) -> int:
     return int(said["began_ns"])
 
 
-class _Audit:
-    def __init__(
-        self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards, *, deep: bool
-    ) -> None:
-        self.store = store
-        self.env = env
-        self.settings = settings
-        self.safeguards = safeguards
-        self.asking = patience(settings)
-        self.deep = deep
+@dataclass(eq=False, kw_only=True)
+class _Audit(Hand):
+    deep: bool
 
     def run(self) -> Audited:
         id_ = self.env.new_id()

@@ -25,15 +25,11 @@ may still rely on, and there are two ways to that, chosen by what the bucket off
 
 from dataclasses import dataclass
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
 from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.ingest.safeguards import Safeguards
-from holdfast.impl.ingest.settings import Settings
+from holdfast.impl.ingest.hand import Hand
 from holdfast.impl.ingest.uploads import Uploads
 from holdfast.impl.store import ABSENT, Matches
-from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import Condition, Head, ObjectInfo, Outcome, PutReply
 
 
@@ -48,17 +44,14 @@ class Blob:
     """From when on its age is counted; see `Blobs.reliable`."""
 
 
-class Blobs:
+@dataclass(eq=False)
+class Blobs(Hand):
     """The blobs of one bucket, as one collector sees them."""
 
-    def __init__(self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> None:
-        self.store = store
-        self.env = env
-        self.settings = settings
-        self.safeguards = safeguards
-        self.versioned = store.versioned()
-        self.asking = patience(settings)
-        self._uploads = Uploads(store, env, settings, safeguards)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.versioned = self.store.versioned()
+        self._uploads = Uploads(self.store, self.env, self.settings, self.safeguards)
 
     def keep(self, sha256: str, body: bytes, *, wait: bool = True) -> Blob:
         """Have the blob stand, under a name that may be relied on from now."""
@@ -144,8 +137,3 @@ class Blobs:
 
 
 UNSETTLED = frozenset({Outcome.CONFLICT, Outcome.THROTTLED, Outcome.UNKNOWN})
-
-
-def patience(settings: Settings) -> Asking:
-    """How patiently ingest asks."""
-    return Asking("ingest", StoreAway, settings.attempts_max - 1, settings.pause_s)

@@ -21,7 +21,7 @@ from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
 from holdfast.impl.ingest.agreement import agree
 from holdfast.impl.ingest.audit import last_audit_began_ns
-from holdfast.impl.ingest.blobs import patience
+from holdfast.impl.ingest.hand import Hand
 from holdfast.impl.ingest.listing import AT_ONCE, everything, everything_begun, portions, versions
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
@@ -75,16 +75,9 @@ def collect(
     return _Collector(store, env, settings, safeguards, dry_run=dry_run).run()
 
 
-class _Collector:
-    def __init__(
-        self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards, *, dry_run: bool
-    ) -> None:
-        self.store = store
-        self.env = env
-        self.settings = settings
-        self.safeguards = safeguards
-        self.asking = patience(settings)
-        self.dry_run = dry_run
+@dataclass(eq=False, kw_only=True)
+class _Collector(Hand):
+    dry_run: bool
 
     def run(self) -> Collected:
         result = Collected()

@@ -16,9 +16,9 @@ from typing import Any
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.blobs import patience
 from holdfast.impl.ingest.documents import JSON, ConflictRecord, parse, write
 from holdfast.impl.ingest.errors import Damaged, IngestError, Refusal, Refused
+from holdfast.impl.ingest.hand import patience
 from holdfast.impl.ingest.identity import Identity, agent_path, boot_path
 from holdfast.impl.ingest.listing import bodies, everything
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings

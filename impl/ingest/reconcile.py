@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from holdfast.impl.cursor import Cursor, Pace
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.blobs import patience
 from holdfast.impl.ingest.derived import derive, derived
 from holdfast.impl.ingest.documents import Manifest
 from holdfast.impl.ingest.errors import Damaged, IdentityError
+from holdfast.impl.ingest.hand import Hand, patience
 from holdfast.impl.ingest.listing import AT_ONCE, bodies, everything, portions
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
@@ -59,7 +59,7 @@ def reconcile_once(
     return Reconciler(store, env, settings, safeguards=safeguards, name=name, deep=deep).once()
 
 
-class Reconciler:
+class Reconciler(Hand):
     """Keeps in memory what it saw in the overlap, so that pass after pass costs only what is new."""
 
     def __init__(
@@ -72,12 +72,8 @@ class Reconciler:
         name: str = "reconcile",
         deep: bool = False,
     ) -> None:
-        self.store = store
-        self.env = env
-        self.settings = settings
-        self.safeguards = safeguards
+        super().__init__(store, env, settings, safeguards)
         self.deep = deep
-        self.asking = patience(settings)
         self.cursor = by_time_cursor(store, env, settings, safeguards, name)
         self._seen: set[str] = set()
 

@@ -26,10 +26,10 @@ from holdfast.impl.asking import Asking
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
 from holdfast.impl.ingest.aggregates import Hours, Series, aggregate, merged, pack, unpack
-from holdfast.impl.ingest.blobs import patience
 from holdfast.impl.ingest.documents import JSON, Manifest, parse, write
 from holdfast.impl.ingest.errors import Damaged, FrameError, IdentityError
 from holdfast.impl.ingest.frames import Limits, Point, read
+from holdfast.impl.ingest.hand import Hand, patience
 from holdfast.impl.ingest.listing import bodies, everything, portions
 from holdfast.impl.ingest.reconcile import by_time_cursor, time_of
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
@@ -75,7 +75,7 @@ def roll_up(
     return Rollups(store, env, settings, safeguards=safeguards, owner=owner).once()
 
 
-class Rollups:
+class Rollups(Hand):
     """The one owner of a bucket's rollups."""
 
     def __init__(
@@ -87,10 +87,8 @@ class Rollups:
         safeguards: Safeguards = STANDARD,
         owner: str = "rollup",
     ) -> None:
-        self.store = store
-        self.env = env
+        super().__init__(store, env, settings, safeguards)
         self.owner = owner
-        self.asking = patience(settings)
         self.cursor = rollup_cursor(store, env, settings, safeguards)
 
     def once(self) -> RolledUp:

@@ -8,12 +8,8 @@ so one looks at the key.
 
 from dataclasses import dataclass, field
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import Environment
 from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.ingest.safeguards import Safeguards
-from holdfast.impl.ingest.settings import Settings
-from holdfast.impl.store.interface import Store
+from holdfast.impl.ingest.hand import Hand
 from holdfast.impl.store.requests import Absent, Condition, Head, Outcome, PutReply, UploadPart
 
 
@@ -27,15 +23,8 @@ class _Upload:
     """Somebody aborted it: an operator, a lifecycle rule, garbage collection."""
 
 
-class Uploads:
+class Uploads(Hand):
     """Writes one object in parts."""
-
-    def __init__(self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> None:
-        self.store = store
-        self.env = env
-        self.settings = settings
-        self.safeguards = safeguards
-        self.asking = Asking("ingest", StoreAway, settings.attempts_max - 1, settings.pause_s)
 
     def write(self, key: str, body: bytes, when: Condition) -> PutReply:
         """Like a put that was answered."""
