@@ -2,17 +2,8 @@
 
 from holdfast.model.kernel.access import Array, Sequence
 from holdfast.model.kernel.check import NO_DEADLOCK, check
-from holdfast.model.kernel.columns import (
-    Choice,
-    Column,
-    Members,
-    Number,
-    Truth,
-    all_of,
-    any_of,
-    count_of,
-    pick,
-)
+from holdfast.model.kernel.choices import Choice, pick
+from holdfast.model.kernel.columns import Column, Truth, all_of, any_of
 from holdfast.model.kernel.declare import (
     Property,
     Together,
@@ -32,7 +23,9 @@ from holdfast.model.kernel.extents import Extent, Size
 from holdfast.model.kernel.fields import Bool, Each, Enum, Field, Flags, Id, Int, Seq
 from holdfast.model.kernel.graph import Graph, graph_of, reachable_graph
 from holdfast.model.kernel.machine import Machine
+from holdfast.model.kernel.members import Members
 from holdfast.model.kernel.model import Label, Model, Successors
+from holdfast.model.kernel.numbers import Number, count_of
 from holdfast.model.kernel.result import PropertyResult, Result
 from holdfast.model.kernel.stepping import State, Stepper
 from holdfast.model.kernel.story import Step, Story

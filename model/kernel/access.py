@@ -13,20 +13,13 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from holdfast.model.kernel.columns import (
-    Choice,
-    Column,
-    Match,
-    Members,
-    Number,
-    Truth,
-    all_of,
-    any_of,
-    count_of,
-)
+from holdfast.model.kernel.choices import Choice
+from holdfast.model.kernel.columns import Column, Match, Truth, all_of, any_of
 from holdfast.model.kernel.errors import FieldOverflow, ModellingMistake
 from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind
 from holdfast.model.kernel.layout import I64, U64, Slot
+from holdfast.model.kernel.members import Members
+from holdfast.model.kernel.numbers import Number, count_of
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.frame import Frame

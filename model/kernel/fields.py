@@ -24,11 +24,14 @@ from holdfast.model.kernel.access import (
     Sequence,
     SequenceAccess,
 )
-from holdfast.model.kernel.columns import Choice, Members, Number, Truth
+from holdfast.model.kernel.choices import Choice
+from holdfast.model.kernel.columns import Truth
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.extents import AnyExtent, Extent, resolve
 from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind, Kind
 from holdfast.model.kernel.layout import Slot
+from holdfast.model.kernel.members import Members
+from holdfast.model.kernel.numbers import Number
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.machine import Machine

@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
 from holdfast.model.kernel.access import Access, Array, CellAccess, Index, PackedState
-from holdfast.model.kernel.columns import Choice, Number, Truth
+from holdfast.model.kernel.choices import Choice
+from holdfast.model.kernel.columns import Truth
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import AnyExtent, resolve
 from holdfast.model.kernel.fields import Cells, Each, Enum, Field, Int, Run
@@ -24,6 +25,7 @@ from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.kinds import IntKind
 from holdfast.model.kernel.layout import Slot
 from holdfast.model.kernel.machine import Machine
+from holdfast.model.kernel.numbers import Number
 from holdfast.model.store.answers import FAULTS
 
 V = TypeVar("V", bound="OneCellView")

@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from holdfast.model.kernel.access import Access, Array, Index, PackedState
-from holdfast.model.kernel.columns import Choice, Number, Truth, all_of, pick
+from holdfast.model.kernel.choices import Choice, pick
+from holdfast.model.kernel.columns import Truth, all_of
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import AnyExtent
 from holdfast.model.kernel.fields import AnyField, Bool, Each, Seq
 from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.kinds import EnumKind
 from holdfast.model.kernel.layout import Slot
+from holdfast.model.kernel.numbers import Number
 from holdfast.model.kernel.story import show
 from holdfast.model.store.answers import APPLIED, CONDITIONAL, WRITES, Told
 from holdfast.model.store.record import Part, Record, RecordAccess, View, complete, neutral

@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from holdfast.model.kernel.access import Access, Index, PackedState
-from holdfast.model.kernel.columns import Choice, Members, Number, Truth
+from holdfast.model.kernel.choices import Choice
+from holdfast.model.kernel.columns import Truth
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import AnyExtent
 from holdfast.model.kernel.fields import AnyField, Cells, Field, Id, Run
 from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.layout import Slot
+from holdfast.model.kernel.members import Members
+from holdfast.model.kernel.numbers import Number
 
 R = TypeVar("R")
 

@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from holdfast.model.kernel.access import ArrayAccess, Index, PackedState, overflow
-from holdfast.model.kernel.columns import Choice, Number, Truth, all_of, any_of, pick
+from holdfast.model.kernel.choices import Choice, pick
+from holdfast.model.kernel.columns import Truth, all_of, any_of
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.extents import AnyExtent
 from holdfast.model.kernel.fields import AnyField, Each, Enum
 from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.layout import Slot
+from holdfast.model.kernel.numbers import Number
 from holdfast.model.store.answers import APPLIED, Told
 from holdfast.model.store.keys import Key, KeyAccess, KeyView, late_slot, leaves_object, shown
 from holdfast.model.store.record import complete, neutral
