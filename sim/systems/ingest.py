@@ -14,9 +14,10 @@ from holdfast.impl.ingest import STANDARD
 from holdfast.impl.ingest.facts import facts
 from holdfast.impl.store.errors import Misuse
 from holdfast.sim.systems.ingesting.broken import without
-from holdfast.sim.systems.ingesting.lockstep import model_driven
+from holdfast.sim.systems.ingesting.lockstep import LENSES
 from holdfast.sim.systems.ingesting.scenes import SCENES, play
 from holdfast.sim.systems.ingesting.stage import Stage
+from holdfast.sim.systems.staging.lockstep import told_about
 from holdfast.sim.world import World
 
 BUDGETS = {
@@ -30,15 +31,10 @@ BUDGETS = {
 def mended(
     world: World, scene: str = "small", bounded: bool = True, lockstep: str = "on", coverage: str = "off"
 ) -> None:
-    if isinstance(world, World):
-        world.facts = facts  # so that a trace that is written can be replayed
-    if {lockstep, coverage} - {"on", "off"}:
-        raise Misuse("lockstep is on or off, and so is coverage")
-    if coverage == "on" and isinstance(world, World):
-        world.report(model_driven)
+    followed = told_about(world, facts, LENSES, lockstep=lockstep, coverage=coverage)
     if scene not in (*SCENES, "small"):
         raise Misuse(f"no scene is called {scene!r}; choose from small, {', '.join(SCENES)}")
-    play(Stage(world, STANDARD, bounded=bounded, followed=lockstep == "on"), scene)
+    play(Stage(world, STANDARD, bounded=bounded, followed=followed), scene)
 
 
 def broken_create_only_manifest(world: World, scene: str = "retry") -> None:

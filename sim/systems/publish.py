@@ -10,9 +10,10 @@ from holdfast.impl.publish import STANDARD
 from holdfast.impl.publish.facts import facts
 from holdfast.impl.store.errors import Misuse
 from holdfast.sim.systems.publishing.broken import without
-from holdfast.sim.systems.publishing.lockstep import model_driven
+from holdfast.sim.systems.publishing.lockstep import LENSES
 from holdfast.sim.systems.publishing.scenes import SCENES, play
 from holdfast.sim.systems.publishing.stage import Stage
+from holdfast.sim.systems.staging.lockstep import told_about
 from holdfast.sim.world import World
 
 BUDGETS = {
@@ -30,24 +31,12 @@ def mended(
     lockstep: str = "on",
     coverage: str = "on",
 ) -> None:
-    if isinstance(world, World):
-        world.facts = facts  # so that a trace that is written can be replayed
+    followed = told_about(world, facts, LENSES, lockstep=lockstep, coverage=coverage)
     if scene not in (*SCENES, "small", "crowd"):
         raise Misuse(f"no scene is called {scene!r}; choose from small, crowd, {', '.join(SCENES)}")
     if epochs not in ("same", "separate") or writers < 1 or plans < 1:
         raise Misuse("epochs is same or separate, and there is at least 1 writer with at least 1 plan")
-    if {lockstep, coverage} - {"on", "off"}:
-        raise Misuse("lockstep is on or off, and so is coverage")
-    if coverage == "on" and isinstance(world, World):
-        world.report(model_driven)
-    play(
-        Stage(world, STANDARD),
-        scene,
-        writers,
-        plans,
-        separate=epochs == "separate",
-        lockstep=lockstep == "on",
-    )
+    play(Stage(world, STANDARD), scene, writers, plans, separate=epochs == "separate", lockstep=followed)
 
 
 def broken_create_only_manifest(world: World, scene: str = "skew") -> None:

@@ -8,14 +8,12 @@ than once.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.ingest import Manifest, Safeguards, full_audit, keys, roll_up, totals
 from holdfast.impl.ingest.documents import ConflictRecord
 from holdfast.impl.ingest.reconcile import reconcile_once
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.systems.ingesting.batches import BATCHES
 from holdfast.sim.systems.ingesting.stage import SETTINGS
+from holdfast.sim.systems.staging.examining import copy_of, once
 from holdfast.sim.world.run import START_NS
 
 LATER_NS = 7 * 3600 * 10**9
@@ -38,19 +36,8 @@ class Examined:
     """By-time entries that a steady pass of the reconciler leaves without their references."""
 
 
-_known: dict[tuple[Safeguards, frozenset[tuple[str, bytes]]], Examined] = {}
-
-
+@once
 def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
-    key = (safeguards, frozenset(contents.items()))
-    if key not in _known:
-        if len(_known) > 20_000:
-            _known.clear()
-        _known[key] = _examine(contents, safeguards)
-    return _known[key]
-
-
-def _examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
     manifests = {
         key: Manifest.read(body, key) for key, body in contents.items() if key.startswith(keys.ACCEPTED)
     }
@@ -79,7 +66,8 @@ def _is(body: bytes | None, sha256: str) -> bool:
 def _afterwards(
     contents: Mapping[str, bytes], manifests: Mapping[str, Manifest], safeguards: Safeguards
 ) -> tuple[Mapping[str, bytes], str]:
-    store, env = _copy(contents)
+    store = copy_of(contents, START_NS + LATER_NS)
+    env = store.env
     full_audit(store, env, SETTINGS, safeguards=safeguards)
     for _ in range(2):
         roll_up(store, env, SETTINGS, safeguards=safeguards)
@@ -100,16 +88,8 @@ def _value(manifest: Manifest) -> float:
 
 
 def _unrepaired(contents: Mapping[str, bytes], safeguards: Safeguards) -> tuple[str, ...]:
-    store, env = _copy(contents)
-    reconcile_once(store, env, SETTINGS, safeguards=safeguards)
+    store = copy_of(contents, START_NS + LATER_NS)
+    reconcile_once(store, store.env, SETTINGS, safeguards=safeguards)
     after = store.contents()
     found = (Manifest.read(body, key) for key, body in after.items() if key.startswith(keys.BY_TIME))
     return tuple(m.by_time_key for m in found if not {m.by_blob_key, m.raw_by_time_key} <= after.keys())
-
-
-def _copy(contents: Mapping[str, bytes]) -> tuple[MemoryStore, SeededEnvironment]:
-    env = SeededEnvironment(2, START_NS + LATER_NS)
-    store = MemoryStore(env=env)
-    for key, body in contents.items():
-        store.put(key, body, when=ABSENT)
-    return store, env

@@ -4,39 +4,35 @@ Each identity is followed by itself. What stood before the run is shown to the m
 had stored it in the same order.
 """
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from holdfast.impl.ingest.facts import facts
 from holdfast.impl.store.requests import Outcome
 from holdfast.properties.ingest import AsModelled, IngestRefinement, Names
-from holdfast.properties.refinement import Automaton, Driven, Follower, Lens, Verdict
+from holdfast.properties.refinement import Follower
 from holdfast.sim.systems.ingesting.batches import BATCHES, BY_HASH
+from holdfast.sim.systems.staging.lockstep import FACTS_MAX, Lenses, judged
 
 CONTENTS = 2
 HORIZONS = 15
 """Room for what stood long before the run."""
 KINDS = ("put", "delete", "complete-upload")
 
-_lenses: dict[tuple[bool, bool], Lens] = {}
-_facts: dict[tuple[str, bytes], str] = {}
-_FACTS_MAX = 50_000
+_told = lru_cache(FACTS_MAX)(facts)
 
 
-def lens(*, versioned: bool, bounded: bool) -> Lens:
-    """The automaton for a bucket of this kind, and how events are read into it."""
-    if (versioned, bounded) not in _lenses:
-        refinement = IngestRefinement(CONTENTS, HORIZONS, versioned=versioned, bounded=bounded)
-        _lenses[versioned, bounded] = Lens(Automaton(refinement))
-    return _lenses[versioned, bounded]
+class Kind(NamedTuple):
+    """Of bucket, and whether requests land within bounds there."""
+
+    versioned: bool
+    bounded: bool
+
+    def refinement(self) -> IngestRefinement:
+        return IngestRefinement(CONTENTS, HORIZONS, versioned=self.versioned, bounded=self.bounded)
 
 
-def model_driven() -> dict[str, Any]:
-    """Which share of the model's transitions the runs of this process drove so far, within `BOUND`."""
-    driven = Driven(Automaton(AsModelled()))
-    for seen in _lenses.values():
-        for run in seen.runs():
-            driven.drive(run)
-    return {"model": driven.share().as_json()} if driven.runs else {}
+LENSES = Lenses(Kind.refinement, AsModelled)
 
 
 class Lockstep:
@@ -47,7 +43,7 @@ class Lockstep:
 
     def __init__(self, findings: list[str], *, versioned: bool, bounded: bool = True) -> None:
         self.findings = findings
-        self._lens = lens(versioned=versioned, bounded=bounded)
+        self._lens = LENSES.of(Kind(versioned, bounded))
         self._versioned = versioned
         self.followers: dict[str, Follower] = {}
 
@@ -73,7 +69,8 @@ class Lockstep:
         else:
             return None
         looks = ("note", "note", topic, "", "", f"sha={sha} what={what}")
-        return self._judged(self._follower(BY_HASH[sha].identity.path).see(looks, process, incarnation))
+        follower = self._follower(BY_HASH[sha].identity.path)
+        return judged(follower.see(looks, process, incarnation), self.findings)
 
     def state(self) -> Any:
         return tuple((identity, one.state()) for identity, one in sorted(self.followers.items()))
@@ -85,30 +82,12 @@ class Lockstep:
         if not identity:
             return None
         looks = ("landed", kind, key, condition, outcome, told)
-        return self._judged(self._follower(identity).see(looks, process, incarnation))
+        return judged(self._follower(identity).see(looks, process, incarnation), self.findings)
 
     def _follower(self, identity: str) -> Follower:
         if identity not in self.followers:
             self.followers[identity] = Follower(self._lens.automaton, self._lens)
         return self.followers[identity]
-
-    def _judged(self, verdict: Verdict | None) -> str | None:
-        if verdict is None:
-            return None
-        if verdict.verdict != "violated":
-            self.findings.append(f"lockstep: {verdict.reason}, so the run was not followed to its end")
-            return None
-        assert verdict.explanation is not None
-        return "\n".join([f"the model does not allow this. {verdict.reason}", *verdict.explanation.lines()])
-
-
-def _told(key: str, body: bytes) -> str:
-    known = (key, body)
-    if known not in _facts:
-        if len(_facts) > _FACTS_MAX:
-            _facts.clear()
-        _facts[known] = facts(*known)
-    return _facts[known]
 
 
 def _names() -> Names:

@@ -10,7 +10,7 @@ In scenes without garbage collection clocks stand still, since acceptance asks t
 In the others they are the world's: whoever sleeps lets time pass, and whoever reads a clock takes a step.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,10 +21,11 @@ from holdfast.impl.ingest.documents import JSON
 from holdfast.impl.ingest.errors import Refused
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
 from holdfast.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
 from holdfast.sim.systems.ingesting.batches import AGENT, HORIZON_S, Batch
 from holdfast.sim.systems.ingesting.lockstep import Lockstep
+from holdfast.sim.systems.staging.clock import StageEnvironment
+from holdfast.sim.systems.staging.watching import Watching
 from holdfast.sim.world import View, World
 
 SETTINGS = Settings(
@@ -43,30 +44,7 @@ DERIVED = (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME)
 _FAULTS = (Outcome.UNKNOWN, Outcome.CONFLICT, Outcome.THROTTLED)
 
 
-class StageEnvironment(Environment):
-    """Identifiers and chance from the world, and its clock where time matters. Pauses take no time."""
-
-    def __init__(self, world: World, *, timed: bool) -> None:
-        self._world = world
-        self._timed = timed
-
-    def now_ns(self) -> int:
-        return self._world.env.now_ns() if self._timed else self._world.start_ns
-
-    def monotonic_ns(self) -> int:
-        return self._world.env.monotonic_ns() if self._timed else 0
-
-    def sleep(self, seconds: float) -> None:
-        """Whether others step meanwhile is the scheduler's to say, pause or none."""
-
-    def stream(self, actor: str) -> Any:
-        return self._world.env.stream(actor)
-
-    def new_id(self) -> str:
-        return self._world.env.new_id()
-
-
-class Watched(Layer):
+class Watched(Watching):
     """What one collector asked and saw in one attempt."""
 
     def __init__(self, inner: Store, env: Environment) -> None:
@@ -85,21 +63,7 @@ class Watched(Layer):
         self.early: list[str] = []
         """Derived objects that were written before a manifest was seen."""
 
-    def send(self, request: Request[Any]) -> Any:
-        self.hops += 1
-        reply = self.inner.send(request)
-        self._look(request, reply)
-        return reply
-
-    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        self.hops += 1
-        replies = self.inner.send_all(requests)
-        for request, reply in zip(requests, replies, strict=True):
-            self._look(request, reply)
-        return replies
-
-    def _look(self, request: Request[Any], reply: Any) -> None:
-        self.requests += 1
+    def look(self, request: Request[Any], reply: Any) -> None:
         # A 409 on completing an upload is the store's own word, not a fault: nobody else would say it twice.
         self.faults += reply.outcome in _FAULTS and not isinstance(request, CompleteUpload)
         if request.subject.startswith(DERIVED) and isinstance(request, Put) and not self.saw:

@@ -10,7 +10,7 @@ from holdfast.impl.publish import Catalog, Mode, Safeguards, Transaction, verify
 from holdfast.impl.publish.documents import Manifest
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.systems.publishing.changes import Tables, knows, person
-from holdfast.sim.systems.publishing.stage import copy_of
+from holdfast.sim.systems.staging.examining import copy_of, once
 from holdfast.sim.world.run import START_NS
 
 LATER_NS = 100 * 3600 * 10**9
@@ -39,19 +39,8 @@ class Examined:
     """Why nobody can write any more without claiming; empty when somebody can."""
 
 
-_known: dict[tuple[Safeguards, frozenset[tuple[str, bytes]]], Examined] = {}
-
-
+@once
 def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
-    key = (safeguards, frozenset(contents.items()))
-    if key not in _known:
-        if len(_known) > 20_000:
-            _known.clear()
-        _known[key] = _examine(contents, safeguards)
-    return _known[key]
-
-
-def _examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
     store = copy_of(contents, START_NS + LATER_NS)
     reader = Catalog.open(store, mode=Mode.READ)
     manifests = sorted(reader.log(), key=lambda manifest: manifest.id)

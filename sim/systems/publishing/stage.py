@@ -8,11 +8,11 @@ protocol asks them one thing only, whether a sidecar is old.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.impl.environment import Environment, SeededEnvironment
+from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.publish import (
     STANDARD,
     Catalog,
@@ -28,10 +28,12 @@ from holdfast.impl.publish.documents import read_manifest
 from holdfast.impl.publish.recovery import Notice
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.impl.store.requests import Outcome, Put, Request
 from holdfast.sim.systems.publishing.changes import ENDS, KNOWS, PERSON, Change, ask, knows, person
+from holdfast.sim.systems.staging.clock import StageEnvironment
+from holdfast.sim.systems.staging.examining import copy_of
+from holdfast.sim.systems.staging.watching import Watching
 from holdfast.sim.world import World
 
 OLD_S = 3600.0
@@ -74,63 +76,15 @@ def _puts(*, edge: bool, depth: int, tables: int) -> list[Put]:
     return [Put(key, body, ABSENT) for key, body in founding(edge=edge, depth=depth, tables=tables).items()]
 
 
-def copy_of(contents: Mapping[str, bytes], start_ns: int = 0) -> MemoryStore:
-    """A store outside the world with these objects."""
-    store = MemoryStore(env=SeededEnvironment(2, start_ns))
-    for key, body in contents.items():
-        store.put(key, body, when=ABSENT)
-    return store
-
-
-class StageEnvironment(Environment):
-    """Identifiers and chance from the world, a clock that stands still, pauses that take no time."""
-
-    def __init__(self, world: World, ahead_s: float = 0.0) -> None:
-        self._world = world
-        self._ahead_ns = round(ahead_s * 1e9)
-
-    def now_ns(self) -> int:
-        return self._world.start_ns + self._ahead_ns
-
-    def monotonic_ns(self) -> int:
-        return 0
-
-    def sleep(self, seconds: float) -> None:
-        """Whether others step meanwhile is the scheduler's to say, pause or none."""
-
-    def stream(self, actor: str) -> Any:
-        return self._world.env.stream(actor)
-
-    def new_id(self) -> str:
-        return self._world.env.new_id()
-
-
-class Watched(Layer):
-    """Counts what one process asks, and sees a manifest that it creates although it is fenced."""
+class Watched(Watching):
+    """Sees a manifest that its process creates although it is fenced."""
 
     def __init__(self, inner: Store, world: World) -> None:
         super().__init__(inner)
         self._world = world
-        self.requests = 0
-        self.hops = 0
         self.catalog: Catalog | None = None
 
-    def send(self, request: Request[Any]) -> Any:
-        self.hops += 1
-        self.requests += 1
-        reply = self.inner.send(request)
-        self._look(request, reply)
-        return reply
-
-    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        self.hops += 1
-        self.requests += len(requests)
-        replies = self.inner.send_all(requests)
-        for request, reply in zip(requests, replies, strict=True):
-            self._look(request, reply)
-        return replies
-
-    def _look(self, request: Request[Any], reply: Any) -> None:
+    def look(self, request: Request[Any], reply: Any) -> None:
         created = isinstance(request, Put) and reply.outcome is Outcome.DONE
         if not created or not request.subject.startswith(MANIFESTS):
             return
@@ -182,7 +136,7 @@ class Stage:
         return self._open(Watched(self.world.store(), self.world), author, mode, ahead_s)
 
     def _open(self, store: Watched, author: str, mode: Mode, ahead_s: float) -> tuple[Catalog, Watched]:
-        env = StageEnvironment(self.world, ahead_s)
+        env = StageEnvironment(self.world, ahead_s=ahead_s)
         catalog = Catalog.open(store, env=env, author=author, mode=mode, safeguards=self.safeguards)
         store.catalog = catalog
         for notice in catalog.notices:

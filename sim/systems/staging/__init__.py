@@ -1,0 +1,1 @@
+"""What the audits of the shipped libraries share: their clock, what they watch, examine and follow."""
