@@ -1,6 +1,6 @@
 """The kernel: machines on columns of packed states, and the search that explores them."""
 
-from holdfast.model.kernel.access import Array, Sequence
+from holdfast.model.kernel.arrays import Array
 from holdfast.model.kernel.check import NO_DEADLOCK, check
 from holdfast.model.kernel.choices import Choice, pick
 from holdfast.model.kernel.columns import Column, Truth, all_of, any_of
@@ -27,6 +27,7 @@ from holdfast.model.kernel.members import Members
 from holdfast.model.kernel.model import Label, Model, Successors
 from holdfast.model.kernel.numbers import Number, count_of
 from holdfast.model.kernel.result import PropertyResult, Result
+from holdfast.model.kernel.sequences import Sequence
 from holdfast.model.kernel.stepping import State, Stepper
 from holdfast.model.kernel.story import Step, Story
 from holdfast.model.kernel.symmetry import Reduced

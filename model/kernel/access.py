@@ -1,33 +1,37 @@
-"""How the fields of a machine are reached in a frame: cells, sequences, arrays, nested as declared.
+"""How the fields of a machine are reached in a frame, and how a single cell is read and written.
 
-Every element has a flat number within its run of cells. It is an `int` when the index is a constant
-or an action's parameter: the place of the cell is then known and reading it costs nothing until it
-is compared. It is a `Number` when the index is another column: the place is then a shift that
-differs from row to row.
+An `Access` knows the way to one field, once per model; fields nest, and so do their accesses: cells here,
+`sequences`, `arrays`. What an action then holds is a column, where the way ends at a cell, or a *view*
+(`Sequence`, `Array`), which goes on to the cells inside.
 
-An `Access` knows the way, once per model. A *view* (`Sequence`, `Array`) is what an action holds.
+Theory. The cells of one field, over all elements of all arrays around it, are one run (see `layout`), and
+every element has its flat number in that run: `s.grid[r][c]` is `r * columns + c`. The number is an `int`
+when the indices are constants or an action's parameters: the place of the cell is then known, and reading it
+costs nothing until it is compared. It is a `Number` when an index is another column: the cell is then
+somewhere else in every row, so it is read by a shift that differs from row to row, and a run wider than a
+word is read from each of its words, of which every row keeps its own.
+
+Writing is where a value is checked. A constant is encoded, and the frame gathers it with its neighbours; a
+column must fit, and if it does not, in any row, the overflow names the first such row's state.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from holdfast.model.kernel.choices import Choice
-from holdfast.model.kernel.columns import Column, Match, Truth, all_of, any_of
+from holdfast.model.kernel.columns import Column, Match, Truth
 from holdfast.model.kernel.errors import FieldOverflow, ModellingMistake
 from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind
 from holdfast.model.kernel.layout import I64, U64, Slot
 from holdfast.model.kernel.members import Members
-from holdfast.model.kernel.numbers import Number, count_of
+from holdfast.model.kernel.numbers import Number
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.frame import Frame
 
 Index = int | Number
 PackedState = tuple[int, ...]
-R = TypeVar("R")
-W = TypeVar("W")
 
 
 class Access:
@@ -176,241 +180,6 @@ class CellAccess(Access):
         overflow(frame, self.slot.name, f"to {value}, outside {self.kind.describe()}", row)
 
 
-class SequenceAccess(Access):
-    """A bounded sequence: its length, and its items from the first on; unused items stay zero."""
-
-    def __init__(self, name: str, lengths: CellAccess, items: CellAccess, capacity: int) -> None:
-        self.name = name
-        self.lengths = lengths
-        self.items = items
-        self.capacity = capacity
-
-    def read(self, frame: "Frame", flat: Index) -> "Sequence[Any, Any]":
-        return Sequence(frame, self, flat)
-
-    def write(self, frame: "Frame", flat: Index, value: Any) -> None:
-        if isinstance(value, Sequence):
-            items = [value.item(i) for i in range(min(self.capacity, value.capacity))]
-            length: Number | int = value.length
-        elif isinstance(value, tuple | list):
-            items = list(value)
-            length = len(items)
-        else:
-            raise ModellingMistake(f"`{self.name}` is a sequence: assign a tuple or another sequence to it")
-        self.lengths.write(frame, flat, length)
-        for i in range(self.capacity):
-            if i < len(items):
-                self.items.write(frame, flat * self.capacity + i, items[i])
-            else:
-                self.zero_item(frame, flat * self.capacity + i)
-
-    def zero_item(self, frame: "Frame", flat: Index) -> None:
-        """Forget an item, so that equal sequences are packed alike."""
-        self.items.write(frame, flat, self.items.kind.decode(0))
-
-    def decode(self, state: PackedState, flat: int) -> object:
-        length = self.lengths.decode(state, flat)
-        assert isinstance(length, int)
-        return tuple(self.items.decode(state, flat * self.capacity + i) for i in range(length))
-
-    def encode(self, state: list[int], flat: int, value: Any) -> None:
-        self.lengths.encode(state, flat, len(value))
-        for i, item in enumerate(value):
-            self.items.encode(state, flat * self.capacity + i, item)
-
-
-class ArrayAccess(Access):
-    """Equal elements, numbered from 0."""
-
-    def __init__(self, name: str, element: Access, extent: int) -> None:
-        self.name = name
-        self.element = element
-        self.extent = extent
-
-    def read(self, frame: "Frame", flat: Index) -> "Array[Any, Any]":
-        return Array(frame, self, flat)
-
-    def write(self, frame: "Frame", flat: Index, value: Any) -> None:
-        if not isinstance(value, tuple | list | Array) or len(value) != self.extent:
-            raise ModellingMistake(
-                f"`{self.name}` is an array: assign to `{self.name}[i]`, or {self.extent} values at once"
-            )
-        for i, element in enumerate(list(value)):
-            self.element.write(frame, flat * self.extent + i, element)
-
-    def decode(self, state: PackedState, flat: int) -> object:
-        return tuple(self.element.decode(state, flat * self.extent + i) for i in range(self.extent))
-
-    def encode(self, state: list[int], flat: int, value: Any) -> None:
-        if len(value) != self.extent:
-            raise ModellingMistake(f"`{self.name}` has {self.extent} elements, not {len(value)}")
-        for i, element in enumerate(value):
-            self.element.encode(state, flat * self.extent + i, element)
-
-    def element_number(self, frame: "Frame", flat: Index, index: Index) -> Index:
-        """The flat number of element `index`, once it is known to exist."""
-        if isinstance(index, Number):
-            self._check_column(frame, index)
-        elif isinstance(index, bool) or not isinstance(index, int):
-            raise ModellingMistake(
-                f"`{self.name}` is indexed by numbers 0..{self.extent - 1}, not by {index!r}"
-            )
-        elif not 0 <= index < self.extent:
-            raise ModellingMistake(
-                f"{frame.doing()} reaches for `{self.name}[{index}]`; its elements are 0..{self.extent - 1}"
-            )
-        return flat * self.extent + index
-
-    def _check_column(self, frame: "Frame", index: Number) -> None:
-        if isinstance(index.kind, IntKind) and index.kind.least >= 0 and index.kind.most < self.extent:
-            return
-        values = index.values()
-        wrong = (values < 0) | (values >= self.extent)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise ModellingMistake(
-                f"{frame.doing()} reaches for `{self.name}[{int(values.flat[row])}]` in state "
-                f"{frame.state_before(row)}; its elements are 0..{self.extent - 1}: "
-                "narrow the rows with s.require(...) before indexing"
-            )
-
-
-class Sequence(Generic[R, W]):
-    """A bounded sequence inside an action. Places beyond its length read as the item's first value."""
-
-    __hash__ = None  # type: ignore[assignment]  # == compares whole columns, so a view cannot be a key
-
-    def __init__(self, frame: "Frame", access: SequenceAccess, flat: Index) -> None:
-        self._frame = frame
-        self._access = access
-        self._flat = flat
-
-    @property
-    def capacity(self) -> int:
-        return self._access.capacity
-
-    @property
-    def length(self) -> Number:
-        column = self._access.lengths.read(self._frame, self._flat)
-        assert isinstance(column, Number)
-        return column
-
-    @property
-    def first(self) -> R:
-        return self.item(0)
-
-    @property
-    def last(self) -> R:
-        """The last item; where the sequence is empty, the item's first value."""
-        end = self.length - 1
-        clipped = Number.of(end.frame, np.maximum(end.values(), 0))
-        return self.item(clipped)
-
-    def item(self, index: Index) -> R:
-        if isinstance(index, int) and not 0 <= index < self.capacity:
-            raise ModellingMistake(f"`{self._access.name}` has places 0..{self.capacity - 1}, not {index}")
-        item: Any = self._access.items.read(self._frame, self._flat * self.capacity + index)
-        return cast(R, item)
-
-    def __getitem__(self, index: Index) -> R:
-        return self.item(index)
-
-    def is_empty(self) -> Truth:
-        return self.length == 0
-
-    def is_full(self) -> Truth:
-        return self.length == self.capacity
-
-    def has(self, value: W) -> Truth:
-        """Whether some item equals `value`."""
-        items = [self.item(i) == value for i in range(self.capacity)]
-        return any_of((self.length > i) & _as_truth(same) for i, same in enumerate(items))
-
-    def __eq__(self, other: object) -> Truth:  # type: ignore[override]  # sequences compare state by state
-        if isinstance(other, Sequence):
-            size, others = other.length, [other.item(i) for i in range(min(self.capacity, other.capacity))]
-            same = [_as_truth(self.item(i) == item) for i, item in enumerate(others)]
-            return all_of([self.length == size, *same])
-        if not isinstance(other, tuple | list):
-            raise ModellingMistake(f"`{self._access.name}` is a sequence: compare it with a tuple")
-        if len(other) > self.capacity:
-            return Truth.constant(False)
-        same = [_as_truth(self.item(i) == item) for i, item in enumerate(other)]
-        return all_of([self.length == len(other), *same])
-
-    def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # sequences compare state by state
-        return ~(self == other)
-
-    def append(self, value: W) -> None:
-        """Add an item at the end; a full sequence is an overflow."""
-        length = self.length
-        full = np.atleast_1d(length.values()) >= self.capacity
-        if full.any():
-            what = f"beyond its {self.capacity} places"
-            overflow(self._frame, self._access.name, what, int(np.flatnonzero(full)[0]))
-        self._access.items.write(self._frame, self._flat * self.capacity + length, value)
-        self._access.lengths.write(self._frame, self._flat, length + 1)
-
-    def pop_first(self) -> R:
-        """Take the first item out and answer it; the others move up."""
-        length = self.length
-        empty = np.atleast_1d(length.values()) == 0
-        if empty.any():
-            state = self._frame.state_before(int(np.flatnonzero(empty)[0]))
-            raise ModellingMistake(
-                f"{self._frame.doing()} takes from `{self._access.name}`, which is empty in state {state}; "
-                f"write s.require(~s.{self._access.name}.is_empty()) before"
-            )
-        first = self.first
-        base = self._flat * self.capacity
-        for i in range(1, self.capacity):
-            self._access.items.write(self._frame, base + (i - 1), self.item(i))
-        self._access.zero_item(self._frame, base + (self.capacity - 1))
-        self._access.lengths.write(self._frame, self._flat, length - 1)
-        return first
-
-    def clear(self) -> None:
-        self._access.write(self._frame, self._flat, ())
-
-
-class Array(Generic[R, W]):
-    """An array inside an action: elements by number, all of them by iteration."""
-
-    def __init__(self, frame: "Frame", access: ArrayAccess, flat: Index) -> None:
-        self._frame = frame
-        self._access = access
-        self._flat = flat
-
-    def __len__(self) -> int:
-        return self._access.extent
-
-    def __getitem__(self, index: Index) -> R:
-        element: R = self._access.element.read(
-            self._frame, self._access.element_number(self._frame, self._flat, index)
-        )
-        return element
-
-    def __setitem__(self, index: Index, value: W) -> None:
-        self._access.element.write(
-            self._frame, self._access.element_number(self._frame, self._flat, index), value
-        )
-
-    def __iter__(self) -> Iterator[R]:
-        return (self[i] for i in range(len(self)))
-
-    def all(self, value: W) -> Truth:
-        """Whether every element equals `value`."""
-        return all_of(_as_truth(element == value) for element in self)
-
-    def any(self, value: W) -> Truth:
-        """Whether some element equals `value`."""
-        return any_of(_as_truth(element == value) for element in self)
-
-    def count(self, value: W) -> Number:
-        """How many elements equal `value`."""
-        return count_of(_as_truth(element == value) for element in self)
-
-
 def overflow(frame: "Frame", field: str, what: str, row: int) -> NoReturn:
     """Refuse a write that does not fit, and say which action, from which state."""
     state = frame.state_before(row)
@@ -438,11 +207,6 @@ def _column(frame: "Frame", kind: object, codes: I64) -> Column:
     if isinstance(kind, EnumKind):
         return Choice(frame, kind, codes)
     return Members(frame, kind, codes)  # type: ignore[arg-type]  # the fourth and last kind
-
-
-def _as_truth(value: object) -> Truth:
-    assert isinstance(value, Truth)
-    return value
 
 
 _FULL = (1 << 64) - 1

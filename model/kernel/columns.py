@@ -242,6 +242,12 @@ def to_truth(value: object, sign: str) -> Truth:
     )
 
 
+def as_truth(value: object) -> Truth:
+    """What comparing two columns gives, for a type checker that does not know their types."""
+    assert isinstance(value, Truth)
+    return value
+
+
 def describe(value: object) -> str:
     """A value, or the name of a kind of column, for a message."""
     return value.describe() if isinstance(value, Column) else repr(value)

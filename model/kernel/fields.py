@@ -16,14 +16,8 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from holdfast.model.kernel.access import (
-    Access,
-    Array,
-    ArrayAccess,
-    CellAccess,
-    Sequence,
-    SequenceAccess,
-)
+from holdfast.model.kernel.access import Access, CellAccess
+from holdfast.model.kernel.arrays import Array, ArrayAccess
 from holdfast.model.kernel.choices import Choice
 from holdfast.model.kernel.columns import Truth
 from holdfast.model.kernel.errors import ModellingMistake
@@ -32,6 +26,7 @@ from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind, 
 from holdfast.model.kernel.layout import Slot
 from holdfast.model.kernel.members import Members
 from holdfast.model.kernel.numbers import Number
+from holdfast.model.kernel.sequences import Sequence, SequenceAccess
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.machine import Machine

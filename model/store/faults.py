@@ -15,7 +15,8 @@ Leave both out where nothing is asked of recovery: a lost reply adds no state th
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
-from holdfast.model.kernel.access import Access, Array, CellAccess, Index, PackedState
+from holdfast.model.kernel.access import Access, CellAccess, Index, PackedState
+from holdfast.model.kernel.arrays import Array
 from holdfast.model.kernel.choices import Choice
 from holdfast.model.kernel.columns import Truth
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion

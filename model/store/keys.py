@@ -13,7 +13,8 @@ the store answered.
 from collections.abc import Mapping
 from typing import Any, Self
 
-from holdfast.model.kernel.access import Access, Array, Index, PackedState
+from holdfast.model.kernel.access import Access, Index, PackedState
+from holdfast.model.kernel.arrays import Array
 from holdfast.model.kernel.choices import Choice, pick
 from holdfast.model.kernel.columns import Truth, all_of
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion

@@ -21,7 +21,8 @@ under way: the key may come to suit it later. One that never lands needs no step
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from holdfast.model.kernel.access import Access, ArrayAccess, Index, PackedState
+from holdfast.model.kernel.access import Access, Index, PackedState
+from holdfast.model.kernel.arrays import ArrayAccess
 from holdfast.model.kernel.columns import Truth, any_of
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import AnyExtent, resolve

@@ -14,7 +14,8 @@ the machine a bound on writes, or more versions.
 from collections.abc import Mapping
 from typing import Any, Self
 
-from holdfast.model.kernel.access import ArrayAccess, Index, PackedState, overflow
+from holdfast.model.kernel.access import Index, PackedState, overflow
+from holdfast.model.kernel.arrays import ArrayAccess
 from holdfast.model.kernel.choices import Choice, pick
 from holdfast.model.kernel.columns import Truth, all_of, any_of
 from holdfast.model.kernel.errors import ModellingMistake
