@@ -6,6 +6,7 @@ IngestError
 ├── Refused           the agent: this batch is not acceptable as it is, and never will be
 ├── Damaged           whoever wrote the bucket: an object does not say what it must
 ├── SettingsError     whoever runs it: the settings contradict each other
+├── InventoryError    whoever took or copied an inventory report: it cannot be used
 └── StoreAway         nobody: the store did not answer; ask again later
 """
 
@@ -26,6 +27,10 @@ class FrameError(IngestError, ValueError):
 
 class SettingsError(IngestError, ValueError):
     """These settings cannot be."""
+
+
+class InventoryError(IngestError, ValueError):
+    """This is no inventory report that can be used; the message says which file, and what is wrong."""
 
 
 class Refusal(enum.StrEnum):

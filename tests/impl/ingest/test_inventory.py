@@ -1,0 +1,341 @@
+"""Inventory reports are read as they are written, and what is wrong with one is one sentence."""
+
+import gzip
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.ingest.errors import InventoryError, StoreAway
+from holdfast.impl.ingest.inventory import Report, report_at, report_in
+from holdfast.impl.store import ANYTHING
+from holdfast.impl.store.layers import Effect, Fault, Faulty
+from holdfast.impl.store.memory import MemoryStore
+
+from .reports import AT_NS, BASE, BUCKET, MANIFEST, VERSIONS, on_disk, packed, report, rows_of, with_manifest
+
+KEYS = (
+    "accepted/v1/agent=61/boot=62/a b+c.json",
+    "raw-blobs/x~1.lmbatch",
+    'odd/"quoted", and\nbroken',
+    "ä/ö",
+)
+
+
+def in_store(objects: dict[str, bytes]) -> MemoryStore:
+    store = MemoryStore(env=SeededEnvironment(1))
+    for key, body in objects.items():
+        store.put(key, body, when=ANYTHING)
+    return store
+
+
+def opened(objects: dict[str, bytes], tmp_path: Path) -> Report:
+    return report_at(on_disk(objects, tmp_path))
+
+
+def test_keys_come_out_as_they_stand_in_the_bucket(tmp_path: Path) -> None:
+    """In CSV they are encoded as in a form: a space is a plus, and our own = and ~ are not themselves."""
+    found = opened(report(KEYS), tmp_path)
+    assert list(found.stood()) == list(KEYS)
+    assert (found.bucket, found.began_ns) == (BUCKET, AT_NS)
+
+
+def test_all_data_files_are_read(tmp_path: Path) -> None:
+    keys = [f"k/{number:04d}" for number in range(1000)]
+    found = opened(report(keys, files=7), tmp_path)
+    assert sorted(found.stood()) == keys
+    assert sorted(found.stood()) == keys, "and as often as one likes"
+
+
+def test_only_what_is_below_the_prefix_is_told_and_without_it(tmp_path: Path) -> None:
+    found = opened(report(["prod/a", "prod/b/c", "product", "test/a", "prod/"]), tmp_path)
+    assert list(found.stood("prod/")) == ["a", "b/c"]
+
+
+def test_of_versions_only_the_latest_count_and_delete_markers_do_not(tmp_path: Path) -> None:
+    rows = [
+        {"Bucket": BUCKET, "Key": key, "IsLatest": latest, "IsDeleteMarker": marker}
+        for key, latest, marker in (
+            ("stands", "true", "false"),
+            ("stands", "false", "false"),
+            ("deleted", "true", "true"),
+            ("deleted", "false", "false"),
+            ("came-back", "false", "true"),
+            ("came-back", "TRUE", "False"),
+        )
+    ]
+    assert list(opened(report(rows=rows, columns=VERSIONS), tmp_path).stood()) == ["stands", "came-back"]
+
+
+@pytest.mark.parametrize("place", [MANIFEST, BASE, f"{BASE}/", MANIFEST.removesuffix("manifest.json")])
+def test_a_report_is_found_by_its_manifest_or_a_folder(tmp_path: Path, place: str) -> None:
+    objects = report(KEYS)
+    on_disk(objects, tmp_path)
+    assert list(report_at(tmp_path / place).stood()) == list(KEYS)
+    store = in_store(objects)
+    assert list(report_in(store, store.env, place).stood()) == list(KEYS)
+
+
+def test_of_several_the_newest_is_taken(tmp_path: Path) -> None:
+    for dated, key in (
+        ("2026-11-16T01-00Z", "old"),
+        ("2026-11-18T01-00Z", "new"),
+        ("2026-11-17T01-00Z", "mid"),
+    ):
+        body = packed(rows_of([key]))
+        on_disk(
+            with_manifest(
+                {f"{BASE}/data/{key}.csv.gz": body},
+                "Bucket, Key, Size, LastModifiedDate, ETag",
+                "CSV",
+                dated=dated,
+            ),
+            tmp_path,
+        )
+    (tmp_path / BASE / "2026-11-19T01-00Z").mkdir()  # is being written
+    (tmp_path / BASE / "hive").mkdir()
+    assert list(report_at(tmp_path / BASE).stood()) == ["new"]
+
+
+def test_files_that_were_copied_into_one_folder_are_found(tmp_path: Path) -> None:
+    for key, body in report(KEYS).items():
+        (tmp_path / key.rpartition("/")[2]).write_bytes(body)
+    assert list(report_at(tmp_path).stood()) == list(KEYS)
+
+
+def test_a_report_in_a_store_with_a_prefix_is_found_by_its_own_keys() -> None:
+    """The manifest says full keys; below a prefix they begin later."""
+    objects = {f"elsewhere/{key}": body for key, body in report(KEYS).items()}
+    store = in_store(objects)
+    assert list(report_in(store, store.env, f"elsewhere/{BASE}").stood()) == list(KEYS)
+
+
+def test_what_is_read_in_pieces_is_read_again_when_the_store_does_not_answer() -> None:
+    store = in_store(report(KEYS))
+    flaky = Faulty(store, [Fault(Effect.DROPPED, {"get"}, times=2), Fault(Effect.DROPPED, {"head"}, times=1)])
+    assert list(report_in(flaky, store.env, MANIFEST).stood()) == list(KEYS)
+    silent = Faulty(store, [Fault(Effect.DROPPED, {"get"})])
+    with pytest.raises(StoreAway):
+        report_in(silent, store.env, MANIFEST)
+
+
+def test_a_large_file_is_streamed_and_not_loaded(tmp_path: Path) -> None:
+    count = 60_000
+    found = opened(report(f"accepted/v1/{number:060d}" for number in range(count)), tmp_path)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in found.stood()) == count
+        assert tracemalloc.get_traced_memory()[1] < 2_500_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_taken_for_one() -> None:
+    store = in_store(report([f"k/{number:05d}" for number in range(5)]))
+    found = report_in(store, store.env, MANIFEST)
+    store.put(f"{BASE}/data/part-0.csv.gz", packed(rows_of(["other"])), when=ANYTHING)
+    with pytest.raises(InventoryError, match=r"part-0\.csv\.gz"):
+        list(found.stood())
+
+
+def other_manifest(**more: Any) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+    return lambda _: report(KEYS, more=more)
+
+
+def other_data(change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+    return lambda objects: {
+        key: change(body) if key.endswith(".gz") else body for key, body in objects.items()
+    }
+
+
+def told_so(data: bytes) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+    """Another data file, about which the manifest says the truth."""
+    return lambda _: with_manifest({f"{BASE}/data/part-0.csv.gz": data}, "Bucket, Key", "CSV")
+
+
+def without_checksum(objects: dict[str, bytes], manifest: bytes) -> dict[str, bytes]:
+    return {
+        key: manifest if key == MANIFEST else body for key, body in objects.items() if "checksum" not in key
+    }
+
+
+WHOLE = packed(rows_of(KEYS), ("Bucket", "Key"))
+BAD: dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]] = {
+    "no JSON": (lambda o: without_checksum(o, b"{"), "manifest.json.* holds no JSON"),
+    "no object": (lambda o: without_checksum(o, b"[]"), "manifest.json.* holds a JSON list"),
+    "another checksum": (
+        lambda o: {k: b"0" * 32 if "checksum" in k else v for k, v in o.items()},
+        "manifest.json.* does not have the MD5 that manifest.checksum says: copy both again",
+    ),
+    "no bucket": (other_manifest(sourceBucket=None), "has no sourceBucket"),
+    "no time": (other_manifest(creationTimestamp=None), "has no creationTimestamp"),
+    "a time that is none": (other_manifest(creationTimestamp="soon"), "creationTimestamp is 'soon'"),
+    "no schema": (other_manifest(fileSchema=None), "has no fileSchema"),
+    "no key": (other_manifest(fileSchema="Bucket, Size"), "has no column Key"),
+    "no rows' bucket": (other_manifest(fileSchema="Key, Size"), "has no column Bucket"),
+    "versions without latest": (
+        other_manifest(fileSchema="Bucket, Key, VersionId, IsDeleteMarker, Size"),
+        "has no column IsLatest",
+    ),
+    "versions without markers": (
+        other_manifest(fileSchema="Bucket, Key, VersionId, IsLatest, Size"),
+        "has no column IsDeleteMarker",
+    ),
+    "another format": (other_manifest(fileFormat="XML"), "fileFormat is 'XML'; known are CSV, ORC, Parquet"),
+    "no files": (other_manifest(files=None), "has no files"),
+    "an odd file": (other_manifest(files=[{"key": "x"}]), "files\\[0\\] has no size"),
+    "a file outside": (
+        other_manifest(files=[{"key": "../../x", "size": 1, "MD5checksum": "0" * 32}]),
+        "'../../x' is no key of a data file",
+    ),
+    "a file that is missing": (
+        lambda o: {key: body for key, body in o.items() if not key.endswith(".gz")},
+        "part-0.csv.gz.* is not there",
+    ),
+    "a truncated file": (other_data(lambda body: body[:-20]), "part-0.csv.gz.* bytes.*cut off"),
+    "another file": (
+        other_data(lambda body: body[:-20] + b"x" * 20),
+        "part-0.csv.gz.* does not have the MD5 .*copy it again",
+    ),
+    "a gzip that ends early": (told_so(WHOLE[:-20]), "part-0.csv.gz.* is no whole gzip"),
+    "no gzip": (told_so(b"Bucket,Key\n"), "part-0.csv.gz.* is no whole gzip"),
+    "a torn gzip": (told_so(WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:]), "part-0.csv.gz.* is no whole gzip"),
+    "a short row": (told_so(gzip.compress(b'"metrics"\n')), "line 1 of .*part-0.csv.gz.* has 1 field.*2"),
+    "a row without end": (
+        told_so(gzip.compress(b'"metrics","' + b"x" * 200_000 + b'"\n')),
+        "line 1 of .*part-0.csv.gz.* longer than",
+    ),
+    "an open quote": (
+        told_so(gzip.compress(b'"metrics","x\n' + b'"metrics","y"\n' * 20_000)),
+        "of .*part-0.csv.gz.* is no CSV|has . field",
+    ),
+    "another bucket's row": (
+        told_so(packed(rows_of(["a"], "other"), ("Bucket", "Key"))),
+        "line 1 of .*part-0.csv.gz.* is about bucket 'other', the manifest about 'metrics'",
+    ),
+    "no text": (told_so(gzip.compress(b'"metrics","\xff"\n')), "part-0.csv.gz.* is no UTF-8"),
+    "no text in the key": (told_so(gzip.compress(b'"metrics","%ff"\n')), "line 1 of .*'%ff' is no key"),
+}
+
+
+@pytest.mark.parametrize("where", ["disk", "store"])
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_with_a_report_is_one_sentence(name: str, where: str, tmp_path: Path) -> None:
+    change, said = BAD[name]
+    objects = change(report(KEYS))
+    store = in_store(objects)
+    if where == "disk":
+        on_disk(objects, tmp_path)
+
+    def read() -> list[str]:
+        found = report_at(tmp_path / MANIFEST) if where == "disk" else report_in(store, store.env, MANIFEST)
+        return list(found.stood())
+
+    with pytest.raises(InventoryError, match=said) as wrong:
+        read()
+    assert "\n" not in str(wrong.value)
+    assert len(str(wrong.value)) < 500
+
+
+def test_a_folder_without_a_report_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "hive").mkdir()
+    for place in (tmp_path, tmp_path / "nowhere", tmp_path / "nowhere" / "manifest.json"):
+        with pytest.raises(InventoryError, match=f"no inventory report at .*{place.name}.*manifest.json"):
+            report_at(place)
+    store = MemoryStore(env=SeededEnvironment(1))
+    with pytest.raises(InventoryError, match=r"no inventory report at .*nowhere.*manifest\.json"):
+        report_in(store, store.env, "nowhere/")
+
+
+def test_a_manifest_that_is_much_too_large_is_not_read(tmp_path: Path) -> None:
+    manifest = tmp_path / "manifest.json"
+    with manifest.open("wb") as file:
+        file.truncate(200 * 1024 * 1024)
+    with pytest.raises(InventoryError, match="larger than"):
+        report_at(manifest)
+
+
+def columns_of(rows: list[tuple[str, bool, bool]]) -> dict[str, list[Any]]:
+    return {
+        "bucket": [BUCKET] * len(rows),
+        "key": [key for key, _, _ in rows],
+        "version_id": ["v"] * len(rows),
+        "is_latest": [latest for _, latest, _ in rows],
+        "is_delete_marker": [marker for _, _, marker in rows],
+        "size": [1] * len(rows),
+    }
+
+
+def columnar(kind: str, columns: dict[str, list[Any]], tmp_path: Path) -> dict[str, bytes]:
+    pa = pytest.importorskip("pyarrow")
+    file = tmp_path / "made"
+    if kind == "ORC":
+        orc = pytest.importorskip("pyarrow.orc")
+        orc.write_table(pa.table(columns), file)
+    else:
+        pq = pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table(columns), file)
+    body = file.read_bytes()
+    schema = ",".join(columns)  # what is really in a file is said by the file
+    return with_manifest({f"{BASE}/data/part-0.{kind.lower()}": body}, schema, kind)
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "ORC"])
+@pytest.mark.parametrize("where", ["disk", "store"])
+def test_columns_are_read_where_pyarrow_is(kind: str, where: str, tmp_path: Path) -> None:
+    """Their keys are not encoded: a plus is a plus."""
+    rows = [("a+b%20c", True, False), ("old", False, False), ("gone", True, True)]
+    objects = columnar(kind, columns_of(rows), tmp_path)
+    store = in_store(objects)
+    found = report_in(store, store.env, MANIFEST) if where == "store" else opened(objects, tmp_path)
+    assert list(found.stood()) == ["a+b%20c"]
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "ORC"])
+def test_a_column_that_a_file_lacks_is_named(kind: str, tmp_path: Path) -> None:
+    columns = columns_of([("a", True, False)])
+    del columns["key"]
+    with pytest.raises(InventoryError, match=r"part-0.* has no column Key"):
+        list(opened(columnar(kind, columns, tmp_path), tmp_path).stood())
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "ORC"])
+def test_a_file_of_columns_that_is_none_is_said_so(kind: str, tmp_path: Path) -> None:
+    objects = with_manifest({f"{BASE}/data/part-0.{kind.lower()}": b"PAR1 nothing"}, "bucket, key", kind)
+    with pytest.raises(InventoryError, match=f"part-0.* is no whole {kind}"):
+        list(opened(objects, tmp_path).stood())
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "ORC"])
+def test_columns_are_refused_where_pyarrow_is_not(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = with_manifest({f"{BASE}/data/part-0.{kind.lower()}": b"x"}, "bucket, key", kind)
+    on_disk(objects, tmp_path)
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(InventoryError, match=rf"{kind} .*pip install 'holdfast\[catalog\]'.*CSV"):
+        report_at(tmp_path / MANIFEST)
+
+
+def test_a_report_from_the_future_and_of_another_bucket_is_refused(tmp_path: Path) -> None:
+    found = opened(report(KEYS), tmp_path)
+    found.check(bucket=BUCKET, now_ns=AT_NS)
+    found.check(bucket=None, now_ns=AT_NS + 10**18)
+    with pytest.raises(InventoryError, match=r"is of bucket 'metrics', and the store is in bucket 'other'"):
+        found.check(bucket="other", now_ns=AT_NS)
+    with pytest.raises(
+        InventoryError, match=r"taken at 2023-11-14 22:13:20Z, which is .*ahead of this clock"
+    ):
+        found.check(bucket=BUCKET, now_ns=AT_NS - 3600 * 10**9)
+
+
+def test_the_manifest_may_name_the_time_as_a_number(tmp_path: Path) -> None:
+    objects = without_checksum(
+        report(KEYS),
+        json.dumps({**json.loads(report(KEYS)[MANIFEST]), "creationTimestamp": AT_NS // 10**6}).encode(),
+    )
+    assert opened(objects, tmp_path).began_ns == AT_NS
