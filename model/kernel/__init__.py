@@ -18,7 +18,7 @@ from holdfast.model.kernel.declare import (
     together,
 )
 from holdfast.model.kernel.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
-from holdfast.model.kernel.explore import Bounds, Explorer, Progress, Search
+from holdfast.model.kernel.explore import Explorer
 from holdfast.model.kernel.extents import Extent, Size
 from holdfast.model.kernel.fields import Bool, Each, Enum, Field, Flags, Id, Int, Seq
 from holdfast.model.kernel.graph import Graph, graph_of, reachable_graph
@@ -27,6 +27,7 @@ from holdfast.model.kernel.members import Members
 from holdfast.model.kernel.model import Label, Model, Successors
 from holdfast.model.kernel.numbers import Number, count_of
 from holdfast.model.kernel.result import PropertyResult, Result
+from holdfast.model.kernel.search import Bounds, Progress, Search
 from holdfast.model.kernel.sequences import Sequence
 from holdfast.model.kernel.stepping import State, Stepper
 from holdfast.model.kernel.story import Step, Story

@@ -21,10 +21,11 @@ import numpy as np
 from holdfast.model.kernel import keys
 from holdfast.model.kernel.declare import Property
 from holdfast.model.kernel.digraph import Digraph, from_pairs, pairs
-from holdfast.model.kernel.explore import Search, cores
+from holdfast.model.kernel.explore import cores
 from holdfast.model.kernel.keys import Batch
 from holdfast.model.kernel.layout import I64, U64, Mask
 from holdfast.model.kernel.model import Label, Model
+from holdfast.model.kernel.search import Search
 from holdfast.model.kernel.spill import resident
 
 _CHUNK = 1 << 15

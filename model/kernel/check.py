@@ -7,11 +7,12 @@ from typing import Any
 from holdfast.model.kernel import temporal
 from holdfast.model.kernel.declare import Property
 from holdfast.model.kernel.errors import BadSettings
-from holdfast.model.kernel.explore import Bounds, Explorer, Found, Progress, Search
+from holdfast.model.kernel.explore import Explorer
 from holdfast.model.kernel.keys import odds
 from holdfast.model.kernel.machine import Machine
 from holdfast.model.kernel.model import Model
 from holdfast.model.kernel.result import PropertyResult, Result, Verdict, worst
+from holdfast.model.kernel.search import Bounds, Found, Progress, Search
 from holdfast.model.kernel.story import Story, chain, tell
 from holdfast.model.kernel.symmetry import Reduced
 

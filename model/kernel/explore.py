@@ -2,8 +2,8 @@
 
 Each level is a sorted set of packed states. To get the next one:
 
-    expand   cut the level into chunks; for every chunk run every label, put the successors
-             together, sort, drop repetitions           (a chunk is a task for one of the threads)
+    expand   cut the level into chunks; for every chunk run every label, put the successors together,
+             sort, drop repetitions, see `expand`       (a chunk is a task for one of the threads)
     merge    cut the space of keys into ranges; in every range merge what the chunks found and drop
              what has been visited                      (a range is a task for one of the threads)
     judge    evaluate the properties on what is new     (again by chunks)
@@ -13,16 +13,19 @@ NumPy releases the interpreter lock in its loops and sorts, so plain threads kee
 Nothing depends on the order in which threads finish: chunks and ranges are put together in order,
 and of several violations on one level the first in that order is reported.
 
-Parents are not stored. The levels are kept instead, and `story.py` walks back through them.
+A level is what is new after one more step, so a state is first met by a shortest way, and the story to it
+cannot be shorter. Parents are not stored: the levels are kept instead, and `story` walks back through them.
 Memory is therefore 8 bytes a word and state for the levels and 8 bytes a state for the visited
 keys, plus what the level at hand needs while it is merged; all of it is counted.
+
+A bound may be hit in the middle of a level. What has been merged by then is the last level, though not all
+of it: whoever reads the search learns from `stopped_by` that more was there. States of several words are
+told apart by their keys alone, see `keys` for the odds that two share one.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
@@ -30,95 +33,25 @@ import numpy as np
 
 from holdfast.model.kernel import keys
 from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.frame import Frame
+from holdfast.model.kernel.expand import Expanded, Expander
 from holdfast.model.kernel.keys import Batch
-from holdfast.model.kernel.layout import I64, U64
-from holdfast.model.kernel.model import Label, Model
+from holdfast.model.kernel.layout import U64
+from holdfast.model.kernel.model import Model
+from holdfast.model.kernel.search import Bounds, Found, Progress, Search, packed
 from holdfast.model.kernel.spill import Shelf, resident
 from holdfast.model.kernel.visited import Visited
 
 _CHUNK = 1 << 16
 """States a task: large enough that NumPy's loops outweigh Python, small enough for the caches."""
 
-_PENDING = 1 << 22
-"""Successors a thread may gather before it drops repetitions, so that many labels need no more memory."""
+_WAITING = 1 << 21
+"""Successors that may wait to be merged even when the level has fewer states."""
 
 _SMALL = 1 << 13
 """Below this many states threads cost more than they bring."""
 
 T = TypeVar("T")
 A = TypeVar("A")
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far an exploration has come; what a progress line shows."""
-
-    depth: int
-    frontier: int
-    distinct: int
-    generated: int
-    seconds: float
-    held_bytes: int
-    spilled_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Found:
-    """Where a property was decided: a state of a level, and for a step the label that leads on from it."""
-
-    depth: int
-    state: tuple[int, ...]
-    label: Label | None = None
-    after: tuple[int, ...] | None = None
-
-
-@dataclass
-class Bounds:
-    """When to stop without an answer. With `spill`, a directory, memory that is full goes there instead."""
-
-    max_states: int | None = None
-    memory: int | None = None
-    max_depth: int | None = None
-    spill: Path | None = None
-
-
-@dataclass
-class Search:
-    """What an exploration has seen. `levels[d]` holds the states first reached after d steps."""
-
-    model: Model
-    levels: list[U64] = field(default_factory=list)
-    distinct: int = 0
-    generated: int = 0
-    fired: list[int] = field(default_factory=list)
-    found: dict[str, Found] = field(default_factory=dict)
-    deadlock: Found | None = None
-    complete: bool = False
-    stopped_by: str = ""
-    seconds: float = 0.0
-    peak_bytes: int = 0
-    spilled_bytes: int = 0
-
-    @property
-    def depth(self) -> int:
-        """The number of levels, the initial states' among them: as TLC counts it."""
-        return len(self.levels)
-
-    @property
-    def last(self) -> int:
-        """The number of the deepest level: the steps to the farthest states."""
-        return len(self.levels) - 1
-
-
-@dataclass
-class Expanded:
-    """What one chunk gave."""
-
-    batch: Batch
-    fired: I64
-    deadlock: tuple[int, ...] | None
-    steps: dict[str, tuple[int, Found]]
 
 
 class Explorer:
@@ -215,16 +148,19 @@ class Explorer:
     def _next(self, level: Batch) -> Batch:
         """The states that are new after one more step."""
         chunks = list(_chunks(level.states, self._chunk_size(len(level))))
+        expander = Expander(
+            self.model, steps=tuple(self._open_steps), deadlocks=self._deadlocks, depth=self.search.last
+        )
         wave = 4 * self._workers
         fresh: list[Batch] = []
         pending: list[Batch] = []
         for start in range(0, len(chunks), wave):
-            for expanded in self._map(self.expand, chunks[start : start + wave]):
+            for expanded in self._map(expander.expand, chunks[start : start + wave]):
                 self._account(expanded)
                 pending.append(expanded.batch)
             waiting = sum(len(batch) for batch in pending)
             last = start + wave >= len(chunks)
-            if last or waiting > max(2 * len(level), _PENDING // 2) or self._over(waiting):
+            if last or waiting > max(2 * len(level), _WAITING) or self._over(waiting):
                 fresh.append(self._merge_unseen(pending))
                 self._visited.add(fresh[-1].keys)
                 self._held += fresh[-1].nbytes + 8 * len(fresh[-1])
@@ -237,65 +173,6 @@ class Explorer:
         if len(fresh) > 1:
             self._note_peak(sum(batch.nbytes for batch in fresh))
         return keys.merge(fresh)
-
-    def expand(self, states: U64) -> Expanded:
-        """All successors of a chunk, as a set, with what was noticed on the way."""
-        model = self.model
-        fired = np.zeros(len(model.labels), np.int64)
-        alive = np.zeros(states.shape[1], np.bool_)
-        watching = self._deadlocks
-        steps: dict[str, tuple[int, Found]] = {}
-        frames: list[Frame] = []
-        batches: list[Batch] = []
-        gathered = 0
-        for label in model.labels:
-            frame = model.apply(states, label)
-            if frame is None:
-                continue
-            fired[label.number] = frame.size
-            if watching:
-                frame.mark_origin(alive)
-                watching = not alive.all()
-            frames.append(frame)
-            gathered += frame.size
-            if gathered > _PENDING:
-                batches.append(self._gather(frames, steps))
-                frames, gathered = [], 0
-        if frames:
-            batches.append(self._gather(frames, steps))
-        deadlock = None
-        if watching:
-            stuck = np.flatnonzero(~alive)
-            stuck = stuck.compress(~model.may_end(states.take(stuck, axis=1)))
-            deadlock = packed(states, int(stuck[0])) if len(stuck) else None
-        batch = keys.merge(batches) if batches else keys.empty(model.words)
-        return Expanded(batch, fired, deadlock, steps)
-
-    def _gather(self, frames: list[Frame], steps: dict[str, tuple[int, Found]]) -> Batch:
-        """The successors of a few labels as one set, the step properties judged on the way."""
-        after = _stacked([frame.finish() for frame in frames])
-        if self._open_steps:
-            self._judge_steps(frames, after, steps)
-        found = keys.distinct(after)
-        standing = self.model.representatives(found.states)
-        return found if standing is found.states else keys.distinct(standing)
-
-    def _judge_steps(self, frames: list[Frame], after: U64, steps: dict[str, tuple[int, Found]]) -> None:
-        """Keep the violation from the earliest row: a choice that does not depend on the chunks."""
-        before = keys.concatenated([frame.kept_before() for frame in frames])
-        for wanted in self._open_steps:
-            holds = self.model.holds_between(wanted, before, after)
-            if holds.all():
-                continue
-            start = 0
-            for frame in frames:
-                part = holds[start : start + frame.size]
-                at = int(part.argmin())
-                row = int(frame.origin()[at])
-                if not part[at] and (wanted.name not in steps or row < steps[wanted.name][0]):
-                    one, other = packed(before, start + at), packed(after, start + at)
-                    steps[wanted.name] = row, Found(self.search.last, one, frame.label, other)
-                start += frame.size
 
     def _account(self, expanded: Expanded) -> None:
         search = self.search
@@ -405,19 +282,6 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def packed(states: U64, row: int) -> tuple[int, ...]:
-    """One packed state as plain numbers."""
-    return tuple(int(word) for word in states[:, row])
-
-
 def _chunks(states: U64, size: int = _CHUNK) -> Iterator[U64]:
     for start in range(0, states.shape[1], size):
         yield states[:, start : start + size]
-
-
-def _stacked(parts: list[list[U64]]) -> U64:
-    """Successors of many labels, each given as its words, as one new array."""
-    states = np.empty((len(parts[0]), sum(len(part[0]) for part in parts)), np.uint64)
-    for number in range(len(states)):
-        np.concatenate([part[number] for part in parts], out=states[number])
-    return states

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.model.kernel.errors import BadSettings
-from holdfast.model.kernel.explore import Bounds, Explorer, Search
+from holdfast.model.kernel.explore import Explorer
 from holdfast.model.kernel.keys import fingerprints
 from holdfast.model.kernel.layout import I64, U64
 from holdfast.model.kernel.model import Model
+from holdfast.model.kernel.search import Bounds, Search
 from holdfast.model.kernel.story import show
 
 if TYPE_CHECKING:

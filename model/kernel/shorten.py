@@ -18,10 +18,11 @@ from holdfast.model.kernel.access import PackedState
 from holdfast.model.kernel.check import story
 from holdfast.model.kernel.declare import Property
 from holdfast.model.kernel.dropping import needed, tells
-from holdfast.model.kernel.explore import Bounds, Explorer, packed
+from holdfast.model.kernel.explore import Explorer
 from holdfast.model.kernel.keys import Batch
 from holdfast.model.kernel.layout import U64
 from holdfast.model.kernel.model import Model, Transition
+from holdfast.model.kernel.search import Bounds, packed
 from holdfast.model.kernel.story import Story, chain, tell
 from holdfast.model.kernel.visited import Visited
 

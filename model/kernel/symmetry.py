@@ -29,13 +29,13 @@ import numpy as np
 from holdfast.model.kernel import keys
 from holdfast.model.kernel.access import PackedState
 from holdfast.model.kernel.errors import BadSettings, ModellingMistake, names, suggestion
-from holdfast.model.kernel.explore import Search, packed
 from holdfast.model.kernel.extents import resolve
 from holdfast.model.kernel.fields import Id, Int
 from holdfast.model.kernel.layout import U64, Mask
 from holdfast.model.kernel.machine import Machine
 from holdfast.model.kernel.model import Label, Model, Transition
 from holdfast.model.kernel.permuting import Permuter
+from holdfast.model.kernel.search import Search, packed
 
 _TESTED = 2_000
 """States, about, on which the claim of symmetry is tested."""

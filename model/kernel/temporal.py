@@ -22,11 +22,11 @@ import numpy as np
 from holdfast.model.kernel.avoiding import Avoiding, TooLarge, build
 from holdfast.model.kernel.declare import Property
 from holdfast.model.kernel.digraph import closure, reverse
-from holdfast.model.kernel.explore import Found, Search, packed
 from holdfast.model.kernel.fairness import demands
 from holdfast.model.kernel.lasso import Run, shortest_run
 from holdfast.model.kernel.layout import Mask
 from holdfast.model.kernel.result import PropertyResult, Verdict
+from holdfast.model.kernel.search import Found, Search, packed
 from holdfast.model.kernel.story import Story, chain, tell
 
 

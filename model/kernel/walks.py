@@ -21,12 +21,13 @@ import numpy as np
 from holdfast.model.kernel.check import DEADLOCK_DOC, NO_DEADLOCK
 from holdfast.model.kernel.declare import Kind, Property
 from holdfast.model.kernel.errors import BadSettings
-from holdfast.model.kernel.explore import Progress, cores, packed
+from holdfast.model.kernel.explore import cores
 from holdfast.model.kernel.keys import odds
 from holdfast.model.kernel.layout import I64, U64
 from holdfast.model.kernel.machine import Machine
 from holdfast.model.kernel.model import Model, Transition
 from holdfast.model.kernel.result import PropertyResult, Result, Verdict, worst
+from holdfast.model.kernel.search import Progress, packed
 from holdfast.model.kernel.seen import Seen
 from holdfast.model.kernel.shorten import Walk, shortened
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.model import Label, Model
-from holdfast.model.kernel.explore import Explorer, Search
+from holdfast.model.kernel.explore import Explorer
+from holdfast.model.kernel.search import Search
 from holdfast.model.kernel.story import chain, tell
 from holdfast.properties.refinement.automaton import OUTSIDE, START, Automaton
 from holdfast.properties.refinement.sighting import Sighting

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from holdfast.model import Machine, Model
 from holdfast.model.kernel import keys
-from holdfast.model.kernel.explore import Explorer, packed
+from holdfast.model.kernel.expand import Expander
 from holdfast.model.kernel.keys import Batch
 from holdfast.model.kernel.layout import U64
+from holdfast.model.kernel.search import packed
 from holdfast.model.kernel.symmetry import Reduced
 
 
@@ -61,13 +62,13 @@ class Expand:
         model = _model(self.recipe)
         properties = {wanted.name: wanted for wanted in model.properties}
         open_steps = tuple(properties[name] for name in self.steps)
-        explorer = Explorer(model, properties=open_steps, workers=1, deadlocks=self.deadlocks)
+        expander = Expander(model, steps=open_steps, deadlocks=self.deadlocks)
         tally = Tally([0] * len(model.labels))
         for part in parts:
             level = keys.distinct(states_of(part, model.words))
             for name in self.watched:
                 self._watch(model, properties[name], level, tally)
-            expanded = explorer.expand(level.states)
+            expanded = expander.expand(level.states)
             tally.count(expanded, level)
             yield rows_of(expanded.batch)
         yield tally.row(model.words)

@@ -27,8 +27,8 @@ import pyarrow.dataset as ds
 from holdfast.model import Model
 from holdfast.model.kernel import keys
 from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.explore import Bounds, Found, Progress, Search
 from holdfast.model.kernel.layout import U64
+from holdfast.model.kernel.search import Bounds, Found, Progress, Search
 from holdfast.sim.spark.expanding import Expand, Recipe, Tally, names, rows_of, schema, states_of
 
 _STATES_A_TASK = 1 << 19

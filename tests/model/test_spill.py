@@ -12,8 +12,9 @@ import pytest
 from holdfast.model import BadSettings, ModelError, Truth, always_recoverable, check, eventually
 from holdfast.model.kernel import temporal
 from holdfast.model.kernel.errors import NoRoom
-from holdfast.model.kernel.explore import Bounds, Explorer
+from holdfast.model.kernel.explore import Explorer
 from holdfast.model.kernel.model import Model
+from holdfast.model.kernel.search import Bounds
 from holdfast.model.kernel.spill import Shelf, is_on_disk, resident
 from holdfast.model.two_phase import TwoPhase
 

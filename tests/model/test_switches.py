@@ -13,7 +13,8 @@ import pytest
 import holdfast.model
 from holdfast.model import FieldOverflow, Machine, Model, check
 from holdfast.model.bounded_queue import BoundedQueue
-from holdfast.model.kernel.explore import Bounds, Explorer, Search
+from holdfast.model.kernel.explore import Explorer
+from holdfast.model.kernel.search import Bounds, Search
 
 STATES = (20_000, 2_000_000)
 """As far as the two spaces are compared: most switches show at once, a few only far into a large one."""
