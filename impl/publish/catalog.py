@@ -20,13 +20,14 @@ from holdfast.impl.publish import branches, keys, recovery, sidecar
 from holdfast.impl.publish.asking import pause, read_all
 from holdfast.impl.publish.branches import MAIN
 from holdfast.impl.publish.cleanup import Cleaned, cleanup
-from holdfast.impl.publish.contents import Contents, Library
+from holdfast.impl.publish.contents import Library
 from holdfast.impl.publish.documents import Manifest, read_manifest
 from holdfast.impl.publish.drafts import Draft
 from holdfast.impl.publish.endings import Published, Unknown
 from holdfast.impl.publish.errors import Absent, Invalid, PublishError, StaleView
 from holdfast.impl.publish.ground import GRACE_S, Ground
 from holdfast.impl.publish.handle import Handle, Mode
+from holdfast.impl.publish.kept import Contents
 from holdfast.impl.publish.lowering import Lowering
 from holdfast.impl.publish.machine import publish
 from holdfast.impl.publish.recovery import Notice

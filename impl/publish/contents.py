@@ -1,11 +1,9 @@
 """What a table holds at a version: its runs read in order and folded into rows by key.
 
-Versions and fragments never change, so whatever was read once stays true and is kept.
+Only runs that are new to this process are read: `kept` says what is remembered, and why it may be.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.impl.environment import Environment
@@ -14,24 +12,10 @@ from holdfast.impl.publish.asking import read_all
 from holdfast.impl.publish.documents import Entry, Pin, Version, digest, read_version
 from holdfast.impl.publish.errors import Damaged, StaleView
 from holdfast.impl.publish.fragments import decode_rows
+from holdfast.impl.publish.kept import Contents, Kept
 from holdfast.impl.publish.schema import Row, Schema
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import Get, Outcome
-
-TABLES_MAX = 1024
-"""Lineages kept in memory: our own limit."""
-VERSIONS_MAX = 2
-"""Versions kept of each: the newest serves writers, the one before readers who began earlier."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """One table at one version."""
-
-    schema: Schema
-    runs: tuple[Mapping[str, Any], ...]
-    rows: Mapping[Any, Row]
-    """By key."""
 
 
 class Library:
@@ -40,30 +24,24 @@ class Library:
     def __init__(self, store: Store, env: Environment) -> None:
         self._store = store
         self._env = env
-        self._kept: OrderedDict[str, dict[int, Contents]] = OrderedDict()
+        self._kept = Kept()
 
     def keep(self, pin: Pin, contents: Contents) -> None:
-        """Remember what a version holds. A busy table pushes out its own old versions, no other's."""
-        versions = self._kept.setdefault(pin.location, {})
-        versions[pin.version] = contents
-        if len(versions) > VERSIONS_MAX:
-            del versions[min(versions)]
-        self._kept.move_to_end(pin.location)
-        if len(self._kept) > TABLES_MAX:
-            self._kept.popitem(last=False)
-
-    def _find(self, pin: Pin) -> Contents | None:
-        return self._kept.get(pin.location, {}).get(pin.version)
+        """Remember what a version holds, which was read or written."""
+        self._kept.keep(pin, contents)
 
     def contents(self, entries: Mapping[str, Entry]) -> dict[str, Contents]:
         """What these tables hold, by table."""
-        kept = {table: self._find(entry.pin) for table, entry in entries.items()}
+        kept = {table: self._kept.find(entry.pin) for table, entry in entries.items()}
         found = {table: contents for table, contents in kept.items() if contents is not None}
         missing = {table: entry for table, entry in entries.items() if table not in found}
         documents = self.documents(missing)
-        bodies = self._bodies([path for document in documents.values() for path in document.fragments])
+        known = {table: self._kept.beginning(document) for table, document in documents.items()}
+        bodies = self._bodies(
+            [path for table, document in documents.items() for path in _unread(document, known[table])]
+        )
         for table, document in documents.items():
-            found[table] = _fold(document, bodies)
+            found[table] = _fold(document, known[table], bodies)
             self.keep(missing[table].pin, found[table])
         return found
 
@@ -84,18 +62,37 @@ class Library:
         return {path: reply.body for path, reply in zip(paths, replies, strict=True)}
 
 
-def _fold(document: Version, bodies: Mapping[str, bytes]) -> Contents:
+def _behind(document: Version, known: Contents | None) -> Sequence[Mapping[str, Any]]:
+    """The runs that are new to us."""
+    return document.runs[len(known.runs) :] if known else document.runs
+
+
+def _unread(document: Version, known: Contents | None) -> list[str]:
+    return [run["path"] for run in _behind(document, known) if "path" in run]
+
+
+def _fold(document: Version, known: Contents | None, bodies: Mapping[str, bytes]) -> Contents:
     schema = Schema(document.columns, document.key, document.edges)
-    rows: dict[Any, Row] = {}
-    for run in document.runs:
+    rows = _known_rows(schema, known) if known else {}
+    for run in _behind(document, known):
         found = _read_run(run, bodies[run["path"]]) if "path" in run else []
         if run["holds"] == "keys":
             for key in run.get("keys") or [row[schema.key] for row in found]:
                 rows.pop(key, None)
         else:
-            for row in found:
-                rows[row[schema.key]] = {name: row.get(name) for name, _ in schema.columns}
+            rows.update((row[schema.key], _shaped(schema, row)) for row in found)
     return Contents(schema, document.runs, rows)
+
+
+def _known_rows(schema: Schema, known: Contents) -> dict[Any, Row]:
+    """A copy of its own, so that what is remembered stays as it is; the rows themselves are shared."""
+    if schema.columns == known.schema.columns:
+        return dict(known.rows)
+    return {key: _shaped(schema, row) for key, row in known.rows.items()}
+
+
+def _shaped(schema: Schema, row: Row) -> Row:
+    return {name: row.get(name) for name, _ in schema.columns}
 
 
 def _read_run(run: Mapping[str, Any], body: bytes) -> list[dict[str, Any]]:

@@ -58,5 +58,9 @@ def plan_of_fragment(key: str) -> str:
     return key.rsplit("/", 1)[-1].split("-", 1)[0]
 
 
+def table_of_lineage(location: str) -> str:
+    return location.rsplit("~", 1)[0]
+
+
 def plan_of_lineage(location: str) -> str:
     return location.rsplit("~", 1)[-1]

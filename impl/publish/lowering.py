@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.impl.publish import fragments, keys
-from holdfast.impl.publish.contents import Contents, Library
+from holdfast.impl.publish.contents import Library
 from holdfast.impl.publish.documents import Entry, Manifest, digest
 from holdfast.impl.publish.drafts import Change, Draft
 from holdfast.impl.publish.errors import Absent, Invalid
 from holdfast.impl.publish.integrity import check_inbound, check_outbound
+from holdfast.impl.publish.kept import Contents
 from holdfast.impl.publish.plan import Action, PublishPlan
 from holdfast.impl.publish.safeguards import Safeguards
 from holdfast.impl.publish.schema import Row, Schema

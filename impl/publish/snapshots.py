@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.impl.publish.contents import Contents, Library
+from holdfast.impl.publish.contents import Library
 from holdfast.impl.publish.documents import Entry, Manifest
 from holdfast.impl.publish.errors import Absent
 from holdfast.impl.publish.fragments import to_arrow
+from holdfast.impl.publish.kept import Contents
 from holdfast.impl.publish.schema import Row, Schema
 
 
@@ -29,12 +30,12 @@ class Snapshot:
         return self._contents(table).schema
 
     def rows(self, table: str) -> list[Row]:
-        """The rows, in order of their keys."""
-        contents = self._contents(table)
-        return [contents.rows[key] for key in sorted(contents.rows)]
+        """The rows, in order of their keys: the caller's own, since those that are remembered are shared."""
+        return _rows(self._contents(table))
 
     def get(self, table: str, key: Any) -> Row | None:
-        return self._contents(table).rows.get(key)
+        row = self._contents(table).rows.get(key)
+        return None if row is None else dict(row)
 
     def arrow(self, table: str) -> Any:
         """The rows as a pyarrow Table."""
@@ -42,8 +43,8 @@ class Snapshot:
 
     def load(self) -> dict[str, list[Row]]:
         """Every table, read in two parallel steps."""
-        self._library.contents(self.manifest.tables)
-        return {table: self.rows(table) for table in self.tables}
+        found = self._library.contents(self.manifest.tables)
+        return {table: _rows(found[table]) for table in self.tables}
 
     def runs(self, table: str) -> Sequence[Mapping[str, Any]]:
         """What the table is made of, in order. One run of rows is a plain Parquet file of the table."""
@@ -57,3 +58,7 @@ class Snapshot:
 
     def _contents(self, table: str) -> Contents:
         return self._library.contents({table: self._entry(table)})[table]
+
+
+def _rows(contents: Contents) -> list[Row]:
+    return [dict(contents.rows[key]) for key in sorted(contents.rows)]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from holdfast.impl.publish import keys
 from holdfast.impl.publish.asking import read_all
 from holdfast.impl.publish.catalog import Catalog
+from holdfast.impl.publish.contents import Library
 from holdfast.impl.publish.documents import Manifest
 from holdfast.impl.publish.errors import PublishError
 from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.snapshots import Snapshot
 from holdfast.impl.store.requests import List
 
 
@@ -30,8 +30,10 @@ def verify(catalog: Catalog) -> Verified:
     boundary = catalog.ground.chain.boundary.read()
     manifests = [manifest for manifest in manifests if manifest.id > boundary]
     faults = [*_chain(manifests, boundary)]
+    # A memory of its own: what the handle remembers may be damaged in the store all the same.
+    library = Library(catalog.ground.store, catalog.ground.env)
     for manifest in manifests:
-        faults += _tables(catalog.snapshot(manifest.id))
+        faults += _tables(catalog.ground, manifest, library)
     faults += _heads(catalog.ground, catalog.refresh())
     return Verified(len(manifests), sum(len(m.tables) for m in manifests), tuple(dict.fromkeys(faults)))
 
@@ -49,21 +51,22 @@ def _chain(manifests: list[Manifest], boundary: int) -> Iterator[str]:
     yield from (f"plan {plan} was published more than once" for plan in plans if plans.count(plan) > 1)
 
 
-def _tables(snapshot: Snapshot) -> Iterator[str]:
+def _tables(ground: Ground, manifest: Manifest, library: Library) -> Iterator[str]:
     try:
-        tables = snapshot.load()
+        tables = library.contents(manifest.tables)
     except PublishError as wrong:
-        yield f"manifest {snapshot.id}: {wrong}"
+        if ground.chain.boundary.read() < manifest.id:  # else a cleanup took it meanwhile, and may
+            yield f"manifest {manifest.id}: {wrong}"
         return
-    for table in tables:
-        for column, target in snapshot.schema(table).edges:
+    for table, contents in sorted(tables.items()):
+        for column, target in contents.schema.edges:
             if target not in tables:
-                yield f"manifest {snapshot.id}: {table}.{column} points at table {target}, which is not there"
+                yield f"manifest {manifest.id}: {table}.{column} points at table {target}, which is not there"
                 continue
-            for row in tables[table]:
+            for _, row in sorted(contents.rows.items()):
                 key = row[column]
-                if key is not None and snapshot.get(target, key) is None:
-                    yield f"manifest {snapshot.id}: {table}.{column} points at row {key!r} of {target}"
+                if key is not None and key not in tables[target].rows:
+                    yield f"manifest {manifest.id}: {table}.{column} points at row {key!r} of {target}"
 
 
 def _heads(ground: Ground, latest: Manifest) -> Iterator[str]:

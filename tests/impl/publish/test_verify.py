@@ -59,3 +59,18 @@ def test_a_head_that_nothing_explains_is_named() -> None:
     assert any("has no sidecar; run repair" in fault for fault in verify(catalog).faults)
     catalog.repair()
     assert verify(catalog).faults == ()
+
+
+def test_what_a_cleanup_takes_meanwhile_is_no_fault() -> None:
+    store = graph()
+    script = Scripted(store)
+    catalog = Catalog.open(script, mode="join")
+    for number in range(3, 9):
+        catalog.write(lambda txn, n=number: txn.overwrite("place", [{"id": n, "name": "there"}]))
+    store.env.sleep(1000)  # so that fragments go as well
+    script.before("get", "data/", lambda: Catalog.open(store, mode="join").cleanup(1))
+    assert verify(catalog).faults == ()
+    assert script.spent
+    (fragment,) = [key for key in store.contents() if key.startswith("data/place")]
+    store.delete(fragment, when=ANYTHING)
+    assert any(fragment in fault for fault in verify(catalog).faults)

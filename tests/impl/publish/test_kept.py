@@ -1,0 +1,223 @@
+"""What is remembered of tables is what a process that remembers nothing would read, and is bounded."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.publish import Catalog, PublishError, compact, verify
+from holdfast.impl.publish.documents import Pin, Version
+from holdfast.impl.publish.kept import LINEAGES_MAX, VERSIONS_MAX, Contents, Kept
+from holdfast.impl.publish.schema import Schema
+from holdfast.impl.store import ANYTHING
+from holdfast.impl.store.layers import Cost, Metered
+from holdfast.impl.store.memory import MemoryStore
+
+from .scripted import graph
+
+COLUMNS = (("id", "int64"), ("n", "int64"))
+
+
+def run(name: str) -> dict[str, Any]:
+    return {"holds": "rows", "path": f"data/t/{name}.parquet", "rows": 1, "digest": name}
+
+
+def contents(*names: str, columns: Any = COLUMNS) -> Contents:
+    return Contents(Schema(columns, "id"), tuple(run(name) for name in names), {})
+
+
+def version(*names: str, columns: Any = COLUMNS, location: str = "t~A") -> Version:
+    runs = tuple(run(name) for name in names)
+    return Version("t", location, 9, "P", 1, "", None, "id", (), columns, runs)
+
+
+def kept(*known: Contents, location: str = "t~A") -> Kept:
+    memory = Kept()
+    for number, each in enumerate(known, 1):
+        memory.keep(Pin(location, number), each)
+    return memory
+
+
+def test_the_longest_beginning_is_found() -> None:
+    short, long = contents("a"), contents("a", "b")
+    assert kept(short, long).beginning(version("a", "b", "c")) is long
+    assert kept(short, long).beginning(version("a", "x")) is short
+    assert kept(short, long).beginning(version("a", "b")) is long
+
+
+@pytest.mark.parametrize("names", [(), ("x",), ("x", "a", "b"), ("a",), ("b", "a")])
+def test_what_does_not_begin_with_what_is_known_is_read_whole(names: tuple[str, ...]) -> None:
+    """An overwrite, a compaction, another branch's way: numbers would say it is newer, the runs do not."""
+    assert kept(contents("a", "b")).beginning(version(*names)) is None
+
+
+def test_a_fragment_of_another_digest_is_another_fragment() -> None:
+    changed = replace(version("a", "b"), runs=({**run("a"), "digest": "other"}, run("b")))
+    assert kept(contents("a")).beginning(changed) is None
+
+
+def test_a_column_more_does_not_matter_and_one_less_does() -> None:
+    """Values of a column that is gone, or that has become another type, may not come back."""
+    more = (*COLUMNS, ("m", "string"))
+    assert kept(contents("a")).beginning(version("a", columns=more)) is not None
+    assert kept(contents("a", columns=more)).beginning(version("a")) is None
+    assert kept(contents("a")).beginning(version("a", columns=(COLUMNS[0], ("n", "string")))) is None
+
+
+def test_other_lineages_of_the_table_count_and_other_tables_do_not() -> None:
+    """A branch forks a table under another location; its runs are the same fragments."""
+    assert kept(contents("a"), location="t~B").beginning(version("a", "b")) is not None
+    assert kept(contents("a"), location="u~A").beginning(version("a", "b")) is None
+
+
+def test_memory_is_bounded_and_the_newest_of_what_is_used_stays() -> None:
+    memory = Kept()
+    for number in range(LINEAGES_MAX + 10):
+        for count in range(1, VERSIONS_MAX + 3):
+            memory.keep(Pin(f"t{number}~A", count), contents(*"abcdef"[:count]))
+        memory.find(Pin("t0~A", VERSIONS_MAX + 2))
+    found = [pin for number in range(LINEAGES_MAX + 10) for pin in _found(memory, f"t{number}~A")]
+    assert len(found) == LINEAGES_MAX * VERSIONS_MAX
+    assert Pin("t0~A", VERSIONS_MAX + 2) in found
+    assert not any(pin.location == "t1~A" for pin in found)
+    assert len(memory._locations) == LINEAGES_MAX
+
+
+def _found(memory: Kept, location: str) -> list[Pin]:
+    pins = [Pin(location, number) for number in range(1, VERSIONS_MAX + 3)]
+    return [pin for pin in pins if memory.find(pin) is not None]
+
+
+def test_readers_of_old_versions_do_not_push_out_the_newest() -> None:
+    """Else whoever looks into the past makes the next write read the table again."""
+    memory = kept(contents("a"), contents("a", "b"), contents("a", "b", "c"))
+    for number in (1, 2, 1, 2):
+        memory.keep(Pin("t~A", number), contents(*"ab"[:number]))
+        assert memory.find(Pin("t~A", 3)) is not None
+        assert memory.find(Pin("t~A", number)) is not None
+
+
+# Against a process that remembers nothing.
+
+
+def test_whatever_writers_do_in_turns_each_sees_what_a_stranger_sees() -> None:
+    """Every verb by several handles on two branches, compaction, cleanup, columns and tables that come and
+    go: nothing remembered is ever stale.
+    """
+    dice = random.Random(7)
+    for _ in range(20):
+        _play(dice, graph())
+
+
+def _play(dice: random.Random, store: MemoryStore) -> None:
+    main = [Catalog.open(store, author=name, mode="join") for name in "ab"]
+    main[0].create_branch("dev")
+    handles = [*main, main[0].on("dev"), Catalog.open(store, mode="join", branch="dev")]
+    for number in range(25):
+        catalog = dice.choice(handles)
+        try:
+            catalog.refresh()
+            _act(dice, catalog, number)
+        except PublishError:
+            pass  # the verb did not fit; what matters is what everybody sees afterwards
+        for handle in dice.sample(handles, 2):
+            handle.refresh()
+            stranger = Catalog.open(store, mode="read", branch=handle.branch)
+            assert handle.snapshot().load() == stranger.snapshot().load()
+
+
+def _act(dice: random.Random, catalog: Catalog, number: int) -> None:
+    table, key = dice.choice(["person", "place"]), dice.randint(1, 4)
+    columns = {name for name, _ in catalog.snapshot().schema(table).columns}
+    row = {"id": key, "name": f"{number}", **({"more": f"m{number}"} if "more" in columns else {})}
+    match dice.choice(
+        ["upsert", "upsert", "upsert", "delete", "overwrite", "compact", "column", "drop", "keep"]
+    ):
+        case "upsert":
+            catalog.write(lambda txn: txn.upsert(table, [row]))
+        case "delete":
+            catalog.write(lambda txn: txn.delete(table, [key]))
+        case "overwrite":
+            catalog.write(lambda txn: txn.overwrite(table, [row]))
+        case "compact":
+            compact(catalog, table)
+        case "column" if "more" in columns:
+            catalog.write(lambda txn: txn.drop_column(table, "more"))
+        case "column":
+            catalog.write(lambda txn: txn.add_column(table, "more", "string"))
+        case "drop":
+            draft = catalog.draft()
+            draft.drop_table("place")
+            draft.create_table("place", {"id": "int64", "name": "string"}, key="id")
+            catalog.publish(draft)
+        case "keep":
+            catalog.cleanup(2)
+
+
+def test_rows_that_were_handed_out_are_the_callers() -> None:
+    """Who edits a row and is refused must not read its own edit afterwards, nor write it."""
+    store = graph()
+    one, other = (Catalog.open(store, mode="join", author=name) for name in "ab")
+    row: Any = one.snapshot().rows("person")[0]
+    row["name"] = "edited"
+    other.write(lambda txn: txn.append("person", [{"id": 3, "name": "Cyd"}]))
+    one.refresh()
+    assert one.snapshot().get("person", 1) == {"id": 1, "name": "Ada"}
+    found: Any = one.snapshot().get("person", 2)
+    found["name"] = "edited"
+    assert one.snapshot().rows("person")[1] == {"id": 2, "name": "Bob"}
+
+
+def cost_of_catching_up(metered: Metered, catalog: Catalog, table: str) -> Cost:
+    catalog.refresh()
+    with metered.operation("read") as cost:
+        catalog.snapshot().rows(table)
+    return cost
+
+
+def deep(depth: int) -> tuple[Metered, Catalog, Catalog]:
+    metered = Metered(MemoryStore(env=SeededEnvironment(1)))
+    one = Catalog.open(metered, create=True)
+    with one.transaction() as txn:
+        txn.create_table("t", {"id": "int64", "n": "int64"}, key="id")
+    for number in range(depth):
+        one.write(lambda txn, n=number: txn.append("t", [{"id": n, "n": n}]))
+    other = Catalog.open(metered, mode="join", author="other")
+    other.snapshot().rows("t")
+    return metered, one, other
+
+
+def test_what_a_branch_added_is_all_that_a_merge_costs_the_others() -> None:
+    """The merged table stands in another lineage, and begins with the same fragments."""
+    metered, one, other = deep(60)
+    one.create_branch("dev")
+    branch = one.on("dev")
+    for number in (100, 101):
+        branch.write(lambda txn, n=number: txn.append("t", [{"id": n, "n": n}]))
+    one.merge("dev")
+    cost = cost_of_catching_up(metered, other, "t")
+    assert [sent.key.split("/")[0] for sent in cost.sent] == ["table", "data", "data"]
+
+
+def test_a_new_column_does_not_make_everybody_read_the_table_again() -> None:
+    metered, one, other = deep(60)
+    one.write(lambda txn: txn.add_column("t", "more", "string"))
+    one.write(lambda txn: txn.upsert("t", [{"id": 3, "n": 4, "more": "yes"}]))
+    cost = cost_of_catching_up(metered, other, "t")
+    assert cost.requests == 2
+    assert other.snapshot().get("t", 2) == {"id": 2, "n": 2, "more": None}
+    assert other.snapshot().get("t", 3) == {"id": 3, "n": 4, "more": "yes"}
+
+
+def test_verification_reads_every_fragment_and_none_twice() -> None:
+    """Whatever the handle remembers: what is damaged in the store has to be found."""
+    metered, one, _ = deep(40)
+    with metered.operation("verify") as cost:
+        assert verify(one).faults == ()
+    read = [sent.key for sent in cost.sent if sent.kind == "get" and sent.key.startswith("data/")]
+    stands: Any = metered.inner
+    assert sorted(read) == sorted(key for key in stands.contents() if key.startswith("data/"))
+    metered.inner.delete(read[7], when=ANYTHING)
+    assert any(read[7] in fault for fault in verify(one).faults)

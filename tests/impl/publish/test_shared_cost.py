@@ -1,0 +1,121 @@
+"""What a commit costs a writer who meets tables that others have changed: what is new to it, and no more.
+
+Counted at depths 10, 100 and 400 of a history that nobody compacts or cleans up: two writers take turns, so
+each commit begins on tables that the other has changed since.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.impl.environment import SeededEnvironment
+from holdfast.impl.publish import Catalog
+from holdfast.impl.store.layers import Cost, Metered
+from holdfast.impl.store.memory import MemoryStore
+
+DEPTHS = (10, 100, 400)
+CATCHING_UP = 4
+"""Probe and boundary, the listing behind the probe, the boundary again."""
+TO_READ = 2
+"""Of a changed table: its version document, and the one fragment that the other has added."""
+WARM, WARM_TABLE = 5, 2
+"""What test_cost.py allows a writer whom nobody disturbs: probe, sidecar, retire, manifest, boundary; and of
+each table fragment and head."""
+
+Verb = Callable[[Any, int], None]
+
+
+def founded() -> Metered:
+    metered = Metered(MemoryStore(env=SeededEnvironment(1)))
+    with Catalog.open(metered, create=True) as catalog, catalog.transaction() as txn:
+        txn.create_table("node", {"id": "int64", "n": "int64"}, key="id")
+        txn.create_table("edge", {"id": "int64", "to": "int64"}, key="id", edges={"to": "node"})
+        txn.append("node", [{"id": id_, "n": 0} for id_ in range(-5, 0)])
+    return metered
+
+
+def commit(metered: Metered, catalog: Catalog, verb: Verb, number: int) -> Cost:
+    """Catch up and publish, as `Catalog.write` does when it begins again."""
+    with metered.operation("commit") as cost:
+        catalog.refresh()
+        catalog.write(lambda txn: verb(txn, number))
+    return cost
+
+
+def append(txn: Any, number: int) -> None:
+    txn.append("node", [{"id": number, "n": number}])
+
+
+def upsert(txn: Any, number: int) -> None:
+    txn.upsert("node", [{"id": -1, "n": number}])
+
+
+def replace(txn: Any, number: int) -> None:
+    txn.delete("node", [number - 1])
+    txn.append("node", [{"id": number, "n": number}])
+
+
+def delete(txn: Any, number: int) -> None:
+    """Every other commit is a run of keys, which has no fragment."""
+    if number % 2:
+        txn.append("node", [{"id": number, "n": number}])
+    else:
+        txn.delete("node", [number - 1])
+
+
+def link(txn: Any, number: int) -> None:
+    """Touches one table and relies on another, and both have changed."""
+    txn.upsert("node", [{"id": -1, "n": number}])
+    txn.append("edge", [{"id": number, "to": -2}])
+
+
+VERBS = {append: 1, upsert: 1, replace: 1, delete: 1, link: 2}
+"""And how many tables each touches."""
+
+
+def shape(cost: Cost) -> list[tuple[str, str, tuple[int, ...]]]:
+    return [(sent.kind, sent.key.split("/")[0], sent.after) for sent in cost.sent]
+
+
+def at_depths(metered: Metered, writers: list[Catalog], verb: Verb) -> list[Cost]:
+    """What the commits cost by which the writers in turn come to each depth."""
+    costs = []
+    number = 0
+    while len(costs) < len(DEPTHS):
+        number += 1
+        cost = commit(metered, writers[number % len(writers)], verb, number)
+        if number in DEPTHS:
+            costs.append(cost)
+    return costs
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
+def test_two_writers_in_turns_pay_the_same_at_every_depth(verb: Verb) -> None:
+    """Else history slows down whoever shares a table: each commit reads all of it again, by the fragment."""
+    metered = founded()
+    writers = [Catalog.open(metered, author=name, mode="join") for name in "ab"]
+    ten, hundred, deep = at_depths(metered, writers, verb)
+    assert shape(ten) == shape(hundred) == shape(deep)
+    assert deep.requests <= CATCHING_UP + WARM + VERBS[verb] * (WARM_TABLE + TO_READ)
+    assert writers[0].refresh().id == writers[1].refresh().id
+    assert writers[0].snapshot().load() == writers[1].snapshot().load() == fresh(metered).load()
+
+
+def fresh(metered: Metered) -> Any:
+    return Catalog.open(metered, mode="read").snapshot()
+
+
+def test_who_stayed_away_reads_what_was_added_since() -> None:
+    """The neighbour past the edge: nine commits of others are nine fragments, so the meter can see them."""
+    metered = founded()
+    busy, idle = (Catalog.open(metered, author=name, mode="join") for name in "ab")
+    idle.snapshot().load()
+    costs = []
+    for round_ in range(3):
+        for number in range(9):
+            commit(metered, busy, append, round_ * 100 + number)
+        costs.append(commit(metered, idle, append, round_ * 100 + 50))
+    assert costs[1].requests == costs[2].requests
+    read = [sent for sent in costs[2].sent if sent.kind == "get" and sent.key.startswith("data/")]
+    assert len(read) == 9
