@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from holdfast.impl.store.errors import Unusable
+from holdfast.impl.store.files import together
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """How every folder is opened: never through a symbolic link."""
@@ -49,6 +50,19 @@ class Disk:
 
     one_call = sys.platform == "linux" and hasattr(os, "RWF_SYNC")
     """Whether a write may be its own fsync; a disk that changes `write` or `fsync` says no."""
+
+    creates = together.create is not None
+    """Whether there is `create`. A disk that changes any step has none, unless it brings its own."""
+
+    def __init_subclass__(cls) -> None:
+        cls.creates = "create" in vars(cls)
+
+    def create(
+        self, drafts_fd: int, folder_fd: int, name: str, flush_fd: int, attributes: bytes, body: bytes
+    ) -> tuple[int, int, int]:
+        """The steps of a create-only put in one call; the answer is told in `together`."""
+        assert together.create is not None, "`creates` said so"
+        return together.create(drafts_fd, folder_fd, name, flush_fd, XATTR, attributes, body)
 
     def write(self, fd: int, body: bytes) -> None:
         written = os.write(fd, body)
@@ -114,9 +128,9 @@ else:
     _fsync = os.fsync
 
 
-def surely_not_applied(wrong: OSError) -> bool:
-    """Whether a link, rename or unlink that ended so left everything as it was."""
-    return wrong.errno in _SURE
+def surely_not_applied(error: int | None) -> bool:
+    """Whether a link, rename or unlink that ended with this `errno` left everything as it was."""
+    return error in _SURE
 
 
 def unusable(wrong: OSError, where: str, doing: str) -> Unusable:

@@ -104,11 +104,20 @@ class Flush:
         else:
             close_quietly(flight.fd)
 
+    def _window_s(self) -> float:
+        """How long to linger; 0 where sharing is not worth it."""
+        window_s = min(self._linger_s, self._least_s * _PATIENCE)
+        return 0.0 if window_s < WORTH_SHARING_S * _PATIENCE else window_s
+
+    def shares(self) -> bool:
+        """Whether whoever lands now may wait for others, or makes an fsync of its own at once."""
+        return self._window_s() > 0
+
     def join(self, flight: "Flight") -> None:
         """Return when every name made before the call is durable."""
         self._arrive(flight)
-        window_s = min(self._linger_s, self._least_s * _PATIENCE)
-        if window_s < WORTH_SHARING_S * _PATIENCE:
+        window_s = self._window_s()
+        if not window_s:
             self._run(flight.fd)
             return
         with self._lock:
@@ -130,7 +139,10 @@ class Flush:
     def _run(self, fd: int) -> None:
         started = time.perf_counter()
         self._fsync(fd)
-        took_s = time.perf_counter() - started
+        self.took(time.perf_counter() - started)
+
+    def took(self, took_s: float) -> None:
+        """Learn from an fsync of the folder that was alone."""
         self._least_s = min(took_s, (self._least_s or took_s) * _FORGETTING)
 
     def _lead(self, batch: _Batch, window_s: float) -> None:
@@ -172,6 +184,17 @@ class Flight:
         self.fd = fd
         self.number = number
         """Rises with every announcement for the folder."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it would land by an fsync of its own. Then somebody else may make that, after the link and
+        through this descriptor, and say so by `landed`."""
+        return not self._flush.shares()
+
+    def landed(self, took_s: float) -> None:
+        """It is durable already, by an fsync that took so long."""
+        self._flush.took(took_s)
+        self.cancel()
 
     def land(self) -> None:
         """Wait until what was done before is durable."""

@@ -47,7 +47,8 @@ class Internals:
         self._fds: dict[str, int] = {}
         self._making = threading.Lock()
         self._drafts = 0
-        self._nameless_works = hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir()
+        self.nameless_works = hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir()
+        """Whether there are files without a name, as far as is known."""
 
     def __del__(self) -> None:
         for fd in self._fds.values():
@@ -146,14 +147,14 @@ class Internals:
 
     def nameless(self) -> int | None:
         """A new file without a name: nothing is left when the writer dies. None where there are none."""
-        if not self._nameless_works:
+        if not self.nameless_works:
             return None
         try:
             return os.open(".", _NAMELESS, 0o666, dir_fd=self.folder("tmp"))
         except OSError as wrong:
             if wrong.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
                 raise
-            self._nameless_works = False  # this file system knows named files only
+            self.nameless_works = False  # this file system knows named files only
             return None
 
     @contextlib.contextmanager

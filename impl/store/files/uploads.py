@@ -162,7 +162,7 @@ class Uploads:
                         outcome = (self._writer.create if create else self._writer.swap)(spot, draft)
                         if not draft.landed:
                             self._give_back(request.upload)
-            return self._writer.settle(spot, draft, outcome)
+            return self._writer.settle(spot, draft.attributes.etag, outcome)
 
     def _copy(self, files: list[int], draft: Draft) -> None:
         digest = hashlib.md5(usedforsecurity=False)

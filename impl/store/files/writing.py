@@ -11,6 +11,7 @@ system gives it its name, and the folder is flushed:
 - Everything else (if-match, last one wins, delete) happens under the key's lock, by `rename` and `unlink`.
   A blind overwrite takes the lock too, or it could slip between another's comparison and its swap. The
   file is written and made durable before the lock is taken, and the folder flushed after it is let go.
+- A small create-only write is one call where that can be had (`together`); in every doubt, step by step.
 
 Killed at any moment, the name shows the old file or the new one. When the folder's fsync fails, the write
 may or may not survive a power failure, and the answer is `unknown`; so it is when link or rename itself
@@ -18,6 +19,7 @@ ends in a way that does not say. A failure before that applied nothing, and `Unu
 """
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import os
@@ -27,6 +29,7 @@ from typing import Self
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.store import requests as ask
+from holdfast.impl.store.files import together
 from holdfast.impl.store.files.attributes import AttributeFiles, Attributes, md5
 from holdfast.impl.store.files.disk import Disk, close_quietly, surely_not_applied
 from holdfast.impl.store.files.flush import Flight
@@ -110,12 +113,24 @@ class Spot:
 
     def land(self) -> Outcome:
         """Wait until the name is durable."""
+        if self._kept:
+            return Outcome.DONE
         self._kept = True
         try:
             self._flight.land()
         except OSError:
             return Outcome.UNKNOWN
         return Outcome.DONE
+
+    def flush_fd(self) -> int:
+        """What to flush the folder through right after the name is given; `CALLER_FLUSHES` when `land` is to
+        do that, because it shares."""
+        return self._flight.fd if self._flight.alone else together.CALLER_FLUSHES
+
+    def flushed(self, took_ns: int) -> None:
+        """The name is durable already."""
+        self._kept = True
+        self._flight.landed(took_ns / 1e9)
 
     def __enter__(self) -> Self:
         return self
@@ -149,6 +164,7 @@ class Writer:
             f"{env.new_id()} {os.getpid()} {next(_OPENINGS)}".encode()
         ).hexdigest()[:12]
         self._count = itertools.count()
+        self._together = disk.creates
         self._taken: dict[str, None] = {}
         """Keys that a creator found taken lately. Only ever a reason to look, never an answer."""
 
@@ -159,16 +175,45 @@ class Writer:
             if refused is not None:  # spares the work; where it is not, it is decided again when it counts
                 return request.ends(refused)
         known = Attributes(md5(request.body), self.new_mark(), request.content_type, request.metadata)
-        with self.spot(request.key) as spot, self.draft(known, create) as draft:
-            draft.side = self._attributes.write(draft.fd, request.key, known, request.body)
-            if create:
-                outcome = self.create(spot, draft)
-            else:
-                with self._internals.key_locked(request.key):
-                    outcome = self._reader.refusal(request.key, request.when) or self.swap(spot, draft)
+        with self.spot(request.key) as spot:
+            outcome = None
+            if create and self._goes_together(request.body):
+                outcome = self._create_together(spot, known, request.body)
+            if outcome is None:
+                outcome = self._put_by_steps(spot, known, request, create)
             if outcome is Outcome.EXISTS:
                 self._remember(request.key)
-            return self.settle(spot, draft, outcome)
+            return self.settle(spot, known.etag, outcome)
+
+    def _goes_together(self, body: bytes) -> bool:
+        return self._together and len(body) <= together.BODY_BYTES_MAX and self._internals.nameless_works
+
+    def _create_together(self, spot: Spot, known: Attributes, body: bytes) -> Outcome | None:
+        """All steps of a create in one call; None when nothing happened and each is to be done by itself."""
+        drafts, flush = self._internals.folder("tmp"), spot.flush_fd()
+        failed, error, flush_ns = self._disk.create(
+            drafts, spot.folder.fd, spot.name, flush, known.encode(), body
+        )
+        if not error:
+            if flush != together.CALLER_FLUSHES:
+                spot.flushed(flush_ns)
+            return Outcome.DONE
+        if failed == together.FLUSH:
+            return Outcome.UNKNOWN
+        if failed == together.NAME:
+            if error == errno.EEXIST:
+                return Outcome.EXISTS if _is_object(self._reader.found(spot.name, spot.folder)) else None
+            return None if surely_not_applied(error) else Outcome.UNKNOWN
+        self._together = not together.hopeless(failed, error)
+        return None
+
+    def _put_by_steps(self, spot: Spot, known: Attributes, request: ask.Put, create: bool) -> Outcome:
+        with self.draft(known, create) as draft:
+            draft.side = self._attributes.write(draft.fd, request.key, known, request.body)
+            if create:
+                return self.create(spot, draft)
+            with self._internals.key_locked(request.key):
+                return self._reader.refusal(request.key, request.when) or self.swap(spot, draft)
 
     def _remember(self, key: str) -> None:
         """Look before writing the next time: polling for a key to become free should cost no fsync."""
@@ -212,7 +257,7 @@ class Writer:
                 self._disk.link(draft.source, draft.source_fd, spot.name, spot.folder.fd)
             except FileExistsError:
                 found = self._reader.found(spot.name, spot.folder)
-                if found is not None and not stat.S_ISDIR(found.st_mode):
+                if _is_object(found):
                     return Outcome.EXISTS
                 if found is not None:
                     self._folders.move_aside(spot.name, spot.folder)
@@ -243,11 +288,11 @@ class Writer:
                 return Outcome.DONE
         return Outcome.THROTTLED
 
-    def settle(self, spot: Spot, draft: Draft, outcome: Outcome) -> ask.PutReply:
+    def settle(self, spot: Spot, etag: str, outcome: Outcome) -> ask.PutReply:
         """The answer, after the folder's fsync."""
         if outcome is Outcome.DONE:
             outcome = spot.land()
-        return ask.PutReply(outcome, etag=draft.attributes.etag if outcome is Outcome.DONE else "")
+        return ask.PutReply(outcome, etag=etag if outcome is Outcome.DONE else "")
 
     def delete(self, request: ask.Delete) -> ask.DeleteReply:
         with self._reader.current(request.key) as opened:
@@ -282,7 +327,7 @@ class Writer:
         except FileNotFoundError:
             return None
         except OSError as wrong:
-            if surely_not_applied(wrong):
+            if surely_not_applied(wrong.errno):
                 raise
             return Outcome.UNKNOWN
         self._attributes.forget(old)
@@ -301,12 +346,16 @@ class Writer:
         return Outcome.DONE
 
 
+def _is_object(found: os.stat_result | None) -> bool:
+    return found is not None and not stat.S_ISDIR(found.st_mode)
+
+
 _NOTHING_THERE = {ask.Anything: Outcome.DONE, ask.Matches: Outcome.MISSING}
 
 
 def _perhaps(wrong: OSError, draft: Draft) -> Outcome:
     """The end of a link or rename that failed: raised again when it surely changed nothing."""
-    if surely_not_applied(wrong):
+    if surely_not_applied(wrong.errno):
         raise wrong
     draft.landed = True
     return Outcome.UNKNOWN

@@ -8,6 +8,10 @@ from holdfast.impl.store.files import Disk, FileStore
 from holdfast.impl.store.files.internals import Internals
 
 
+class BySteps(Disk):
+    """Not broken: a system without the compiled part that creates in one call."""
+
+
 class NoXattrs(Disk):
     """Not broken: a file system without extended attributes."""
 
@@ -94,6 +98,7 @@ def _unlocked(self, key):
 
 
 VARIANTS = {
+    "by-steps": BySteps,
     "check-then-rename": CheckThenRename,
     "in-place": InPlace,
     "attributes-last": AttributesLast,

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.files import FileStore
+from holdfast.impl.store.files import Disk, FileStore
 from holdfast.impl.store.files.names import Names
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
-from tests.impl.store.files.broken import NoXattrs
+from tests.impl.store.files.broken import BySteps, NoXattrs
 
 LONG = "\u00e9l" * 150
 KEYS = [
@@ -160,18 +160,19 @@ def place():
     shutil.rmtree(place)
 
 
-@pytest.mark.parametrize("kind", ["natural", "side-files", "folded", "named-drafts"])
+@pytest.mark.parametrize("kind", ["natural", "by-steps", "side-files", "folded", "named-drafts"])
 @given(sequence=st.lists(steps, min_size=8, max_size=30))
 @settings(max_examples=120, deadline=None)
 def test_every_answer_is_the_reference_s(kind, place, sequence):
     """If this fails, a protocol proved on the reference may behave differently on a directory."""
     root = tempfile.mkdtemp(dir=place)
-    with FileStore(root, disk=NoXattrs() if kind == "side-files" else None) as store:
+    disk = {"side-files": NoXattrs, "by-steps": BySteps}.get(kind, Disk)()
+    with FileStore(root, disk=disk) as store:
         if kind == "folded":
             write_format(root, "folded")
         if kind == "named-drafts":
             store.verify()
-            store._session._internals._nameless_works = False
+            store._session._internals.nameless_works = False
         walk_together(store, sequence)
     shutil.rmtree(root)
 

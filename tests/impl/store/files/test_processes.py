@@ -121,14 +121,14 @@ def disk():
         yield root
 
 
-@pytest.mark.parametrize("variant", ["", "side-files"])
+@pytest.mark.parametrize("variant", ["", "by-steps", "side-files"])
 def test_a_kill_leaves_the_old_or_the_new_object(disk, variant):
     """If this fails, a crash tears an object, loses an acknowledged write, or mixes attributes."""
     assert kill(disk, 25, 1, variant).startswith("ok")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", ["", "side-files"])
+@pytest.mark.parametrize("variant", ["", "by-steps", "side-files"])
 def test_two_hundred_kills_leave_nothing_torn_and_nothing_behind(disk, variant):
     assert kill(disk, 200, 2, variant).startswith("ok")
     drafts = Path(disk, ".holdfast", "tmp")

@@ -1,0 +1,3 @@
+def create(
+    drafts: int, folder: int, name: str, flush: int, attribute: str, value: bytes, body: bytes, /
+) -> tuple[int, int, int]: ...

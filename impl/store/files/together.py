@@ -1,0 +1,50 @@
+"""A create-only put as one call, where there is a compiled part to make it.
+
+A put is half a dozen calls to the system, and for each the interpreter's lock is given up and won back. With
+more threads than processors, on a disk that answers in a tenth of a millisecond, that is most of what a put
+costs (docs/decisions/0013). Here it is given up once, for the steps of `writing` in their order:
+
+    DRAFT   a file without a name, its attributes, its content, all durable
+    NAME    the link
+    FLUSH   the fsync of the folder
+
+Nothing is decided here: the answer is the step that failed, its error (0 when all went well), and how many
+nanoseconds the flush took. What ends before the file has its name has changed nothing, so the caller may do
+it again step by step, and then finds out what is wrong. This way may refuse whatever is unusual, and a system
+without it is only slower.
+"""
+
+import errno
+from collections.abc import Callable
+
+Create = Callable[[int, int, str, int, str, bytes, bytes], tuple[int, int, int]]
+"""Of the folder for drafts, the folder and the name in it, what to flush the folder through, the name of the
+attribute and its value, and the content."""
+
+
+def _compiled() -> Create | None:
+    try:
+        from holdfast.impl.store.files import _together
+    except ImportError:  # installed without a compiler
+        return None
+    found: Create | None = getattr(_together, "create", None)  # a system may lack what it takes
+    return found
+
+
+create = _compiled()
+
+DRAFT, NAME, FLUSH = range(3)
+
+CALLER_FLUSHES = -1
+"""In place of the descriptor to flush the folder through: do not."""
+
+BODY_BYTES_MAX = 1 << 16
+"""A longer body costs its bytes, not its calls, and would be dear to write again."""
+
+_NEVER = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.EPERM})
+
+
+def hopeless(failed: int, error: int) -> bool:
+    """Whether it would end so every time: this file system has no files without a name, no attributes, or no
+    write that is its own fsync."""
+    return failed == DRAFT and error in _NEVER
