@@ -1,12 +1,21 @@
 """The reference says of every recorded row of S3 what S3 did."""
 
 import doctest
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from holdfast.model import store_reference
-from holdfast.model.store_reference import Answer, Operation, State, fingerprint, fingerprint_of_parts, step
+from holdfast.model.store_reference import (
+    Answer,
+    Operation,
+    State,
+    fingerprint,
+    fingerprint_of_parts,
+    one_key,
+    step,
+)
 
 A, B = fingerprint(b"a"), fingerprint(b"b")
 ANY: Any = ("anything",)
@@ -34,8 +43,10 @@ def run(*operations: Operation, versioned: bool = False) -> tuple[State, Answer]
     return state, answer
 
 
-def test_its_examples_are_right() -> None:
-    assert doctest.testmod(store_reference).failed == 0
+@pytest.mark.parametrize("module", [store_reference, one_key])
+def test_its_examples_are_right(module: ModuleType) -> None:
+    failed, tried = doctest.testmod(module)
+    assert (failed, tried) == (0, 2 if module is one_key else 4)
 
 
 @pytest.mark.parametrize("versioned", [False, True])
