@@ -14,7 +14,6 @@ then does them with threads and a real clock: medians and throughput side by sid
 
 import argparse
 import sys
-import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -24,8 +23,8 @@ from typing import Any
 import numpy as np
 import simpy
 
+from bench.prediction import real as done
 from bench.report import median, write
-from holdfast.impl.publish import Catalog, Draft, GroupCommit
 from holdfast.impl.store.layers import Throttled
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.impl.store.requests import ANYTHING, Delete, Get, Put
@@ -170,14 +169,14 @@ def sweep() -> dict[str, Any]:
 
 def reality() -> dict[str, Any]:
     """Prediction and reality, for one writer and for sixteen in a group."""
-    compute_ns = round(1e9 * real(1, 200, latency_s=0.0)["p50_ms"] / 1000)
+    compute_ns = round(1e9 * real("publish", 1, 200, latency_s=0.0)["p50_ms"] / 1000)
     rows = {}
     for system, writers, operations in (("publish", 1, 40), ("group", 16, 400)):
         workload = Workload(system, writers=writers, operations=operations, compute_ns=compute_ns)
         store = StoreModel(far_profile(), in_flight=8)
         found = simulate(Setup(workload, store))
         predicted = {"p50_ms": found.operations["publish"].p50, "throughput": found.throughput}
-        measured = real(writers, operations, latency_s=0.02)
+        measured = real(system, writers, operations, latency_s=0.02)
         errors = {name: round(predicted[name] / measured[name] - 1, 3) for name in measured}
         rows[f"{system}, {writers} writers"] = {"predicted": predicted, "measured": measured, "error": errors}
     return rows
@@ -197,33 +196,10 @@ def far_profile() -> Profile:
     return Profile(kinds["put"], dict(kinds))
 
 
-def real(writers: int, operations: int, *, latency_s: float) -> dict[str, float]:
+def real(system: str, writers: int, operations: int, *, latency_s: float) -> dict[str, float]:
     """The same publishes with threads, on memory behind a latency and a cap."""
-    store = Throttled(MemoryStore(), latency_s=latency_s, in_flight_max=8)
-    catalog = Catalog.open(store, author="bench", create=True)
-    with catalog.transaction() as txn:
-        txn.create_table("t0", {"id": "int64", "n": "int64"}, key="id")
-    group = GroupCommit(catalog)
-    publish = group.publish if writers > 1 else catalog.publish
-    took: list[float] = []
-
-    def work(number: int) -> None:
-        for turn in range(operations // writers):
-            draft = Draft() if writers > 1 else catalog.draft()
-            draft.append("t0", [{"id": number * operations + turn, "n": 0}])
-            began = time.perf_counter()
-            publish(draft)
-            took.append(time.perf_counter() - began)
-
-    began = time.perf_counter()
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - began
-    store.close()
-    return {"p50_ms": round(1000 * median(took), 2), "throughput": round(len(took) / seconds, 2)}
+    with Throttled(MemoryStore(), latency_s=latency_s, in_flight_max=8) as store:
+        return done(store, system, writers, operations)
 
 
 def main() -> int:

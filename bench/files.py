@@ -20,13 +20,13 @@ import itertools
 import os
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bench import report
+from bench.loop import for_turns
 from holdfast.impl.environment import SystemEnvironment
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.files import Disk, FileStore
@@ -101,22 +101,8 @@ def one_thread(left: Put, right: Put, turns: int) -> Turns:
 
 def puts_a_second(put: Put, threads: int, puts: int, names: "itertools.count[int]") -> float:
     """With `threads` threads that put `puts` objects each, as fast as they can."""
-    gate = threading.Barrier(threads + 1)
     batch = next(names)
-
-    def work(thread: int) -> None:
-        gate.wait()
-        for number in range(puts):
-            put(f"many-{batch}-{thread}-{number}")
-
-    workers = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
-    for worker in workers:
-        worker.start()
-    gate.wait()
-    started = time.perf_counter()
-    for worker in workers:
-        worker.join()
-    return threads * puts / (time.perf_counter() - started)
+    return for_turns(lambda worker, turn: put(f"many-{batch}-{worker}-{turn}"), threads, puts).per_second
 
 
 def many_threads(left: Put, right: Put, puts: int, turns: int) -> Turns:

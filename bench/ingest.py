@@ -9,86 +9,64 @@ create-only puts of the same sizes, one after the other. The bar: accepting reac
 """
 
 import argparse
-import itertools
-import json
-import statistics
 import sys
-import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from bench.loop import Act, for_seconds
+from bench.report import median, tell
 from holdfast.impl.environment import SystemEnvironment
 from holdfast.impl.ingest import Accepted, Authority, Identity, Point, check_batch, encode
-from holdfast.impl.store import ABSENT
+from holdfast.impl.store import ABSENT, Store
 from holdfast.impl.store.layers import Throttled
 from holdfast.impl.store.memory import MemoryStore
 
 BAR = 0.8
 
 
-def accepting(store: Any, points: int) -> Callable[[int], None]:
+def accepting(store: Store, points: int) -> Act:
     """What a collector does with a batch, once its bytes have arrived."""
     env = SystemEnvironment()
     authority = Authority(store, env, "bench")
-    frames = itertools.count()
 
-    def one(_: int) -> None:
-        number = next(frames)
-        identity = Identity("agent", "boot", number, number)
-        body = encode(identity, [Point("cpu.load", {"host": "a"}, number + n, n / 7) for n in range(points)])
-        check_batch("agent", identity, body)
+    def act(worker: int, turn: int) -> None:
+        identity = Identity(f"agent-{worker}", "boot", turn, turn)
+        body = encode(identity, [Point("cpu.load", {"host": "a"}, turn + n, n / 7) for n in range(points)])
+        check_batch(identity.agent, identity, body)
         assert isinstance(authority.accept(identity, body), Accepted)
 
-    return one
+    return act
 
 
-def bare(store: Any, points: int) -> Callable[[int], None]:
+def bare(store: Store, points: int) -> Act:
     """The same two puts, by somebody who knows nothing."""
-    names = itertools.count()
     identity = Identity("agent", "boot", 1, 1)
     blob = encode(identity, [Point("cpu.load", {"host": "a"}, n, n / 7) for n in range(points)])
     manifest = bytes(500)
 
-    def one(_: int) -> None:
-        name = next(names)
-        assert store.put(f"raw-blobs/{name}", blob, when=ABSENT).done
-        assert store.put(f"accepted/{name}", manifest, when=ABSENT).done
+    def act(worker: int, turn: int) -> None:
+        assert store.put(f"raw-blobs/{worker}-{turn}", blob, when=ABSENT).done
+        assert store.put(f"accepted/{worker}-{turn}", manifest, when=ABSENT).done
 
-    return one
+    return act
 
 
-def run(options: argparse.Namespace, make: Callable[[Any, int], Callable[[int], None]]) -> float:
+def run(options: argparse.Namespace, make: Callable[[Store, int], Act]) -> float:
     """Batches a second, in a closed loop of so many agents."""
-    store = Throttled(MemoryStore(), latency_s=options.latency_ms / 1000, in_flight_max=options.in_flight)
-    one = make(store, options.points)
-    stop, done = threading.Event(), [0] * options.agents
-
-    def work(number: int) -> None:
-        while not stop.is_set():
-            one(number)
-            done[number] += 1
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(options.agents)]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    time.sleep(options.seconds)  # noqa: TID251 - a benchmark measures the real clock
-    stop.set()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - began
-    store.close()
-    return sum(done) / seconds
+    with far_store(options) as store:
+        return for_seconds(make(store, options.points), options.agents, options.seconds).per_second
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    rounds = [(run(options, bare), run(options, accepting)) for _ in range(options.rounds)]
-    ratio = statistics.median(accepted / puts for puts, accepted in rounds)
+def far_store(options: argparse.Namespace) -> Store:
+    """Memory behind a latency and a cap on requests in flight."""
+    return Throttled(MemoryStore(), latency_s=options.latency_ms / 1000, in_flight_max=options.in_flight)
+
+
+def compared(options: argparse.Namespace, rounds: list[tuple[float, float]]) -> dict[str, Any]:
+    """The figures of rounds of both halves, bare first."""
+    ratio = median(accepted / puts for puts, accepted in rounds)
     return {
-        "bench": "ingest",
-        "parameters": {name: value for name, value in vars(options).items() if name != "out"},
+        "parameters": {name: value for name, value in vars(options).items() if name != "tokens"},
         "bare_per_second": [round(puts, 1) for puts, _ in rounds],
         "accepted_per_second": [round(accepted, 1) for _, accepted in rounds],
         "ratio": round(ratio, 3),
@@ -97,22 +75,23 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--agents", type=int, default=32)
+def far_parser(doc: str, *, agents: int, in_flight: int, points: int) -> argparse.ArgumentParser:
+    """The options of both benchmarks, with the defaults of one."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--agents", type=int, default=agents)
     parser.add_argument("--latency-ms", type=float, default=20.0)
-    parser.add_argument("--in-flight", type=int, default=8)
-    parser.add_argument("--points", type=int, default=100)
+    parser.add_argument("--in-flight", type=int, default=in_flight)
+    parser.add_argument("--points", type=int, default=points)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", default="out/bench/ingest.json")
-    options = parser.parse_args()
-    result = measure(options)
-    path = Path(options.out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=2) + "\n")
-    sys.stdout.write(json.dumps(result, indent=2) + "\n")
-    return 0 if result["ok"] else 1
+    return parser
+
+
+def main() -> int:
+    options = far_parser(__doc__, agents=32, in_flight=8, points=100).parse_args()
+    rounds = [(run(options, bare), run(options, accepting)) for _ in range(options.rounds)]
+    figures = compared(options, rounds)
+    return tell("ingest", figures, ok=figures["ok"])
 
 
 if __name__ == "__main__":

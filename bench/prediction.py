@@ -23,9 +23,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -33,6 +31,7 @@ from typing import Any
 import boto3  # noqa: TID251 - makes the bucket, behind the store's back
 import numpy as np
 
+from bench.loop import Act, for_turns
 from bench.report import median, write
 from holdfast.impl.ingest import Accepted, Authority, Identity, Settings, encode
 from holdfast.impl.publish import Catalog, Draft, GroupCommit
@@ -100,14 +99,11 @@ def both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {**one, "operations": operations}
 
 
-Act = Callable[[int, int], object]
-"""One operation, by number of writer and turn."""
-
-
 def real(store: Store, system: str, writers: int, operations: int) -> dict[str, float]:
     """The workload with threads: median latency and throughput."""
     with accepting(store, writers) if system == "ingest" else publishing(store, system) as act:
-        return timed(act, writers, operations)
+        laps = for_turns(act, writers, operations // writers)
+    return {"p50_ms": round(laps.p50_ms, 2), "throughput": round(laps.per_second, 2)}
 
 
 @contextlib.contextmanager
@@ -141,26 +137,6 @@ def accepting(store: Store, writers: int) -> Iterator[Act]:
             behind[number].submit(collectors[number].follow_up, ended.manifest)
 
         yield act
-
-
-def timed(act: Act, writers: int, operations: int) -> dict[str, float]:
-    """Closed loop: every writer begins its next operation when the last has ended."""
-    took: list[float] = []
-
-    def work(number: int) -> None:
-        for turn in range(operations // writers):
-            began = time.perf_counter()
-            act(number, turn)
-            took.append(time.perf_counter() - began)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(writers)]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - began
-    return {"p50_ms": round(1000 * median(took), 2), "throughput": round(len(took) / seconds, 2)}
 
 
 def predicted(

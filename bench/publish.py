@@ -8,17 +8,18 @@ and publishes its plan alone, which is as good as it gets, since nobody ever los
 """
 
 import argparse
-import json
 import sys
 import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from bench.loop import for_seconds
+from bench.report import tell
 from holdfast.impl.publish import Catalog, Draft, GroupCommit, Published
 from holdfast.impl.store.layers import Metered, Throttled
 from holdfast.impl.store.memory import MemoryStore
+
+BAR = 10
 
 
 def draft(key: int) -> Draft:
@@ -36,36 +37,22 @@ def run(options: argparse.Namespace, *, grouped: bool) -> dict[str, Any]:
     with catalog.transaction() as txn:
         txn.create_table("t", {"id": "int64", "n": "int64"}, key="id")
     publish = GroupCommit(catalog).publish if grouped else _in_turn(catalog)
-    stop, plans, latencies = threading.Event(), [0] * options.publishers, []
     before, depth = sum(store.total.values()), catalog.manifest.id
 
-    def work(number: int) -> None:
-        while not stop.is_set():
-            began = time.perf_counter()
-            assert isinstance(publish(draft(number)), Published)
-            latencies.append(time.perf_counter() - began)
-            plans[number] += 1
+    def act(worker: int, _turn: int) -> None:
+        assert isinstance(publish(draft(worker)), Published)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(options.publishers)]
-    began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    time.sleep(options.seconds)  # noqa: TID251 - a benchmark measures the real clock
-    stop.set()
-    for thread in threads:
-        thread.join()
-    seconds = time.perf_counter() - began
-    ordered = sorted(latencies)
-    result = {
-        "plans": sum(plans),
+    laps = for_seconds(act, options.publishers, options.seconds)
+    figures = {
+        "plans": len(laps.took),
         "commits": catalog.manifest.id - depth,
         "requests": sum(store.total.values()) - before,
-        "seconds": round(seconds, 3),
-        "plans_per_second": round(sum(plans) / seconds, 1),
-        "latency_ms_p50": round(1000 * ordered[len(ordered) // 2], 1),
+        "seconds": round(laps.seconds, 3),
+        "plans_per_second": round(laps.per_second, 1),
+        "latency_ms_p50": round(laps.p50_ms, 1),
     }
     store.close()
-    return result
+    return figures
 
 
 def _in_turn(catalog: Catalog) -> Callable[[Draft], Any]:
@@ -84,24 +71,19 @@ def main() -> int:
     parser.add_argument("--latency-ms", type=float, default=20.0)
     parser.add_argument("--in-flight", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--out", default="out/bench/publish.json")
     options = parser.parse_args()
     alone, grouped = run(options, grouped=False), run(options, grouped=True)
     ratio = grouped["plans_per_second"] / alone["plans_per_second"]
-    result = {
-        "bench": "publish",
-        "parameters": {name: value for name, value in vars(options).items() if name != "out"},
+    ok = ratio >= BAR
+    figures = {
+        "parameters": vars(options),
         "alone": alone,
         "grouped": grouped,
         "ratio": round(ratio, 1),
-        "bar": 10,
-        "ok": ratio >= 10,
+        "bar": BAR,
+        "ok": ok,
     }
-    path = Path(options.out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=2) + "\n")
-    sys.stdout.write(json.dumps(result, indent=2) + "\n")
-    return 0 if result["ok"] else 1
+    return tell("publish", figures, ok=ok)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,13 @@ def write(name: str, figures: dict[str, Any]) -> Path:
     path = OUT / f"{name}.json"
     path.write_text(json.dumps({"benchmark": name, "machine": machine(), **figures}, indent=2) + "\n")
     return path
+
+
+def tell(name: str, figures: dict[str, Any], *, ok: bool) -> int:
+    """Write the figures and show them; the exit code says whether they are as promised."""
+    path = write(name, figures)
+    sys.stdout.write(json.dumps(figures, indent=2) + f"\nwritten to {path}\n")
+    return 0 if ok else 1
 
 
 def _processor() -> str:

@@ -100,9 +100,7 @@ def main() -> int:
             found["spark cluster, driver"] = checked(options.managers, "--engine", "spark", "--master", url)
     counts = {tuple(one[name] for name in SAME) for one in found.values()}
     result = {"managers": options.managers, "engines": found, "same_counts": len(counts) == 1}
-    target = report.write("spark", result)
-    sys.stdout.write(json.dumps(result, indent=2) + f"\nwritten to {target}\n")
-    return 0 if len(counts) == 1 else 1
+    return report.tell("spark", result, ok=len(counts) == 1)
 
 
 if __name__ == "__main__":
