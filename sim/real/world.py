@@ -1,106 +1,26 @@
-"""The world without control: what a program sees when its processes are threads and its store is real.
+"""The world without control, as programs see it: what `World` is to them, as far as a real run can be.
 
-Theory. A check looks at several keys, and between two looks others write: what it then says may be true of
-no moment at all. So a check that finds something wrong (or finds that the good thing has happened) is asked
-again with the gate closed: no request of ours is under way then, and nobody notes or ends. Only what is said
-twice counts; what was wrong once is counted as unconfirmed. A violation that lasts for an instant is
-therefore missed more often than found. That is the price of never inventing one, and the adversary is there
-for those.
-
-What is told of a run is in the order in which replies came back, which is not the order in which the store
-decided.
-
-There are no crashes, lost replies or skewed clocks here but those that happen by themselves.
+How a round goes, and what its verdicts are worth, is in `run`.
 """
 
 import inspect
-import threading
-from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from holdfast.impl.environment import Environment, SeededEnvironment, SystemEnvironment
-from holdfast.impl.store.errors import Misuse, StoreError, Unsupported, Unusable
+from holdfast.impl.store.errors import Misuse
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import NOT_NOW, Outcome, Reply, Request
-from holdfast.sim.explore.story import operation_text, outcome_text
-from holdfast.sim.real.gate import Gate
-from holdfast.sim.world.view import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property, View, Violation
+from holdfast.sim.real.run import Member, RealRun
+from holdfast.sim.world.view import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Reply)
-
-LINES_MAX = 60
-"""The end of a round is told this far back."""
-LOOKS_MAX = 5
-"""How often a look at the store is repeated that got no answer."""
 
 
 class NotForReal(Exception):
     """The program needs what only the world under control has."""
 
 
-class Ended(BaseException):
-    """The round is over: raised in whoever goes on. Not an Exception, which a program might catch."""
-
-
-class _Blind(BaseException):
-    """The store gave a check no answer: nothing is known, which is not the check's fault."""
-
-
-class Member:
-    """One process: a thread."""
-
-    def __init__(
-        self, name: str, fn: Callable[..., Any], args: Any, kwargs: Any, may_raise: tuple[Any, ...]
-    ) -> None:
-        self.name = name
-        self.fn = fn
-        self.args = args
-        self.kwargs = kwargs
-        self.may_raise = may_raise
-        self.state = "running"
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-
-class RealWorld:
+class RealWorld(RealRun):
     """One round. To programs it is what `World` is, as far as a real run can be."""
-
-    start_ns = 0
-
-    def __init__(self, store: Store, *, seed: int = 0, number: int = 0) -> None:
-        self._raw = store
-        self._gate = Gate()
-        self._ended = threading.Event()
-        self._here = threading.local()
-        self._one_looks = threading.Lock()
-        self._log_lock = threading.Lock()
-        self._chance = SeededEnvironment(seed)
-        self._number = number
-        self._messages: dict[str, deque[Any]] = defaultdict(deque)
-        self._started = False
-        self.env: Environment = _Interruptible(self._ended)
-        self._store = _Judged(store, self)
-        self._view = View(self)
-        self.objects = SimpleNamespace(bit=lambda *_: 0, listing=lambda *_: 0)
-        self.bucket = _Glass(store)
-        self.noted: dict[str, list[tuple[str, Any]]] = {}
-        self.processes: list[Member] = []
-        self.properties: list[Property] = []
-        self.closing: list[Callable[[], None]] = []
-        self.violation: Violation | None = None
-        self.unusable: StoreError | None = None
-        self.findings: list[str] = []
-        self.lines: deque[str] = deque(maxlen=LINES_MAX)
-        self.outcomes: Counter[str] = Counter()
-        self.steps: Counter[str] = Counter()
-        self.looks = 0
-        self.unconfirmed = 0
-
-    # What programs use.
 
     def store(self) -> Store:
         return self._store
@@ -169,11 +89,6 @@ class RealWorld:
     def pick(self, name: str, options: Sequence[T]) -> T:
         return self._chance.stream(f"{self._number} {self.me} {name}").choice(options)
 
-    @property
-    def me(self) -> str:
-        member = getattr(self._here, "member", None)
-        return "setup" if member is None else member.name
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("boto3"):
             raise NotForReal(
@@ -193,221 +108,3 @@ class RealWorld:
         if any(promise.name == name for promise in self.properties):
             raise Misuse(f"two properties cannot both be called {name!r}")
         self.properties.append(Property(name, kind, check))
-
-    # The run.
-
-    @property
-    def clock_ns(self) -> int:
-        return self.env.now_ns()
-
-    @property
-    def requests(self) -> int:
-        return sum(self.outcomes.values())
-
-    @property
-    def at_once(self) -> int:
-        """How many requests were under way at once, at most."""
-        return self._gate.inside_max
-
-    def run(self, seconds: float) -> None:
-        """Let all processes go at once, and judge until they have ended; at most for `seconds`."""
-        self._started = True
-        start = threading.Barrier(max(1, len(self.processes)))
-        threads = [
-            threading.Thread(target=self._live, args=(member, start), name=member.name, daemon=True)
-            for member in self.processes
-        ]
-        deadline_ns = self.env.monotonic_ns() + round(seconds * 1e9)
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join(max(0.0, (deadline_ns - self.env.monotonic_ns()) / 1e9))
-        finally:
-            self._ended.set()
-            for thread in threads:
-                thread.join(GRACE_S)
-        if self.violation is not None or self.unusable is not None:
-            return
-        late = [member.name for member in self.processes if member.state == "running"]
-        if late:
-            self._find(
-                f"{', '.join(late)} had not ended after {seconds:g} s: that round was not judged at its end"
-            )
-        else:
-            self._judge_the_end()
-
-    def _live(self, member: Member, start: threading.Barrier) -> None:
-        self._here.member = member
-        error: BaseException | None = None
-        result: Any = None
-        try:
-            start.wait()
-            result = member.fn(*member.args, **member.kwargs)
-        except Ended:
-            return
-        except BaseException as raised:  # noqa: BLE001 - whatever ended it is judged
-            error = raised
-        with self._gate.passing():
-            member.result, member.error = result, error
-            member.state = "done" if error is None else "failed"
-        if isinstance(error, Unusable | Unsupported):
-            self.unusable = error
-            self._ended.set()
-        elif error is not None and not isinstance(error, member.may_raise):
-            self.tell("raise", "raise", f"{type(error).__name__}: {error}")
-            self._violated(f"{member.name} ends well", f"it raised {type(error).__name__}: {error}")
-        else:
-            try:
-                self.look()
-            except Ended:
-                return
-
-    def _judge_the_end(self) -> None:
-        for promise in self.properties:
-            try:
-                wrong = promise.judge(self._view)
-            except _Blind:
-                self._find("the store did not answer a check at the end of a round")
-                continue
-            if promise.kind == EVENTUALLY and not promise.met:
-                wrong = "it had not happened when every process had ended"
-            if wrong is not None:
-                self._violated(promise.name, wrong)
-
-    # Judging.
-
-    def look(self) -> None:
-        """Let the checks look, unless somebody's are looking already."""
-        if self._ended.is_set():
-            raise Ended
-        if getattr(self._here, "looking", False) or not self._one_looks.acquire(blocking=False):
-            return
-        self._here.looking = True
-        try:
-            for promise in self.properties:
-                if promise.kind != FINALLY and not promise.met:
-                    self._look(promise)
-        except _Blind:
-            return
-        finally:
-            self._here.looking = False
-            self._one_looks.release()
-
-    def _look(self, promise: Property) -> None:
-        self.looks += 1
-        if promise.judge(self._view) is None and not promise.met:
-            return
-        promise.met = False
-        with self._gate.closed():
-            wrong = promise.judge(self._view)
-        if wrong is not None:
-            self._violated(promise.name, wrong)
-        elif not promise.met:
-            self.unconfirmed += 1
-
-    @property
-    def looking(self) -> bool:
-        """Whether it is a check that asks."""
-        return bool(getattr(self._here, "looking", False))
-
-    def _violated(self, name: str, reason: str) -> None:
-        with self._log_lock:
-            self.violation = self.violation or Violation(name, reason)
-        self._ended.set()
-
-    def _find(self, finding: str) -> None:
-        if finding not in self.findings:
-            self.findings.append(finding)
-
-    # What happened.
-
-    def send(self, send: Callable[[], Sequence[Any]], requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        """Send for a process: with the others, told, and judged afterwards."""
-        if self.looking or not self._started:
-            return send()
-        if self._ended.is_set():
-            raise Ended
-        with self._gate.passing():
-            replies = send()
-        for request, reply in zip(requests, replies, strict=True):
-            self.outcomes[f"{request.kind} {reply.outcome.value}"] += 1
-            self.tell(request.kind, operation_text(request), outcome_text(request, reply, 0))
-        self.look()
-        return replies
-
-    def tell(self, kind: str, operation: str, outcome: str) -> None:
-        with self._log_lock:
-            self.steps[f"{self.me} {kind}"] += 1
-            number = sum(self.steps.values())
-            self.lines.append(f"{number:>3}   {self.me:<12} {operation:<40} {outcome}".rstrip())
-
-
-GRACE_S = 10.0
-"""For a request that is under way when the round is over."""
-
-
-class _Judged(Layer):
-    """The store that programs are given."""
-
-    def __init__(self, inner: Store, world: RealWorld) -> None:
-        super().__init__(inner)
-        self._world = world
-        self.env = world.env
-
-    def send(self, request: Request[R]) -> R:
-        sent: R = self._world.send(lambda: [self.inner.send(request)], [request])[0]
-        return sent
-
-    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        return self._world.send(lambda: self.inner.send_all(requests), requests)
-
-
-class _Interruptible(SystemEnvironment):
-    """The real clock; whoever sleeps when the round ends is woken to go."""
-
-    def __init__(self, ended: threading.Event) -> None:
-        super().__init__()
-        self._ended = ended
-
-    def sleep(self, seconds: float) -> None:
-        if self._ended.wait(seconds):
-            raise Ended
-
-
-class _Glass:
-    """The bucket as views look at it: through the store, without a trace."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def body(self, key: str) -> bytes | None:
-        reply = self._asked(lambda: self._store.get(key))
-        return bytes(reply.body) if reply.done else None
-
-    def modified_ns(self, key: str) -> int:
-        reply = self._asked(lambda: self._store.head(key))
-        return int(reply.info.modified_ns) if reply.done else 0
-
-    def bodies(self, prefix: str) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        token = ""
-        while True:
-            page = self._asked(lambda token=token: self._store.list(prefix, token=token))
-            for info in page.objects:
-                body = self.body(info.key)
-                if body is not None:
-                    found[info.key] = body
-            token = page.next
-            if not token:
-                return found
-
-    def _asked(self, ask: Callable[[], Any]) -> Any:
-        for _ in range(LOOKS_MAX):
-            try:
-                reply = ask()
-            except StoreError as wrong:
-                raise _Blind from wrong
-            if reply.outcome not in NOT_NOW and reply.outcome is not Outcome.UNKNOWN:
-                return reply
-        raise _Blind
