@@ -144,10 +144,10 @@ class Catalog:
             raise Absent(f"branch {self.branch} has no manifest {id_}, or it was cleaned up; see its log")
         return read_manifest(body, chain.key(id_))
 
-    def log(self) -> Iterator[Manifest]:
-        """The retained manifests, the newest first."""
+    def log(self, after: int = 0) -> Iterator[Manifest]:
+        """The retained manifests behind id `after`, the newest first."""
         chain = self._handle.ground.chain
-        ids = chain.ids(chain.boundary.read())
+        ids = chain.ids(max(after, chain.boundary.read()))
         for start in range(len(ids), 0, -100):
             replies = read_all(
                 chain.store, chain.env, [chain.probe(i) for i in ids[max(0, start - 100) : start]]
@@ -244,7 +244,7 @@ class Catalog:
         """What became of an unknown plan: Published, None for never, or still Unknown."""
         # The sidecar first: it goes only after the plan has ended.
         standing = self._handle.ground.sidecars.one(unknown.plan)
-        published = next((m for m in self.log() if m.plan == unknown.plan), None)
+        published = next((m for m in self.log(unknown.base) if m.plan == unknown.plan), None)
         if published is not None:
             return Published(published, unknown.plan)
         if standing is not None or self._handle.ground.chain.boundary.read() > unknown.base:

@@ -9,7 +9,7 @@ by somebody who has seen the one before.
     chain.create(8, body)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,13 @@ from holdfast.impl.publish.asking import Stands, create_all, read, read_all
 from holdfast.impl.publish.boundary import Boundary
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Condition, Get, List, Outcome, Put
+from holdfast.impl.store.requests import Condition, Get, GetReply, List, ListReply, Outcome, Put
 
 Entry = tuple[int, bytes]
+PAGE = 1000
+"""Ids in a page of a listing: as many as S3 gives."""
+PARTS = 16
+"""How many places are looked at in one step, where the newest is further away than a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +67,20 @@ class Chain:
     def newest(self) -> Entry | None:
         """The newest entry, knowing nothing: one listing from the boundary."""
         while True:
-            ids = self.ids(self.boundary.read())
-            if not ids:
+            id_ = self._last(self.boundary.read())
+            if id_ is None:
                 return None
-            body = self.read(ids[-1])
+            body = self.read(id_)
             if body is not None:  # else cleaned away meanwhile: there is a newer one
-                return ids[-1], body
+                return id_, body
 
     def ids(self, after: int) -> list[int]:
         """The ids behind `after` that stand, rising."""
         found: list[int] = []
         token = ""
         while True:
-            page = read(self.store, self.env, List(self.prefix, after=self.key(after), token=token))
-            found.extend(id_ for info in page.objects if (id_ := self._id(info.key)) is not None)
+            page = self._page(after, token)
+            found.extend(self._ids(page))
             token = page.next
             if not token:
                 return found
@@ -94,6 +98,58 @@ class Chain:
             return News((newest,) if newest else (), whole=False)
         bodies = [reply.body, *(other.body for other in replies)]
         return News(tuple(zip([known + 1, *ids], bodies, strict=True)))
+
+    def newest_after(self, known: int, first: GetReply) -> Entry | None:
+        """The newest entry behind `known`, for whom what lies between is nothing; `first` as in `after`."""
+        if first.outcome is not Outcome.DONE:
+            return None
+        id_ = max(self._last(known) or 0, known + 1)
+        body = first.body if id_ == known + 1 else self.read(id_)
+        if self.boundary.read() > known or body is None:  # asked last, as in `after`
+            return self.newest()
+        return id_, body
+
+    # Listing.
+
+    def _last(self, after: int) -> int | None:
+        """The highest id behind `after`. Where that is more than a page away, pages are not walked through:
+        whether anything stands behind a given id is one request, and many can be asked at once.
+
+        What is found so far only says where to look for the last page; that page is the answer, and says
+        itself whether it is the last. So neither holes nor what others do meanwhile can mislead.
+        """
+        page = self._page(after)
+        ids = self._ids(page)
+        if not page.next:
+            return ids[-1] if ids else None
+        if not ids:  # a page of objects that are none of ours
+            return max(self.ids(after), default=None)
+        low = self._near_the_last(ids[-1])
+        return self._last(low) or low
+
+    def _near_the_last(self, low: int) -> int:
+        """An id that stands, at or behind `low`, and seems to be within a page of the last."""
+        steps = [low + (PAGE << power) for power in range(PARTS)]
+        while True:
+            found = self._first_behind(steps)
+            low = max([low, *found.values()])
+            high = min((step for step in steps if step not in found), default=None)
+            if high is None or high - low <= PAGE:
+                return low
+            steps = [low + (high - low) * part // PARTS for part in range(1, PARTS)]
+
+    def _first_behind(self, steps: Sequence[int]) -> dict[int, int]:
+        """For each of `steps` the first id behind it, if one stands; asked all at once."""
+        asked = [List(self.prefix, after=self.key(step), limit=1) for step in steps]
+        pages = read_all(self.store, self.env, asked)
+        ids = {step: self._ids(page) for step, page in zip(steps, pages, strict=True)}
+        return {step: found[0] for step, found in ids.items() if found}
+
+    def _page(self, after: int, token: str = "") -> ListReply:
+        return read(self.store, self.env, List(self.prefix, after=self.key(after), limit=PAGE, token=token))
+
+    def _ids(self, page: ListReply) -> list[int]:
+        return [id_ for info in page.objects if (id_ := self._id(info.key)) is not None]
 
     def _id(self, key: str) -> int | None:
         name = key.removeprefix(self.prefix).removesuffix(".json")

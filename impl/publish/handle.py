@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.impl.publish.asking import read_all
 from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Manifest
+from holdfast.impl.publish.documents import Manifest, read_manifest
 from holdfast.impl.publish.endings import Published, Unknown
 from holdfast.impl.publish.errors import Absent, Fenced, Invalid, StaleView
 from holdfast.impl.publish.ground import Ground
@@ -69,10 +69,12 @@ class Handle:
             chain.store, chain.env, [chain.probe(self.latest.id + 1), chain.boundary.request()]
         )
         # When what we know was cleaned up, so was what came next: its absence says nothing.
-        if probe.outcome is Outcome.DONE or chain.boundary.value(boundary)[0] < self.latest.id:
-            self.learn(self.ground.manifests(chain.after(self.latest.id, probe)))
-            return self._alive()
-        return self.resolve()
+        if probe.outcome is not Outcome.DONE and chain.boundary.value(boundary)[0] >= self.latest.id:
+            return self.resolve()
+        newest = chain.newest_after(self.latest.id, probe)
+        if newest is not None:
+            self.learn([read_manifest(newest[1], chain.key(newest[0]))])
+        return self._alive()
 
     def learn(self, manifests: Sequence[Manifest]) -> None:
         for manifest in manifests:
