@@ -2,25 +2,23 @@
 
 import contextlib
 import shlex
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
 
 import click
 from rich.console import Console
-from rich.progress import Progress as ProgressLine
-from rich.progress import SpinnerColumn, TextColumn
 
+from holdfast.commands.check_line import Line
+from holdfast.commands.check_result import drawn, stopped_result, strictly
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.engines import explorer, refuse_contradictions
 from holdfast.commands.models import SHIPPED, complete_model, find_machine
 from holdfast.commands.provenance import write_result
 from holdfast.commands.terminal import console as console_for
-from holdfast.model import Model, ModelError, Progress, check, reachable_graph, walk
+from holdfast.model import Model, ModelError, check, walk
 from holdfast.reports.check_text import check_text, verdict_line
-from holdfast.reports.quantities import amount, byte_size, parse_bytes
+from holdfast.reports.quantities import parse_bytes
 
 EPILOG = """Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 a bound was hit before all was
 decided. Examples: holdfast check two-phase --set managers=5;  holdfast check two-phase --without
@@ -91,7 +89,7 @@ def command(
         console = console_for(stderr=json_file == "-")
         with (
             explorer(engine, master, work) as explore,
-            _Line(console) as line,
+            Line(console) as line,
             _told_when_stopped(model, line, console, json_file, keep_going),
         ):
             if walks is not None:
@@ -134,82 +132,28 @@ def command(
     )
     found = result.as_json()
     if strict and result.never_fired and not result.stopped_by:
-        found = _strictly(found)
+        found = strictly(found)
     console.print(check_text(found))
     console.print(verdict_line(found, again))
     if json_file:
-        write_result({**found, **_drawn(model, result.distinct)}, json_file)
+        write_result({**found, **drawn(model, result.distinct)}, json_file)
     return VERDICT_EXITS[found["verdict"]]
 
 
 @contextlib.contextmanager
 def _told_when_stopped(
-    model: Model, line: "_Line", console: Console, json_file: str | None, keep_going: bool
+    model: Model, line: Line, console: Console, json_file: str | None, keep_going: bool
 ) -> Iterator[None]:
     """Ctrl-C ends a search; how far it had come is still worth knowing."""
     try:
         yield
     except KeyboardInterrupt:
-        found = _stopped_result(model, line.last, keep_going)
+        found = stopped_result(model, line.last, keep_going)
         line.__exit__()
         console.print(check_text(found))
         if json_file:
             write_result(found, json_file)
         raise
-
-
-def _stopped_result(model: Model, at: Progress, keep_going: bool) -> dict[str, Any]:
-    """What is known of an exploration that was stopped: its extent, and that nothing was violated there,
-    for the search ends at the first violation, unless it is to keep going."""
-    reason = "interrupted" if keep_going else f"interrupted; not violated up to depth {max(0, at.depth - 1)}"
-    return {
-        "model": model.name,
-        "parameters": dict(model.sizes),
-        "without": sorted(model.without),
-        "verdict": "undecided",
-        "distinct": at.distinct,
-        "generated": at.generated,
-        "depth": at.depth,
-        "seconds": at.seconds,
-        "peak_bytes": at.held_bytes,
-        "properties": [
-            {
-                "name": wanted.name,
-                "kind": wanted.kind,
-                "verdict": "undecided",
-                "trace": [],
-                "doc": wanted.doc,
-                "reason": reason if wanted.kind in ("invariant", "step") else "interrupted",
-            }
-            for wanted in model.properties
-        ],
-        "coverage": {},
-        "stopped_by": "an interruption",
-        "notes": [],
-    }
-
-
-DRAWN_STATES = 60
-"""More than this, and a picture of the states is a ball of wool."""
-
-
-def _drawn(model: Model, distinct: int) -> dict[str, Any]:
-    """The whole state graph of a small model, for a picture of it."""
-    if distinct > DRAWN_STATES:
-        return {}
-    try:
-        graph = reachable_graph(model, max_states=DRAWN_STATES).to_networkx()
-    except ModelError:
-        return {}  # it was not explored to the end, and is not small after all
-    return {
-        "graph": {
-            "states": [
-                {"text": text, "initial": graph.nodes[node]["initial"]}
-                for node, text in graph.nodes(data="text")
-            ],
-            "steps": [[source, target, label] for source, target, label in graph.edges(data="label")],
-        }
-    }
 
 
 def _memory(text: str | None) -> int | None:
@@ -248,23 +192,6 @@ def _sizes(settings: tuple[str, ...]) -> dict[str, int]:
     return sizes
 
 
-def _strictly(found: dict[str, Any]) -> dict[str, Any]:
-    """The result under --strict: an action that never fired is a violated property of its own."""
-    never = [action for action, count in found["coverage"].items() if count == 0]
-    rows = [
-        {
-            "name": f"{action}-fires",
-            "kind": "coverage",
-            "verdict": "violated",
-            "trace": [],
-            "doc": "Under --strict, every action must fire somewhere.",
-            "reason": "no reachable state enables it",
-        }
-        for action in never
-    ]
-    return {**found, "verdict": "violated", "properties": [*found["properties"], *rows]}
-
-
 def _again(
     name: str,
     lists: Mapping[str, tuple[str, ...]],
@@ -296,34 +223,3 @@ def _list() -> int:
             for switch, doc in getattr(machine, what).items():
                 console.print(f"  {what[:-1]} {switch}: {doc}")
     return Exit.HOLDS
-
-
-class _Line:
-    """One line that says how far the search has come, on a terminal only."""
-
-    def __init__(self, console: Console) -> None:
-        self._line = ProgressLine(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            console=console,
-            transient=True,
-            disable=not (console.is_terminal and sys.stderr.isatty()),
-        )
-        self._task = self._line.add_task("exploring")
-        self.last = Progress(0, 0, 0, 0, 0.0, 0)
-
-    def __enter__(self) -> Self:
-        self._line.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._line.stop()
-
-    def show(self, at: Progress) -> None:
-        self.last = at
-        rate = at.distinct / at.seconds if at.seconds else 0
-        self._line.update(
-            self._task,
-            description=f"depth {at.depth}, frontier {amount(at.frontier)}, distinct {amount(at.distinct)}, "
-            f"generated {amount(at.generated)}, {amount(round(rate))}/s, {byte_size(at.held_bytes)}",
-        )
