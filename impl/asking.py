@@ -8,15 +8,26 @@ another's stands - or, when the store stays silent, with the honest answer that 
 How long is asked, and what is raised when a read is never answered, is the protocol's own: its `Asking`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import NOT_NOW, Get, Outcome, Put, Reply, Request
+from holdfast.impl.store.requests import (
+    NOT_NOW,
+    Get,
+    ListReply,
+    Outcome,
+    Put,
+    Reply,
+    Request,
+    UploadsReply,
+    VersionsReply,
+)
 
 R = TypeVar("R", bound=Reply)
+P = TypeVar("P", ListReply, VersionsReply, UploadsReply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,16 @@ class Asking:
                 f"{self.rounds_max + 1} attempts; try again when it does"
             )
         return replies
+
+    def pages(self, store: Store, env: Environment, page_at: Callable[[str], Request[P]]) -> Iterator[P]:
+        """A listing, page by page to its end; `page_at` asks for the page at a token."""
+        token = ""
+        while True:
+            page = self.read(store, env, page_at(token))
+            yield page
+            token = page.next
+            if not token:
+                return
 
     def create_all(
         self,

@@ -108,13 +108,12 @@ class Bucket(Place):
         return io.BufferedReader(_Ranges(self._read, path, self._etag(path)), PIECE_BYTES)
 
     def folders(self, path: str) -> Iterator[str]:
-        prefix, token = f"{path}/" if path else "", ""
-        while True:
-            page = self._asking.read(self._store, self._env, List(prefix, delimiter="/", token=token))
+        prefix = f"{path}/" if path else ""
+        listing = self._asking.pages(
+            self._store, self._env, lambda token: List(prefix, delimiter="/", token=token)
+        )
+        for page in listing:
             yield from (one.removeprefix(prefix).rstrip("/") for one in page.prefixes)
-            token = page.next
-            if not token:
-                return
 
     def _etag(self, path: str) -> tuple[str, int]:
         info = self._asking.read(self._store, self._env, Head(path)).info

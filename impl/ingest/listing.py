@@ -1,6 +1,6 @@
 """Whole listings, asked until they are answered, and the reading of many small objects at once."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from holdfast.impl.asking import Asking
@@ -27,42 +27,20 @@ def everything(
     store: Store, env: Environment, asking: Asking, prefix: str, after: str = ""
 ) -> Iterator[ObjectInfo]:
     """All objects below `prefix` behind the key `after`, in order of their keys."""
-    for page in pages(store, env, asking, prefix, after):
-        yield from page
-
-
-def pages(
-    store: Store, env: Environment, asking: Asking, prefix: str, after: str = ""
-) -> Iterator[Sequence[ObjectInfo]]:
-    token = ""
-    while True:
-        page = asking.read(store, env, List(prefix, after=after, token=token))
-        yield page.objects
-        token = page.next
-        if not token:
-            return
+    for page in asking.pages(store, env, lambda token: List(prefix, after=after, token=token)):
+        yield from page.objects
 
 
 def versions(store: Store, env: Environment, asking: Asking, prefix: str) -> Iterator[VersionInfo]:
     """All versions and delete markers below `prefix`, by key."""
-    token = ""
-    while True:
-        page = asking.read(store, env, ListVersions(prefix, token=token))
+    for page in asking.pages(store, env, lambda token: ListVersions(prefix, token=token)):
         yield from page.versions
-        token = page.next
-        if not token:
-            return
 
 
 def everything_begun(store: Store, env: Environment, asking: Asking, prefix: str) -> Iterator[UploadInfo]:
     """All uploads in parts below `prefix` that are neither completed nor aborted."""
-    token = ""
-    while True:
-        page = asking.read(store, env, ListUploads(prefix, token=token))
+    for page in asking.pages(store, env, lambda token: ListUploads(prefix, token=token)):
         yield from page.uploads
-        token = page.next
-        if not token:
-            return
 
 
 def bodies(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.impl.publish import branches, keys
-from holdfast.impl.publish.asking import read, read_all
+from holdfast.impl.publish.asking import pages, read_all
 from holdfast.impl.publish.contents import Library
 from holdfast.impl.publish.documents import Manifest, Pin, read_manifest, read_version
 from holdfast.impl.publish.endings import Published
@@ -83,13 +83,8 @@ def cleanup(ground: Ground, *, keep: int, author: str) -> Cleaned:
 
 
 def _listed(ground: Ground, prefix: str) -> Iterable[str]:
-    token = ""
-    while True:
-        page = read(ground.store, ground.env, List(prefix, token=token))
+    for page in pages(ground.store, ground.env, lambda token: List(prefix, token=token)):
         yield from (info.key for info in page.objects)
-        token = page.next
-        if not token:
-            return
 
 
 def _horizon(ground: Ground) -> str:

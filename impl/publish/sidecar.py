@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.publish import keys
-from holdfast.impl.publish.asking import read, read_all
+from holdfast.impl.publish.asking import pages, read, read_all
 from holdfast.impl.publish.plan import PublishPlan
 from holdfast.impl.store import ABSENT, ANYTHING
 from holdfast.impl.store.interface import Store
@@ -28,14 +28,8 @@ class Sidecars:
     env: Environment
 
     def names(self) -> list[str]:
-        found: list[str] = []
-        token = ""
-        while True:
-            page = read(self.store, self.env, List(keys.RECOVERY, token=token))
-            found.extend(info.key for info in page.objects)
-            token = page.next
-            if not token:
-                return found
+        listing = pages(self.store, self.env, lambda token: List(keys.RECOVERY, token=token))
+        return [info.key for page in listing for info in page.objects]
 
     def all(self) -> list[PublishPlan]:
         """Every plan whose sidecar stands, oldest first."""
