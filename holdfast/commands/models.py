@@ -29,7 +29,9 @@ def find_machine(name: str) -> type[Machine]:
         raise BadRequest(
             f"no model is called {name!r}; known: {', '.join(SHIPPED)}; your own: path/to/file.py:Machine"
         )
-    mine: type[Machine] = find(name, "machine", _is_machine, told=(ModelError,))
+    mine: type[Machine] = find(
+        name, "machine", _is_machine, is_what="a class derived from Machine", told=(ModelError,)
+    )
     return mine
 
 

@@ -43,7 +43,7 @@ def find_refinement(name: str, settings: tuple[str, ...]) -> partial[Any]:
         known = SHIPPED[name]
         found = getattr(importlib.import_module(known.module), known.name)
     elif is_file_name(name):
-        found = find(name, "refinement", _is_refinement)
+        found = find(name, "refinement", _is_refinement, is_what="a class derived from Refinement")
     else:
         raise BadRequest(
             f"no model is called {name!r}; known: {', '.join(SHIPPED)}; your own: path/to/file.py:Refinement"

@@ -132,18 +132,29 @@ def _pick(name: str, found: Shipped, mutant: str | None) -> System:
 
 def _own(name: str) -> System:
     path, wanted = split(name)
-    found = find(name, "program", _is_program if wanted else _is_ready)
+    found = find(
+        name,
+        "program",
+        _is_program if wanted else _is_ready,
+        is_what="a function with a parameter `world`",
+        refusal=_refusal,
+    )
     function, options = unwrapped(found)
     return System(f"{path}:{function.__qualname__}", function, options, Path(path))
 
 
 def _is_program(value: Any) -> bool:
     """Whether it could be audited: it is marked so, or it is a function of a world."""
+    return not _refusal(value)
+
+
+def _refusal(value: Any) -> str:
+    """Why it cannot be audited, if so."""
     try:
         check_program(unwrapped(value)[0])
-    except (TypeError, ValueError):
-        return False
-    return True
+    except (TypeError, ValueError) as wrong:
+        return str(wrong)
+    return ""
 
 
 def _is_ready(value: Any) -> bool:

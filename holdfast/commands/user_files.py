@@ -26,11 +26,18 @@ def split(name: str) -> tuple[str, str]:
 
 
 def find(
-    name: str, kind: str, belongs: Callable[[Any], bool], *, told: tuple[type[Exception], ...] = ()
+    name: str,
+    kind: str,
+    belongs: Callable[[Any], bool],
+    *,
+    is_what: str,
+    refusal: Callable[[Any], str] = lambda _: "",
+    told: tuple[type[Exception], ...] = (),
 ) -> Any:
     """What `name` stands for: the only thing of the file for which `belongs` is true, or the one named.
 
-    Errors of the types in `told` explain themselves; of others the type is said too.
+    Who finds none is told what a `kind` is, and of one that was named why it is none, as far as `refusal`
+    knows. Errors of the types in `told` explain themselves; of others the type is said too.
     """
     path, wanted = split(name)
     module = load(Path(path), kind, told)
@@ -39,10 +46,11 @@ def find(
         for name, value in vars(module).items()
         if getattr(value, "__module__", None) == module.__name__ and belongs(value)
     }
-    known = ", ".join(found) or "none"
+    known = ", ".join(found) or f"none (a {kind} is {is_what})"
     if wanted:
         if wanted not in found:
-            raise BadRequest(f"{path} holds no {kind} {wanted!r}; it holds: {known}")
+            why = refusal(vars(module)[wanted]) if wanted in vars(module) else ""
+            raise BadRequest(f"{path} holds no {kind} {wanted!r}{why and f': {why}'}; it holds: {known}")
         return found[wanted]
     if len(found) != 1:
         raise BadRequest(f"say which {kind} of {path} is meant, as {path}:NAME; it holds: {known}")
@@ -63,6 +71,16 @@ def load(path: Path, kind: str, told: tuple[type[Exception], ...] = ()) -> Modul
             spec.loader.exec_module(module)
     except told as wrong:
         raise BadRequest(f"{place(wrong, path)}: {wrong}") from wrong
+    except ModuleNotFoundError as wrong:
+        raise BadRequest(
+            f"{place(wrong, path)}: the file cannot be loaded: there is no module {wrong.name!r} beside it, "
+            "in the folder you are in, or among what is installed; go to where it is, or install it"
+        ) from wrong
+    except SystemExit as wrong:  # as the exit code of ours it would say `holds` of what was never looked at
+        raise BadRequest(
+            f"{place(wrong, path)}: the file ends the program when it is loaded; what a script does belongs "
+            'below `if __name__ == "__main__":`'
+        ) from wrong
     except Exception as wrong:
         raise BadRequest(
             f"{place(wrong, path)}: the file cannot be loaded: {type(wrong).__name__}: {wrong}"
@@ -72,14 +90,18 @@ def load(path: Path, kind: str, told: tuple[type[Exception], ...] = ()) -> Modul
 
 @contextlib.contextmanager
 def neighbours(path: Path) -> Iterator[None]:
-    """As if the file were run, so that it finds what lies beside it."""
-    folder = str(path.parent.resolve())
+    """As if the file were run: it finds what lies beside it, and, as with `python -m`, in the folder that the
+    user is in, after all that is installed: a folder called `queue` must not hide Python's own."""
+    folder, here = str(path.parent.resolve()), str(Path.cwd())
     sys.path.insert(0, folder)
+    sys.path.append(here)
     try:
         yield
     finally:
         with contextlib.suppress(ValueError):
             sys.path.remove(folder)
+        with contextlib.suppress(ValueError):
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(here)]
 
 
 def place(wrong: BaseException, path: Path) -> str:

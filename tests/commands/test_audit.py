@@ -348,7 +348,7 @@ def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str])
         (["counter", "--mutant", "x"], "counter has no mutant 'x'; it has: read-modify-write"),
         (["ELECTION:mended", "--mutant", "x"], "name the broken function itself"),
         (["ELECTION"], "say which program of"),
-        (["ELECTION:one"], "holds no program 'one'; it holds: "),
+        (["ELECTION:one"], "holds no program 'one': one needs a parameter `world`"),
         (["ELECTION:later"], "holds no program 'later'"),
         (["ELECTION:needing"], "needs jobs; give --set jobs=..."),
         (["ELECTION:mended", "--set", "processes"], "must read NAME=VALUE"),
