@@ -5,6 +5,7 @@ is where to begin reading.
 """
 
 from holdfast.impl.ingest.audit import Audited, full_audit
+from holdfast.impl.ingest.audit_report import audit_by_report
 from holdfast.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
 from holdfast.impl.ingest.documents import ConflictRecord, Manifest
 from holdfast.impl.ingest.errors import (
@@ -12,6 +13,7 @@ from holdfast.impl.ingest.errors import (
     FrameError,
     IdentityError,
     IngestError,
+    InventoryError,
     Refusal,
     Refused,
     SettingsError,
@@ -20,6 +22,7 @@ from holdfast.impl.ingest.errors import (
 from holdfast.impl.ingest.frames import Frame, Limits, Point, encode, read
 from holdfast.impl.ingest.gc import Collected, collect
 from holdfast.impl.ingest.identity import Identity
+from holdfast.impl.ingest.inventory import Report, report_at, report_in
 from holdfast.impl.ingest.policy import bucket_policy, lifecycle_rules
 from holdfast.impl.ingest.reconcile import Reconciled, Reconciler, reconcile_once
 from holdfast.impl.ingest.rollups import RolledUp, Rollups, roll_up, totals
@@ -42,6 +45,7 @@ __all__ = [
     "Identity",
     "IdentityError",
     "IngestError",
+    "InventoryError",
     "Limits",
     "Manifest",
     "Mode",
@@ -50,6 +54,7 @@ __all__ = [
     "Reconciler",
     "Refusal",
     "Refused",
+    "Report",
     "RolledUp",
     "Rollups",
     "Safeguards",
@@ -57,6 +62,7 @@ __all__ = [
     "SettingsError",
     "StoreAway",
     "Unavailable",
+    "audit_by_report",
     "bucket_policy",
     "check_batch",
     "collect",
@@ -65,6 +71,8 @@ __all__ = [
     "lifecycle_rules",
     "read",
     "reconcile_once",
+    "report_at",
+    "report_in",
     "roll_up",
     "totals",
 ]

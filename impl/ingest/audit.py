@@ -10,7 +10,7 @@ It reads keys, a thousand a request, and only the bodies of manifests that miss 
 every manifest and every blob, and compares the hashes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.impl.environment import Environment
@@ -20,6 +20,7 @@ from holdfast.impl.ingest.documents import JSON, ConflictRecord, Manifest, parse
 from holdfast.impl.ingest.errors import Damaged, IdentityError, StoreAway
 from holdfast.impl.ingest.hand import Hand, patience
 from holdfast.impl.ingest.identity import Identity
+from holdfast.impl.ingest.indexes import DERIVED, Indexes
 from holdfast.impl.ingest.listing import AT_ONCE, bodies, everything, portions
 from holdfast.impl.ingest.rollups import mark_unrolled
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
@@ -51,6 +52,12 @@ class Audited:
     """What could not be read, and why. Such an audit proves nothing."""
     hours_marked: int = 0
     """Hours that hold batches which are behind the rollups' cursor and not rolled up."""
+    report: str = ""
+    """The inventory report it went by, see `audit_report`; empty when it listed the bucket itself."""
+    since: int = 0
+    """Batches accepted since that report which were looked at."""
+    gone: list[str] = field(default_factory=list)
+    """Accepted manifests that the report names and that are not there: somebody deletes what must stand."""
 
     @property
     def complete(self) -> bool:
@@ -66,36 +73,46 @@ def full_audit(
     deep: bool = False,
 ) -> Audited:
     """Audit everything, repair what is missing, and write down what that proves."""
-    return _Audit(store, env, settings, safeguards, deep=deep).run()
+    return Audit(store, env, settings, safeguards, deep=deep).run()
 
 
 def last_audit_began_ns(store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS) -> int | None:
     """When the last complete audit began, by the store's clock; None when there was none."""
-    reply = patience(settings).read(store, env, Get(LATEST))
-    return None if reply.info is None else _began_ns(reply.body)
+    return recorded_ns(store, env, settings, LATEST)
 
 
-def _began_ns(body: bytes) -> int:
-    said = parse(body, LATEST)
+def recorded_ns(store: Store, env: Environment, settings: Settings, key: str) -> int | None:
+    """From when on what the record at `key` speaks of does not hold."""
+    reply = patience(settings).read(store, env, Get(key))
+    return None if reply.info is None else _began_ns(reply.body, key)
+
+
+def _began_ns(body: bytes, key: str) -> int:
+    said = parse(body, key)
     if said.get("schema") != SCHEMA or not isinstance(said.get("began_ns"), int):
-        raise Damaged(f"{LATEST} is no record of an audit; look what wrote it, then delete it")
+        raise Damaged(f"{key} is no record of an audit; look what wrote it, then delete it")
     return int(said["began_ns"])
 
 
 @dataclass(eq=False, kw_only=True)
-class _Audit(Hand):
+class Audit(Hand):
+    """One full audit."""
+
     deep: bool
 
     def run(self) -> Audited:
         id_ = self.env.new_id()
         mark = f"{keys.AUDITS}{id_}.json"
         result = Audited(id_, self._begin(mark))
-        stored = {found[0] for key in self._keys(keys.RAW) if (found := keys.parse_raw(key))}
-        self._accepted(result, stored)
-        self._quarantined(result)
+        indexes = Indexes()
+        for prefix in DERIVED:
+            for key in self.listed(prefix):
+                indexes.take(key)
+        self.accepted(self.listed(keys.ACCEPTED), indexes, result)
+        self.quarantined(result)
         result.hours_marked = mark_unrolled(self.store, self.env, self.settings, self.safeguards)
         if result.complete:
-            self._write_down(result)
+            self.write_down(LATEST, result)
         self.store.delete(mark, when=ANYTHING)
         return result
 
@@ -107,28 +124,21 @@ class _Audit(Hand):
             raise StoreAway(f"{mark} was written and is not there; the store does not show what it takes")
         return info.modified_ns
 
-    def _keys(self, prefix: str) -> Iterator[str]:
+    def listed(self, prefix: str) -> Iterator[str]:
         return (info.key for info in everything(self.store, self.env, self.asking, prefix))
 
-    def _accepted(self, result: Audited, stored: set[str]) -> None:
-        references = dict(_reference(key) for key in self._keys(keys.BY_BLOB))
-        timed = {key.rsplit("-", 1)[-1] for key in self._keys(keys.BY_TIME)}
-        raw_timed = {key.rsplit("=", 1)[-1] for key in self._keys(keys.RAW_BY_TIME)}
-
-        def suspect(key: str) -> bool:
-            path = key.removeprefix(keys.ACCEPTED).removesuffix(".json")
-            sha256 = references.get(path)
-            if sha256 is None or sha256 not in stored or f"{sha256}.json" not in raw_timed:
-                return True
-            return self.deep or keys.identity_hash(path) + ".json" not in timed
-
-        for some in portions(self._keys(keys.ACCEPTED), AT_ONCE):
+    def accepted(self, found: Iterable[str], indexes: Indexes, result: Audited) -> None:
+        """Look at those of the accepted manifests that lack something."""
+        for some in portions(found, AT_ONCE):
             result.accepted += len(some)
-            self._repair([key for key in some if suspect(key)], result)
+            self._repair([key for key in some if self.deep or not indexes.complete(key)], result)
 
     def _repair(self, suspects: list[str], result: Audited) -> None:
         found = []
         for key, reply in bodies(self.store, self.env, self.asking, suspects):
+            if reply.info is None:
+                self.not_there(key, result)
+                continue
             try:
                 manifest = Manifest.read(reply.body, key)
                 if manifest.key != key:
@@ -136,12 +146,19 @@ class _Audit(Hand):
                 found.append(manifest)
             except (Damaged, IdentityError) as wrong:
                 result.damaged.append(str(wrong))
-        result.repaired += derive(self.store, self.env, self.asking, self.safeguards.reconcile(found))
+        result.repaired += self.derive(self.safeguards.reconcile(found))
         result.missing += without_data(self.store, self.env, self.asking, found, deep=self.deep)
 
-    def _quarantined(self, result: Audited) -> None:
-        references = {_tail(key) for key in self._keys(keys.QUARANTINE_BY_BLOB)}
-        for some in portions(self._keys(keys.QUARANTINE), AT_ONCE):
+    def not_there(self, key: str, result: Audited) -> None:
+        result.damaged.append(f"{key} was deleted while it was audited; nothing below accepted/ may be")
+
+    def derive(self, found: Sequence[Manifest]) -> int:
+        """Have what is derived from these stand; next to all of them were found to lack something."""
+        return derive(self.store, self.env, self.asking, found)
+
+    def quarantined(self, result: Audited) -> None:
+        references = {_tail(key) for key in self.listed(keys.QUARANTINE_BY_BLOB)}
+        for some in portions(self.listed(keys.QUARANTINE), AT_ONCE):
             result.quarantined += len(some)
             unknown = [key for key in some if _tail_of_conflict(key) not in references]
             puts = []
@@ -153,28 +170,19 @@ class _Audit(Hand):
                     result.damaged.append(str(wrong))
             result.repaired += self.asking.ensure_all(self.store, self.env, puts)
 
-    def _write_down(self, result: Audited) -> None:
+    def write_down(self, key: str, result: Audited) -> None:
         """Move the record forward, unless an audit that began later is done already."""
-        body = write(
-            {"schema": SCHEMA, "id": result.id, "began_ns": result.began_ns, "accepted": result.accepted}
-        )
+        said = {"schema": SCHEMA, "id": result.id, "began_ns": result.began_ns, "accepted": result.accepted}
+        body = write(said | ({"report": result.report} if result.report else {}))
         for attempt in range(SWAPS_MAX):
-            stands = self.asking.read(self.store, self.env, Get(LATEST))
-            if stands.info is not None and _began_ns(stands.body) >= result.began_ns:
+            stands = self.asking.read(self.store, self.env, Get(key))
+            if stands.info is not None and _began_ns(stands.body, key) >= result.began_ns:
                 return
             when = ABSENT if stands.info is None else Matches(stands.info.etag)
-            if self.store.put(LATEST, body, when=when, content_type=JSON).outcome is Outcome.DONE:
+            if self.store.put(key, body, when=when, content_type=JSON).outcome is Outcome.DONE:
                 return
             self.asking.pause(self.env, attempt)
-        raise StoreAway(
-            f"could not write down the audit in {LATEST} in {SWAPS_MAX} attempts; try again later"
-        )
-
-
-def _reference(key: str) -> tuple[str, str]:
-    """The path of the identity and the hash, of a key below accepted-by-blob."""
-    _, _, sha256, path = key.removeprefix(keys.BY_BLOB).split("/", 3)
-    return path.removesuffix(".json"), sha256
+        raise StoreAway(f"could not write down the audit in {key} in {SWAPS_MAX} attempts; try again later")
 
 
 def _tail(key: str) -> tuple[str, str]:

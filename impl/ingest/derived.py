@@ -12,7 +12,7 @@ from holdfast.impl.environment import Environment
 from holdfast.impl.ingest.documents import JSON, Manifest, write
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Put
+from holdfast.impl.store.requests import Head, Put
 
 AT_ONCE_MAX = 300
 """Our own limit on requests in one parallel step."""
@@ -36,3 +36,11 @@ def derive(store: Store, env: Environment, asking: Asking, manifests: Sequence[M
     return sum(
         asking.ensure_all(store, env, puts[at : at + AT_ONCE_MAX]) for at in range(0, len(puts), AT_ONCE_MAX)
     )
+
+
+def incomplete(store: Store, env: Environment, asking: Asking, found: Sequence[Manifest]) -> list[Manifest]:
+    """Those that lack something. A look costs a twelfth of a create, and next to nothing is missing."""
+    wanted = [Head(put.key) for one in found for put in derived(one)]
+    heads = asking.read_all(store, env, wanted)
+    there = [head.info is not None for head in heads]
+    return [one for at, one in enumerate(found) if not all(there[3 * at : 3 * at + 3])]

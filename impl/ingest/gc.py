@@ -4,7 +4,9 @@ A blob is deleted only when all of this holds:
 
     gc-age                  nobody can rely on it any more, nor can a request of his be under way (`blobs`)
     gc-audit-before-trust   a complete audit began after that moment: so whatever refers to it has its
-                            reverse reference by now, and that none is found means that there is none
+                            reverse reference by now, and that none is found means that there is none. Was it
+                            an audit by an inventory report, which may lack what stood, then the blob is read,
+                            and what alone may refer to it is asked for (`orphans`)
     gc-quarantine-refs      neither an accepted batch nor one in quarantine refers to its hash
     gc-stalled-writer       what is deleted is that name, which nobody will use again, or that version
 
@@ -15,14 +17,16 @@ both in order of hashes, so a pass costs pages and not blobs; each candidate is 
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
 from holdfast.impl.ingest.agreement import agree
 from holdfast.impl.ingest.audit import last_audit_began_ns
+from holdfast.impl.ingest.audit_report import last_report_began_ns
 from holdfast.impl.ingest.hand import Hand
 from holdfast.impl.ingest.listing import AT_ONCE, everything, everything_begun, portions, versions
+from holdfast.impl.ingest.orphans import Found, Named, looked_up
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from holdfast.impl.store import ANYTHING, Unsupported
@@ -40,7 +44,7 @@ class Collected:
     young: int = 0
     """Orphans so far, that somebody may still rely on."""
     unproven: int = 0
-    """Old orphans that no audit covers: run a full audit."""
+    """Old orphans that no audit covers, or that do not say whose they are: run a full audit."""
     foreign: int = 0
     """Below raw-blobs/ and named as no blob of this bucket's kind: never touched."""
     deleted: list[str] = field(default_factory=list)
@@ -57,6 +61,8 @@ class _Candidate:
     version: str
     relied_ns: int
     """From when on its age is counted, see `blobs`."""
+    reported: bool = False
+    """Whether no audit but only one by an inventory report covers it: then it is looked at itself."""
 
 
 def collect(
@@ -81,13 +87,9 @@ class _Collector(Hand):
 
     def run(self) -> Collected:
         result = Collected()
-        audit_began_ns = last_audit_began_ns(self.store, self.env, self.settings)
         now_ns = self.env.now_ns()
-        orphans = (
-            one for one in self._unreferenced(result) if self._due(one, now_ns, audit_began_ns, result)
-        )
-        for some in portions(orphans, AT_ONCE):
-            self._delete(self._confirmed(some, result), result)
+        for some in portions(self._due(now_ns, result), AT_ONCE):
+            self._delete(self._looked_at(self._confirmed(some, result), result), result)
         with contextlib.suppress(Unsupported):  # then there are no uploads either
             self._abort(now_ns, result)
         return result
@@ -101,15 +103,22 @@ class _Collector(Hand):
             if not self.dry_run:
                 self.store.send_all([AbortUpload(one.key, one.upload) for one in some])
 
-    def _due(self, one: _Candidate, now_ns: int, audit_began_ns: int | None, result: Collected) -> bool:
-        unneeded_ns = self.safeguards.gc_age(one.relied_ns, self.settings.horizon_ns, self.settings.margin_ns)
-        if now_ns < unneeded_ns:
-            result.young += 1
-            return False
-        if not self.safeguards.gc_audit_before_trust(unneeded_ns, audit_began_ns):
-            result.unproven += 1
-            return False
-        return True
+    def _due(self, now_ns: int, result: Collected) -> Iterator[_Candidate]:
+        """The orphans on which nobody can rely any more, and which somebody has looked for references to."""
+        audited_ns = last_audit_began_ns(self.store, self.env, self.settings)
+        reported_ns = last_report_began_ns(self.store, self.env, self.settings)
+        for one in self._unreferenced(result):
+            unneeded_ns = self.safeguards.gc_age(
+                one.relied_ns, self.settings.horizon_ns, self.settings.margin_ns
+            )
+            if now_ns < unneeded_ns:
+                result.young += 1
+            elif self.safeguards.gc_audit_before_trust(unneeded_ns, audited_ns):
+                yield one
+            elif self.safeguards.gc_audit_before_trust(unneeded_ns, reported_ns):
+                yield replace(one, reported=True)
+            else:
+                result.unproven += 1
 
     def _unreferenced(self, result: Collected) -> Iterator[_Candidate]:
         """The blobs whose hash is not among the references, both listed in order of hashes."""
@@ -159,6 +168,20 @@ class _Collector(Hand):
             if not self.safeguards.gc_quarantine_refs(accepted.objects, quarantined.objects)
         ]
         result.referenced += len(some) - len(kept)
+        return kept
+
+    def _looked_at(self, orphans: list[_Candidate], result: Collected) -> list[_Candidate]:
+        """Of those that a report covers, the ones to which nothing refers: a report may lack a reference."""
+        kept = [one for one in orphans if not one.reported]
+        reported = [one for one in orphans if one.reported]
+        blobs = [Named(one.key, one.sha256, one.version) for one in reported]
+        for one, found in zip(reported, looked_up(self, blobs), strict=True):
+            if found is Found.ORPHAN:
+                kept.append(one)
+            elif found is Found.REFERENCED:
+                result.referenced += 1
+            else:
+                result.unproven += 1
         return kept
 
     def _delete(self, orphans: list[_Candidate], result: Collected) -> None:

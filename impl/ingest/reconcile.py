@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from holdfast.impl.cursor import Cursor, Pace
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.derived import derive, derived
+from holdfast.impl.ingest.derived import derive, incomplete
 from holdfast.impl.ingest.documents import Manifest
 from holdfast.impl.ingest.errors import Damaged, IdentityError
 from holdfast.impl.ingest.hand import Hand, patience
@@ -27,7 +27,6 @@ from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from holdfast.impl.ingest.verifying import without_data
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Head
 
 
 @dataclass
@@ -91,6 +90,15 @@ class Reconciler(Hand):
         result.position = self.cursor.position
         return result
 
+    def since(self, unix_ns: int) -> Reconciled:
+        """Everything that was accepted since then and is not behind the cursor, which is left alone."""
+        result = Reconciled(position=self.cursor.position)
+        start = max(keys.by_time_from(unix_ns), self.cursor.start())
+        found = (info.key for info in everything(self.store, self.env, self.asking, keys.BY_TIME, start))
+        for some in portions(found, AT_ONCE):
+            self._repair(list(self._read(some, result).values()), result)
+        return result
+
     def notified(self, accepted_keys: Iterable[str]) -> Reconciled:
         """The hot path: these manifests are said to have been created."""
         result = Reconciled(position=self.cursor.position)
@@ -126,17 +134,11 @@ class Reconciler(Hand):
         """Have everything derived stand, and see that the blobs do; returns whose blob does not."""
         found = self.safeguards.reconcile(found)
         result.seen += len(found)
-        result.repaired += derive(self.store, self.env, self.asking, self._incomplete(found))
+        lacking = incomplete(self.store, self.env, self.asking, found)
+        result.repaired += derive(self.store, self.env, self.asking, lacking)
         lost = list(without_data(self.store, self.env, self.asking, found, deep=self.deep))
         result.missing += lost
         return set(lost)
-
-    def _incomplete(self, found: Sequence[Manifest]) -> list[Manifest]:
-        """Those that miss something. A look costs a twelfth of a create, and next to nothing is missing."""
-        wanted = [Head(put.key) for one in found for put in derived(one)]
-        heads = self.asking.read_all(self.store, self.env, wanted)
-        there = [head.info is not None for head in heads]
-        return [one for at, one in enumerate(found) if not all(there[3 * at : 3 * at + 3])]
 
 
 def by_time_cursor(

@@ -279,16 +279,33 @@ def mark_hour(store: Store, env: Environment, asking: Asking, hour: str) -> None
 
 def mark_unrolled(store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> int:
     """Mark the hours with batches that the cursor has passed and no entry names; how many there are."""
-    asking = patience(settings)
-    start = rollup_cursor(store, env, settings, safeguards).start()
-    if not start:
+    unrolled = Unrolled(store, env, settings, safeguards)
+    if not unrolled.start:
         return 0  # nothing is behind the cursor
-    counted = {member for entry in entries(store, env, asking) for member in entry.members}
-    listed: Iterable[str] = (info.key for info in everything(store, env, asking, keys.BY_TIME))
-    hours = sorted({_hour_of(key) for key in listed if key <= start and manifest_id_of(key) not in counted})
-    for hour in hours:
-        mark_hour(store, env, asking, hour)
-    return len(hours)
+    for info in everything(store, env, unrolled.asking, keys.BY_TIME):
+        unrolled.take(info.key)
+    return unrolled.mark()
+
+
+class Unrolled(Hand):
+    """Hours with batches that the cursor has passed and no entry names, as they are come upon."""
+
+    def __init__(self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> None:
+        super().__init__(store, env, settings, safeguards)
+        self.start = rollup_cursor(store, env, settings, safeguards).start()
+        found = entries(store, env, self.asking) if self.start else iter(())
+        self._counted = {member for entry in found for member in entry.members}
+        self._hours: set[str] = set()
+
+    def take(self, by_time_key: str) -> None:
+        if by_time_key <= self.start and manifest_id_of(by_time_key) not in self._counted:
+            self._hours.add(_hour_of(by_time_key))
+
+    def mark(self) -> int:
+        """Have those hours rolled up again; how many there are."""
+        for hour in sorted(self._hours):
+            mark_hour(self.store, self.env, self.asking, hour)
+        return len(self._hours)
 
 
 def rollup_cursor(store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> Any:

@@ -1,9 +1,9 @@
 """The scenes: who is there, and what they do. Small, so that each can be explored to its end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import collect, full_audit, reconcile_once, roll_up
+from holdfast.impl.ingest import audit_by_report, collect, full_audit, reconcile_once, roll_up
 from holdfast.impl.ingest.agreement import agree
 from holdfast.impl.ingest.audit import LATEST, SCHEMA
 from holdfast.impl.ingest.authority import Authority
@@ -11,6 +11,7 @@ from holdfast.impl.ingest.derived import derived
 from holdfast.impl.ingest.documents import ConflictRecord, Manifest, write
 from holdfast.impl.store import ANYTHING
 from holdfast.sim.systems.ingesting.batches import FIRST, OTHER, PRESENT, SECOND, Batch
+from holdfast.sim.systems.ingesting.inventory import inventory
 from holdfast.sim.systems.ingesting.promises import promise
 from holdfast.sim.systems.ingesting.stage import OLD_S, SETTINGS, Stage
 from holdfast.sim.world import View
@@ -102,6 +103,18 @@ def unaudited(stage: Stage) -> None:
     _accepted_before(stage, FIRST, derive=False)
     stage.collector("ann", SECOND, follow_up=False)
     _garbage(stage, audit=False)
+
+
+def reported(stage: Stage) -> None:
+    """The same, and an orphan, after an audit by an inventory report that may lack the batch."""
+    stage.bucket()
+    unseen = _accepted_before(stage, FIRST, derive=False)
+    seen = _accepted_before(stage, SECOND)
+    stage.put(OTHER.raw_key(OLD), OTHER.body)
+    stage.collector("ann", FIRST, follow_up=False)
+    lacks = stage.world.pick("report", ("lacks", "has"))
+    said = [seen.key, seen.raw_blob_key, *(put.key for put in derived(seen)), OTHER.raw_key(OLD)]
+    _garbage(stage, report=[*said, unseen.key] if lacks == "has" else said)
 
 
 def quarantined(stage: Stage) -> None:
@@ -201,7 +214,9 @@ def _accepted_before(
     return manifest
 
 
-def _garbage(stage: Stage, *, wait_s: float = 0.0, audit: bool = True) -> None:
+def _garbage(
+    stage: Stage, *, wait_s: float = 0.0, audit: bool = True, report: Sequence[str] | None = None
+) -> None:
     """Somebody who audits everything and then collects garbage, after a long time or at once."""
 
     agree(stage.world.store(), SeededEnvironment(), stage.settings)
@@ -210,7 +225,10 @@ def _garbage(stage: Stage, *, wait_s: float = 0.0, audit: bool = True) -> None:
         if wait_s:
             stage.world.env.sleep(wait_s)
         store = stage.store()
-        if audit:
+        if report is not None:
+            told = inventory(report, stage.world.start_ns)
+            audit_by_report(store, store.env, stage.settings, report=told, safeguards=stage.safeguards)
+        elif audit:
             full_audit(store, store.env, stage.settings, safeguards=stage.safeguards)
         collect(store, store.env, stage.settings, safeguards=stage.safeguards)
 
@@ -244,6 +262,7 @@ SCENES: dict[str, Scene] = {
         judged_parts,
         young,
         unaudited,
+        reported,
         quarantined,
         late_entry,
         rollups,

@@ -12,6 +12,7 @@ import pytest
 from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.ingest.errors import InventoryError, StoreAway
 from holdfast.impl.ingest.inventory import Report, report_at, report_in
+from holdfast.impl.ingest.inventory_files import Bucket
 from holdfast.impl.store import ANYTHING
 from holdfast.impl.store.layers import Effect, Fault, Faulty
 from holdfast.impl.store.memory import MemoryStore
@@ -140,6 +141,15 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_one() -> None:
     store.put(f"{BASE}/data/part-0.csv.gz", packed(rows_of(["other"])), when=ANYTHING)
     with pytest.raises(InventoryError, match=r"part-0\.csv\.gz"):
         list(found.stood())
+
+
+def test_a_file_is_read_from_one_generation_of_it() -> None:
+    store = in_store({"file": b"a" * 3_000_000})
+    with Bucket(store, store.env).open("file") as file:
+        assert file.read(10) == b"a" * 10
+        store.put("file", b"b" * 3_000_000, when=ANYTHING)
+        with pytest.raises(InventoryError, match="file in memory:// was changed while it was read"):
+            file.read()
 
 
 def other_manifest(**more: Any) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
@@ -293,6 +303,15 @@ def test_columns_are_read_where_pyarrow_is(kind: str, where: str, tmp_path: Path
     store = in_store(objects)
     found = report_in(store, store.env, MANIFEST) if where == "store" else opened(objects, tmp_path)
     assert list(found.stood()) == ["a+b%20c"]
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "ORC"])
+def test_columns_of_another_file_are_not_taken(kind: str, tmp_path: Path) -> None:
+    objects = columnar(kind, columns_of([("a", True, False)]), tmp_path)
+    other = columnar(kind, columns_of([("b", True, False)]), tmp_path)
+    data = f"{BASE}/data/part-0.{kind.lower()}"
+    with pytest.raises(InventoryError, match=r"by the manifest|does not have the MD5"):
+        list(opened(objects | {data: other[data]}, tmp_path).stood())
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])

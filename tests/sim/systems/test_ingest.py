@@ -7,8 +7,9 @@ import pytest
 
 from holdfast.commands.systems import find_system, read_shipped, shipped
 from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import SAFEGUARDS, STANDARD, keys, roll_up
+from holdfast.impl.ingest import SAFEGUARDS, STANDARD, gc, keys, roll_up
 from holdfast.impl.ingest.documents import ConflictRecord
+from holdfast.impl.ingest.orphans import Found
 from holdfast.impl.ingest.safeguards import FIELDS
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.memory import MemoryStore
@@ -102,6 +103,17 @@ def test_every_safeguard_has_its_mutant_and_its_story() -> None:
 def test_a_broken_safeguard_is_seen(mutant: str) -> None:
     result = explored(mutant, seconds=60)
     assert [story.property for story in result.stories] == [STORIES[mutant]], result
+
+
+def test_a_report_that_is_taken_for_an_audit_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Garbage collection that believes a report, and one that looks and believes whatever it sees."""
+    result = explored("gc-audit-before-trust", scene="reported", seconds=60)
+    assert [story.property for story in result.stories] == ["ack-durable"], result
+    monkeypatch.setattr(gc, "looked_up", lambda _, blobs: [Found.ORPHAN] * len(blobs))
+    result = explored(scene="reported", crashes=0, lost=0, seconds=60)
+    assert [story.property for story in result.stories] == ["lockstep"], (
+        result
+    )  # the model is the first to see
 
 
 @pytest.mark.slow

@@ -1,0 +1,55 @@
+"""Which derived objects are said to stand, and so which accepted batches need a look.
+
+Takes keys in any order, from a listing or from a report, and keeps of each what tells it apart: some 300
+bytes of memory a batch. What is not one of our keys is passed over.
+"""
+
+import re
+
+from holdfast.impl.ingest import keys
+
+DERIVED = (keys.RAW, keys.BY_BLOB, keys.BY_TIME, keys.RAW_BY_TIME)
+"""The prefixes of what matters here."""
+
+_BY_BLOB = re.compile(re.escape(keys.BY_BLOB) + r"../../([0-9a-f]{64})/(.+)\.json", re.DOTALL)
+_BY_TIME = re.compile(re.escape(keys.BY_TIME) + r".*-([0-9a-f]{32})\.json", re.DOTALL)
+_RAW_BY_TIME = re.compile(re.escape(keys.RAW_BY_TIME) + r".*sha256=([0-9a-f]{64})\.json", re.DOTALL)
+
+
+class Indexes:
+    """See the top of this module."""
+
+    def __init__(self) -> None:
+        self._sha256_of: dict[bytes, bytes] = {}
+        """By the hash of an identity, the hash of its batch, as the reverse reference says."""
+        self._in_time: set[bytes] = set()
+        self._blobs: set[bytes] = set()
+        self._blobs_in_time: set[bytes] = set()
+
+    def take(self, key: str) -> None:
+        """This key is said to stand."""
+        if key.startswith(keys.RAW):
+            parsed = keys.parse_raw(key)
+            if parsed is not None:
+                self._blobs.add(bytes.fromhex(parsed[0]))
+        elif found := _BY_BLOB.fullmatch(key):
+            self._sha256_of[_hashed(found[2])] = bytes.fromhex(found[1])
+        elif found := _BY_TIME.fullmatch(key):
+            self._in_time.add(bytes.fromhex(found[1]))
+        elif found := _RAW_BY_TIME.fullmatch(key):
+            self._blobs_in_time.add(bytes.fromhex(found[1]))
+
+    def complete(self, accepted_key: str) -> bool:
+        """Whether the blob of this batch and everything that is derived from it are said to stand."""
+        identity = _hashed(accepted_key.removeprefix(keys.ACCEPTED).removesuffix(".json"))
+        sha256 = self._sha256_of.get(identity)
+        return (
+            sha256 is not None
+            and sha256 in self._blobs
+            and sha256 in self._blobs_in_time
+            and identity in self._in_time
+        )
+
+
+def _hashed(path: str) -> bytes:
+    return bytes.fromhex(keys.identity_hash(path))

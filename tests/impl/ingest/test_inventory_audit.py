@@ -1,0 +1,498 @@
+"""An audit by a report: the report is old and may be wrong about every key, and nothing is lost by that."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.impl.ingest import (
+    Accepted,
+    Conflict,
+    Manifest,
+    collect,
+    full_audit,
+    keys,
+    reconcile_once,
+    roll_up,
+    totals,
+)
+from holdfast.impl.ingest.audit import last_audit_began_ns
+from holdfast.impl.ingest.audit_report import audit_by_report, last_report_began_ns
+from holdfast.impl.ingest.derived import derived
+from holdfast.impl.ingest.errors import InventoryError, StoreAway
+from holdfast.impl.ingest.inventory import Report, report_in
+from holdfast.impl.store import ANYTHING
+from holdfast.impl.store.layers import Effect, Fault, Faulty, Traced
+from holdfast.impl.store.memory import MemoryStore
+
+from . import reports
+from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256, table
+
+BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
+
+
+def accepted(store: MemoryStore, number: int = 1, *, follow_up: bool = True) -> Manifest:
+    ann = collector(store)
+    answer = ann.accept(*batch(number))
+    assert isinstance(answer, Accepted)
+    if follow_up:
+        ann.follow_up(answer.manifest)
+    return answer.manifest
+
+
+def orphan(store: MemoryStore, number: int = 9) -> str:
+    _, body = batch(number)
+    return collector(store).blobs.keep(sha256(body), body).key
+
+
+def taken(store: MemoryStore, said: Iterable[str] | None = None, **options: Any) -> Report:
+    """A report of what stands now, or of what it says instead."""
+    elsewhere = bucket()
+    found = reports.report(
+        list(store.contents()) if said is None else said, at_ns=store.env.now_ns(), **options
+    )
+    for key, body in found.items():
+        elsewhere.put(key, body, when=ANYTHING)
+    return report_in(elsewhere, elsewhere.env, reports.MANIFEST)
+
+
+def audited(store: Any, report: Report, **options: Any) -> Any:
+    return audit_by_report(store, store.env, SETTINGS, report=report, **options)
+
+
+def gc(store: Any, **options: Any) -> Any:
+    return collect(store, store.env, SETTINGS, **options)
+
+
+def indexes(store: MemoryStore, manifest: Manifest) -> int:
+    return sum(put.key in store.contents() for put in derived(manifest))
+
+
+def without(store: MemoryStore, *gone: str) -> list[str]:
+    return [key for key in store.contents() if not key.startswith(gone)]
+
+
+def test_what_no_index_shows_is_found_and_repaired() -> None:
+    store = bucket()
+    for number in range(3):
+        accepted(store, number)
+    lost = accepted(store, 7, follow_up=False)
+    result = audited(store, taken(store))
+    assert (result.accepted, result.repaired, result.missing, result.gone) == (4, 3, [], [])
+    assert indexes(store, lost) == 3
+    assert audited(store, taken(store)).repaired == 0
+
+
+@pytest.mark.parametrize("missing", range(3))
+def test_any_one_index_that_is_missing_is_found(missing: int) -> None:
+    store = bucket()
+    manifest = accepted(store)
+    store.delete(derived(manifest)[missing].key, when=ANYTHING)
+    assert audited(store, taken(store)).repaired == 1
+    assert indexes(store, manifest) == 3
+
+
+def test_nothing_long_is_listed() -> None:
+    """That is what a report is for."""
+    store = bucket()
+    for number in range(30):
+        accepted(store, number)
+    store.env.sleep(LONG_S)
+    accepted(store, 31)  # so that the reconciler's overlap does not hold the others
+    reconcile_once(store, store.env, SETTINGS)
+    report = taken(store)
+    seen: list[Any] = []
+    audited(Traced(store, seen.append, process="audit"), report)
+    asked = [one for one in seen if one.phase == "request"]
+    listed = {one.key for one in asked if one.kind == "list"}
+    assert listed == {keys.BY_TIME, keys.QUARANTINE, keys.QUARANTINE_BY_BLOB}
+    assert len(asked) < 15
+
+
+def test_what_the_report_lacks_is_looked_at_before_it_is_written() -> None:
+    """A rolling snapshot lacks what was added lately: that is no reason to write it again."""
+    store = bucket()
+    manifest = accepted(store)
+    seen: list[Any] = []
+    report = taken(store, [manifest.key])
+    result = audited(Traced(store, seen.append, process="audit"), report)
+    assert (result.accepted, result.repaired, result.missing) == (1, 0, [])
+    assert {one.key for one in seen if one.kind == "put"} == {"audits/v1/reported.json"}
+
+
+def test_what_was_accepted_since_is_found_by_its_place_in_time() -> None:
+    store = bucket()
+    accepted(store)
+    report = taken(store)
+    store.env.sleep(3600)
+    since = accepted(store, 2, follow_up=False)
+    store.send(derived(since)[0])  # and its collector died
+    result = audited(store, report)
+    assert (result.accepted, result.since, result.repaired) == (1, 2, 2)
+    assert indexes(store, since) == 3
+
+
+def test_what_the_reconciler_has_passed_is_not_looked_at_again() -> None:
+    store = bucket()
+    accepted(store)
+    report = taken(store)
+    for number in range(2, 7):
+        store.env.sleep(3600)
+        accepted(store, number)
+    assert audited(store, report).since == 6
+    reconcile_once(store, store.env, SETTINGS)
+    assert audited(store, report).since == 1
+
+
+def test_what_was_accepted_since_and_shows_nowhere_is_the_next_reports() -> None:
+    store = bucket()
+    accepted(store)
+    report = taken(store)
+    store.env.sleep(3600)
+    lost = accepted(store, 2, follow_up=False)
+    audited(store, report)
+    assert indexes(store, lost) == 0
+    assert last_report_began_ns(store, store.env, SETTINGS) == report.began_ns
+    audited(store, taken(store))
+    assert indexes(store, lost) == 3
+
+
+def test_a_manifest_that_is_gone_is_an_alarm_and_no_damage() -> None:
+    """Nothing below accepted/ may be deleted; but there is nothing left to protect either."""
+    store = bucket()
+    manifest = accepted(store, follow_up=False)
+    accepted(store, 2)
+    report = taken(store)
+    store.delete(manifest.key, when=ANYTHING)
+    result = audited(store, report)
+    assert (result.gone, result.damaged, result.repaired) == ([manifest.key], [], 0)
+    assert result.complete
+    assert indexes(store, manifest) == 0
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_an_index_that_went_since_is_found_by_a_deep_look_or_the_next_report(deep: bool) -> None:
+    store = bucket()
+    manifest = accepted(store)
+    store.env.sleep(LONG_S)
+    report = taken(store)
+    store.delete(manifest.by_blob_key, when=ANYTHING)
+    assert audited(store, report, deep=deep).repaired == (1 if deep else 0)
+    assert audited(store, taken(store)).repaired == (0 if deep else 1)
+
+
+def test_a_blob_that_went_since_is_found_by_a_deep_look() -> None:
+    store = bucket()
+    manifest = accepted(store)
+    report = taken(store)
+    store.delete(manifest.raw_blob_key, when=ANYTHING)
+    assert audited(store, report, deep=True).missing == [manifest.key]
+    assert audited(store, taken(store)).missing == [manifest.key]
+
+
+def test_a_blob_that_came_since_is_no_alarm() -> None:
+    store = bucket()
+    accepted(store)
+    assert audited(store, taken(store, without(store, keys.RAW))).missing == []
+
+
+def test_a_manifest_that_cannot_be_read_is_damage_and_proves_nothing() -> None:
+    store = bucket()
+    accepted(store)
+    store.put(f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json", b"{", when=ANYTHING)
+    result = audited(store, taken(store))
+    assert "holds no JSON" in result.damaged[0]
+    assert last_report_began_ns(store, store.env, SETTINGS) is None
+
+
+def test_quarantine_is_listed_and_so_is_of_now() -> None:
+    """Conflicts are few, and each waits for a person."""
+    store = bucket()
+    ann = collector(store)
+    ann.accept(*batch(1))
+    report = taken(store)
+    conflict = ann.accept(batch(1)[0], batch(1, 7.0)[1])
+    assert isinstance(conflict, Conflict)
+    reference = keys.quarantine_by_blob_key(conflict.offered.frame_sha256, conflict.offered.identity)
+    store.delete(reference, when=ANYTHING)
+    assert audited(store, report).quarantined == 1
+    assert reference in store.contents()
+
+
+@BOTH
+def test_gc_looks_itself_where_only_a_report_was_read(versioned: bool) -> None:
+    """Keys of every kind come and go between the scan and the audit; S3 promises nothing about them."""
+    store = bucket(versioned=versioned)
+    good = accepted(store, 1)
+    unseen = accepted(
+        store, 2, follow_up=False
+    )  # stood at the scan, the report lacks it, and it shows nowhere
+    went = accepted(store, 3)  # its reference stood at the scan, and somebody deleted it since
+    old = orphan(store)
+    ann = collector(store)
+    parked = ann.accept(batch(1)[0], batch(1, 7.0)[1])
+    assert isinstance(parked, Conflict)
+    store.env.sleep(LONG_S)
+    report = taken(store, [key for key in store.contents() if key != unseen.key])
+    audited(store, report)
+    store.delete(went.by_blob_key, when=ANYTHING)
+    store.delete(keys.quarantine_by_blob_key(parked.offered.frame_sha256, batch(1)[0]), when=ANYTHING)
+    assert gc(store, dry_run=True).deleted == [old]
+    result = gc(store)
+    assert result.deleted == [old]
+    assert result.referenced == 4
+    standing = store.contents()
+    assert {good.raw_blob_key, unseen.raw_blob_key, went.raw_blob_key, parked.offered.raw_blob_key} <= set(
+        standing
+    )
+
+
+@BOTH
+def test_a_report_proves_nothing_after_its_scan_began(versioned: bool) -> None:
+    store = bucket(versioned=versioned)
+    accepted(store)
+    orphan(store)
+    report = taken(store)
+    store.env.sleep(LONG_S)
+    audited(store, report)
+    assert gc(store).unproven == 1
+    audited(store, taken(store))
+    assert len(gc(store).deleted) == 1
+
+
+def test_an_audit_of_the_bucket_itself_needs_no_look() -> None:
+    store = bucket()
+    accepted(store)
+    orphan(store)
+    store.env.sleep(LONG_S)
+    audited(store, taken(store))
+    full_audit(store, store.env, SETTINGS)
+    seen: list[Any] = []
+    assert len(gc(Traced(store, seen.append, process="gc")).deleted) == 1
+    assert not [one for one in seen if one.kind == "get" and one.key.startswith(keys.RAW)]
+
+
+@pytest.mark.parametrize("body", [b"no frame", None], ids=["no frame", "another frame"])
+def test_an_orphan_that_does_not_say_whose_it_is_is_kept(body: bytes | None) -> None:
+    store = bucket()
+    accepted(store)
+    key = orphan(store)
+    store.put(key, batch(8)[1] if body is None else body, when=ANYTHING)
+    store.env.sleep(LONG_S)
+    audited(store, taken(store))
+    result = gc(store)
+    assert (result.deleted, result.unproven) == ([], 1)
+
+
+def test_an_orphan_under_a_name_that_another_batch_has_is_one() -> None:
+    """Its collector died before it wrote down the conflict: the agent comes again."""
+    store = bucket()
+    accepted(store)
+    _, other = batch(1, 7.0)
+    key = collector(store).blobs.keep(sha256(other), other).key
+    store.env.sleep(LONG_S)
+    audited(store, taken(store))
+    assert gc(store).deleted == [key]
+
+
+def test_an_orphan_whose_manifest_cannot_be_read_is_kept() -> None:
+    store = bucket()
+    accepted(store)
+    orphan(store)
+    identity, _ = batch(9)
+    store.env.sleep(LONG_S)
+    audited(store, taken(store))
+    store.put(keys.accepted_key(identity), b"{", when=ANYTHING)
+    result = gc(store)
+    assert (result.deleted, result.unproven) == ([], 1)
+
+
+def test_an_orphan_that_went_meanwhile_is_not_deleted_again() -> None:
+    store = bucket()
+    accepted(store)
+    key = orphan(store)
+    store.env.sleep(LONG_S)
+    audited(store, taken(store))
+
+    class Racing(Traced):
+        def send(self, request: Any) -> Any:
+            if request.kind == "get" and request.key == key:
+                store.delete(key, when=ANYTHING)
+            return super().send(request)
+
+    assert gc(Racing(store, lambda _: None, process="gc")).deleted == []
+
+
+def test_a_look_that_is_not_answered_ends_the_pass() -> None:
+    store = bucket()
+    manifest = accepted(store, follow_up=False)
+    store.env.sleep(LONG_S)
+    accepted(store, 2)
+    audited(store, taken(store, [key for key in store.contents() if key != manifest.key]))
+    with pytest.raises(StoreAway):
+        gc(Faulty(store, [Fault(Effect.DROPPED, {"get"}, keys.ACCEPTED)]))
+    assert manifest.raw_blob_key in store.contents()
+
+
+def test_the_record_only_goes_forward_and_is_no_audit_of_the_bucket() -> None:
+    store = bucket()
+    accepted(store)
+    old = taken(store)
+    store.env.sleep(3600)
+    new = taken(store)
+    audited(store, new)
+    audited(store, old)
+    assert last_report_began_ns(store, store.env, SETTINGS) == new.began_ns
+    assert last_audit_began_ns(store, store.env, SETTINGS) is None
+
+
+def test_a_report_that_shows_nothing_accepted_is_not_of_this_bucket() -> None:
+    store = bucket()
+    accepted(store)
+    for said in ([], without(store, keys.ACCEPTED)):
+        with pytest.raises(InventoryError, match="nothing below accepted/"):
+            audited(store, taken(store, said))
+    audited(bucket(), taken(bucket(), []))
+
+
+def test_a_report_from_the_future_is_refused() -> None:
+    store = bucket()
+    report = taken(store)
+    early = MemoryStore(env=type(store.env)(1, store.env.now_ns() - 10**12))
+    with pytest.raises(InventoryError, match="ahead of this clock"):
+        audited(early, report)
+
+
+def test_keys_below_another_prefix_are_none_of_ours() -> None:
+    store = bucket()
+    lost = accepted(store, follow_up=False)
+    said = [f"prod/{key}" for key in store.contents()] + ["test/accepted/v1/x.json"]
+    result = audited(store, taken(store, said), prefix="prod/")
+    assert (result.accepted, result.repaired) == (1, 3)
+    assert indexes(store, lost) == 3
+
+
+def test_what_came_to_light_behind_the_rollups_is_rolled_up() -> None:
+    """One batch by its place in time, which came late; another only now, by what is written here."""
+    store = bucket()
+    lost = accepted(store, 1, follow_up=False)
+    store.env.sleep(7200)
+    hidden = accepted(store, 2)
+    store.delete(hidden.by_time_key, when=ANYTHING)
+    for number in range(3, 6):
+        store.env.sleep(7200)
+        accepted(store, number)
+    roll_up(store, store.env, SETTINGS)
+    store.send(derived(hidden)[0])  # late, behind the cursor, and in the report
+    result = audited(store, taken(store))
+    assert result.hours_marked == 2
+    assert roll_up(store, store.env, SETTINGS).batches == 2
+    series = totals(store, store.env, SETTINGS).values()
+    assert sum(one.count for found in series for one in found.values()) == 5
+    assert indexes(store, lost) == 3
+
+
+def test_a_report_that_cannot_be_read_to_its_end_changes_nothing() -> None:
+    store = bucket()
+    accepted(store, follow_up=False)
+    report = taken(store)
+    report.place._store.put(f"{reports.BASE}/data/part-0.csv.gz", b"x", when=ANYTHING)  # type: ignore[attr-defined]  # where the test put it
+    before = store.contents()
+    with pytest.raises(InventoryError):
+        audited(store, report)
+    assert store.contents() == before
+
+
+def test_keys_that_are_none_of_ours_are_passed_over() -> None:
+    store = bucket()
+    accepted(store)
+    for prefix in (keys.BY_BLOB, keys.BY_TIME, keys.RAW, keys.RAW_BY_TIME):
+        store.put(f"{prefix}readme.txt", b"x", when=ANYTHING)
+    assert audited(store, taken(store)).repaired == 0
+    assert full_audit(store, store.env, SETTINGS).complete
+
+
+LIVES = st.lists(
+    st.tuples(
+        st.integers(0, 3),  # which batch
+        st.integers(0, 1),  # which bytes under that name
+        st.sets(st.integers(0, 2)),  # which of its indexes its collector got to write
+        st.sampled_from([0, 600, 4000]),  # and how long until the next
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    before=LIVES,
+    after=LIVES,
+    late=LIVES,
+    versioned=st.booleans(),
+    lost=st.integers(0),
+    old=st.sets(st.integers(0, 7)),
+)
+def test_whatever_comes_and_goes_nothing_that_is_referred_to_is_deleted(
+    before: Any, after: Any, late: Any, versioned: bool, lost: int, old: set[int]
+) -> None:
+    """And what the report named has its indexes. `lost`: which keys the report lacks, bit by bit."""
+    store = bucket(versioned=versioned)
+    accepted(store, 9)
+    _live(store, before)
+    for number in old:
+        orphan(store, number)
+    store.env.sleep(LONG_S)
+    standing = sorted(store.contents())
+    said = [
+        key
+        for at, key in enumerate(standing)
+        if not lost >> at & 1
+        or key.startswith(f"{keys.ACCEPTED}agent=6167656e742d61/boot=626f6f742d31/{90:020d}")
+    ]
+    report = taken(store, said)
+    _live(store, after)
+    audited(store, report)
+    for key in said:
+        if key.startswith(keys.ACCEPTED):
+            assert indexes(store, Manifest.read(store.contents()[key], key)) == 3
+    _live(store, late)
+    gc(store)
+    standing_now = store.contents()
+    for key, body in standing_now.items():
+        if key.startswith(keys.ACCEPTED):
+            assert Manifest.read(body, key).raw_blob_key in standing_now
+        if key.startswith(keys.QUARANTINE):
+            assert _record(body)["submitted_raw_blob_key"] in standing_now
+
+
+def _live(store: MemoryStore, lives: Any) -> None:
+    for number, other, written, pause_s in lives:
+        answer = collector(store).accept(batch(number)[0], batch(number, float(other))[1])
+        if isinstance(answer, Accepted) and not answer.duplicate:
+            for at in written:
+                store.send(derived(answer.manifest)[at])
+        elif isinstance(answer, Conflict) and not written:
+            store.delete(
+                keys.quarantine_by_blob_key(answer.offered.frame_sha256, answer.offered.identity),
+                when=ANYTHING,
+            )
+        store.env.sleep(pause_s)
+
+
+def _record(body: bytes) -> Any:
+    import json
+
+    return json.loads(body)
+
+
+def test_without_the_look_data_would_be_lost() -> None:
+    """The same history, and a garbage collection that takes a report for an audit."""
+    store = bucket()
+    unseen = accepted(store, follow_up=False)
+    store.env.sleep(LONG_S)
+    accepted(store, 2)
+    audited(store, taken(store, [key for key in store.contents() if key != unseen.key]))
+    assert gc(store).deleted == []
+    assert gc(store, safeguards=table("gc-audit-before-trust")).deleted == [unseen.raw_blob_key]
