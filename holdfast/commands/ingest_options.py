@@ -12,9 +12,10 @@ import click
 
 from holdfast.commands.catalog_open import refuse_memory
 from holdfast.commands.ending import BadRequest, Exit, write_json
+from holdfast.commands.targets import TARGET
 from holdfast.impl.cursor import CursorError
 from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest import IngestError, Settings, SettingsError, StoreAway
+from holdfast.impl.ingest import IngestError, InventoryError, Settings, SettingsError, StoreAway
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS
 from holdfast.impl.store import Store, open_store
 
@@ -26,7 +27,7 @@ STORE = click.option(
     "--store", "url", required=True, metavar="URL", help="file:///directory or s3://bucket/prefix"
 )
 JSON = click.option(
-    "--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output."
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
 )
 EVERY = click.option(
     "--every", "every_s", type=click.FloatRange(0.01), metavar="SECONDS", help="Go on for ever, this often."
@@ -62,7 +63,7 @@ def told(act: Callable[..., int]) -> Callable[..., int]:
     def run(*args: Any, **options: Any) -> int:
         try:
             return act(*args, **options)
-        except SettingsError as wrong:
+        except (SettingsError, InventoryError) as wrong:
             raise BadRequest(str(wrong)) from wrong
         except StoreAway as wrong:
             return say(f"{wrong}; run the command again", Exit.UNDECIDED)
