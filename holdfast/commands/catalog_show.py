@@ -7,12 +7,11 @@ import json
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.commands.ending import BadRequest
+from holdfast.commands.ending import BadRequest, write_file
 from holdfast.impl.publish.fragments import encode_rows
 from holdfast.impl.publish.schema import Row
 
@@ -99,15 +98,4 @@ def write_out(body: bytes, target: str | None) -> None:
     if target is None:
         sys.stdout.write(body.decode())
         return
-    path = Path(target)
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.write(body)
-        Path(temporary).replace(path)
-    except OSError as wrong:
-        raise BadRequest(f"cannot write {target}: {wrong.strerror}; give --out another file") from wrong
-    finally:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
+    write_file(Path(target), body, "--out")

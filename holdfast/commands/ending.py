@@ -2,12 +2,12 @@
 
 import enum
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from holdfast.sim.whole_files import write_whole
 
 
 class Exit(enum.IntEnum):
@@ -40,16 +40,12 @@ def write_json(result: Mapping[str, Any], target: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    path = Path(target)
+    write_file(Path(target), text.encode(), "--json")
+
+
+def write_file(path: Path, body: bytes, option: str) -> None:
+    """Write what `option` asked for, whole or not at all."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        write_whole(path, body)
     except OSError as wrong:
-        raise BadRequest(f"cannot write {target}: {wrong.strerror}; give --json another file") from wrong
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)  # a temporary file is its owner's alone; a result is for others too
-        Path(temporary).replace(path)
-    except OSError as wrong:
-        Path(temporary).unlink(missing_ok=True)
-        raise BadRequest(f"cannot write {target}: {wrong.strerror}; give --json another file") from wrong
+        raise BadRequest(f"cannot write {path}: {wrong.strerror}; give {option} another file") from wrong

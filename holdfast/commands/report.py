@@ -1,12 +1,10 @@
 """`holdfast report DIR`: one page of what the other commands wrote, for a colleague, code host or printer."""
 
-import os
-import tempfile
 from pathlib import Path
 
 import click
 
-from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
+from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_file
 from holdfast.commands.provenance import write_result
 from holdfast.reports.junit import junit
 from holdfast.reports.markdown import markdown
@@ -104,17 +102,8 @@ def _read(folder: Path) -> Findings:
 
 
 def _write(path: Path, text: str, option: str) -> None:
-    """The whole file or nothing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as wrong:
         raise BadRequest(f"cannot write {path}: {wrong.strerror}; give {option} another file") from wrong
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except OSError as wrong:
-        Path(temporary).unlink(missing_ok=True)
-        raise BadRequest(f"cannot write {path}: {wrong.strerror}; give {option} another file") from wrong
+    write_file(path, text.encode(), option)

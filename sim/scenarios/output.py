@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.sim.scenarios.errors import BadScenario
+from holdfast.sim.whole_files import write_whole
 
 RESULTS = "results.json"
 TABLE = "results.parquet"
@@ -77,12 +78,7 @@ def _table(result: Mapping[str, Any]) -> bytes:
 
 
 def replace_file(path: Path, body: bytes) -> None:
-    """Write beside it, then rename."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(body)
-        Path(temporary).replace(path)
+        write_whole(path, body)
     except OSError as wrong:
-        Path(temporary).unlink(missing_ok=True)
         raise BadScenario(f"cannot write {path}: {wrong.strerror}; give --out another folder") from None

@@ -7,10 +7,8 @@ those are.
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.sim.trace.schema import SCHEMA, TraceError, completed
+from holdfast.sim.whole_files import replaced
 
 ROWS_A_GROUP = 1 << 18
 """Events of a row group: some tens of megabytes in memory, and work enough to outweigh a task's start."""
@@ -88,15 +87,10 @@ def _groups(table: pa.Table, rows: int) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
-    """A file to write, which takes the place of `path` when all went well."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as wrong:
-        raise TraceError(f"cannot write {path}: {wrong.strerror}; give another place") from wrong
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    """As `replaced`; only what keeps a file from being begun is told as being of the trace."""
+    with ExitStack() as stack:
+        try:
+            temporary = stack.enter_context(replaced(path))
+        except OSError as wrong:
+            raise TraceError(f"cannot write {path}: {wrong.strerror}; give another place") from wrong
         yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
