@@ -10,23 +10,20 @@ whenever the actor is; budgets cannot break a swap, because both orders spend th
 would ask for are asked for by rule: time passing just before somebody looks at the clock, and the other
 requests of a parallel step whose sender may still crash.
 
-*Sleep sets.* What was tried at a node need not be tried again after a step that does not conflict with
-it. Sleepers are (actor, alternative) with the footprint they had. An actor with some alternatives asleep is
-never relied on alone (see `_choose_first`).
-
-*Merging* of states met before has a theory of its own, see `merging`; races are in `races`.
+*Sleep sets.* What was tried at a node need not be tried again after a step that does not conflict with it.
+They have a theory of their own, and so has *merging* of states met before: see `sleeping` and `merging`.
 
 Where it can mislead: a state is compared by what a process was told, so a process that keeps state in a
 variable shared with another is not covered (write notes instead). Waiting loops: see
 `sim.world.scheduler`. A run is cut at `steps_max`, and then the verdict is undecided.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from holdfast.sim.explore.memory import Memory
-from holdfast.sim.explore.merging import Merging
 from holdfast.sim.explore.races import Node
 from holdfast.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
+from holdfast.sim.explore.sleeping import Sleeping
 from holdfast.sim.world import CLOCK_ACTOR, World
 from holdfast.sim.world.objects import CLOCK
 from holdfast.sim.world.operations import same
@@ -36,7 +33,7 @@ TRIAL_RUNS = 4_000
 """After so many runs merging must have shown that it pays."""
 
 
-class Reduced(Merging):
+class Reduced(Sleeping):
     """The search. `explore` runs until everything is explored, something is wrong, or `stop` says so."""
 
     def __init__(
@@ -176,46 +173,6 @@ class Reduced(Merging):
             self._take(world)
         self.schedules += 1
 
-    def _node(self, world: World, enabled: list[int]) -> Node:
-        alternatives = {actor: world.alternatives(actor) for actor in enabled}
-        if not self.stack:
-            return Node(alternatives, {}, self._memory.start(world), world.judgement())
-        parent = self.stack[-1]
-        actor, r, w = parent.actor, parent.r, parent.w
-        sleep = {
-            choice: mark
-            for asleep in (parent.sleep, parent.done)
-            for choice, mark in asleep.items()
-            if self._sleep and choice[0] != actor and not (w & mark[0] or r & mark[1])
-        }
-        return Node(alternatives, sleep, self._memory.remember(world, parent.memories), world.judgement())
-
-    def _choose_first(self, node: Node) -> bool:
-        """Pick who steps first from here: whoever stepped last, if it may.
-
-        All its alternatives must be awake: a run that takes a sleeping one later is only found by a race
-        with that very alternative. Where nobody is wide awake, everybody is tried.
-        """
-        last = self.stack[-1].actor if self.stack else -1
-        asleep = {choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())}
-        for actor in [last, *node.alternatives]:
-            # The clock may never be asked to move as it could here, so it is nobody to rely on.
-            if actor in node.alternatives and actor not in asleep and actor != CLOCK_ACTOR:
-                node.backtrack.add(actor)
-                return self._enter(node, actor)
-        node.backtrack.update(node.alternatives)
-        return any(self._enter(node, actor) for actor in node.alternatives)
-
-    def _enter(self, node: Node, actor: int) -> bool:
-        """Make the first alternative of `actor` that does not sleep the step of this node."""
-        node.tried.add(actor)
-        node.todo = [a for a in node.alternatives[actor] if (actor, a) not in node.sleep]
-        if not node.todo:
-            return False
-        node.actor = actor
-        node.alternative = node.todo.pop(0)
-        return True
-
     def _take(self, world: World) -> None:
         """Take the step of the last node, and look for its races."""
         node = self.stack[-1]
@@ -311,31 +268,3 @@ class Reduced(Merging):
         self.failures = []
         for node in self.stack:
             node.runs_before = 0
-
-    def _next(self) -> bool:
-        """Set the deepest node that has something left to its next step. False when none has."""
-        while len(self.stack) > self.base:
-            node = self.stack[-1]
-            node.done[node.actor, node.alternative] = (node.r, node.w)
-            if self._next_at(node):
-                return True
-            self._store(node)
-            self.stack.pop()
-        return False
-
-    def _next_at(self, node: Node) -> bool:
-        if not node.w:
-            # The request changed nothing, so losing it is losing the reply, and asking twice is asking once.
-            useless = {"lost": "dropped", "ok": "retry"}.get(node.alternative)
-            if useless in node.todo:
-                node.todo.remove(useless)
-                # It sleeps as long as what it equals.
-                node.done[node.actor, useless] = (node.r, node.w)
-        if node.todo:
-            node.alternative = node.todo.pop(0)
-            return True
-        node.op = None
-        return any(self._enter(node, actor) for actor in self._left(node))
-
-    def _left(self, node: Node) -> Iterator[int]:
-        yield from sorted(node.backtrack - node.tried)
