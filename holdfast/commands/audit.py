@@ -30,6 +30,7 @@ from holdfast.commands.systems import (
     read_shipped,
     shipped,
 )
+from holdfast.commands.targets import TARGET
 from holdfast.commands.terminal import console as console_for
 from holdfast.commands.user_files import neighbours, place
 from holdfast.impl.store.errors import StoreError
@@ -63,15 +64,24 @@ LOOK_EVERY_S = 0.1
 @click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Of one run.  [default: 400]")
 @click.option("--depth", type=click.IntRange(1), metavar="D", help="Of the bugs pct looks for.  [default: 3]")
 @click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
-@click.option("--resume", metavar="FILE", help="Put the search down here when stopped, and take it up again.")
+@click.option(
+    "--resume",
+    type=TARGET,
+    metavar="FILE",
+    help="Put the search down here when stopped, and take it up again.",
+)
 @click.option("--replay", "token", metavar="TOKEN", help="Run the one schedule that a failure printed.")
 @click.option(
     "--store", "store_url", metavar="URL", help="Run for real, with threads on this store: proves nothing."
 )
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Of --store, at most.  [default: 100]")
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
-@click.option("--trace", metavar="FILE", help="Write the events of the failing run as JSON lines.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
+@click.option(
+    "--trace", type=TARGET, metavar="FILE", help="Write the events of the failing run as JSON lines."
+)
+@click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
+)
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the story and the verdict only.")
 @click.option("--list", "listing", is_flag=True, help="List the systems and end.")
@@ -114,6 +124,8 @@ def command(
         return _list()
     if system_name is None:
         raise BadRequest("name the system to audit, as in: holdfast audit counter; --list lists them")
+    if token is not None and not token.strip():
+        raise BadRequest("--replay is given an empty token; paste the one that a failure printed")
     if store_url is not None:
         refuse_beside_store(
             {"--strategy": strategy, "--faults": faults, "--max-schedules": max_schedules, "--depth": depth,

@@ -8,12 +8,13 @@ import click
 
 from holdfast.commands.catalog_open import MAIN
 from holdfast.commands.ending import Exit, write_json
+from holdfast.commands.targets import TARGET
 
 AUTHOR = click.option("--author", metavar="NAME", help="Who commits.  [default: your user name]")
 BRANCH = click.option("--branch", default=MAIN, show_default=True, help="Of the catalog.")
 MESSAGE = click.option("--message", "-m", default="", help="What the log shall say.")
 JSON = click.option(
-    "--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output."
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
 )
 
 

@@ -15,6 +15,7 @@ from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.engines import explorer, refuse_contradictions
 from holdfast.commands.models import SHIPPED, complete_model, find_machine
 from holdfast.commands.provenance import write_result
+from holdfast.commands.targets import TARGET
 from holdfast.commands.terminal import console as console_for
 from holdfast.model import Model, ModelError, check, walk
 from holdfast.reports.check_text import check_text, verdict_line
@@ -45,7 +46,9 @@ all-prepared;  holdfast check my_protocol.py:Ledger --explore."""
 @click.option("--master", metavar="URL", help="Of the Spark cluster.  [default: all cores of this machine]")
 @click.option("--work", metavar="DIR", help="Where Spark keeps levels: a folder that all its workers see.")
 @click.option("--explore", "stepping", is_flag=True, help="Walk the model by hand in the terminal.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
+@click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
+)
 @click.option("--list", "listing", is_flag=True, help="List the models and end.")
 def command(
     model_name: str | None,

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from holdfast.commands.ending import BadRequest, Exit
+from holdfast.commands.targets import TARGET
 
 FOLDER = "holdfast-demo"
 
@@ -93,7 +94,13 @@ def after(folder: Path) -> tuple[str, ...]:
 
 @click.command("demo", short_help="The tour, in under two minutes.", epilog=EPILOG)
 @click.option("--out", metavar="DIR", default=FOLDER, show_default=True, help="Results and report.")
-@click.option("--json", "json_file", metavar="FILE", help="Write how it ended as JSON; - is standard output.")
+@click.option(
+    "--json",
+    "json_file",
+    type=TARGET,
+    metavar="FILE",
+    help="Write how it ended as JSON; - is standard output.",
+)
 def command(out: str, json_file: str | None) -> int:
     """Check, audit, replay and simulate, on this machine, with no service and no Java, in under two minutes.
     Ends with a report of everything, and three commands to try next.

@@ -6,9 +6,11 @@ subcommand is imported before it is called, so that `--help` stays quick and loa
 libraries; that is why the table below carries each one's summary.
 """
 
+import errno
 import importlib
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 
 import click
 
@@ -18,6 +20,8 @@ from holdfast.impl.store.errors import StoreError
 
 WORDS = "holdfast.words"
 """Where the words of the command line are kept."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Standard output can be sent to a file, and that file's disk be full."""
 
 SUMMARIES = {
     "demo": "The tour: what Holdfast does, on your machine, in under two minutes.",
@@ -52,6 +56,15 @@ class Subcommands(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        near = [] if name in SUMMARIES or name.startswith("-") else get_close_matches(name, SUMMARIES, 1)
+        if near:
+            raise click.UsageError(f"No such command '{name}'. Did you mean '{near[0]}'?", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(SUMMARIES.items()))
@@ -76,7 +89,8 @@ def run(act: Callable[[], object]) -> int:
         return Exit.BAD_REQUEST
     except click.UsageError as wrong:
         where = wrong.ctx.command_path if wrong.ctx else "holdfast"
-        return _refuse(f"{wrong.format_message()} Try '{where} --help'.")
+        said = wrong.format_message()
+        return _refuse(f"{said}{'' if said.endswith(('.', '?')) else '.'} Try '{where} --help'.")
     except click.ClickException as wrong:
         return _refuse(wrong.format_message())
     except (BadRequest, StoreError) as wrong:
@@ -85,6 +99,10 @@ def run(act: Callable[[], object]) -> int:
         # The reader of our output went away (`holdfast ... | head`): nobody is left to tell.
         sys.stderr.close()
         return Exit.UNDECIDED
+    except OSError as wrong:
+        if wrong.errno not in NO_ROOM:
+            raise
+        return _refuse(f"cannot write: {wrong.strerror}; what was asked may have been done, but not told")
     except (KeyboardInterrupt, click.Abort):
         click.echo("holdfast: interrupted", err=True)
         return Exit.UNDECIDED

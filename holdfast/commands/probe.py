@@ -3,12 +3,10 @@
 import contextlib
 import dataclasses
 import functools
-import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
 from holdfast.commands.provenance import write_result
+from holdfast.commands.targets import TARGET
 from holdfast.commands.terminal import console as console_for
 from holdfast.impl.store import Store, open_store
 from holdfast.reports.probe_table import probe_page
@@ -35,8 +34,12 @@ still happen. Probe the very bucket you will use, for versioning changes the ans
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time for all of it, about.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the mixed workload.")
 @click.option("--only", metavar="FEATURE,...", help="Ask only these; the verdict is then about them alone.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
-@click.option("--profile", metavar="FILE", help="Write the latency profile, for `holdfast simulate`.")
+@click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
+)
+@click.option(
+    "--profile", type=TARGET, metavar="FILE", help="Write the latency profile, for `holdfast simulate`."
+)
 @click.option("--list", "listing", is_flag=True, help="List the features and end.")
 def command(
     url: str | None,
@@ -62,8 +65,6 @@ def command(
         )
     if json_file == "-" and profile == "-":
         raise BadRequest("only one of --json and --profile can go to standard output")
-    for target in (json_file, profile):
-        _check_target(target)
     plan = _plan(size, rounds, seconds, seed)
     names = _names(only)
     with open_store(url) as store, _interruptible():
@@ -73,15 +74,6 @@ def command(
     if profile:
         write_json(report.profile, profile)
     return VERDICT_EXITS[report.verdict.value]
-
-
-def _check_target(target: str | None) -> None:
-    """Refuse now what could not be written in a minute."""
-    if target in (None, "-"):
-        return
-    folder = Path(str(target)).absolute().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(str(target)).is_dir():
-        raise BadRequest(f"cannot write {target}: name a file in a folder that exists and may be written to")
 
 
 def _plan(size: str | None, rounds: int | None, seconds: float | None, seed: int) -> Plan:

@@ -10,6 +10,7 @@ import click
 
 from holdfast.commands.ending import BadRequest, Exit
 from holdfast.commands.provenance import write_result
+from holdfast.commands.targets import TARGET
 from holdfast.sim.proxy.clock import precise_loop
 from holdfast.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
 from holdfast.sim.proxy.server import Proxy
@@ -43,7 +44,11 @@ is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(K
 )
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Stop by itself.")
 @click.option(
-    "--json", "json_file", metavar="FILE", help="Write statistics as JSON in the end; - is standard output."
+    "--json",
+    "json_file",
+    type=TARGET,
+    metavar="FILE",
+    help="Write statistics as JSON in the end; - is standard output.",
 )
 def command(
     upstream: str,

@@ -13,6 +13,7 @@ import click
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
 from holdfast.commands.refinements import SHIPPED, find_refinement
+from holdfast.commands.targets import TARGET
 
 EPILOG = """Exit codes: 0 every run is a behaviour of the model, 1 one is not, 2 the request made no sense,
 3 not decided: a run that the trace does not tell enough of, or a file that cannot be read. Examples:
@@ -45,7 +46,9 @@ SOURCES = ("traces", "access-log")
     "--slots", type=click.IntRange(1, 16), default=4, show_default=True, help="Requests in flight at once."
 )
 @click.option("--out", metavar="DIR", help="Write verdicts (Parquet) and the summary (JSON) there.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
+@click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
+)
 @click.option("--list", "listing", is_flag=True, help="List the models and end.")
 def command(
     traces: tuple[str, ...],

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
 from holdfast.commands.provenance import provenance
+from holdfast.commands.targets import TARGET
 from holdfast.commands.terminal import console as console_for
 from holdfast.reports.simulate_text import simulate_text, verdict_line
 from holdfast.sim.scenarios import BadScenario, Order, RunFailed, load, perform, shipped
@@ -40,7 +41,9 @@ ENGINES = ("local", "spark")
 @click.option("--out", metavar="DIR", help="Write results, traces and plots there.")
 @click.option("--no-traces", is_flag=True, help="No traces in DIR: they take most of its time and room.")
 @click.option("--no-plots", is_flag=True, help="No plots in DIR.")
-@click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - is standard output.")
+@click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
+)
 @click.option("--list", "listing", is_flag=True, help="List the scenarios that are shipped and end.")
 def command(
     scenario_name: str | None,

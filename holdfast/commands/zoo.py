@@ -19,6 +19,7 @@ from rich.console import Console
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.models import SHIPPED, complete_model, find_machine
 from holdfast.commands.provenance import write_result
+from holdfast.commands.targets import TARGET
 from holdfast.model import Machine, Model, ModelError, check
 from holdfast.reports.zoo_text import row_text, total_text
 
@@ -44,7 +45,9 @@ Row = dict[str, Any]
     metavar="SECONDS",
     help="Of each program.  [default: 60]",
 )
-@click.option("--json", "json_file", metavar="FILE", help="Write the rows as JSON; - is standard output.")
+@click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the rows as JSON; - is standard output."
+)
 @click.option("--list", "listing", is_flag=True, help="List models and programs and end.")
 def command(
     name: str | None,

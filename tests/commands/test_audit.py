@@ -56,6 +56,11 @@ def test_marked(world, processes):
     start(world, claim_well, processes)
 
 
+def dear(world):
+    start(world, claim_well, 2)
+    world.at_most("p1", requests=0, faults=0)
+
+
 def alone(world):
     world.spawn(lambda: None, name="idle")
 
@@ -186,6 +191,29 @@ def test_a_failure_ends_with_the_command_that_replays_it(
     repeated = capsys.readouterr().out
     assert repeated.splitlines()[-1] == again
     assert result(target)["violations"][0]["story"] == violation["story"]
+
+
+def test_what_a_program_costs_is_told_and_a_bound_that_is_broken_has_its_story(
+    election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "out.json"
+    assert ends(f"{election}:mended", "--json", str(file)) == Exit.HOLDS
+    said = capsys.readouterr().out.splitlines()
+    at = next(number for number, line in enumerate(said) if line.startswith("  cost  "))
+    head = "cost requests/hops at most (median) without faults with 1 fault with 2 faults"
+    assert [line.split() for line in said[at : at + 3]] == [
+        head.split(),
+        ["p0", *["1/1", "(1/1)"] * 3],
+        ["p1", *["1/1", "(1/1)"] * 3],
+    ]
+    assert json.loads(file.read_text())["cost"]["p0"]["faults"][0]["requests"] == 1
+    assert ends(f"{election}:dear") == Exit.VIOLATED
+    out = capsys.readouterr().out
+    wrong = "it took 1 request and 1 serial hop without faults, and may take 0 requests without faults"
+    assert f"cost of p1 is violated: {wrong}" in out
+    again = out.splitlines()[-1].split(" --replay ")[1]
+    assert ends(f"{election}:dear", "--replay", again) == Exit.VIOLATED
+    assert f"=> cost of p1: {wrong}" in capsys.readouterr().out
 
 
 def test_what_the_program_prints_is_heard_for_the_failing_run_alone(
@@ -363,6 +391,8 @@ def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str])
         (["counter", "--faults", "crashes=-1"], "give a whole number, as in crashes=1"),
         (["counter", "--faults", "lost=1,lost=2"], "gives lost twice"),
         (["counter", "--replay", "x"], "is not process:operation:key:occurrence"),
+        (["counter", "--replay", ""], "--replay is given an empty token"),
+        (["counter", "--resume", "/no/such/dir/s"], "cannot write /no/such/dir/s: No such file"),
         (["counter", "--replay", "default", "--budget", "3"], "--budget is about a search"),
         (
             ["counter", "--strategy", "pct", "--jobs", "2"],

@@ -1,5 +1,6 @@
 """The command line as a whole: exit codes, one clear line for what went wrong, never a traceback."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def test_every_command_of_the_table_can_be_loaded() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["chek"], "No such command 'chek'"),
+        (["chek"], "No such command 'chek'. Did you mean 'check'? Try '"),
+        (["tell"], "No such command 'tell'. Try '"),
+        (["demo", "now"], "unexpected extra argument (now). Try '"),
         (["--verbos"], "No such option"),
         (["probe", "memory://", "--no-such-option"], "No such option"),
         (["probe"], "name the store"),
@@ -77,6 +80,27 @@ def test_errors_end_with_their_code_and_one_line(
 ) -> None:
     assert raising(error) == code
     assert capsys.readouterr().err == f"holdfast: {says}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("words", [["check", "two-phase"], ["check", "two-phase", "--json", "-"], ["--help"]])
+def test_output_that_finds_no_room_is_one_line(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`holdfast ... > file` on a full disk."""
+    full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 - it cannot be closed without the same error
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", full)
+        assert ends(*words) == Exit.BAD_REQUEST
+    with contextlib.suppress(OSError):
+        full.close()
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("holdfast: cannot write: No space left on device")
+
+
+def test_another_error_of_the_system_is_not_taken_for_that() -> None:
+    with pytest.raises(ProcessLookupError):
+        raising(ProcessLookupError(3, "No such process"))
 
 
 def test_a_bug_of_ours_is_not_hidden() -> None:
