@@ -2,9 +2,9 @@
 
 import math
 
-from holdfast.impl.store import ANYTHING, Outcome, Store
+from holdfast.impl.store import ANYTHING, Store
 from holdfast.impl.store import requests as ask
-from holdfast.properties.store_behaviour.parts import all_keys, expect, info_of, keys_of, stored
+from holdfast.properties.store_behaviour.parts import all_keys, info_of, keys_of, pages_of, stored
 
 
 def fill(store: Store, *keys: str) -> None:
@@ -16,15 +16,9 @@ def walk(
     store: Store, limit: int, prefix: str = "", delimiter: str = "", after: str = ""
 ) -> list[ask.ListReply]:
     """All pages of at most `limit` entries."""
-    pages, token = [], ""
-    while True:
-        page = store.list(prefix, delimiter=delimiter, limit=limit, token=token, after=after)
-        expect(page, Outcome.DONE)
-        pages.append(page)
-        assert len(pages) < 100, "the listing does not end"
-        if not page.next:
-            return pages
-        token = page.next
+    return pages_of(
+        lambda token: store.list(prefix, delimiter=delimiter, limit=limit, token=token, after=after)
+    )
 
 
 class Listings:

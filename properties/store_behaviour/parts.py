@@ -1,10 +1,12 @@
 """What the behaviours share: how to expect an outcome, a refusal, an object."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.impl.store import ANYTHING, Outcome, Store, StoreError
 from holdfast.impl.store import requests as ask
+
+P = TypeVar("P", ask.ListReply, ask.VersionsReply, ask.UploadsReply)
 
 
 def expect(reply: ask.Reply, outcome: Outcome) -> None:
@@ -49,6 +51,20 @@ def refuses(act: Callable[[], Any], kind: type[StoreError]) -> str:
         assert "\n" not in text
         return text
     raise AssertionError(f"expected {kind.__name__}, got {got}")
+
+
+def pages_of(page_at: Callable[[str], P]) -> list[P]:
+    """All pages of a listing, to its end; `page_at` asks for the one at a token."""
+    pages: list[P] = []
+    token = ""
+    while True:
+        page = page_at(token)
+        expect(page, Outcome.DONE)
+        pages.append(page)
+        assert len(pages) < 100, "the listing does not end"
+        if not page.next:
+            return pages
+        token = page.next
 
 
 def keys_of(page: ask.ListReply) -> list[str]:

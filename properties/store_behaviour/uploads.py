@@ -1,9 +1,16 @@
 """Multipart uploads, and what a condition on completing one looks at."""
 
 from holdfast.impl.store import ABSENT, ANYTHING, Matches, Misuse, Outcome, Store
-from holdfast.impl.store import requests as ask
 from holdfast.properties.store_behaviour.objects import OTHER
-from holdfast.properties.store_behaviour.parts import expect, holds, info_of, keys_of, refuses, stored
+from holdfast.properties.store_behaviour.parts import (
+    expect,
+    holds,
+    info_of,
+    keys_of,
+    pages_of,
+    refuses,
+    stored,
+)
 
 MIB = 1024 * 1024
 Parts = list[tuple[int, str]]
@@ -230,14 +237,8 @@ class Uploads:
 
     def test_uploads_are_listed_in_pages(self, store: Store) -> None:
         made = [begun(store, key)[0] for key in ("a", "b", "b", "c")]
-        found: list[ask.UploadInfo] = []
-        token = ""
-        while token or not found:
-            page = store.list_uploads(limit=1, token=token)
-            expect(page, Outcome.DONE)
-            assert len(page.uploads) <= 1
-            found += page.uploads
-            assert len(found) <= 4, "the listing does not end"
-            token = page.next
+        pages = pages_of(lambda token: store.list_uploads(limit=1, token=token))
+        assert all(len(page.uploads) <= 1 for page in pages)
+        found = [info for page in pages for info in page.uploads]
         assert sorted(info.key for info in found) == ["a", "b", "b", "c"]
         assert {info.upload for info in found} == set(made)
