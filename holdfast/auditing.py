@@ -21,7 +21,7 @@ from typing import Any
 import holdfast.impl.store
 import holdfast.sim
 from holdfast.impl.store.events import Event
-from holdfast.sim.explore import BadToken, Coverage, Diverged, Replay, audit, lines_of, replay
+from holdfast.sim.explore import Audit, BadToken, Coverage, Diverged, Replay, audit, lines_of, replay
 from holdfast.sim.explore.moves import moves_of
 from holdfast.sim.explore.runs import Setting
 from holdfast.sim.explore.tokens import write
@@ -79,27 +79,36 @@ def bound(program: Callable[..., Any], name: str, parameters: Mapping[str, Any])
 
 def conduct(wanted: Wanted, progress: Callable[[Any], object] | None = None) -> Outcome:
     """Explore, judge, and repeat the failing run so that its events and its prints are known."""
-    with _interruptible() as interrupted, _silence():
+    with _interruptible() as interrupted:
 
         def stop(search: Any) -> bool:
             if progress is not None:
                 progress(search)
             return bool(interrupted)
 
-        found = audit(
-            wanted.program,
-            budget=wanted.faults,
-            strategy=wanted.strategy,
-            seed=wanted.seed,
-            seconds=wanted.seconds,
-            schedules=wanted.schedules,
-            steps_max=wanted.steps_max,
-            depth=wanted.depth,
-            progress=stop,
-            jobs=wanted.jobs,
-            checkpoint=wanted.checkpoint,
-            resume=wanted.checkpoint is not None and Path(wanted.checkpoint).exists(),
-        )
+        with _silence():
+            found = audit(
+                wanted.program,
+                budget=wanted.faults,
+                strategy=wanted.strategy,
+                seed=wanted.seed,
+                seconds=wanted.seconds,
+                schedules=wanted.schedules,
+                steps_max=wanted.steps_max,
+                depth=wanted.depth,
+                progress=stop,
+                jobs=wanted.jobs,
+                checkpoint=wanted.checkpoint,
+                resume=wanted.checkpoint is not None and Path(wanted.checkpoint).exists(),
+            )
+        if interrupted:
+            found.coverage.reports = ()  # a comparison with a whole model takes longer than anybody waits
+        result, events = _told(wanted, found)
+    return Outcome(result, events, interrupted=bool(interrupted))
+
+
+def _told(wanted: Wanted, found: Audit) -> tuple[dict[str, Any], Sequence[Event]]:
+    """The result, and the events of the run that failed."""
     result = {
         "system": wanted.name,
         "strategy": wanted.strategy,
@@ -123,7 +132,7 @@ def conduct(wanted: Wanted, progress: Callable[[Any], object] | None = None) -> 
         violation["events"] = rows(events)
         with _silence():
             violation["nearest_pass"] = _nearest_pass(wanted, again)
-    return Outcome(result, events, interrupted=bool(interrupted))
+    return result, events
 
 
 def repeat(wanted: Wanted, token: str) -> Outcome:

@@ -84,7 +84,7 @@ def mutant_row(
         outcome = conduct(want(system.function, options, arguments, name, jobs=jobs))
     except Diverged as diverged:
         raise BadRequest(f"{name} {mutant or ''} does not repeat itself: {diverged}") from diverged
-    if outcome.interrupted and not outcome.result["violations"]:
+    if outcome.interrupted:
         raise KeyboardInterrupt
     result = outcome.result
     worst: Mapping[str, Any] = result["violations"][0] if result["violations"] else {}

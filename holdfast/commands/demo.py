@@ -6,6 +6,7 @@ library that is an extra) is said, and that stop is left out.
 
 import contextlib
 import importlib.util
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -111,12 +112,16 @@ def command(out: str, json_file: str | None) -> int:
     tour = stops(folder)
     left_out = [stop for stop in tour if stop.needs and importlib.util.find_spec(stop.needs) is None]
     surprises = []
-    for number, stop in enumerate(tour, start=1):
-        if stop in left_out:
-            click.secho(f"\n[{number}/{len(tour)}] left out: {stop.needs} is not installed", err=aside)
-            continue
-        surprises += _visit(f"{number}/{len(tour)}", stop, aside=aside)
-    surprises += _visit("last", _report(folder), aside=aside)
+    try:
+        for number, stop in enumerate(tour, start=1):
+            if stop in left_out:
+                click.secho(f"\n[{number}/{len(tour)}] left out: {stop.needs} is not installed", err=aside)
+                continue
+            surprises += _visit(f"{number}/{len(tour)}", stop, aside=aside)
+        surprises += _visit("last", _report(folder), aside=aside)
+    except _Stopped:
+        click.echo(f"\nThe rest of the tour is left out. What there is: {folder}", err=aside)
+        return Exit.UNDECIDED
     took = time.perf_counter() - started
     click.secho(f"\nThat took {took:.0f} s. The report: {folder / 'report.html'}", bold=True, err=aside)
     for line in _not_shown(left_out):
@@ -137,6 +142,10 @@ def command(out: str, json_file: str | None) -> int:
         }
         write_result(ended, json_file)
     return Exit.VIOLATED if surprises else Exit.HOLDS
+
+
+class _Stopped(Exception):
+    """Ctrl-C ended a stop: no stop has a bound that could leave it undecided."""
 
 
 @contextlib.contextmanager
@@ -180,11 +189,13 @@ def _visit(number: str, stop: Stop, *, aside: bool) -> list[str]:
     """Run one stop; answers what surprised."""
     from holdfast.commands.entry import group, run
 
-    line = " ".join(["holdfast", *stop.words])
+    line = shlex.join(["holdfast", *stop.words])
     click.secho(f"\n[{number}] {stop.says}", bold=True, err=aside)
     click.secho(f"$ {line}", fg="cyan", err=aside)
     with _prints_aside(aside):
         ended = run(lambda: group.main(list(stop.words), standalone_mode=False))
+    if ended == Exit.UNDECIDED:
+        raise _Stopped
     if ended == stop.ends:
         return []
     return [f"`{line}` ended with {ended}, expected {int(stop.ends)}"]

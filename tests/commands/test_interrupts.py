@@ -1,0 +1,105 @@
+"""Ctrl-C ends a command and not only the part of it that was running, and it ends it soon."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.auditing import Wanted, conduct
+from holdfast.commands import audit_mutants, demo
+from holdfast.commands.demo import Stop
+from holdfast.commands.ending import Exit
+from holdfast.commands.entry import group, run
+from holdfast.impl.store import ANYTHING
+from holdfast.testing import Options, want
+
+
+def ends(*words: str) -> int:
+    return run(lambda: group.main(list(words), standalone_mode=False))
+
+
+@pytest.fixture
+def pressed() -> Iterator[list[int]]:
+    """Presses Ctrl-C in the run of this number; the handlers are as before afterwards."""
+    before = signal.getsignal(signal.SIGINT)
+    yield [3]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def asked(pressed: list[int], reports: list[str]) -> Wanted:
+    """An audit of two rivals that is interrupted, and compares its runs with something in the end."""
+
+    def put(store: Any) -> None:
+        store.put("k", b"", when=ANYTHING)
+        pressed[0] -= 1
+        if pressed[0] == 0:
+            signal.raise_signal(signal.SIGINT)
+
+    def compare() -> dict[str, Any]:
+        reports.append("compared")
+        return {"compared": True}
+
+    def program(world: Any) -> None:
+        world.report(compare)
+        for _ in range(2):
+            world.spawn(put, world.store())
+
+    return want(program, Options(), {}, "rivals")
+
+
+def test_who_waits_for_the_end_does_not_wait_for_a_whole_model(pressed: list[int]) -> None:
+    """If this fails, Ctrl-C on `holdfast audit publish` is followed by fifteen seconds of silence."""
+    reports: list[str] = []
+    outcome = conduct(asked(pressed, reports))
+    assert outcome.interrupted
+    assert reports == []
+    assert "compared" not in outcome.result
+    pressed[0] = -1
+    assert conduct(asked(pressed, reports)).result["compared"], "it is compared when nobody is in a hurry"
+
+
+def test_all_mutants_end_with_the_one_that_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also when that one had been found by then."""
+    begun: list[str | None] = []
+    conducted = audit_mutants.conduct
+
+    def interrupted(wanted: Wanted) -> Any:
+        from dataclasses import replace
+
+        begun.append(wanted.name)
+        outcome = conducted(wanted)
+        assert outcome.result["violations"], "this one is found"
+        return replace(outcome, interrupted=True)
+
+    monkeypatch.setattr(audit_mutants, "conduct", interrupted)
+    assert ends("audit", "election", "--mutants") == Exit.UNDECIDED
+    assert len(begun) == 1
+    assert "undecided" in capsys.readouterr().out
+
+
+def test_the_tour_ends_with_the_stop_that_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command tells of Ctrl-C by its own end, so the tour has to look."""
+    small = ["check", "two-phase", "--set", "managers=2"]
+    tour = [Stop("One.", [*small, "--max-states", "5"], Exit.HOLDS), Stop("Two.", small, Exit.HOLDS)]
+    monkeypatch.setattr(demo, "stops", lambda _: tour)
+    assert ends("demo", "--out", str(tmp_path)) == Exit.UNDECIDED
+    said = capsys.readouterr().out
+    assert "[1/2] One." in said
+    assert "[2/2]" not in said
+    assert f"The rest of the tour is left out. What there is: {tmp_path}" in said
+
+
+def test_the_commands_of_the_tour_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a tour"
+    made = ["check", "two-phase", "--set", "managers=2", "--json", str(folder / "r.json")]
+    monkeypatch.setattr(demo, "stops", lambda _: [Stop("One.", made, Exit.HOLDS)])
+    ends("demo", "--out", str(folder))
+    assert f"$ holdfast report '{folder}' --title 'Holdfast demo'" in capsys.readouterr().out
