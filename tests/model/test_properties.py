@@ -30,6 +30,7 @@ from holdfast.model.peterson import Peterson
 from holdfast.model.philosophers import Philosophers
 from holdfast.model.swap_counter import SwapCounter
 from holdfast.model.two_phase import TwoPhase
+from tests.model.told import story
 
 
 class Counter(Machine):
@@ -47,11 +48,6 @@ class Counter(Machine):
     def wrap(s) -> None:
         s.require(s.count == s.top)
         s.count = 0
-
-
-def story(result, name: str) -> list[str]:
-    assert result[name].story is not None
-    return result[name].story.lines()
 
 
 def test_a_broken_invariant_comes_with_the_shortest_story() -> None:

@@ -1,23 +1,10 @@
 """The publish protocol's machine: what holds, what each safeguard is for, and that each property can fail."""
 
-import re
-
 import pytest
 
 from holdfast.model import action, check
 from holdfast.model.publish import Publish
-
-
-def verdicts(result) -> dict[str, str]:
-    return {found.name: found.verdict for found in result.properties if found.verdict != "holds"}
-
-
-def steps(result, name: str) -> list[str]:
-    """The labels of a story, without what they changed."""
-    story = result[name].story
-    assert story is not None
-    return [re.sub(r"^\d+\. (.*?\))  .*", r"\1", str(step)) for step in story.steps]
-
+from tests.model.told import steps, verdicts
 
 # It holds.
 

@@ -26,7 +26,6 @@ from holdfast.model import (
     ModellingMistake,
     Seq,
     Size,
-    Stepper,
     Truth,
     action,
     always_recoverable,
@@ -43,6 +42,7 @@ from holdfast.model import (
 from holdfast.model.kernel import Id, Reduced
 from holdfast.model.philosophers import Philosophers
 from holdfast.model.two_phase import TwoPhase
+from tests.model.told import followed
 
 
 def project_machines() -> list[type[Machine]]:
@@ -71,25 +71,6 @@ def compared(machine: type[Machine], sizes: dict[str, int] | None = None, withou
             assert len(other.story) == len(one.story)
             followed(Model(machine, sizes, without=without), other)
     return plain, reduced
-
-
-def followed(model: Model, found) -> None:
-    """Walk a story in the machine itself, without reduction, and judge its end."""
-    stepper = Stepper(model)
-    state = before = stepper.state(found.story.start)
-    assert state in stepper.initial()
-    for told in found.story.steps:
-        parameters = ", ".join(f"{name}={value}" for name, value in told.parameters.items())
-        before, state = state, stepper.step(state, stepper.label(f"{told.action}({parameters})"))
-        assert told.changes == stepper.changes(before, state)
-    if found.kind in ("invariant", "step"):
-        assert found.name in stepper.broken(state, before)
-    elif found.kind == "deadlock":
-        assert not stepper.enabled(state)
-        assert not stepper.may_end(state)
-    elif found.kind == "reachable":
-        wanted = next(wanted for wanted in model.properties if wanted.name == found.name)
-        assert model.holds(wanted, state.rows()).all()
 
 
 @pytest.mark.parametrize("machine", project_machines())

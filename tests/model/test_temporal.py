@@ -27,11 +27,7 @@ from holdfast.model import (
 )
 from holdfast.model.kernel import together
 from holdfast.model.two_phase import TwoPhase
-
-
-def story(result, name: str) -> list[str]:
-    assert result[name].story is not None
-    return result[name].story.lines()
+from tests.model.told import story
 
 
 class Delivery(Machine):

@@ -36,27 +36,9 @@ from holdfast.model.peterson import Peterson
 from holdfast.model.philosophers import Philosophers
 from holdfast.model.two_phase import TwoPhase
 from tests.model.random_machines import Spec, specs
+from tests.model.told import followed
 
 KINDS = ("invariant", "step", "reachable", "deadlock")
-
-
-def followed(model: Model, found) -> None:
-    """Walk a story in the machine, and judge its end."""
-    stepper = Stepper(model)
-    state = before = stepper.state(found.story.start)
-    assert state in stepper.initial()
-    for told in found.story.steps:
-        parameters = ", ".join(f"{name}={value}" for name, value in told.parameters.items())
-        before, state = state, stepper.step(state, stepper.label(f"{told.action}({parameters})"))
-        assert told.changes == stepper.changes(before, state)
-    if found.kind in ("invariant", "step"):
-        assert found.name in stepper.broken(state, before)
-    elif found.kind == "deadlock":
-        assert not stepper.enabled(state)
-        assert not stepper.may_end(state)
-    else:
-        wanted = next(wanted for wanted in model.properties if wanted.name == found.name)
-        assert model.holds(wanted, state.rows()).all()
 
 
 @pytest.mark.parametrize(

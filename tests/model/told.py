@@ -1,0 +1,42 @@
+"""What a result tells, and whether the machine itself bears it out."""
+
+import re
+from typing import Any
+
+from holdfast.model import Model, Stepper
+
+
+def verdicts(result: Any) -> dict[str, str]:
+    """The properties that do not hold."""
+    return {found.name: found.verdict for found in result.properties if found.verdict != "holds"}
+
+
+def story(result: Any, name: str) -> list[str]:
+    """The lines of a story."""
+    assert result[name].story is not None
+    return result[name].story.lines()
+
+
+def steps(result: Any, name: str) -> list[str]:
+    """The labels of a story, without what they changed."""
+    assert result[name].story is not None
+    return [re.sub(r"^\d+\. (.*?\))  .*", r"\1", str(step)) for step in result[name].story.steps]
+
+
+def followed(model: Model, found: Any) -> None:
+    """Walk a story in the machine itself, step by step, and judge its end."""
+    stepper = Stepper(model)
+    state = before = stepper.state(found.story.start)
+    assert state in stepper.initial()
+    for told in found.story.steps:
+        parameters = ", ".join(f"{name}={value}" for name, value in told.parameters.items())
+        before, state = state, stepper.step(state, stepper.label(f"{told.action}({parameters})"))
+        assert told.changes == stepper.changes(before, state)
+    if found.kind in ("invariant", "step"):
+        assert found.name in stepper.broken(state, before)
+    elif found.kind == "deadlock":
+        assert not stepper.enabled(state)
+        assert not stepper.may_end(state)
+    elif found.kind == "reachable":
+        wanted = next(wanted for wanted in model.properties if wanted.name == found.name)
+        assert model.holds(wanted, state.rows()).all()
