@@ -189,6 +189,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line(
             f" {name}: {result['schedules']:,} interleavings, {result['seconds']:.1f} s; {result['bound']}"
         )
+        if result["cost"]:
+            terminalreporter.line(f"{'':<10} requests/hops at most: {result['cost']}")
         for finding in result["findings"]:
             terminalreporter.line(f"{'':<10} finding: {finding}", yellow=True)
     counts = [
@@ -237,8 +239,11 @@ class Present:
 
     def record(self, result: dict[str, Any], why: str) -> None:
         """Keep what the summary needs; it travels with the report."""
+        from holdfast.reports.driven_text import cost_summary
+
         kept = {key: result[key] for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
-        self.results.append({**kept, "findings": [] if why else list(result["findings"])})
+        findings = [] if why else list(result["findings"])
+        self.results.append({**kept, "findings": findings, "cost": cost_summary(result)})
         self._item.user_properties.append((KEY, f"{result['verdict']}: {result['bound']}"))
 
     def command(self, token: str) -> str:

@@ -3,7 +3,7 @@
 Made from the keys `cost` and `model` of an audit's result, where a system gives them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from holdfast.reports.quantities import amount
@@ -12,14 +12,94 @@ WIDTH = 104
 
 
 def cost_lines(result: Mapping[str, Any]) -> list[str]:
+    """What operations cost: a line for each, with a column for each number of faults; and what was measured.
+
+    Nothing where a property broke: the search ended there, and the most may be more.
+    """
+    cost: Mapping[str, Mapping[str, Any]] = {} if result.get("violations") else result.get("cost", {})
+    measured = {verb: row for verb, row in cost.items() if "faults" not in row}
+    return [*_by_faults({verb: row for verb, row in cost.items() if verb not in measured}), *_most(measured)]
+
+
+def cost_summary(result: Mapping[str, Any]) -> str:
+    """The same in a few words: requests and serial hops, at most; empty where nothing was counted."""
+    rows = {} if result.get("violations") else result.get("cost", {})
+    said = []
+    for name, row in rows.items():
+        levels = row.get("faults", ())
+        most = [f"{level['requests']}/{level['hops']}" for level in levels]
+        if not levels:
+            continue
+        tail = f", {most[-1]} with any" if most[-1] != most[0] else ""
+        said.append(f"{name} {most[0]} {_faults(levels[0]['faults'])}{tail}")
+    return "; ".join(said)
+
+
+def _most(cost: Mapping[str, Mapping[str, int]]) -> list[str]:
     """The largest numbers of all runs, a line a verb."""
-    cost: Mapping[str, Mapping[str, int]] = result.get("cost", {})
     label = "cost, at most"
     return [
         f"  {label if not number else '':<13}  {verb}: "
         + ", ".join(f"{amount(count)} {what}" for what, count in sorted(counts.items()))
         for number, (verb, counts) in enumerate(cost.items())
     ]
+
+
+def _by_faults(cost: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    levels = sorted({level["faults"] for row in cost.values() for level in row["faults"]})
+    if not levels:
+        return []
+    head = ["requests/hops at most (median)", *(_faults(level) for level in levels), "may take"]
+    rows = [
+        [
+            name,
+            *(
+                next((_level(found) for found in row["faults"] if found["faults"] == level), "")
+                for level in levels
+            ),
+            _bound(row),
+        ]
+        for name, row in cost.items()
+    ]
+    widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        for row in [head, *rows]
+    ]
+    if not any(row[-1] for row in rows):
+        lines[0] = lines[0].removesuffix("may take")
+    return [f"  {'cost' if not at else '':<12}{line}".rstrip() for at, line in enumerate(lines)]
+
+
+def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+
+
+def _level(row: Mapping[str, Any]) -> str:
+    """`3/3 (2/2)`: the most, and the median."""
+    most, median = f"{row['requests']}/{row['hops']}", f"{row['requests_median']}/{row['hops_median']}"
+    return f"{most} ({median})"
+
+
+def _bound(row: Mapping[str, Any]) -> str:
+    """Bounds, for any run or by faults."""
+    said = [_promised(row, "")]
+    said += [
+        _promised(level, f" {_faults(level['faults'])}")
+        for level in row["faults"]
+        if _promised(level, "") != _promised(row, "")
+    ]
+    return ", ".join(part for part in said if part)
+
+
+def _promised(row: Mapping[str, Any], where: str) -> str:
+    if "requests_max" not in row and "hops_max" not in row:
+        return ""
+    return "/".join(str(row.get(f"{unit}_max", "any")) for unit in ("requests", "hops")) + where
+
+
+def _faults(count: int) -> str:
+    return "without faults" if not count else f"with {count} fault{'' if count == 1 else 's'}"
 
 
 def model_lines(result: Mapping[str, Any], *, gaps: bool = False) -> list[str]:

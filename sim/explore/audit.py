@@ -51,6 +51,8 @@ class Audit:
     findings: list[str]
     coverage: Coverage
     still_to_run: int | None = None
+    complete: bool = False
+    """Whether every schedule was explored: what cost at most so much costs at most so much."""
     details: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -84,14 +86,15 @@ class Audit:
                 "conflicts": self.coverage.conflicts,
                 "sometimes": {name: name in self.coverage.met for name in sorted(self.coverage.wanted)},
             },
-            **({"cost": self.cost()} if self.coverage.measured else {}),
+            **({"cost": cost} if (cost := self.cost()) else {}),
+            "complete": self.complete,
             **{key: value for report in self.coverage.reports for key, value in report().items()},
             **self.details,
         }
 
-    def cost(self) -> dict[str, dict[str, int]]:
-        """What was measured as `verb: number`, the largest of all runs, by verb."""
-        table: dict[str, dict[str, int]] = {}
+    def cost(self) -> dict[str, dict[str, Any]]:
+        """What operations cost at most, see `costs`; and what was measured as `verb: number`, by verb."""
+        table: dict[str, dict[str, Any]] = self.coverage.costs.table()
         for name, number in sorted(self.coverage.measured.items()):
             verb, _, what = name.rpartition(": ")
             table.setdefault(verb, {})[what] = number
@@ -197,6 +200,7 @@ def _judged(setting: Setting, strategy: str, search: Any, elapsed: float, storie
         findings=findings,
         coverage=search.coverage,
         still_to_run=search.still_to_run() if isinstance(search, Reduced) else None,
+        complete=complete,
     )
 
 

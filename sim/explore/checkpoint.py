@@ -12,12 +12,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from holdfast.sim.explore.costs import Costs
 from holdfast.sim.explore.races import Node
 from holdfast.sim.explore.reduced import Reduced
 from holdfast.sim.explore.runs import Coverage
 from holdfast.sim.world import Objects
 
-VERSION = 1
+VERSION = 2
 
 
 class BadCheckpoint(ValueError):
@@ -124,6 +125,7 @@ def pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "wanted": sorted(coverage.wanted),
         "limits": sorted(coverage.limits),
         "measured": dict(coverage.measured),
+        "costs": coverage.costs.packed(),
     }
 
 
@@ -137,4 +139,5 @@ def unpack_coverage(data: dict[str, Any]) -> Coverage:
         wanted=set(data["wanted"]),
         limits=set(data.get("limits", ())),
         measured=dict(data.get("measured", {})),
+        costs=Costs.unpacked(data["costs"]),
     )

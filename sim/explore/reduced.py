@@ -147,6 +147,7 @@ class Reduced(Sleeping):
 
     def _extend(self, world: World) -> None:
         steps_max = self.setting.steps_max
+        new = max(0, len(self.stack) - 1)
         while world.violation is None or not self._first_only:
             # Beyond a violation only when all are wanted: what comes after it may race with what was before.
             enabled = world.enabled()
@@ -163,6 +164,7 @@ class Reduced(Sleeping):
             node = self._node(world, enabled)
             if self._merge and self._seen(world, node):
                 self.merged += 1
+                self.coverage.costs.look_since(world, new)
                 return
             if not self._choose_first(node):
                 self.pruned += 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.sim.explore.costs import Costs
 from holdfast.sim.world import Budget, Objects, Program, Violation, World
 from holdfast.sim.world.objects import FLIGHTS_FROM
 from holdfast.sim.world.operations import same
@@ -67,6 +68,7 @@ class Coverage:
     """What was met of which only a part is explored, as clauses of the bound."""
     measured: dict[str, int] = field(default_factory=dict)
     """The largest numbers that any run's measures gave."""
+    costs: Costs = field(default_factory=Costs)
     reports: tuple[Callable[[], Any], ...] = ()
     """Those of the last run; not handed on from one operating-system process to another."""
     touched: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)
@@ -118,6 +120,7 @@ class Coverage:
                     self.met.add(promise.name)
         for measure in world.measures:
             self._keep(measure(world))
+        self.costs.look(world)
         self.reports = tuple(world.reports)
 
     def _keep(self, measured: Mapping[str, int]) -> None:
@@ -133,6 +136,7 @@ class Coverage:
         self.wanted |= other.wanted
         self.limits |= other.limits
         self._keep(other.measured)
+        self.costs.add(other.costs)
         self.reports = other.reports or self.reports
 
     def findings(self) -> list[str]:
@@ -140,6 +144,7 @@ class Coverage:
         found = [
             f"sometimes {name!r}: it never happened in any run" for name in sorted(self.wanted - self.met)
         ]
+        found += self.costs.findings()
         faults = sum(count for name, count in self.faults.items() if name not in ("pick", "stall", "pause"))
         if not self.conflicts and not faults:
             found.append(

@@ -4,7 +4,8 @@ How a round goes, and what its verdicts are worth, is in `run`.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from holdfast.impl.store.errors import Misuse
@@ -72,6 +73,15 @@ class RealWorld(RealRun):
     def follow(self, name: str, follower: Any) -> None:
         del follower
         self._find(f"{name}: not looked at, because nobody knows in which order a real store decided")
+
+    @contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """Of no use here: what it costs is counted under control."""
+        del name
+        yield
+
+    def at_most(self, name: str, **_: Any) -> None:
+        self._find(f"cost of {name}: not judged, because nobody knows which faults a real store had")
 
     def note(self, topic: str, value: Any = None) -> None:
         with self._gate.passing():

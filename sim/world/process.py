@@ -12,11 +12,12 @@ same exception. Code that returns as if nothing had happened, or goes on and on,
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from greenlet import getcurrent, greenlet
 
+from holdfast.sim.world.costs import Span
 from holdfast.sim.world.operations import Crash, Finish, Parallel
 from holdfast.sim.world.recall import CRASH, START, Node, Recall, check_same, key_of
 
@@ -47,6 +48,7 @@ class Process:
         "index",
         "kwargs",
         "last",
+        "marked",
         "may_raise",
         "name",
         "node",
@@ -59,9 +61,11 @@ class Process:
         "retried",
         "skew",
         "skew_ns",
+        "spans",
         "spins",
         "state",
         "streams",
+        "trace",
         "waits",
         "worker",
     )
@@ -75,6 +79,7 @@ class Process:
         kwargs: dict[str, Any],
         restart: bool,
         may_raise: tuple[type[BaseException], ...],
+        trace: Sequence[Any] = (),
     ) -> None:
         self.index = index
         self.name = name
@@ -104,6 +109,12 @@ class Process:
         """What it was told since its code was last run: the edge, where it led, the incarnation."""
         self.waits: Any = None
         """What the code itself waits for, when it was brought up."""
+        self.trace = trace
+        """The steps of the run so far."""
+        self.spans: list[Span] = []
+        """The operations that it named."""
+        self.marked: list[tuple[str, bool]] = []
+        """Where they begin and end, of what the code did since it was told something, to be remembered."""
         self.begin()
 
     def begin(self) -> None:
@@ -150,6 +161,22 @@ class Process:
             return True
         return self._unwind(self.pending if self.node is None else self.waits)
 
+    def mark(self, name: str, *, begins: bool) -> None:
+        """The code enters or leaves an operation, between two steps."""
+        if self.node is None:
+            self._mark(name, begins)
+        else:
+            self.marked.append((name, begins))
+
+    def _mark(self, name: str, begins: bool) -> None:
+        if begins:
+            self.spans.append(Span(name, self.incarnation, len(self.trace)))
+            return
+        for span in reversed(self.spans):
+            if span.end < 0 and (span.name, span.incarnation) == (name, self.incarnation):
+                span.end = len(self.trace)
+                return
+
     # Remembering.
 
     def remember(self, recall: Recall, root: Node) -> None:
@@ -167,10 +194,14 @@ class Process:
             self._catch_up()
             after = Node(None)
             after.op, after.clean = self._tell(answer)
+            after.marks = tuple(self.marked)
+            self.marked.clear()
             assert self.recall is not None
             self.recall.grow(node, edge, after)
             _forget_frames(after.op)
         self.node = after
+        for name, begins in after.marks:
+            self._mark(name, begins)
         return after.op
 
     def _catch_up(self) -> None:
@@ -184,6 +215,7 @@ class Process:
             if node.op is not None:
                 check_same(self.name, node.op, op)
         self.incarnation = now
+        self.marked.clear()  # that was known
 
     def _tell(self, answer: Any) -> tuple[Any, bool]:
         """What the code asks for, told this where it waits; and whether it let itself be crashed."""

@@ -35,13 +35,15 @@ class Diverged(Exception):
 class Node:
     """Where a process waits: for what, and what it did next, by what it was told."""
 
-    __slots__ = ("after", "clean", "op")
+    __slots__ = ("after", "clean", "marks", "op")
 
     def __init__(self, op: Any, clean: bool = True) -> None:
         self.op = op
         """None before a start, and after a crash."""
         self.clean = clean
         """Of a crash: whether the code let itself be unwound."""
+        self.marks: tuple[tuple[str, bool], ...] = ()
+        """Where operations began and ended on the way here, see `costs`."""
         self.after: dict[Any, Node] = {}
 
 

@@ -10,6 +10,7 @@ from holdfast.impl.store.events import Facts
 from holdfast.impl.store.requests import Request
 from holdfast.sim.world import budget as fault
 from holdfast.sim.world.budget import Budget
+from holdfast.sim.world.costs import AtMost, judge
 from holdfast.sim.world.landing import WorldBucket
 from holdfast.sim.world.objects import EVERY_STEP, Objects
 from holdfast.sim.world.process import Flight, Process
@@ -76,6 +77,8 @@ class Run:
         self.followers: list[tuple[str, Follower]] = []
         self.measures: list[Callable[[Any], Mapping[str, int]]] = []
         """Asked at the end of a run; the search keeps the largest of each number."""
+        self.bounds: list[AtMost] = []
+        """What operations may cost."""
         self.reports: list[Callable[[], Mapping[str, Any]]] = []
         """Asked when the search is over: what its result says besides."""
         self.untold: dict[int, Any] = {}
@@ -158,6 +161,12 @@ class Run:
                 wrong = follower.noted(process.name, incarnation, op.subject, op.value)
             if wrong is not None and self.violation is None:
                 self.violation = Violation(name, wrong)
+
+    def _hold_to_bounds(self) -> None:
+        """Judge what the last step may have made too dear."""
+        wrong = judge(self, self.bounds)
+        if wrong is not None and self.violation is None:
+            self.violation = wrong
 
     def _wake_spinners(self) -> None:
         """Something changed: whoever asked about it in vain may ask again."""

@@ -42,6 +42,8 @@ class Steps(Sending):
             self._step_process(actor, alternative)
         if self.followers:
             self._follow()
+        if self.bounds:
+            self._hold_to_bounds()
         if self.w:
             self._wake_spinners()
             if self.w & self._watched and self.judging:

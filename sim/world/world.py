@@ -8,7 +8,8 @@
 Which steps there are, and who decides, is in `scheduler`; what they do in `steps`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Self, TypeVar
 
@@ -16,6 +17,7 @@ from holdfast.impl.store.bucket import PART_BYTES_MIN
 from holdfast.impl.store.errors import Misuse
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import Reply
+from holdfast.sim.world.costs import AtMost
 from holdfast.sim.world.landing import WorldBucket
 from holdfast.sim.world.operations import Note, Pick, Post, Receive
 from holdfast.sim.world.process import Process
@@ -90,7 +92,8 @@ class World(Scheduler):
         name = name or self._fresh(getattr(fn, "__name__", "process"))
         if any(process.name == name for process in self.processes) or name in ("setup", "clock"):
             raise Misuse(f"two processes cannot both be called {name!r}; give one another name=")
-        self.processes.append(Process(len(self.processes) + 1, name, fn, args, kwargs, restart, may_raise))
+        number = len(self.processes) + 1
+        self.processes.append(Process(number, name, fn, args, kwargs, restart, may_raise, self.trace))
         return name
 
     def share_nothing(self) -> None:
@@ -140,6 +143,44 @@ class World(Scheduler):
         if self._setup is None:
             raise Misuse("followers are named by the program, before any process runs")
         self.followers.append((name, follower))
+
+    @contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """Count what the calling process sends inside of the `with` as one operation of this name.
+
+        Entering and leaving are no steps. What a process costs from its start to its end is told anyway.
+        """
+        process = self.running
+        if process is None:
+            raise Misuse("operations are named by processes")
+        if process.crashing:
+            refuse(process)
+        if any(name == other.name for other in self.processes):
+            raise Misuse(
+                f"a process is called {name!r}, and is told by that name; give the operation another"
+            )
+        process.mark(name, begins=True)
+        try:
+            yield
+        finally:
+            if not process.crashing:
+                process.mark(name, begins=False)
+
+    def at_most(
+        self, name: str, *, requests: int | None = None, hops: int | None = None, faults: int | None = None
+    ) -> None:
+        """State what every operation or process of this name may cost, in runs with at most `faults` faults.
+
+        Judged in every schedule, see `sim.world.costs`; without `faults` whatever goes wrong in it.
+        """
+        if self._setup is None:
+            raise Misuse("bounds are stated by the program, before any process runs")
+        given = (requests, hops, faults)
+        if requests is None and hops is None:
+            raise Misuse(f"at_most({name!r}) bounds nothing; give requests=, hops=, or both")
+        if any(number is not None and (not isinstance(number, int) or number < 0) for number in given):
+            raise Misuse(f"at_most({name!r}) takes whole numbers, at least 0")
+        self.bounds.append(AtMost(name, *given))
 
     def measure(self, measure: Callable[[Self], Mapping[str, int]]) -> None:
         """Let `measure` count things at the end of every run; the audit tells the largest of each number."""

@@ -80,7 +80,8 @@ def test_a_pass_says_what_was_proven(project: Run) -> None:
     said = lines_after(result, "= holdfast =")
     assert said[1].startswith("holds      test_it.py::test_good: ")
     assert said[1].endswith("every schedule of 2 processes with at most 1 crash, 1 lost response, 1 stall")
-    assert said[2].startswith("1 hold; ")
+    assert said[2].strip() == "requests/hops at most: ann 1/1 without faults; bob 1/1 without faults"
+    assert said[3].startswith("1 hold; ")
 
 
 def test_a_failure_shows_the_shortest_story_and_how_to_replay_it(project: Run) -> None:

@@ -103,7 +103,27 @@ AUDIT = {
     "violations": [],
     "findings": [],
     "coverage": {"outcomes": {"put done": 3}, "conflicts": 7, "sometimes": {"two race": False}},
-    "cost": {"append": {"bytes": 11_758, "hops": 23, "requests": 26}},
+    "cost": {
+        "append": {"bytes": 11_758, "hops": 23, "requests": 26},
+        "ann": {
+            "requests": 26,
+            "hops": 23,
+            "bytes": 1_234,
+            "requests_max": 30,
+            "faults": [
+                {
+                    "faults": faults,
+                    "ended": 100,
+                    "requests": 19 + 7 * faults,
+                    "requests_median": 14,
+                    "hops": 17 + 6 * faults,
+                    "hops_median": 13,
+                    "requests_max": 30,
+                }
+                for faults in (0, 1)
+            ],
+        },
+    },
     "model": {
         "model": "publish",
         "states": 905_043,

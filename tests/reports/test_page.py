@@ -103,6 +103,8 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         "Of the model's 3,264,210 transitions, 23,320 were driven (0.7%).",
         "claim() → move_boundary()",
         "11,758",
+        "with at most 1 fault",
+        "26 of 30",
         "The code of publish without each safeguard",
         "breaks no-wedge at rest",
         "Situations that were asked for and never came about: two race",

@@ -217,3 +217,20 @@ def test_a_closed_gate_has_nobody_inside() -> None:
     thread.join(10)
     assert seen == ["out", "alone"]
     assert gate.inside_max == 1
+
+
+def test_operations_may_be_named_and_bounds_are_not_judged() -> None:
+    """A program with a cost contract runs for real as well; the result says what that leaves open."""
+
+    def program(world: Any) -> None:
+        def live() -> None:
+            with world.operation("write"):
+                world.store().put("k", b"", when=ANYTHING)
+
+        for name in ("ann", "bob"):
+            world.spawn(live, name=name)
+        world.at_most("write", requests=0)
+
+    found = real(program)
+    assert found.violation is None
+    assert "cost of write: not judged, because nobody knows which faults a real store had" in found.findings

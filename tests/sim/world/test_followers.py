@@ -70,6 +70,6 @@ def test_measures_keep_their_maximum_and_reports_speak_once() -> None:
         world.report(lambda: {"told": "once"})
 
     result = audit(program)
-    assert result.cost() == {"read": {"gets": 3}}
+    assert result.cost()["read"] == {"gets": 3}
     assert result.as_json()["told"] == "once"
-    assert result.as_json()["cost"] == {"read": {"gets": 3}}
+    assert result.as_json()["cost"]["read"] == {"gets": 3}

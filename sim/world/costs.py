@@ -1,0 +1,191 @@
+"""What operations cost: requests, bytes, and how many of the requests had to wait for another.
+
+Theory. A life of a process, from its start to its end, is an operation, and so is what runs inside of
+`world.operation(name)`. What counts is what the code sends, as `impl.store.layers.metered` counts it: a
+request whose reply was lost, and one that is asked again; not what an SDK repeats below the code (`retry`),
+and not what lands when its sender has long gone. Blocking code waits for every answer, so its requests are a
+chain; those of one parallel step follow the same answers, and are one *serial hop*.
+
+An operation is told with the faults that its run had had when its last request was answered. An operation
+that a crash cuts short is left out: the same run without that crash costs no less, and is tried as well.
+
+Exploration leaves out runs that only swap steps nobody can tell apart, and the rest of those that come to a
+known state. Neither hides a cost: what an operation costs is a function of what its process was told, and of
+no order among others. The faults are counted in the order that was run; of an operation that some order
+charges with a fault that it never noticed there is also a run without that fault. So "at most so much, with
+at most so many faults" is exact where everything was explored.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from holdfast.impl.store.requests import Request
+from holdfast.sim.world.budget import FAULTS
+from holdfast.sim.world.objects import FLIGHTS_FROM
+from holdfast.sim.world.operations import Finish
+from holdfast.sim.world.view import Violation
+
+Step = tuple[int, str, Any, int, int, Any, Any, int]
+"""As in `run`."""
+
+COUNTED = frozenset(FAULTS) - {"never", "stall", "pause"}
+"""A landing that never comes was paid for when it was late; that time passes is no fault."""
+_NOT_SENT = frozenset({"land", "never", "crash", "retry"})
+"""What is asked again by an SDK is one request, which is told when it is answered."""
+
+
+class Spent(NamedTuple):
+    """What one operation cost that came to its end."""
+
+    name: str
+    faults: int
+    requests: int
+    hops: int
+    bytes: int
+    """Bodies only, both ways."""
+
+
+class AtMost(NamedTuple):
+    """What operations of this name may cost, in runs with at most so many faults; None: in any."""
+
+    name: str
+    requests: int | None
+    hops: int | None
+    faults: int | None
+
+    @property
+    def property(self) -> str:
+        """The name under which it is broken."""
+        return f"cost of {self.name}"
+
+    def broken_by(self, spent: Spent) -> str:
+        """What is wrong with this; empty when nothing is."""
+        if spent.name != self.name or (self.faults is not None and spent.faults > self.faults):
+            return ""
+        dear = (self.requests is not None and spent.requests > self.requests) or (
+            self.hops is not None and spent.hops > self.hops
+        )
+        if not dear:
+            return ""
+        allowed = [
+            _amount(most, word)
+            for most, word in ((self.requests, "request"), (self.hops, "serial hop"))
+            if most is not None
+        ]
+        where = "" if self.faults is None else f" {with_faults(self.faults)}"
+        return (
+            f"it took {_amount(spent.requests, 'request')} and {_amount(spent.hops, 'serial hop')} "
+            f"{with_faults(spent.faults)}, and may take {' and '.join(allowed)}{where}"
+        )
+
+
+class Span:
+    """A stretch of one life of a process that the program gave a name; places are steps of the run."""
+
+    __slots__ = ("begin", "end", "incarnation", "name")
+
+    def __init__(self, name: str, incarnation: int, begin: int) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.begin = begin
+        self.end = -1
+        """-1 as long as it goes on, and for ever when a crash cut it short."""
+
+
+class _Tally:
+    """What was asked so far."""
+
+    __slots__ = ("bytes", "faults", "group", "hops", "requests")
+
+    def __init__(self, faults: int = 0) -> None:
+        self.requests = 0
+        self.hops = 0
+        self.bytes = 0
+        self.faults = faults
+        """Those of the run when its last request was answered."""
+        self.group: Any = None
+        """The parallel step that its last request was part of."""
+
+    def ask(self, world: Any, step: Step, faults: int) -> None:
+        actor, _, _, _, _, op, answer, _ = step
+        self.requests += 1
+        self.faults = faults
+        self.bytes += len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))
+        group = None
+        if actor >= FLIGHTS_FROM:
+            group = world.objects.group(actor)
+            if group == self.group:
+                return  # those of one parallel step lie side by side: their process waits for all
+        self.hops += 1
+        self.group = group
+
+    def spent(self, name: str) -> Spent:
+        return Spent(name, self.faults, self.requests, self.hops, self.bytes)
+
+
+def with_faults(count: int) -> str:
+    """`without faults`, `with 1 fault`, `with 2 faults`."""
+    return f"with {_amount(count, 'fault')}" if count else "without faults"
+
+
+def spent(world: Any) -> Iterator[Spent]:
+    """Every operation of the run that has come to its end."""
+    yield from _lives(world.trace, world)
+    for process in world.processes:
+        for span in process.spans:
+            if span.end >= 0:
+                yield _of_span(world, process, span)
+
+
+def _lives(trace: Sequence[Step], world: Any) -> Iterator[Spent]:
+    """Processes that ended. Done for every run that is explored, so in one go."""
+    tallies: dict[Any, _Tally] = {}
+    faults = 0
+    for step in trace:
+        _, alternative, process, incarnation, _, op, _, _ = step
+        if alternative != "ok":
+            faults += alternative in COUNTED
+            if alternative in _NOT_SENT:
+                continue
+        if process is None or not process.index:
+            continue
+        if isinstance(op, Request):
+            tally = tallies.get((process, incarnation))
+            if tally is None:
+                tally = tallies[process, incarnation] = _Tally()
+            tally.ask(world, step, faults)
+        elif type(op) is Finish:
+            yield tallies.get((process, incarnation), _Tally(faults)).spent(process.name)
+
+
+def _of_span(world: Any, process: Any, span: Span) -> Spent:
+    faults = sum(step[1] in COUNTED for step in world.trace[: span.begin])
+    tally = _Tally(faults)
+    for step in world.trace[span.begin : span.end]:
+        faults += step[1] in COUNTED
+        if step[2] is process and step[1] not in _NOT_SENT and isinstance(step[5], Request):
+            tally.ask(world, step, faults)
+    return tally.spent(span.name)
+
+
+def ended_since(world: Any, place: int) -> bool:
+    """Whether any operation came to its end at this step of the run or later."""
+    return any(type(step[5]) is Finish and step[1] == "ok" for step in world.trace[place:]) or any(
+        span.end > place for process in world.processes for span in process.spans
+    )
+
+
+def judge(world: Any, bounds: Sequence[AtMost]) -> Violation | None:
+    """What the last step made too dear, if it ended an operation."""
+    if not ended_since(world, len(world.trace) - 1):
+        return None
+    for one in spent(world):
+        for bound in bounds:
+            wrong = bound.broken_by(one)
+            if wrong:
+                return Violation(bound.property, wrong)
+    return None
+
+
+def _amount(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -1,0 +1,334 @@
+"""What operations cost is counted in every schedule, and bounds are judged in every schedule.
+
+If this fails, "at most 3 requests" in a report is not true of some schedule that was explored.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from holdfast.impl.store import ABSENT, ANYTHING, Outcome
+from holdfast.impl.store import requests as ask
+from holdfast.impl.store.errors import Misuse
+from holdfast.impl.store.interface import Store
+from holdfast.impl.store.layers.metered import Metered
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.sim.explore import Audit, audit, replay
+from holdfast.sim.explore.plain import Plain
+from holdfast.sim.explore.reduced import Reduced
+from holdfast.sim.explore.runs import Setting
+from holdfast.sim.world import NO_FAULTS, Budget, World
+from tests.sim.explore.programs import WATCHES, program_of, random_codes
+
+ONE_CRASH = Budget(crashes=1, lost=0, stalls=0)
+ONE_LOST = Budget(crashes=0, lost=1, stalls=0)
+Program = Callable[[World], None]
+
+
+def claim(store: Any, name: str) -> None:
+    """One request when it wins, two when it does not; asked again when the reply is lost."""
+    while store.put("leader", name.encode(), when=ABSENT).outcome is Outcome.UNKNOWN:
+        pass
+    store.get("leader")
+
+
+def election(world: World) -> None:
+    for name in ("ann", "bob"):
+        world.spawn(claim, world.store(), name, name=name)
+
+
+def levels(result: Audit, name: str) -> list[tuple[int, ...]]:
+    """By faults: the most requests and hops, and their medians."""
+    return [
+        tuple(row[key] for key in ("faults", "requests", "hops", "requests_median", "hops_median"))
+        for row in result.cost()[name]["faults"]
+    ]
+
+
+def test_a_process_is_an_operation_and_told_by_faults() -> None:
+    result = audit(election, budget=ONE_LOST)
+    assert result.verdict == "holds"
+    # A lost put is one more; a lost get is not asked again.
+    assert levels(result, "ann") == levels(result, "bob") == [(0, 2, 2, 2, 2), (1, 3, 3, 2, 2)]
+    assert (result.cost()["ann"]["requests"], result.cost()["ann"]["hops"]) == (3, 3)
+
+
+def test_only_requests_cost_and_a_parallel_step_is_one_hop() -> None:
+    def program(world: World) -> None:
+        def live() -> None:
+            store = world.store()
+            world.note("topic", 1)
+            store.env.now_ns()
+            world.pick("side", "xy")
+            world.post("news", 1)
+            world.receive("news")
+            store.send_all([ask.Put(key, b"12345", ABSENT) for key in "abc"])
+            store.get("a")
+            store.env.sleep(1.0)
+
+        world.spawn(live, name="ann")
+        world.spawn(lambda: world.store().get("a") and None, name="bob")
+
+    cost = audit(program, budget=NO_FAULTS).cost()
+    assert {name: cost["ann"][name] for name in ("requests", "hops", "bytes")} == {
+        "requests": 4,
+        "hops": 2,
+        "bytes": 20,
+    }
+    assert (cost["bob"]["requests"], cost["bob"]["hops"], cost["bob"]["bytes"]) == (1, 1, 5)
+
+
+def work(store: Store) -> None:
+    store.put("a", b"one", when=ABSENT)
+    store.send_all([ask.Put(key, b"some", ANYTHING) for key in "bcd"])
+    store.list("")
+    store.send_all([ask.Get("a"), ask.Get("b")])
+
+
+def test_it_counts_as_the_metered_layer_does() -> None:
+    store = Metered(MemoryStore())
+    with store.operation("work") as metered:
+        work(store)
+    program: Program = lambda world: world.spawn(work, world.store(), name="ann") and None  # noqa: E731 - short
+    row = audit(program, budget=NO_FAULTS).cost()["ann"]
+    assert (row["requests"], row["hops"], row["bytes"]) == (
+        metered.requests,
+        metered.serial_hops,
+        metered.bytes_sent + metered.bytes_received,
+    )
+
+
+def in_operations(world: World) -> None:
+    """Each process opens once, and then adds twice; an operation within another is part of both."""
+
+    def live(store: Any, name: str) -> None:
+        with world.operation("open"):
+            store.get("head")
+        for number in range(2):
+            with world.operation("add"):
+                with world.operation("write"):
+                    store.put(f"{name}/{number}", b"", when=ANYTHING)
+                store.put("head", name.encode(), when=ANYTHING)
+
+    for name in ("ann", "bob"):
+        world.spawn(live, world.store(), name, name=name)
+
+
+def test_operations_are_told_by_their_names() -> None:
+    result = audit(in_operations, budget=ONE_CRASH)
+    assert result.verdict == "holds"
+    assert {name: row["requests"] for name, row in result.cost().items()} == {
+        "add": 2, "ann": 5, "bob": 5, "open": 1, "write": 1,
+    }  # fmt: skip
+    # What the crash cut short is left out: nothing of it ended.
+    assert [row["requests_median"] for row in result.cost()["ann"]["faults"]] == [5, 5]
+
+
+def test_marking_an_operation_is_no_step() -> None:
+    """The program is explored as it was without: as many schedules, as many faults."""
+
+    def plainly(world: World) -> None:
+        def live(store: Any, name: str) -> None:
+            store.get("head")
+            for number in range(2):
+                store.put(f"{name}/{number}", b"", when=ANYTHING)
+                store.put("head", name.encode(), when=ANYTHING)
+
+        for name in ("ann", "bob"):
+            world.spawn(live, world.store(), name, name=name)
+
+    one, other = (audit(program, budget=ONE_CRASH) for program in (in_operations, plainly))
+    assert (one.schedules, one.pruned) == (other.schedules, other.pruned)
+    assert one.coverage.steps == other.coverage.steps
+
+
+def test_the_same_where_processes_are_remembered_and_not_run() -> None:
+    def promised(world: World) -> None:
+        world.share_nothing()
+        in_operations(world)
+
+    one, other = (audit(program, budget=ONE_CRASH) for program in (in_operations, promised))
+    assert one.cost() == other.cost()
+
+
+def bounded(faults: int | None, requests: int) -> Program:
+    def program(world: World) -> None:
+        election(world)
+        world.at_most("ann", requests=requests, hops=requests, faults=faults)
+
+    return program
+
+
+def test_a_bound_that_is_broken_fails_with_its_schedule() -> None:
+    result = audit(bounded(None, 2), budget=ONE_LOST)
+    assert result.verdict == "violated"
+    (story,) = result.stories
+    assert story.property == "cost of ann"
+    assert story.reason == (
+        "it took 3 requests and 3 serial hops with 1 fault, and may take 2 requests and 2 serial hops"
+    )
+    assert [(line.process, line.fault) for line in story.lines if line.fault] == [("ann", "lost")]
+    again = replay(bounded(None, 2), story.token, budget=ONE_LOST)
+    assert str(again.violation) == f"cost of ann: {story.reason}"
+
+
+def test_a_bound_holds_for_so_many_faults_and_no_more() -> None:
+    assert audit(bounded(0, 2), budget=ONE_LOST).verdict == "holds"
+    assert audit(bounded(1, 3), budget=ONE_LOST).verdict == "holds"
+    wrong = audit(bounded(0, 1), budget=ONE_LOST).stories[0].reason
+    assert wrong.startswith("it took 2 requests and 2 serial hops without faults, and may take 1 request")
+    assert wrong.endswith("without faults")
+    assert audit(bounded(1, 2), budget=ONE_LOST).verdict == "violated"
+
+
+def test_bounds_stand_beside_what_was_counted() -> None:
+    def program(world: World) -> None:
+        bounded(0, 2)(world)
+        world.at_most("ann", hops=9)
+
+    row = audit(program, budget=ONE_LOST).cost()["ann"]
+    assert row["hops_max"] == 9
+    assert "requests_max" not in row
+    none, one = row["faults"]
+    assert (none["requests_max"], none["hops_max"]) == (2, 2)
+    assert "requests_max" not in one
+    assert one["hops_max"] == 9
+
+
+def test_a_bound_for_nobody_is_a_finding() -> None:
+    def program(world: World) -> None:
+        election(world)
+        world.at_most("cid", requests=1)
+
+    result = audit(program, budget=ONE_LOST)
+    assert result.verdict == "undecided"
+    assert result.findings == ["cost of cid: no process and no operation of this name ever came to its end"]
+
+
+def test_a_bound_of_an_operation_is_judged_where_the_operation_ends() -> None:
+    """Not when its process ends, which may be long after."""
+
+    def program(world: World) -> None:
+        in_operations(world)
+        world.at_most("add", requests=1)
+
+    story = audit(program, budget=NO_FAULTS).stories[0]
+    assert [str(line).split()[2] for line in story.lines] == ["get", "put", "put"]
+
+
+@pytest.mark.parametrize("strategy", ["plain", "random", "pct", "hypothesis"])
+def test_every_strategy_counts_and_judges(strategy: str) -> None:
+    found = audit(election, budget=ONE_LOST, strategy=strategy, schedules=300)
+    assert found.cost()["ann"]["requests"] in (2, 3)
+    assert found.cost()["ann"]["faults"][0]["requests"] == 2
+    broken = audit(bounded(0, 1), budget=ONE_LOST, strategy=strategy, schedules=300)
+    assert broken.stories[0].property == "cost of ann"
+
+
+def test_several_operating_system_processes_count_together() -> None:
+    one, two = (audit(election, budget=ONE_LOST, jobs=jobs) for jobs in (1, 2))
+    for name in ("ann", "bob"):
+        assert [row[:3] for row in levels(one, name)] == [row[:3] for row in levels(two, name)]
+
+
+def test_a_search_that_is_taken_up_again_knows_what_it_counted(tmp_path: Any) -> None:
+    file = str(tmp_path / "search")
+    whole = audit(in_operations, budget=ONE_CRASH)
+    audit(in_operations, budget=ONE_CRASH, schedules=40, checkpoint=file)
+    rest = audit(in_operations, budget=ONE_CRASH, checkpoint=file, resume=True)
+    assert rest.verdict == "holds"
+    for name in whole.cost():
+        assert [row[:3] for row in levels(whole, name)] == [row[:3] for row in levels(rest, name)]
+
+
+def most(search: Any) -> dict[str, list[tuple[int, int, int, int]]]:
+    """The most by faults, every level filled in."""
+    found = {}
+    for name, row in search.coverage.costs.table().items():
+        rows = {one["faults"]: (one["requests"], one["hops"]) for one in row["faults"]}
+        found[name] = [max((rows[n] for n in rows if n <= level), default=()) for level in range(3)]
+    return found  # type: ignore[return-value]  # the empty one stands for nothing
+
+
+SEEDS = (
+    *(1, 2, 7, 8, 15, 18, 25, 28, 32, 36, 40, 41, 42, 43, 45, 46, 47, 49, 52, 55, 59, 60, 61, 64, 65, 67),
+    *(70, 73, 75, 76, 78, 80, 82, 83, 87, 88, 89, 93, 96, 97, 102, 104, 108, 112, 117, 119),
+)  # fmt: skip
+"""Random programs that can be enumerated."""
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_most_is_what_plain_enumeration_finds(seed: int, merge: bool) -> None:
+    """Nothing that is left out, as a repetition or at a known state, costs more than what is not."""
+    draw = Random(seed)
+    codes, watch = random_codes(draw, 3), draw.choice(WATCHES)
+    budget = draw.choice([ONE_CRASH, ONE_LOST, Budget(crashes=1, lost=1, stalls=0)])
+    setting = Setting(program_of(codes, watch), budget)
+    plain = Plain(setting, first_only=False)
+    plain.explore()
+    reduced = Reduced(setting, first_only=False, merge=merge, timed=True)
+    reduced.explore()
+    assert most(reduced) == most(plain)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    def in_setup(world: World) -> None:
+        with world.operation("x"):
+            pass
+
+    def like_a_process(world: World) -> None:
+        def live() -> None:
+            with world.operation("ann"):
+                pass
+
+        world.spawn(live, name="ann", may_raise=(Misuse,))
+        world.finally_("refused", lambda view: isinstance(view.error("ann"), Misuse))
+
+    with pytest.raises(Misuse, match="operations are named by processes"):
+        audit(in_setup)
+    assert audit(like_a_process).verdict != "violated"
+    for wrong, said in (
+        ({}, "bounds nothing"),
+        ({"faults": 1}, "bounds nothing"),
+        ({"requests": -1}, "whole numbers"),
+        ({"hops": 1.5}, "whole numbers"),
+    ):
+        with pytest.raises(Misuse, match=said):
+            audit(lambda world, wrong=wrong: world.at_most("ann", **wrong))
+
+
+def dear_in_between(world: World) -> None:
+    """Ann pays most between two steps of bob, and leaves nothing: what comes then is known."""
+
+    def ann(store: Any) -> None:
+        if store.get("x").done and not store.get("v").done:
+            store.get("nothing")
+
+    def bob(store: Any) -> None:
+        store.put("x", b"", when=ANYTHING)
+        store.put("v", b"", when=ANYTHING)
+        cid(store, "bob")
+
+    def cid(store: Any, name: str) -> None:
+        for number in range(3):
+            store.put("y", f"{name} {number}".encode(), when=ANYTHING)
+
+    world.spawn(ann, world.store(), name="ann")
+    world.spawn(bob, world.store(), name="bob")
+    world.spawn(cid, world.store(), "cid", name="cid")
+
+
+def test_what_ended_before_a_known_state_is_counted() -> None:
+    search = Reduced(Setting(dear_in_between, NO_FAULTS))
+    search.explore()
+    assert search.merged
+    assert most(search)["ann"][0] == (3, 3)
+
+    def bounded(world: World) -> None:
+        dear_in_between(world)
+        world.at_most("ann", requests=2)
+
+    assert audit(bounded, budget=NO_FAULTS).stories[0].property == "cost of ann"
