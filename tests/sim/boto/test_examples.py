@@ -5,33 +5,22 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.explore import Audit, audit, replay
+from holdfast.sim.explore import Audit, audit
 from holdfast.sim.world import Budget
+from tests.sim.mistakes import broken_programs, is_found
 
 MODULES = {
     name: importlib.import_module(f"holdfast.examples.audit.boto3_{name}")
     for name in ("counter", "election", "lock", "log", "queue")
 }
-BROKEN = [
-    pytest.param(getattr(module, name), id=f"{stem}-{name}")
-    for stem, module in MODULES.items()
-    for name in vars(module)
-    if name.startswith("broken")
-]
+BROKEN = broken_programs(MODULES)
 FOR_THREE = [stem for stem, module in MODULES.items() if hasattr(module, "mended_for_three")]
-SECONDS_MAX = 300
-"""Never reached on an idle machine, where each takes a few seconds; a busy one must not fail the test."""
 
 
 @pytest.mark.parametrize("strategy", ["exhaustive", "hypothesis"])
 @pytest.mark.parametrize("program", BROKEN)
 def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> None:
-    result = audit(program, strategy=strategy, seconds=SECONDS_MAX, minimise_seconds=1)
-    assert result.verdict == "violated"
-    again = replay(program, result.stories[0].token)
-    assert again.misfit == ""
-    assert again.violation is not None
-    assert again.violation.name == result.stories[0].property
+    is_found(program, strategy)
 
 
 def proven(name: str, program: str) -> Audit:

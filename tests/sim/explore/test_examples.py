@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.explore import audit, replay
+from holdfast.sim.explore import audit
 from holdfast.sim.world import Budget
+from tests.sim.mistakes import broken_programs, is_found
 
 FOLDER = Path(__file__).parents[3] / "examples" / "audit"
-SECONDS_MAX = 300
-"""Never reached on an idle machine, where each takes a few seconds; a busy one must not fail the test."""
 
 
 def load(name: str) -> ModuleType:
@@ -29,24 +28,14 @@ def load(name: str) -> ModuleType:
 
 MODULES = {name: load(name) for name in ("counter", "election", "lock", "log", "queue")}
 """Those on our interface; their twins on boto3 have tests of their own."""
-BROKEN = [
-    pytest.param(getattr(module, name), id=f"{stem}-{name}")
-    for stem, module in MODULES.items()
-    for name in vars(module)
-    if name.startswith("broken")
-]
+BROKEN = broken_programs(MODULES)
 QUICK = ["counter", "election", "log", "queue"]
 
 
 @pytest.mark.parametrize("strategy", ["exhaustive", "hypothesis"])
 @pytest.mark.parametrize("program", BROKEN)
 def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> None:
-    result = audit(program, strategy=strategy, seconds=SECONDS_MAX, minimise_seconds=1)
-    assert result.verdict == "violated"
-    again = replay(program, result.stories[0].token)
-    assert again.misfit == ""
-    assert again.violation is not None
-    assert again.violation.name == result.stories[0].property
+    is_found(program, strategy)
 
 
 @pytest.mark.parametrize("name", QUICK)
