@@ -28,8 +28,8 @@ still happen. Probe the very bucket you will use, for versioning changes the ans
 
 @click.command("probe", short_help="Certify a store for coordination.", epilog=EPILOG)
 @click.argument("url", required=False)
-@click.option("--quick", "size", flag_value="quick", help="Fewer rounds and keys: about 10 s.")
-@click.option("--thorough", "size", flag_value="thorough", help="Ten times the rounds: up to 15 min.")
+@click.option("--quick", is_flag=True, help="Fewer rounds and keys: about 10 s.")
+@click.option("--thorough", is_flag=True, help="Ten times the rounds: up to 15 min.")
 @click.option("--rounds", type=click.IntRange(1, 1_000_000), help="Rounds of each race, at most.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time for all of it, about.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the mixed workload.")
@@ -43,7 +43,8 @@ still happen. Probe the very bucket you will use, for versioning changes the ans
 @click.option("--list", "listing", is_flag=True, help="List the features and end.")
 def command(
     url: str | None,
-    size: str | None,
+    quick: bool,
+    thorough: bool,
     rounds: int | None,
     seconds: float | None,
     seed: int,
@@ -65,7 +66,9 @@ def command(
         )
     if json_file == "-" and profile == "-":
         raise BadRequest("only one of --json and --profile can go to standard output")
-    plan = _plan(size, rounds, seconds, seed)
+    if quick and thorough:
+        raise BadRequest("--quick and --thorough contradict each other; leave out either")
+    plan = _plan(QUICK if quick else THOROUGH if thorough else Plan(), rounds, seconds, seed)
     names = _names(only)
     with open_store(url) as store, _interruptible():
         report = _probe(store, plan, names, console_for(stderr="-" in (json_file, profile), wrapped=True))
@@ -76,8 +79,7 @@ def command(
     return VERDICT_EXITS[report.verdict.value]
 
 
-def _plan(size: str | None, rounds: int | None, seconds: float | None, seed: int) -> Plan:
-    plan = {None: Plan(), "quick": QUICK, "thorough": THOROUGH}[size]
+def _plan(plan: Plan, rounds: int | None, seconds: float | None, seed: int) -> Plan:
     given: dict[str, Any] = {"rounds": rounds, "seconds": seconds, "seed": seed}
     return dataclasses.replace(plan, **{name: value for name, value in given.items() if value is not None})
 
@@ -99,7 +101,7 @@ def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Repo
     shared = not store.url.startswith("memory:")
     opener = functools.partial(open_store, store.url) if shared else None
     probe = Probe(store, plan, opener=opener, only=names)
-    store.verify()
+    probe.verify()
     console.print(probe.announcement(), markup=False, highlight=False, soft_wrap=True)
     with _progress() as watch:
         report = probe.run(watch)

@@ -1,12 +1,15 @@
 """Stores by name: `memory://`, `file:///dir`, `s3://bucket/prefix?endpoint=...&region=...`."""
 
+import os
+import re
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, unquote_to_bytes, urlsplit
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.store.errors import Misuse
 from holdfast.impl.store.interface import Store
 
+_USER = re.compile(r"//[^/?#]*@")
 SCHEMES = "memory://, file:///directory, s3://bucket/prefix?endpoint=...&region=..."
 
 
@@ -17,8 +20,9 @@ def open_store(url: str, env: Environment | None = None) -> Store:
     `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1`; also `connect_timeout_s` and
     `read_timeout_s`.
     """
+    given, url = url, _USER.sub("//...@", url)  # a secret in it is refused below, and never repeated
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(given)
         port_is_sound = parts.port
     except ValueError as wrong:
         raise Misuse(f"store URL {url!r} cannot be read ({wrong}); known: {SCHEMES}") from None
@@ -58,8 +62,14 @@ def _memory(url: str, parts: SplitResult, options: dict[str, str], env: Environm
 
 def _files(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
     if parts.netloc not in ("", "localhost"):
-        raise Misuse(f"store URL {url!r}: write file:///{parts.netloc}{parts.path} with three slashes")
-    path = unquote(parts.path)
+        raise Misuse(
+            f"store URL {url!r}: write file:///{parts.netloc.rpartition('@')[2]}{parts.path} with three slashes"
+        )
+    try:
+        # A path is bytes: names that are no UTF-8 stand in a URL as %FF, and in a str as the system has it.
+        path = os.fsdecode(unquote_to_bytes(os.fsencode(parts.path)))
+    except UnicodeError:
+        raise Misuse(f"store URL {url!r} names a directory that this system's locale cannot spell") from None
     if not path.startswith("/") or "\0" in path:
         raise Misuse(f"store URL {url!r} names no directory; write file:///absolute/path")
     from holdfast.impl.store.files import FileStore

@@ -2,11 +2,11 @@
 
     with open_store(url) as store:
         probe = Probe(store, Plan(rounds=50), opener=partial(open_store, url))
-        store.verify()
+        probe.verify()
         print(probe.announcement())
         report = probe.run(watch=print)
 
-Nothing is written before `run`. Whatever ends it (success, a store that becomes unusable, Ctrl-C), the
+No object is written before `run`. Whatever ends it (success, a store that becomes unusable, Ctrl-C), the
 rivals are sent home first and then everything that was written is removed.
 """
 
@@ -68,11 +68,19 @@ class Probe:
     def prefix(self) -> str:
         return self._bench.ground.prefix
 
+    def verify(self) -> None:
+        """Raise `Unusable` when the store cannot be used, and leave it as it was found."""
+        try:
+            self._store.verify()
+        except BaseException:
+            self._footprint.remove()
+            raise
+
     def announcement(self) -> str:
         """What `run` will do, in words."""
         objects, requests, volume = self._estimate()
         return (
-            f"Probing {self._store.url}: {len(self.features)} features and the latency, in at most about "
+            f"Probing {self._store.url}: {_count(len(self.features))} and the latency, in at most about "
             f"{self.plan.seconds:.0f} s.\n"
             f"Writes only under {self.prefix}: up to {objects:,} objects and {requests:,} requests, "
             f"{volume / 1e6:,.0f} MB sent; removes all of it afterwards."
@@ -213,6 +221,10 @@ class Probe:
             left = [str(wrong)]
         self._footprint.remove()
         return left
+
+
+def _count(features: int) -> str:
+    return "1 feature" if features == 1 else f"{features} features"
 
 
 def _left(prefix: str, left: Sequence[str]) -> str:

@@ -111,10 +111,14 @@ class Upstream:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as wrong:
-            raise BadPlan(f"upstream {url!r} cannot be read ({wrong}); say http://host:port") from None
+            raise BadPlan(f"the upstream cannot be read ({wrong}); say http://host:port") from None
+        if parts.username is not None or parts.password is not None:
+            raise BadPlan(
+                "put no credentials into the upstream: clients sign for themselves; say http://host:port"
+            )
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BadPlan(f"upstream {url!r} is no address; say http://host:port or https://host")
-        if parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+        if parts.path.strip("/") or parts.query or parts.fragment:
             raise BadPlan(f"upstream {url!r}: say only http://host:port; buckets stay with the client")
         return cls(parts.hostname, port or (443 if parts.scheme == "https" else 80), parts.scheme == "https")
 

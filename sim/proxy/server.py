@@ -18,6 +18,7 @@ by the closed connection, as it would be without us.
 
 import asyncio
 import contextlib
+import os
 import ssl
 import threading
 import time
@@ -90,8 +91,9 @@ class Proxy:
         try:
             _, writer = await self._connected()
         except OSError as wrong:
+            why = os.strerror(wrong.errno) if (wrong.errno or 0) > 0 else str(wrong)
             raise Unusable(
-                f"nobody answers at {self.plan.upstream.url}: {wrong}; start the store first"
+                f"nobody answers at {self.plan.upstream.url}: {why}; start the store first"
             ) from wrong
         writer.close()
 

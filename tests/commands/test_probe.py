@@ -156,6 +156,7 @@ BAD = [
     (["s3://"], "bucket"),
     (["file://relative/dir"], "three slashes"),
     (["memory://", "--only", "nope"], "nope"),
+    (["memory://", "--quick", "--thorough"], "--quick and --thorough contradict"),
     (["memory://", "--only", ","], "--only"),
     (["memory://", "--rounds", "0"], "--rounds"),
     (["memory://", "--seconds", "0"], "--seconds"),

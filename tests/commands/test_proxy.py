@@ -21,7 +21,8 @@ from holdfast.sim.proxy.statistics import Statistics
         (("http://h", "--drop", "1.5"), "a chance is from 0 to 1"),
         (("http://h", "--drop", "60%", "--late", "60%"), "add up to 1.2"),
         (("http://h", "--late-after", "1s"), "give --late with it"),
-        (("http://127.0.0.1:1",), "nobody answers at http://127.0.0.1:1"),
+        (("http://127.0.0.1:1",), "nobody answers at http://127.0.0.1:1: Connection refused; start"),
+        (("http://no-host.invalid",), "nobody answers at http://no-host.invalid:80: "),
     ],
 )
 def test_what_makes_no_sense_is_one_line(
@@ -31,6 +32,14 @@ def test_what_makes_no_sense_is_one_line(
     err = capsys.readouterr().err
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("url", ["http://key:hunter2@h", "http://:hunter2@h/b", "http://key:hunter2@h:port"])
+def test_a_secret_in_the_address_is_not_repeated(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(lambda: group.main(["proxy", url], standalone_mode=False)) == Exit.BAD_REQUEST
+    said = capsys.readouterr()
+    assert "say http://host:port" in said.err
+    assert "hunter2" not in said.err + said.out
 
 
 def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ class FileStore(Store):
                 raise Misuse(f"{name} of {text!r} is out of range; give a number of at least 0 (parallel: 1)")
         self.path = str(Path(text).absolute())
         self.env = env or SystemEnvironment()
-        self.url = f"file://{quote(self.path)}" + (
+        self.url = f"file://{quote(os.fsencode(self.path))}" + (
             "" if linger_ms == LINGER_MS else f"?linger_ms={linger_ms:g}"
         )
         self._options = _Options(linger_ms / 1000, temp_age_s, verify_reads, disk or Disk())
