@@ -9,8 +9,10 @@ import os
 import hypothesis
 import pytest
 
-# Suites that live beside the properties explain their assertions like tests do.
-pytest.register_assert_rewrite("holdfast.properties.store_behaviour")
+# Suites that live beside the properties, and what tests share, explain their assertions like tests do.
+pytest.register_assert_rewrite(
+    "holdfast.properties.store_behaviour", "tests.model.told", "tests.sim.mistakes"
+)
 
 pytest_plugins = ["tests.servers.fixtures"]
 
