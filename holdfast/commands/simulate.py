@@ -1,7 +1,9 @@
 """`holdfast simulate SCENARIO`: capacity what-ifs in simulated time."""
 
+import contextlib
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -69,24 +71,37 @@ def command(
             "name the scenario, as in: holdfast simulate cap-tail; --list lists those that are shipped"
         )
     _refuse_contradictions(engine, master, jobs, out, no_traces=no_traces, no_plots=no_plots)
-    try:
+    with _refusing(out):
         scenario = load(scenario_name)
         folder = prepare(Path(out), traces=not no_traces, plots=not no_plots) if out else None
         order = Order(scenario, sweeps=sweeps, seed=seed, jobs=jobs, folder=folder, traces=not no_traces)
         with _Bar() as bar:
             found = _perform(order, engine, master, bar)
-    except (BadScenario, RunFailed) as wrong:
-        raise BadRequest(str(wrong)) from None
     console = console_for(stderr=json_file == "-", wrapped=True)
     console.print(simulate_text(found))
     console.print(verdict_line(found), markup=False)
     result = {**found, "provenance": {**provenance(), "command": _again(scenario_name, sweeps, seed)}}
     if folder is not None:
         plots = {} if no_plots else _figures(result)
-        console.print(f"written: {', '.join(write_out(folder, result, plots))}", markup=False, soft_wrap=True)
+        with _refusing(out):
+            written = write_out(folder, result, plots)
+        console.print(f"written: {', '.join(written)}", markup=False, soft_wrap=True)
     if json_file:
         write_json(result, json_file)
     return VERDICT_EXITS[found["verdict"]]
+
+
+@contextlib.contextmanager
+def _refusing(out: str | None) -> Iterator[None]:
+    """What is wrong with the scenario, or with the place of its results, as one line."""
+    try:
+        yield
+    except (BadScenario, RunFailed) as wrong:
+        raise BadRequest(str(wrong)) from None
+    except OSError as wrong:
+        if out is None:
+            raise  # nothing is written then: a bug of ours
+        raise BadRequest(f"cannot write to {out}: {wrong.strerror}; give --out another folder") from wrong
 
 
 def _perform(order: Order, engine: str, master: str | None, bar: "_Bar") -> dict[str, Any]:

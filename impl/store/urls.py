@@ -62,9 +62,8 @@ def _memory(url: str, parts: SplitResult, options: dict[str, str], env: Environm
 
 def _files(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
     if parts.netloc not in ("", "localhost"):
-        raise Misuse(
-            f"store URL {url!r}: write file:///{parts.netloc.rpartition('@')[2]}{parts.path} with three slashes"
-        )
+        host = parts.netloc.rpartition("@")[2]
+        raise Misuse(f"store URL {url!r}: write file:///{host}{parts.path} with three slashes")
     try:
         # A path is bytes: names that are no UTF-8 stand in a URL as %FF, and in a str as the system has it.
         path = os.fsdecode(unquote_to_bytes(os.fsencode(parts.path)))

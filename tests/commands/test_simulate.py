@@ -1,5 +1,6 @@
 """`holdfast simulate`: results, their bytes, what is left in a folder, what is said to a wrong request."""
 
+import errno
 import importlib.util
 import json
 import os
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands import provenance
+from holdfast.commands import provenance, simulate
 from holdfast.commands.ending import Exit
 from holdfast.commands.entry import group, run
 from holdfast.impl.environment import SystemEnvironment
@@ -316,6 +317,22 @@ def test_a_path_that_goes_wrong_while_it_runs_is_one_line(
     assert ends(str(file)) == Exit.BAD_REQUEST
     said = capsys.readouterr().err
     assert says in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("what", ["run", "table"])
+def test_a_disk_that_fills_up_during_the_runs_is_one_line(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(simulate, {"run": "perform", "table": "write_out"}[what], full)
+    assert ends("cap-tail", "--out", str(tmp_path / "out"), "--no-plots") == Exit.BAD_REQUEST
+    said = capsys.readouterr().err
+    assert said.startswith(
+        f"holdfast: cannot write to {tmp_path / 'out'}: No space left on device; give --out"
+    )
     assert said.count("\n") == 1
 
 
