@@ -3,6 +3,7 @@
 import json
 import signal
 import textwrap
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 
 from holdfast.commands.audit import progress_text, read_faults
 from holdfast.commands.ending import BadRequest, Exit
-from holdfast.commands.entry import group, run
 from holdfast.commands.systems import shipped
 from holdfast.impl.store.events import Event
 from holdfast.testing import FAULTS
+from tests.commands.running import exit_of
 
 ELECTION = """
 import holdfast
@@ -118,8 +119,7 @@ async def later(world):
 """
 
 
-def ends(*words: str) -> int:
-    return run(lambda: group.main(["audit", *words], standalone_mode=False))
+ends = partial(exit_of, "audit")
 
 
 @pytest.fixture

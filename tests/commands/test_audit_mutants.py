@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ from rich.console import Console
 from holdfast.commands import systems
 from holdfast.commands.audit_mutants import LONG, mutant_row
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
 from holdfast.commands.systems import mutants_of
 from holdfast.reports.mutants_text import row_text
 from holdfast.testing import Options
+from tests.commands.running import exit_of
 
 ELECTIONS = '''"""A leader, elected badly and well."""
 from holdfast.impl.store import ABSENT, ANYTHING, Outcome
@@ -43,8 +44,7 @@ def mended(world):
 '''
 
 
-def ends(*words: str) -> int:
-    return run(lambda: group.main(["audit", *words], standalone_mode=False))
+ends = partial(exit_of, "audit")
 
 
 @pytest.fixture

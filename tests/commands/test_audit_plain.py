@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 ALONE = """
 from holdfast.impl.store import ANYTHING
@@ -25,7 +25,7 @@ def wrong(world):
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str]) -> Any:
     def tell(*words: object) -> tuple[int, str, str]:
-        code = run(lambda: group.main(["audit", *map(str, words)], standalone_mode=False))
+        code = exit_of("audit", *map(str, words))
         return code, *capsys.readouterr()
 
     return tell

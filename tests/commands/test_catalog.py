@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.commands import entry
 from holdfast.impl.publish import Catalog, Fenced, HeadAhead, StaleView, Unknown
 from holdfast.impl.store import ANYTHING, open_store
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.commands.running import Run
 
 
 @pytest.fixture
-def catalog(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        words = ["catalog", *arguments]
-        code = entry.run(lambda: entry.group.main(words, standalone_mode=False))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def catalog(ran: Run) -> Run:
+    return partial(ran, "catalog")
 
 
 @pytest.fixture

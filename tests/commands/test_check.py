@@ -2,13 +2,14 @@
 
 import json
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 LAMPS = """
 from holdfast.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
@@ -39,8 +40,7 @@ class Lamps(Machine):
 """
 
 
-def ends(*words: str) -> int:
-    return run(lambda: group.main(["check", *words], standalone_mode=False))
+ends = partial(exit_of, "check")
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.commands.completion import SHELLS, VARIABLE
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import SUMMARIES, group, run
+from holdfast.commands.entry import SUMMARIES
+from tests.commands.running import exit_of
 
 
 def offered(*words: str) -> list[str]:
@@ -45,7 +46,7 @@ def test_commands_options_and_names_are_offered() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_is_one_the_shell_can_read(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(lambda: group.main(["completion", shell], standalone_mode=False)) == Exit.HOLDS
+    assert exit_of("completion", shell) == Exit.HOLDS
     script = capsys.readouterr().out
     assert VARIABLE in script
     if shutil.which(shell):
@@ -53,5 +54,5 @@ def test_the_script_is_one_the_shell_can_read(shell: str, capsys: pytest.Capture
 
 
 def test_another_shell_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(lambda: group.main(["completion", "cmd"], standalone_mode=False)) == Exit.BAD_REQUEST
+    assert exit_of("completion", "cmd") == Exit.BAD_REQUEST
     assert capsys.readouterr().err.count("\n") == 1

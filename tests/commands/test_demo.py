@@ -8,12 +8,12 @@ import pytest
 from holdfast.commands import demo
 from holdfast.commands.demo import Stop
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 
 def toured(monkeypatch: pytest.MonkeyPatch, folder: Path, *tour: Stop, words: tuple[str, ...] = ()) -> int:
     monkeypatch.setattr(demo, "stops", lambda _: list(tour))
-    return run(lambda: group.main(["demo", "--out", str(folder), *words], standalone_mode=False))
+    return exit_of("demo", "--out", str(folder), *words)
 
 
 def stop(folder: Path, ends: Exit, *words: str, needs: str = "") -> Stop:
@@ -63,13 +63,13 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 ) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    assert run(lambda: group.main(["demo", "--out", str(file)], standalone_mode=False)) == Exit.BAD_REQUEST
+    assert exit_of("demo", "--out", str(file)) == Exit.BAD_REQUEST
     assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.slow
 def test_the_real_tour_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(lambda: group.main(["demo", "--out", str(tmp_path)], standalone_mode=False)) == Exit.HOLDS
+    assert exit_of("demo", "--out", str(tmp_path)) == Exit.HOLDS
     said = capsys.readouterr().out
     assert said.count("\n$ holdfast ") == len(demo.stops(tmp_path)) + 1
     page = (tmp_path / "report.html").read_text()

@@ -11,10 +11,7 @@ from holdfast.commands import entry
 from holdfast.commands.ending import BadRequest, Exit, write_json
 from holdfast.commands.entry import SUMMARIES, group, run
 from holdfast.impl.store import Unusable
-
-
-def ends(*words: str) -> int:
-    return run(lambda: group.main(list(words), standalone_mode=False))
+from tests.commands.running import exit_of as ends
 
 
 def raising(error: BaseException) -> int:

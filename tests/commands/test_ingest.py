@@ -7,35 +7,26 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.commands import entry
 from holdfast.impl.ingest import keys, read
 from holdfast.impl.store import open_store
+from tests.commands.running import Run
 from tests.impl.ingest_service.serving import Served, batch, frame, listing, serving
 
-Run = Callable[..., tuple[int, str, str]]
 TOKEN = "HOLDFAST_INGEST_TOKEN"
 BATCHES = 3
 
 
 @pytest.fixture
-def ingest(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Run]:
+def ingest(ran: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        words = ["ingest", *arguments]
-        code = entry.run(lambda: entry.group.main(words, standalone_mode=False))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    yield run
+    yield partial(ran, "ingest")
     log = logging.getLogger("holdfast.ingest")  # a command sets up the log of its process, which is ours
     log.handlers.clear()
     log.setLevel(logging.NOTSET)

@@ -1,32 +1,25 @@
 """`holdfast ingest audit --inventory`: from a disk, from the store itself, from a bucket."""
 
 import json
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.commands import entry
 from holdfast.impl.environment import SystemEnvironment
 from holdfast.impl.ingest import Accepted, Authority, Manifest, keys
 from holdfast.impl.store import ANYTHING, Store, open_store
+from tests.commands.running import Run
 from tests.impl.ingest import reports
 from tests.impl.ingest.given import batch
 
 ENV = SystemEnvironment()
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def audit(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    def run(url: str, *arguments: str) -> tuple[int, str, str]:
-        words = ["ingest", "audit", "--store", url, *arguments]
-        code = entry.run(lambda: entry.group.main(words, standalone_mode=False))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def audit(ran: Run) -> Run:
+    return partial(ran, "ingest", "audit", "--store")
 
 
 @pytest.fixture

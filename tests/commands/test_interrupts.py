@@ -11,13 +11,9 @@ from holdfast.auditing import Wanted, conduct
 from holdfast.commands import audit_mutants, demo
 from holdfast.commands.demo import Stop
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
 from holdfast.impl.store import ANYTHING
 from holdfast.testing import Options, want
-
-
-def ends(*words: str) -> int:
-    return run(lambda: group.main(list(words), standalone_mode=False))
+from tests.commands.running import exit_of as ends
 
 
 @pytest.fixture

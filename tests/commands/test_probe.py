@@ -13,25 +13,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands import entry
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.probe import FEATURES
 from tests import liars
+from tests.commands.running import Run
 
 FAST = ("--rounds", "4", "--quick")
-
-
-@pytest.fixture
-def holdfast(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = entry.run(lambda: entry.group.main(list(arguments), standalone_mode=False))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -44,8 +31,8 @@ def lying(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     return install
 
 
-def test_memory_has_a_complete_table_and_is_safe(holdfast: Run) -> None:
-    code, out, err = holdfast("probe", "memory://", *FAST)
+def test_memory_has_a_complete_table_and_is_safe(ran: Run) -> None:
+    code, out, err = ran("probe", "memory://", *FAST)
     assert code == 0
     assert err == ""
     table = dict(re.findall(r"^([a-z-]+) +(safe|unsafe|unsupported|undecided) ", out, re.MULTILINE))
@@ -63,30 +50,30 @@ def test_memory_has_a_complete_table_and_is_safe(holdfast: Run) -> None:
 
 
 @pytest.mark.server
-def test_a_directory_has_a_complete_table_and_is_left_as_it_was(holdfast: Run, tmp_path: Path) -> None:
-    code, out, err = holdfast("probe", f"file://{tmp_path}/new/store", *FAST)
+def test_a_directory_has_a_complete_table_and_is_left_as_it_was(ran: Run, tmp_path: Path) -> None:
+    code, out, err = ran("probe", f"file://{tmp_path}/new/store", *FAST)
     assert (code, err) == (0, "")
     assert "racing-creates-processes   safe" in out
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_was_not_there_is_gone_again(holdfast: Run, tmp_path: Path) -> None:
-    code, _, _ = holdfast("probe", f"file://{tmp_path}/new/store", *FAST, "--only", "create-only-put")
+def test_a_directory_that_was_not_there_is_gone_again(ran: Run, tmp_path: Path) -> None:
+    code, _, _ = ran("probe", f"file://{tmp_path}/new/store", *FAST, "--only", "create-only-put")
     assert code == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_in_use_keeps_what_it_had(holdfast: Run, tmp_path: Path) -> None:
+def test_a_directory_in_use_keeps_what_it_had(ran: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"stays")
-    code, _, _ = holdfast("probe", f"file://{tmp_path}", *FAST, "--only", "create-only-put")
+    code, _, _ = ran("probe", f"file://{tmp_path}", *FAST, "--only", "create-only-put")
     assert code == 0
     assert (tmp_path / "mine").read_bytes() == b"stays"
     assert {entry.name for entry in tmp_path.iterdir()} <= {"mine", ".holdfast"}
 
 
-def test_an_unsafe_store_exits_1_and_shows_the_history(holdfast: Run, lying: Any) -> None:
+def test_an_unsafe_store_exits_1_and_shows_the_history(ran: Run, lying: Any) -> None:
     lying(liars.IgnoresIfNoneMatch)
-    code, out, _ = holdfast("probe", "memory://", *FAST)
+    code, out, _ = ran("probe", "memory://", *FAST)
     assert code == 1
     assert re.search(r"^create-only-put +unsafe +wrote over an existing object", out, re.MULTILINE)
     assert re.search(
@@ -96,18 +83,18 @@ def test_an_unsafe_store_exits_1_and_shows_the_history(holdfast: Run, lying: Any
     assert out.rstrip().splitlines()[-1].startswith("unsafe: ")
 
 
-def test_a_store_that_lacks_something_exits_3(holdfast: Run, lying: Any) -> None:
+def test_a_store_that_lacks_something_exits_3(ran: Run, lying: Any) -> None:
     lying(liars.RefusesIfMatch)
-    code, out, _ = holdfast("probe", "memory://", *FAST)
+    code, out, _ = ran("probe", "memory://", *FAST)
     assert code == 3
     assert "Not offered: if-match put" in out
-    code, _, _ = holdfast("probe", "memory://", *FAST, "--only", "create-only-put, racing-creates-threads")
+    code, _, _ = ran("probe", "memory://", *FAST, "--only", "create-only-put, racing-creates-threads")
     assert code == 0
 
 
-def test_json_alone_on_standard_output(holdfast: Run, lying: Any) -> None:
+def test_json_alone_on_standard_output(ran: Run, lying: Any) -> None:
     lying(liars.ChecksThenActs)
-    code, out, err = holdfast("probe", "memory://", *FAST, "--json", "-")
+    code, out, err = ran("probe", "memory://", *FAST, "--json", "-")
     assert code == 1
     result = json.loads(out)
     assert result["url"] == "memory://"
@@ -126,9 +113,9 @@ def test_json_alone_on_standard_output(holdfast: Run, lying: Any) -> None:
     assert "Probing" in err, "people read the other stream meanwhile"
 
 
-def test_the_profile_is_what_the_simulator_reads(holdfast: Run, tmp_path: Path) -> None:
+def test_the_profile_is_what_the_simulator_reads(ran: Run, tmp_path: Path) -> None:
     file = tmp_path / "profile.json"
-    code, _, _ = holdfast("probe", "memory://", *FAST, "--only", "ranges", "--profile", str(file))
+    code, _, _ = ran("probe", "memory://", *FAST, "--only", "ranges", "--profile", str(file))
     assert code == 0
     profile = json.loads(file.read_text())
     assert profile["format"] == "holdfast-latency/1"
@@ -143,8 +130,8 @@ def test_the_profile_is_what_the_simulator_reads(holdfast: Run, tmp_path: Path) 
             assert entry_["count"] >= 1
 
 
-def test_the_list_names_every_feature_without_a_store(holdfast: Run) -> None:
-    code, out, _ = holdfast("probe", "--list")
+def test_the_list_names_every_feature_without_a_store(ran: Run) -> None:
+    code, out, _ = ran("probe", "--list")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == [feature.name for feature in FEATURES]
 
@@ -169,8 +156,8 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "named"), BAD, ids=[" ".join(case[0]) or "nothing" for case in BAD])
-def test_what_makes_no_sense_gets_one_line(holdfast: Run, arguments: list[str], named: str) -> None:
-    code, out, err = holdfast("probe", *arguments)
+def test_what_makes_no_sense_gets_one_line(ran: Run, arguments: list[str], named: str) -> None:
+    code, out, err = ran("probe", *arguments)
     assert code == 2
     assert len(err.strip().splitlines()) == 1
     assert named in err
@@ -178,25 +165,25 @@ def test_what_makes_no_sense_gets_one_line(holdfast: Run, arguments: list[str], 
     assert "safe" not in out
 
 
-def test_an_endpoint_that_is_not_there_gets_one_line(holdfast: Run, credentials: None) -> None:
-    code, out, err = holdfast("probe", "s3://bucket?endpoint=http://127.0.0.1:9&region=us-east-1")
+def test_an_endpoint_that_is_not_there_gets_one_line(ran: Run, credentials: None) -> None:
+    code, out, err = ran("probe", "s3://bucket?endpoint=http://127.0.0.1:9&region=us-east-1")
     assert code == 2
     assert len(err.strip().splitlines()) == 1
     assert "127.0.0.1:9" in err
     assert out == ""
 
 
-def test_a_bucket_that_is_not_there_gets_one_line(holdfast: Run, honest_moto: Any) -> None:
-    code, _, err = holdfast("probe", honest_moto.url("no-such-bucket"))
+def test_a_bucket_that_is_not_there_gets_one_line(ran: Run, honest_moto: Any) -> None:
+    code, _, err = ran("probe", honest_moto.url("no-such-bucket"))
     assert code == 2
     assert len(err.strip().splitlines()) == 1
     assert "no-such-bucket" in err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_directory_that_is_read_only_gets_one_line(holdfast: Run, tmp_path: Path) -> None:
+def test_a_directory_that_is_read_only_gets_one_line(ran: Run, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    code, _, err = holdfast("probe", f"file://{tmp_path}")
+    code, _, err = ran("probe", f"file://{tmp_path}")
     assert code == 2
     assert len(err.strip().splitlines()) == 1
 
@@ -220,19 +207,17 @@ class FillsUp(MemoryStore):
         return super().send(request)
 
 
-def test_a_disk_that_fills_up_ends_the_probe_with_one_line_and_nothing_left(
-    holdfast: Run, lying: Any
-) -> None:
+def test_a_disk_that_fills_up_ends_the_probe_with_one_line_and_nothing_left(ran: Run, lying: Any) -> None:
     lying(FillsUp)
-    code, _, err = holdfast("probe", "memory://", *FAST)
+    code, _, err = ran("probe", "memory://", *FAST)
     assert code == 2
     assert len(err.strip().splitlines()) == 1
     assert "no space left" in err
     assert not FillsUp.made[-1].contents()
 
 
-def test_no_secret_is_repeated(holdfast: Run) -> None:
-    code, out, err = holdfast("probe", "s3://key:hunter2@bucket")
+def test_no_secret_is_repeated(ran: Run) -> None:
+    code, out, err = ran("probe", "s3://key:hunter2@bucket")
     assert code == 2
     assert "hunter2" not in out + err
 

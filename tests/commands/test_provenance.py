@@ -9,14 +9,14 @@ import pytest
 
 import holdfast
 from holdfast.commands import provenance
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 
 def test_a_result_names_its_command_and_versions(tmp_path: Path) -> None:
     """Without them a colleague can doubt a verdict but not check it."""
     file = tmp_path / "out.json"
     words = ["check", "two-phase", "--set", "managers=2", "--json", str(file)]
-    assert run(lambda: group.main(words, standalone_mode=False)) == 0
+    assert exit_of(*words) == 0
     made = json.loads(file.read_text())["provenance"]
     assert made["command"] == f"holdfast check two-phase --set managers=2 --json {file}"
     assert made["holdfast"] == holdfast.__version__
@@ -27,7 +27,7 @@ def test_a_result_names_its_command_and_versions(tmp_path: Path) -> None:
 def test_words_with_spaces_are_quoted(tmp_path: Path) -> None:
     """The line is for pasting into a shell."""
     file = tmp_path / "a b.json"
-    run(lambda: group.main(["zoo", "two-phase", "--json", str(file)], standalone_mode=False))
+    exit_of("zoo", "two-phase", "--json", str(file))
     assert json.loads(file.read_text())["provenance"]["command"].endswith(f"--json '{file}'")
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
 from holdfast.commands.proxy import told
 from holdfast.sim.proxy.statistics import Statistics
+from tests.commands.running import exit_of
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from holdfast.sim.proxy.statistics import Statistics
 def test_what_makes_no_sense_is_one_line(
     words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(lambda: group.main(["proxy", *words], standalone_mode=False)) == Exit.BAD_REQUEST
+    assert exit_of("proxy", *words) == Exit.BAD_REQUEST
     err = capsys.readouterr().err
     assert said in err
     assert len(err.splitlines()) == 1
@@ -36,7 +36,7 @@ def test_what_makes_no_sense_is_one_line(
 
 @pytest.mark.parametrize("url", ["http://key:hunter2@h", "http://:hunter2@h/b", "http://key:hunter2@h:port"])
 def test_a_secret_in_the_address_is_not_repeated(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(lambda: group.main(["proxy", url], standalone_mode=False)) == Exit.BAD_REQUEST
+    assert exit_of("proxy", url) == Exit.BAD_REQUEST
     said = capsys.readouterr()
     assert "say http://host:port" in said.err
     assert "hunter2" not in said.err + said.out
@@ -46,7 +46,7 @@ def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> Non
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         words = ["proxy", f"http://127.0.0.1:{port}", "--port", port]
-        assert run(lambda: group.main(words, standalone_mode=False)) == Exit.BAD_REQUEST
+        assert exit_of(*words) == Exit.BAD_REQUEST
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands.entry import group, run
 from holdfast.impl.store.events import Event
 from holdfast.sim.trace import table_of, write_json_lines, write_parquet
+from tests.commands.running import exit_of
 from tests.properties.publish.test_refinement import history
 
 MAP = """
@@ -71,7 +71,7 @@ BAD = lock("locks/b", "ann+1", "bob+2")
 def replayed(tmp_path: Path, *words: str) -> tuple[int, dict[str, object]]:
     result = tmp_path / "result.json"
     command = ["replay", *words, "--json", str(result)]
-    ended = run(lambda: group.main(command, standalone_mode=False))
+    ended = exit_of(*command)
     return ended, json.loads(result.read_text()) if result.exists() else {}
 
 
@@ -210,12 +210,12 @@ def test_what_makes_no_sense_is_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").write_text("")
-    assert run(lambda: group.main(["replay", *words], standalone_mode=False)) == 2
+    assert exit_of("replay", *words) == 2
     told = capsys.readouterr().err
     assert why in told
     assert told.count("\n") == 1
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(lambda: group.main(["replay", "--list"], standalone_mode=False)) == 0
+    assert exit_of("replay", "--list") == 0
     assert "publish  many tables" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 
 def walked(
@@ -13,7 +13,7 @@ def walked(
 ) -> str:
     monkeypatch.setattr("sys.stdin", io.StringIO(answers))
     words = ["check", "two-phase", "--set", "managers=1", "--explore", *more]
-    assert run(lambda: group.main(words, standalone_mode=False)) == Exit.HOLDS
+    assert exit_of(*words) == Exit.HOLDS
     return capsys.readouterr().out
 
 
@@ -39,7 +39,7 @@ def test_a_broken_property_is_said_at_once(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("commit\n0\nq\n"))
     words = ["check", "two-phase", "--set", "managers=2", "--without", "all-prepared", "--explore"]
-    assert run(lambda: group.main(words, standalone_mode=False)) == Exit.HOLDS
+    assert exit_of(*words) == Exit.HOLDS
     said = capsys.readouterr().out
     assert "'commit' is not offered" in said
     assert "BROKEN" not in said

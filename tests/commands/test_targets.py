@@ -6,8 +6,9 @@ import click
 import pytest
 
 from holdfast.commands.ending import BadRequest, Exit
-from holdfast.commands.entry import SUMMARIES, group, run
+from holdfast.commands.entry import SUMMARIES, group
 from holdfast.commands.targets import TARGET, Target, obstacle
+from tests.commands.running import exit_of
 
 
 def test_what_can_be_written_is_taken_and_not_touched(
@@ -43,9 +44,7 @@ def test_a_file_in_a_folder_that_the_command_makes_is_taken(tmp_path: Path) -> N
 
 def test_it_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """If this fails, half an hour of search ends with a result that nobody has."""
-    assert run(lambda: group.main(["check", "publish", "--json", str(tmp_path)], standalone_mode=False)) == (
-        Exit.BAD_REQUEST
-    )
+    assert exit_of("check", "publish", "--json", str(tmp_path)) == Exit.BAD_REQUEST
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == f"holdfast: cannot write {tmp_path}: Is a directory; give --json another file\n"

@@ -7,14 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.commands.ending import BadRequest, Exit
-from holdfast.commands.entry import group, run
 from holdfast.commands.user_files import load
+from tests.commands.running import exit_of as ends
 
 CLAIM = "def claim(world):\n    world.spawn(lambda: None, name='idle')\n"
-
-
-def ends(*words: str) -> int:
-    return run(lambda: group.main(list(words), standalone_mode=False))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from holdfast.commands import zoo
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 LAMPS = """
 from holdfast.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
@@ -64,8 +65,7 @@ def mended(world):
 '''
 
 
-def ends(*words: str) -> int:
-    return run(lambda: group.main(["zoo", *words], standalone_mode=False))
+ends = partial(exit_of, "zoo")
 
 
 def rows(target: Path) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
 from holdfast.reports.page.elements import VOID
 from holdfast.reports.page.found import read_folder
 from holdfast.reports.page.page import BYTES_MAX, page
+from tests.commands.running import exit_of
 from tests.reports.samples import AUDIT, COMPARE, MUTANTS, PROBE, REPLAY, SIMULATE, write, write_samples
 
 
@@ -206,8 +207,7 @@ def test_sections_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert "Left out: Replayed traces." in read(text).text
 
 
-def ends(*words: str) -> int:
-    return run(lambda: group.main(["report", *words], standalone_mode=False))
+ends = partial(exit_of, "report")
 
 
 def test_the_command_writes_all_forms(

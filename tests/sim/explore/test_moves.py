@@ -14,6 +14,7 @@ from holdfast.sim.explore.moves import count, moves_of
 from holdfast.sim.explore.runs import Setting
 from holdfast.sim.explore.tokens import follow, read
 from holdfast.sim.world import Budget, World
+from tests.commands.running import exit_of
 
 FAULTS = Budget(crashes=1, lost=1, late=1)
 
@@ -151,11 +152,10 @@ def test_only_a_violation_has_moves() -> None:
 
 def test_a_token_whose_last_target_lands_late_is_counted() -> None:
     """A token does not say in which harmless way something was done, and a step does."""
-    from holdfast.commands.entry import group, run
 
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "out.json"
         words = ["audit", "ambiguous-commit-cleaned-up", "--mutant", "one-look", "--json", str(target)]
-        assert run(lambda: group.main(words, standalone_mode=False)) == 1
+        assert exit_of(*words) == 1
         (violation,) = json.loads(target.read_text())["violations"]
     assert 0 < violation["moves"] <= len(violation["story"])

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands.entry import group, run
 from holdfast.sim.spark.session import SparkAway, check_java
+from tests.commands.running import exit_of
 
 
 def java(folder: Path, says: str) -> None:
@@ -50,11 +50,11 @@ def test_no_java_is_one_line_and_local_still_works(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").write_text("")
-    assert run(lambda: group.main([*words, "--engine", "spark"], standalone_mode=False)) == 2
+    assert exit_of(*words, "--engine", "spark") == 2
     told = capsys.readouterr().err
     assert told.startswith("holdfast: Spark needs Java 17 or newer: there is no java on the PATH")
     assert told.count("\n") == 1
-    assert run(lambda: group.main(words, standalone_mode=False)) in (0, 3)
+    assert exit_of(*words) in (0, 3)
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_no_java_is_one_line_and_local_still_works(
     ],
 )
 def test_contradictions_of_check(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
-    assert run(lambda: group.main(["check", "two-phase", *words], standalone_mode=False)) == 2
+    assert exit_of("check", "two-phase", *words) == 2
     assert why in capsys.readouterr().err

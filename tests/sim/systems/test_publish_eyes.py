@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
 from holdfast.impl.publish import STANDARD, Safeguards
 from holdfast.impl.publish.documents import read_manifest
 from holdfast.sim.explore.runs import Setting
@@ -20,6 +19,7 @@ from holdfast.sim.systems.publishing.scenes import play
 from holdfast.sim.systems.publishing.stage import MANIFESTS, Stage
 from holdfast.sim.world import Budget
 from holdfast.sim.world.view import View
+from tests.commands.running import exit_of
 from tests.sim.systems.test_publish import explored
 
 Contents = dict[str, bytes]
@@ -103,4 +103,4 @@ def test_a_head_that_nobody_can_explain_is_told_at_once() -> None:
 def test_it_runs_on_a_real_store_as_well(tmp_path: Path) -> None:
     """What the promises look at is there without a world under control."""
     words = ["audit", "publish", "--set", "scene=skew", "--store", f"file://{tmp_path}", "--rounds", "2"]
-    assert run(lambda: group.main(words, standalone_mode=False)) == Exit.UNDECIDED
+    assert exit_of(*words) == Exit.UNDECIDED

@@ -1,0 +1,15 @@
+"""A command as a whole: how it ended and what it said."""
+
+import pytest
+
+from tests.commands.running import Run, exit_of
+
+
+@pytest.fixture
+def ran(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: str) -> tuple[int, str, str]:
+        code = exit_of(*words)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
