@@ -1,10 +1,11 @@
 """What a change made better or worse, from two audits of the same program: before it and after it.
 
 Worse is what a reviewer must not overlook: a property that broke, a proof that is no longer one, situations
-that are no longer met (a proof of less), a verb that costs more. What merely differs is told, and judged
-neither way: a search of another size says nothing about the program.
+that are no longer met (a proof of less), an operation that costs more, or whose bound was raised.
+What merely differs is told, and judged neither way: a search of another size says nothing about the program.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -95,32 +96,92 @@ def _findings(before: Result, after: Result) -> Iterator[Change]:
 
 
 def _costs(before: Result, after: Result) -> Iterator[Change]:
-    """The most that a verb took in any schedule. A verb that is new is told, not judged."""
+    """The most that an operation took in any schedule, and what it was promised to take at most."""
     if before["violations"] or after["violations"]:
-        return
-    old, new = _cost_rows(before), _cost_rows(after)
-    for name in sorted(old.keys() | new.keys()):
-        if name not in old or name not in new:
-            yield Change(OTHER, f"cost of {name}", _said(old.get(name)), _said(new.get(name)))
+        return  # the most of what lay before the violation is not the most
+    old, new = before.get("cost", {}), after.get("cost", {})
+    for verb in sorted(old.keys() | new.keys()):
+        yield from _dearer(verb, old.get(verb), new.get(verb), _whole(before), _whole(after))
+        if verb in old and verb in new:
+            yield from _bounds(verb, old[verb], new[verb])
+
+
+def _whole(result: Result) -> bool:
+    """Whether every schedule was explored. If not, something may have cost more than was seen."""
+    return bool(result.get("complete", result["verdict"] == "holds"))
+
+
+def _dearer(verb: str, old: Result | None, new: Result | None, *whole: bool) -> Iterator[Change]:
+    """An operation that is new or gone is told, not judged."""
+    had, has = _figures(verb, old or {}), _figures(verb, new or {})
+    for name in sorted(had.keys() | has.keys()):
+        if name not in had or name not in has:
+            yield Change(OTHER, f"cost of {name}", _told(had.get(name)), _told(has.get(name)))
+        elif had[name] != has[name]:
+            more = any(now > was for was, now in zip(had[name], has[name], strict=True))
+            known = whole[0] if more else whole[1]
+            judged = (WORSE if more else BETTER) if known else OTHER
+            yield Change(judged, f"at most, {name}", _told(had[name]), _told(has[name]))
+
+
+def _figures(verb: str, row: Result) -> dict[str, tuple[float, ...]]:
+    """Requests and hops for each number of faults where they are told so; else each number by its unit."""
+    levels = row.get("faults", ())
+    found: dict[str, tuple[float, ...]] = {
+        f"{verb} {_faults(level)}": (level["requests"], level["hops"]) for level in levels
+    }
+    for unit, value in row.items():
+        if unit in (("requests", "hops") if levels else ()) or unit.endswith("_max"):
             continue
-        if old[name] != new[name]:
-            judged = WORSE if new[name] > old[name] else BETTER
-            yield Change(judged, f"at most, {name}", _said(old[name]), _said(new[name]))
+        if isinstance(value, bool):
+            found[f"{verb} {unit}"] = (0.0 if value else 1.0,)  # flat is better than not
+        elif isinstance(value, int | float):
+            found[f"{verb} {unit.replace('_', ' ')}"] = (float(value),)
+    return found
 
 
-def _cost_rows(result: Result) -> dict[str, float]:
-    rows = {}
-    for verb, row in result.get("cost", {}).items():
-        for unit, value in row.items():
-            if isinstance(value, bool):
-                rows[f"{verb} {unit}"] = 0.0 if value else 1.0  # flat is better than not
-            elif isinstance(value, int | float):
-                rows[f"{verb} {unit.replace('_', ' ')}"] = float(value)
-    return rows
+def _bounds(verb: str, old: Result, new: Result) -> Iterator[Change]:
+    """A bound that is raised or gone is a promise taken back, whatever is counted today."""
+    had, has = _promises(verb, old), _promises(verb, new)
+    for name in sorted(had.keys() | has.keys()):
+        was, now = (bounds.get(name, (math.inf, math.inf)) for bounds in (had, has))
+        if was != now:
+            looser = any(after > before for before, after in zip(was, now, strict=True))
+            yield Change(WORSE if looser else BETTER, f"bound of {name}", _told(was), _told(now))
 
 
-def _said(value: float | None) -> str:
-    return "not counted" if value is None else f"{value:,.10g}"
+def _promises(verb: str, row: Result) -> dict[str, tuple[float, float]]:
+    """What is promised of all runs, and of those with so many faults where that is less."""
+    found = {verb: _promised(row)}
+    for level in row.get("faults", ()):
+        if _promised(level) != found[verb]:
+            found[f"{verb} {_faults(level)}"] = _promised(level)
+    return found
+
+
+def _promised(row: Result) -> tuple[float, float]:
+    return row.get("requests_max", math.inf), row.get("hops_max", math.inf)
+
+
+def _faults(level: Result) -> str:
+    count = level["faults"]
+    return "without faults" if not count else f"with {count} fault{'' if count == 1 else 's'}"
+
+
+def _told(figures: tuple[float, ...] | None) -> str:
+    if figures is None:
+        return "not counted"
+    if len(figures) == 1:
+        return _number(figures[0])
+    words = [
+        f"{_number(figure)} {word}{'' if figure == 1 else 's'}"
+        for figure, word in zip(figures, ("request", "hop"), strict=True)
+    ]
+    return " in ".join(words)
+
+
+def _number(figure: float) -> str:
+    return "any" if figure == math.inf else f"{figure:,.10g}"
 
 
 def _search(before: Result, after: Result) -> Iterator[Change]:

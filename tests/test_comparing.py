@@ -11,6 +11,24 @@ def result(**more: Any) -> dict[str, Any]:
     return {"verdict": "holds", "violations": [], "coverage": {}, "findings": [], "schedules": 1, **more}
 
 
+def costs(*levels: tuple[int, ...], size: int = 5, **bounds: int) -> dict[str, Any]:
+    """An operation's row: the requests and hops without a fault, with one, and so on; a third is a bound."""
+    rows = [
+        {
+            "faults": number,
+            "ended": 10,
+            "requests": most[0],
+            "requests_median": 1,
+            "hops": most[1],
+            "hops_median": 1,
+            **({"requests_max": most[2]} if most[2:] else {}),
+            **bounds,
+        }
+        for number, most in enumerate(levels)
+    ]
+    return {"requests": levels[-1][0], "hops": levels[-1][1], "bytes": size, "faults": rows, **bounds}
+
+
 BROKEN = {"verdict": "violated", "violations": [{"property": "p", "reason": "r"}]}
 CASES = [
     ("a verdict", {}, {"verdict": "undecided"}, "verdict"),
@@ -48,6 +66,42 @@ CASES = [
         {"cost": {"append": {"flat": False}}},
         "at most, append flat",
     ),
+    (
+        "requests of an operation",
+        {"cost": {"claim": costs((2, 2), (4, 4))}},
+        {"cost": {"claim": costs((2, 2), (5, 4))}},
+        "at most, claim with 1 fault",
+    ),
+    (
+        "hops of an operation",
+        {"cost": {"claim": costs((2, 2), (4, 3))}},
+        {"cost": {"claim": costs((2, 2), (4, 4))}},
+        "at most, claim with 1 fault",
+    ),
+    (
+        "bytes of an operation",
+        {"cost": {"claim": costs((2, 2), size=7)}},
+        {"cost": {"claim": costs((2, 2), size=9)}},
+        "at most, claim bytes",
+    ),
+    (
+        "a bound that was raised",
+        {"cost": {"claim": costs((2, 2), requests_max=3)}},
+        {"cost": {"claim": costs((2, 2), requests_max=4)}},
+        "bound of claim",
+    ),
+    (
+        "a bound that is gone",
+        {"cost": {"claim": costs((2, 2), requests_max=3, hops_max=3)}},
+        {"cost": {"claim": costs((2, 2), requests_max=3)}},
+        "bound of claim",
+    ),
+    (
+        "a bound for so many faults that is gone",
+        {"cost": {"claim": costs((2, 2, 3), (4, 4))}},
+        {"cost": {"claim": costs((2, 2), (4, 4))}},
+        "bound of claim without faults",
+    ),
 ]
 
 
@@ -82,6 +136,45 @@ def test_a_search_that_stopped_at_a_violation_says_nothing_of_coverage_and_cost(
     """It met only what lay before: all would look lost."""
     old = result(coverage={"outcomes": {"put exists": 3}}, cost={"a": {"requests": 3}})
     assert {change.what for change in compare(old, result(**BROKEN))} == {"verdict", "property 'p'"}
+
+
+def test_a_cost_is_told_with_its_figures() -> None:
+    old, new = (result(cost={"claim": costs((2, 2), most)}) for most in ((4, 3), (6, 5)))
+    (change,) = compare(old, new)
+    assert (change.before, change.after) == ("4 requests in 3 hops", "6 requests in 5 hops")
+
+
+def test_more_of_one_is_worse_even_with_less_of_the_other() -> None:
+    """Fewer hops bought with more requests is a trade: somebody must look."""
+    old, new = (result(cost={"claim": costs(most)}) for most in ((2, 2), (3, 1)))
+    (change,) = compare(old, new)
+    assert change.judged == "worse"
+
+
+def test_an_operation_that_is_new_or_gone_is_told_and_not_judged() -> None:
+    old, new = result(cost={"a": costs((2, 2))}), result(cost={"b": costs((2, 2), requests_max=3)})
+    assert {change.judged for change in compare(old, new)} == {"other"}
+
+
+def test_medians_and_counts_are_of_the_search() -> None:
+    old, new = result(cost={"a": costs((2, 2))}), result(cost={"a": costs((2, 2))})
+    new["cost"]["a"]["faults"][0].update(requests_median=2, ended=99)
+    assert compare(old, new) == []
+
+
+@pytest.mark.parametrize(
+    ("whole_before", "whole_after", "dearer", "cheaper"),
+    [(True, False, "worse", "other"), (False, True, "other", "better"), (False, False, "other", "other")],
+)
+def test_what_was_not_explored_to_the_end_may_have_cost_more(
+    whole_before: bool, whole_after: bool, dearer: str, cheaper: str
+) -> None:
+    """Only a most that is one can be exceeded, and only one that is one is an improvement."""
+    for figures, judged in (((2, 3), dearer), ((3, 2), cheaper)):
+        old = result(complete=whole_before, cost={"a": {"requests": figures[0]}})
+        new = result(complete=whole_after, cost={"a": {"requests": figures[1]}})
+        (change,) = compare(old, new)
+        assert change.judged == judged
 
 
 def test_the_worse_comes_first() -> None:

@@ -146,8 +146,9 @@ def _audit(system: str, words: Sequence[str], repository: Repository, tree: Path
     folder.mkdir(parents=True, exist_ok=True)
     paths = [str(path) for path in [*packages(tree, target.with_suffix(".packages")), tree, tree / "src"]]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
+    # -P: the folder it is started in must not come before these, where a package is a folder of the root.
     ran = subprocess.run(  # noqa: S603 - this interpreter, with the words this command was given
-        [sys.executable, "-m", "holdfast", "audit", named, *words, "--quiet", "--json", str(target)],
+        [sys.executable, "-P", "-m", "holdfast", "audit", named, *words, "--quiet", "--json", str(target)],
         cwd=folder,
         env=environment,
         stdout=subprocess.DEVNULL,

@@ -176,6 +176,36 @@ def test_packages_of_a_tree_go_before_what_is_installed(tmp_path: Path, settings
     assert Path(ran.stdout.strip()).is_relative_to(tmp_path)
 
 
+def test_a_mapped_package_is_audited_at_its_revision(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of the package's own name stands in the root, as ours does. It must hide nothing."""
+    (project / "mine").mkdir()
+    (project / "mine" / "__init__.py").write_text("")
+    (project / "pyproject.toml").write_text(
+        '[tool.setuptools.package-dir]\nmine = "mine"\n"mine.part" = "app"\n'
+    )
+    (project / "app" / "__init__.py").write_text("")
+    audits = project / "tests" / "audits.py"
+    audits.write_text(AUDIT.replace("from app.lead", "from mine.part.lead"))
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "mapped")
+    (project / "app" / "lead.py").write_text(BROKEN)
+    assert ends(NAME, "--base", "HEAD") == Exit.VIOLATED
+    assert "worse   verdict: holds -> violated" in capsys.readouterr().out
+
+
+def test_what_costs_more_is_worse_and_named_with_its_figures(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "app" / "lead.py").write_text(GOOD + "    store.get('leader')\n")
+    assert ends(NAME, "--base", "HEAD") == Exit.VIOLATED
+    said = capsys.readouterr().out
+    for name in ("a", "b"):
+        change = f"at most, {name} without faults: 1 request in 1 hop -> 2 requests in 2 hops"
+        assert f"  worse   {change}" in said
+
+
 def test_without_a_mapping_there_is_nothing_to_link(tmp_path: Path) -> None:
     assert packages(tmp_path, tmp_path / "packages") == []
     (tmp_path / "pyproject.toml").write_text("[project")

@@ -55,6 +55,26 @@ def test_a_process_is_an_operation_and_told_by_faults() -> None:
     assert (result.cost()["ann"]["requests"], result.cost()["ann"]["hops"]) == (3, 3)
 
 
+@pytest.mark.parametrize("budget", [Budget(stalls=0), Budget(crashes=0, lost=0, late=1, retries=1, stalls=0)])
+def test_what_a_process_did_not_send_is_not_its_cost(budget: Budget) -> None:
+    """What lands late was counted when it was sent; what an SDK repeats is one request; and every process
+    ends once in every schedule, whatever was cut short before."""
+
+    def program(world: World) -> None:
+        def live(store: Any, name: str) -> None:
+            store.put("k", name.encode(), when=ANYTHING)
+            store.get("k")
+
+        for name in ("ann", "bob"):
+            world.spawn(live, world.store(), name, name=name)
+
+    result = audit(program, budget=budget)
+    assert result.verdict == "holds"
+    for row in result.cost().values():
+        assert {(level["requests"], level["hops"]) for level in row["faults"]} == {(2, 2)}
+        assert sum(level["ended"] for level in row["faults"]) == result.schedules
+
+
 def test_only_requests_cost_and_a_parallel_step_is_one_hop() -> None:
     def program(world: World) -> None:
         def live() -> None:
