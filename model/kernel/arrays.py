@@ -5,12 +5,12 @@ unless its own bounds keep it inside.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
 from holdfast.model.kernel.access import Access, Index, PackedState
-from holdfast.model.kernel.columns import Truth, all_of, any_of, as_truth
+from holdfast.model.kernel.columns import ONE_TRUTH, Truth, all_of, any_of, as_truth
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.kinds import IntKind
 from holdfast.model.kernel.numbers import Number, count_of
@@ -81,10 +81,15 @@ class ArrayAccess(Access):
 class Array(Generic[R, W]):
     """An array inside an action: elements by number, all of them by iteration."""
 
+    __hash__ = None  # type: ignore[assignment]  # == compares state by state, so a view cannot be a key
+
     def __init__(self, frame: "Frame", access: ArrayAccess, flat: Index) -> None:
         self._frame = frame
         self._access = access
         self._flat = flat
+
+    def __bool__(self) -> NoReturn:
+        raise ModellingMistake(ONE_TRUTH)
 
     def __len__(self) -> int:
         return self._access.extent
@@ -102,6 +107,16 @@ class Array(Generic[R, W]):
 
     def __iter__(self) -> Iterator[R]:
         return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
+        if not isinstance(other, tuple | list | Array) or len(other) != len(self):
+            raise ModellingMistake(
+                f"`{self._access.name}` is an array: compare it with {len(self)} values, or with another"
+            )
+        return all_of(as_truth(mine == theirs) for mine, theirs in zip(self, other, strict=True))
+
+    def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
+        return ~(self == other)
 
     def all(self, value: W) -> Truth:
         """Whether every element equals `value`."""

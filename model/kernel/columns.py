@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.model.kernel.frame import Frame
     from holdfast.model.kernel.layout import U64, Mask
 
-_ONE_TRUTH = (
+ONE_TRUTH = (
     "a column holds one value a state, so it has no single truth value: write & for `and`, | for `or`, "
     "~ for `not`, (a < b) & (b < c) for `a < b < c`, s.require(...) for `if`, "
     "and .is_in(...) or .has(...) for `in`"
@@ -66,10 +66,10 @@ class Column:
         self._shift = shift
 
     def __bool__(self) -> NoReturn:
-        raise ModellingMistake(_ONE_TRUTH)
+        raise ModellingMistake(ONE_TRUTH)
 
     def __contains__(self, item: object) -> NoReturn:
-        raise ModellingMistake(_ONE_TRUTH)
+        raise ModellingMistake(ONE_TRUTH)
 
     @property
     def frame(self) -> Frame | None:

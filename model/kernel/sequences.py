@@ -4,12 +4,12 @@ Places beyond the length are kept at the item's first value, so that equal seque
 why taking the first item out writes every place: the others move up, and the last is cleared.
 """
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from holdfast.model.kernel.access import Access, CellAccess, Index, PackedState, overflow
-from holdfast.model.kernel.columns import Truth, all_of, any_of, as_truth
+from holdfast.model.kernel.columns import ONE_TRUTH, Truth, all_of, any_of, as_truth
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.numbers import Number
 
@@ -72,6 +72,9 @@ class Sequence(Generic[R, W]):
         self._frame = frame
         self._access = access
         self._flat = flat
+
+    def __bool__(self) -> NoReturn:
+        raise ModellingMistake(ONE_TRUTH)
 
     @property
     def capacity(self) -> int:

@@ -41,17 +41,29 @@ class OneCellView:
     """One cell inside an action, with words of its own instead of an assignment."""
 
     instead: ClassVar[str]
+    asks: ClassVar[str]
+    __hash__ = None  # type: ignore[assignment]  # a view stands for many rows, so it is no key
 
     def __init__(self, frame: Frame, access: CellAccess, flat: Index) -> None:
         self._frame = frame
         self._access = access
         self._flat = flat
 
+    def __eq__(self, other: object) -> NoReturn:
+        self._refuse()
+
+    def __bool__(self) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ModellingMistake(f"`{self._access.slot.name}` is no column: ask for its {self.asks}")
+
 
 class BudgetView(OneCellView):
     """A budget inside an action."""
 
     instead = "spend it"
+    asks = ".spent or .is_left"
 
     @property
     def spent(self) -> Number:
@@ -77,6 +89,7 @@ class TroubleView(OneCellView):
     """Trouble inside an action."""
 
     instead = "it ends, with s.trouble.end()"
+    asks = ".is_over"
 
     @property
     def is_over(self) -> Truth:

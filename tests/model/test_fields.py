@@ -180,6 +180,29 @@ def evaluate(fields: dict[str, Any], values: list[dict[str, Any]], function: Any
     return seen
 
 
+ARRAYS = {"a": Each(2, Each(2, Bool())), "b": Each(2, Each(2, Bool())), "i": Int(0, 1)}
+_rows = st.tuples(st.tuples(st.booleans(), st.booleans()), st.tuples(st.booleans(), st.booleans()))
+ARRAY_STATES = st.fixed_dictionaries({"a": _rows, "b": _rows, "i": st.integers(0, 1)})
+
+
+@given(st.lists(ARRAY_STATES, min_size=1, max_size=6))
+def test_arrays_compare_as_tuples_do(states: list[dict[str, Any]]) -> None:
+    """A comparison that Python answers by itself is false in every state, and what needs it never happens."""
+    some = ((True, False), (False, True))
+    work = [
+        (lambda s: s.a == s.b, lambda v: v["a"] == v["b"]),
+        (lambda s: s.a != s.b, lambda v: v["a"] != v["b"]),
+        (lambda s: s.a == some, lambda v: v["a"] == some),
+        (lambda s: s.a[s.i] == s.b[1], lambda v: v["a"][v["i"]] == v["b"][1]),
+        (lambda s: s.a[0] != [True, False], lambda v: v["a"][0] != (True, False)),
+        (lambda s: s.a.any((True, False)), lambda v: (True, False) in v["a"]),
+        (lambda s: s.a.all(s.b[0]), lambda v: all(row == v["b"][0] for row in v["a"])),
+        (lambda s: s.a.count(s.a[0]), lambda v: v["a"].count(v["a"][0])),
+    ]
+    for column, plain in work:
+        assert evaluate(ARRAYS, states, column) == [plain(state) for state in states]
+
+
 NUMBERS = {"a": Int(-5, 9), "b": Int(0, 20), "f": Bool(), "g": Bool()}
 NUMBER_STATES = st.fixed_dictionaries(
     {"a": st.integers(-5, 9), "b": st.integers(0, 20), "f": st.booleans(), "g": st.booleans()}

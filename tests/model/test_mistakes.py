@@ -154,6 +154,9 @@ def test_a_full_sequence_is_an_overflow_and_an_empty_one_cannot_give() -> None:
         (lambda s: s.require((s.marks | s.readers).is_empty()), "two sets over different domains meet"),
         (lambda s: setattr(s, "readers", 1), "work() assigns to `readers`: 1 is not a set; write {1}"),
         (lambda s: setattr(s, "place", 1), "`place` is an array: assign to `place[i]`, or 3 values at once"),
+        (lambda s: s.require(s.place == 0), "`place` is an array: compare it with 3 values, or with another"),
+        (lambda s: s.require(s.place != (0, 1)), "`place` is an array: compare it with 3 values, or with"),
+        (lambda s: s.require(s.place == s.queue), "`place` is an array: compare it with 3 values, or with"),
         (lambda s: s.require(s.place[3] == 0), "work() reaches for `place[3]`; its elements are 0..2"),
         (lambda s: s.require(s.place[-1] == 0), "work() reaches for `place[-1]`; its elements are 0..2"),
         (lambda s: s.require(s.place["a"] == 0), "`place` is indexed by numbers 0..2, not by 'a'"),
@@ -196,8 +199,10 @@ def test_the_place_in_the_modellers_text_is_named() -> None:
         lambda s: s.require("r" in s.marks),
         lambda s: s.require(s.phase in ("init", "done")),
         lambda s: setattr(s, "flag", True if s.flag else False),  # noqa: SIM210  # the mistake under test
+        lambda s: setattr(s, "flag", True if s.queue else False),  # noqa: SIM210  # the mistake under test
+        lambda s: setattr(s, "flag", True if s.place else False),  # noqa: SIM210  # the mistake under test
     ],
-    ids=["and", "or", "not", "chained", "in a set", "in a tuple", "if"],
+    ids=["and", "or", "not", "chained", "in a set", "in a tuple", "if", "if a sequence", "if an array"],
 )
 def test_python_branching_on_a_column_says_what_to_write(work: Any) -> None:
     message = told(work)

@@ -419,6 +419,7 @@ class Mistaken(Machine):
     at = Each(clients, Enum("a", "b"))
     n = Int(0, 1)
     faults = Budget(1)
+    trouble = Trouble()
 
 
 MISTAKES: list[tuple[Callable[[Any], object], str]] = [
@@ -447,6 +448,10 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda s: setattr(s, "lock", 0), "nothing is assigned to `lock` itself: say what is asked of the store"),
     (lambda s: setattr(s, "late", 0), "pass it to a request"),
     (lambda s: setattr(s, "faults", 0), "nothing is assigned to `faults`: spend it"),
+    (lambda s: s.require(s.faults == 0), "`faults` is no column: ask for its .spent or .is_left"),
+    (lambda s: s.require(s.faults != 0), "`faults` is no column"),
+    (lambda s: "yes" if s.faults else "no", "`faults` is no column"),
+    (lambda s: s.require(s.trouble == "over"), "`trouble` is no column: ask for its .is_over"),
     (lambda s: s.late.head, "`late` carries no 'head'"),
     (lambda s: "yes" if s.lock else "no", "`lock` is no column: ask one of its parts"),
     (lambda s: restart(s, 0, "n"), "'n' is none"),
