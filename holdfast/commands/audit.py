@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import os
 import shlex
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -20,7 +18,7 @@ from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repe
 from holdfast.commands.audit_base import compare_with_base
 from holdfast.commands.audit_mutants import audit_mutants, refuse_beside_mutants
 from holdfast.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
-from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
+from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_file
 from holdfast.commands.provenance import write_result
 from holdfast.commands.systems import (
     System,
@@ -277,15 +275,7 @@ def _events(outcome: Outcome, wanted: Wanted) -> Sequence[Event]:
 def _write_trace(events: Sequence[Event], target: str) -> None:
     """Write events as JSON lines, the whole file or nothing."""
     text = "".join(json.dumps(asdict(event), separators=(",", ":")) + "\n" for event in events)
-    path = Path(target)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except OSError as wrong:
-        raise BadRequest(f"cannot write {target}: {wrong.strerror}; give --trace another file") from wrong
+    write_file(Path(target), text.encode(), "--trace")
 
 
 class _Command:

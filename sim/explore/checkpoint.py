@@ -6,8 +6,6 @@ code. The states kept for merging are left out too: a search that is taken up me
 """
 
 import json
-import os
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from holdfast.sim.explore.costs import Costs
 from holdfast.sim.explore.races import Node
 from holdfast.sim.explore.reduced import Reduced
 from holdfast.sim.explore.runs import Coverage
+from holdfast.sim.whole_files import write_whole
 from holdfast.sim.world import Objects
 
 VERSION = 2
@@ -27,11 +26,7 @@ class BadCheckpoint(ValueError):
 
 def save(search: Reduced, path: str | Path) -> None:
     """Write `search` to a file, whole or not at all."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(packed(search), file)
-    Path(temporary).replace(target)
+    write_whole(Path(path), json.dumps(packed(search)).encode())
 
 
 def load(search: Reduced, path: str | Path) -> None:

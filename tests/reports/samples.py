@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 COMMANDS = {
     "check-without.json": ["check", "two-phase", "--without", "all-prepared"],
@@ -19,7 +19,18 @@ def write_samples(folder: Path) -> None:
     for name, words in COMMANDS.items():
         file = folder / name
         file.parent.mkdir(exist_ok=True)
-        run(lambda words=words, file=file: group.main([*words, "--json", str(file)], standalone_mode=False))
+        exit_of(*words, "--json", str(file))
+
+
+def write_everything(folder: Path) -> None:
+    """A result of every command."""
+    write_samples(folder)
+    write(folder, "probe.json", PROBE)
+    write(folder, "sim.json", SIMULATE)
+    write(folder, "replay.json", REPLAY)
+    write(folder, "compared.json", COMPARE)
+    write(folder, "publish.json", AUDIT)
+    write(folder, "mutants.json", MUTANTS)
 
 
 def write(folder: Path, name: str, data: Any) -> None:

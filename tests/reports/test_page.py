@@ -14,7 +14,7 @@ from holdfast.reports.page.elements import VOID
 from holdfast.reports.page.found import read_folder
 from holdfast.reports.page.page import BYTES_MAX, page
 from tests.commands.running import exit_of
-from tests.reports.samples import AUDIT, COMPARE, MUTANTS, PROBE, REPLAY, SIMULATE, write, write_samples
+from tests.reports.samples import AUDIT, PROBE, REPLAY, write, write_everything
 
 
 class Reader(HTMLParser):
@@ -58,13 +58,7 @@ def read(text: str) -> Reader:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A result of every command."""
     made = tmp_path_factory.mktemp("results")
-    write_samples(made)
-    write(made, "probe.json", PROBE)
-    write(made, "sim.json", SIMULATE)
-    write(made, "replay.json", REPLAY)
-    write(made, "compared.json", COMPARE)
-    write(made, "publish.json", AUDIT)
-    write(made, "mutants.json", MUTANTS)
+    write_everything(made)
     return made
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.reports.page.found import read_folder
 from holdfast.reports.page.page import page
-from tests.reports.samples import AUDIT, COMPARE, PROBE, REPLAY, SIMULATE, write, write_samples
+from tests.reports.samples import REPLAY, write, write_everything
 
 pytestmark = pytest.mark.server
 
@@ -48,12 +48,7 @@ def browser() -> Iterator[Any]:
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with every section."""
     folder = tmp_path_factory.mktemp("results")
-    write_samples(folder)
-    write(folder, "probe.json", PROBE)
-    write(folder, "sim.json", SIMULATE)
-    write(folder, "replay.json", REPLAY)
-    write(folder, "compared.json", COMPARE)
-    write(folder, "publish.json", AUDIT)
+    write_everything(folder)
     target = folder / "report.html"
     target.write_text(page(read_folder(folder)))
     return target
