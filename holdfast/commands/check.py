@@ -13,6 +13,7 @@ from holdfast.commands.check_line import Line
 from holdfast.commands.check_result import drawn, stopped_result, strictly
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from holdfast.commands.engines import explorer, refuse_contradictions
+from holdfast.commands.given import numbers
 from holdfast.commands.models import SHIPPED, complete_model, find_machine
 from holdfast.commands.provenance import write_result
 from holdfast.commands.targets import TARGET
@@ -84,7 +85,9 @@ def command(
     refuse_contradictions(engine, master, work, {"--walks": walks, "--explore": stepping, "--memory": memory})
     limit = _memory(memory)
     try:
-        model = Model(find_machine(model_name), _sizes(settings), without=without)
+        model = Model(
+            find_machine(model_name), numbers(settings, "SIZE=N, as in --set managers=5"), without=without
+        )
         if stepping:
             from holdfast.commands.stepper import walk_by_hand
 
@@ -178,21 +181,6 @@ def _refuse_contradictions(
             raise BadRequest(f"{name} belongs to the full exploration; leave out either it or --walks")
     if ending["--explore"] and (ending["--json"] or walks):
         raise BadRequest("--explore is for a person at a terminal; leave out --json and --walks")
-
-
-def _sizes(settings: tuple[str, ...]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            raise BadRequest(f"--set {setting} must read SIZE=N, as in --set managers=5")
-        if name in sizes:
-            raise BadRequest(f"--set gives {name} twice")
-        try:
-            sizes[name] = int(value)
-        except ValueError:
-            raise BadRequest(f"--set {setting}: {value!r} is not a whole number") from None
-    return sizes
 
 
 def _again(

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.commands.ending import BadRequest
+from holdfast.commands.given import numbers
 from holdfast.commands.user_files import find, is_file_name
 
 
@@ -48,7 +49,7 @@ def find_refinement(name: str, settings: tuple[str, ...]) -> partial[Any]:
         raise BadRequest(
             f"no model is called {name!r}; known: {', '.join(SHIPPED)}; your own: path/to/file.py:Refinement"
         )
-    made = partial(found, **_sizes(settings))
+    made = partial(found, **numbers(settings, "NAME=N, as in --set writers=2"))
     _try(name, found, made)
     return made
 
@@ -64,16 +65,6 @@ def _try(name: str, found: type, made: partial[Any]) -> None:
         made()
     except (ModelError, ValueError) as wrong:
         raise BadRequest(f"{name}: {wrong}") from wrong
-
-
-def _sizes(settings: tuple[str, ...]) -> dict[str, int]:
-    sizes = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name.isidentifier() or not value.lstrip("-").isdecimal():
-            raise BadRequest(f"--set {setting} must read NAME=N, as in --set writers=2")
-        sizes[name] = int(value)
-    return sizes
 
 
 def _is_refinement(value: object) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.commands.ending import BadRequest
+from holdfast.commands.given import pairs
 from holdfast.commands.user_files import find, is_file_name, split
 from holdfast.testing import Options, check_program, unwrapped
 
@@ -198,15 +199,12 @@ def read_parameters(system: System, settings: tuple[str, ...], processes: int | 
 
 
 def _said(settings: tuple[str, ...], processes: int | None) -> dict[str, str]:
-    said: dict[str, str] = {}
-    for setting in [*settings, *([] if processes is None else [f"processes={processes}"])]:
-        name, equals, text = setting.partition("=")
-        if not equals or not name:
-            raise BadRequest(f"--set {setting} must read NAME=VALUE, as in --set jobs=3")
-        if name in said:
-            raise BadRequest(f"{name} is given twice")
-        said[name] = text
-    return said
+    said = pairs(settings, "NAME=VALUE, as in --set jobs=3")
+    if processes is None:
+        return said
+    if "processes" in said:
+        raise BadRequest("processes is given twice, by --processes and by --set")
+    return {**said, "processes": str(processes)}
 
 
 def _value(name: str, text: str, parameter: inspect.Parameter) -> Any:

@@ -381,6 +381,7 @@ def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str])
         (["ELECTION:needing"], "needs jobs; give --set jobs=..."),
         (["ELECTION:mended", "--set", "processes"], "must read NAME=VALUE"),
         (["ELECTION:mended", "--set", "processes=many"], "'many' is not a whole number"),
+        (["ELECTION:mended", "--set", "pace=1", "--set", "pace=2"], "gives pace twice"),
         (["ELECTION:mended", "--set", "pace=fast"], "'fast' is not a number"),
         (["ELECTION:broken", "--set", "fast=perhaps"], "say true or false"),
         (["ELECTION:mended", "--set", "size=1"], "takes no size; it takes: processes, pace, label"),
