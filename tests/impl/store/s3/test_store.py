@@ -8,7 +8,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -238,6 +238,7 @@ class Page:
             **{n.replace("_", "-"): v for n, v in headers.items()},
         }
         self.asked: list[dict[str, str]] = []
+        self.queries: list[dict[str, list[str]]] = []
         self.over = threading.Event()
 
 
@@ -247,6 +248,7 @@ def serving(page: Page) -> Iterator[str]:
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             page.asked.append({name.lower(): value for name, value in self.headers.items()})
+            page.queries.append(parse_qs(urlsplit(self.path).query))
             if page.status is None:
                 page.over.wait(5)
                 return
@@ -370,6 +372,46 @@ def test_an_entry_without_its_size_breaks_the_promise(credentials: None) -> None
     page = Page(200, (LISTING % (b"false", b"k")).replace(b"<Size>1</Size>", b""))
     with answering(page) as store, pytest.raises(BrokenPromise, match="Size"):
         store.list()
+
+
+ENTRY = "<Key>k</Key><VersionId>%s</VersionId><IsLatest>%s</IsLatest>"
+VERSIONS = f"""<ListVersionsResult><Status>Enabled</Status><Name>bucket</Name><IsTruncated>true</IsTruncated>
+<NextKeyMarker>k</NextKeyMarker><NextVersionIdMarker>v1</NextVersionIdMarker>
+<Version>{ENTRY % ("v4", "true")}<ETag>"d"</ETag><Size>4</Size></Version>
+<DeleteMarker>{ENTRY % ("v3", "false")}</DeleteMarker>
+<Version>{ENTRY % ("v2", "false")}<ETag>"b"</ETag><Size>2</Size></Version>
+<DeleteMarker>{ENTRY % ("v1", "false")}</DeleteMarker></ListVersionsResult>"""
+
+
+def test_versions_and_markers_keep_the_order_in_which_the_store_gave_them(credentials: None) -> None:
+    """The SDK sorts them apart, and moto gives them apart: only real stores and this show it."""
+    with answering(Page(200, VERSIONS.encode())) as store:
+        found = store.list_versions().versions
+    assert [(each.version, each.marker, each.latest, each.etag, each.size) for each in found] == [
+        ("v4", False, True, "d", 4),
+        ("v3", True, False, "", 0),
+        ("v2", False, False, "b", 2),
+        ("v1", True, False, "", 0),
+    ]
+
+
+UPLOADS = b"""<ListMultipartUploadsResult><Bucket>bucket</Bucket><IsTruncated>true</IsTruncated>
+<NextKeyMarker>k</NextKeyMarker><NextUploadIdMarker>u1</NextUploadIdMarker>
+<Upload><Key>k</Key><UploadId>u1</UploadId></Upload></ListMultipartUploadsResult>"""
+
+
+def test_the_next_page_is_asked_for_with_both_markers(credentials: None) -> None:
+    """A key may have more versions, or uploads, than fit on a page: by the key alone the rest is skipped."""
+    page = Page(200, VERSIONS.encode())
+    with answering(page) as store:
+        store.list_versions(token=store.list_versions().next)
+    assert page.queries[-1]["key-marker"] == ["k"]
+    assert page.queries[-1]["version-id-marker"] == ["v1"]
+    page = Page(200, UPLOADS)
+    with answering(page) as store:
+        store.list_uploads(token=store.list_uploads().next)
+    assert page.queries[-1]["key-marker"] == ["k"]
+    assert page.queries[-1]["upload-id-marker"] == ["u1"]
 
 
 def test_a_token_of_somebody_else_is_refused(store: Store) -> None:
