@@ -3,15 +3,13 @@
 How a round goes, and what its verdicts are worth, is in `run`.
 """
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from holdfast.impl.store.errors import Misuse
 from holdfast.impl.store.interface import Store
 from holdfast.sim.real.run import Member, RealRun
-from holdfast.sim.world.view import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
+from holdfast.sim.world.declaring import Declaring
 
 T = TypeVar("T")
 
@@ -20,8 +18,12 @@ class NotForReal(Exception):
     """The program needs what only the world under control has."""
 
 
-class RealWorld(RealRun):
+class RealWorld(Declaring, RealRun):
     """One round. To programs it is what `World` is, as far as a real run can be."""
+
+    @property
+    def setting_up(self) -> bool:
+        return not self._started
 
     def store(self) -> Store:
         return self._store
@@ -35,15 +37,8 @@ class RealWorld(RealRun):
         may_raise: tuple[type[BaseException], ...] = (),
         **kwargs: Any,
     ) -> str:
-        self._only_at_first("processes are spawned")
-        if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn):
-            raise Misuse(f"{fn.__qualname__} is async or a generator; a process is an ordinary function")
         del restart  # nobody crashes
-        base = name or getattr(fn, "__name__", "process")
-        taken = {member.name for member in self.processes}
-        if name in taken:
-            raise Misuse(f"two processes cannot both be called {name!r}; give one another name=")
-        name = name or next(each for n in range(1, 1 << 20) if (each := f"{base}-{n}") not in taken)
+        name = self._name_for(fn, name)
         self.processes.append(Member(name, fn, args, kwargs, may_raise))
         return name
 
@@ -57,18 +52,6 @@ class RealWorld(RealRun):
                 f"the program asks for a bucket {'with' if versioned else 'without'} versions, and the "
                 f"store {has}; give --store another"
             )
-
-    def always(self, name: str, check: Check) -> None:
-        self._promise(name, ALWAYS, check)
-
-    def eventually(self, name: str, check: Check) -> None:
-        self._promise(name, EVENTUALLY, check)
-
-    def sometimes(self, name: str, check: Check) -> None:
-        self._promise(name, SOMETIMES, check)
-
-    def finally_(self, name: str, check: Check) -> None:
-        self._promise(name, FINALLY, check)
 
     def follow(self, name: str, follower: Any) -> None:
         del follower
@@ -108,13 +91,3 @@ class RealWorld(RealRun):
         raise NotForReal(
             f"the program uses world.{name}, which only the world under control has; leave out --store"
         )
-
-    def _only_at_first(self, what: str) -> None:
-        if self._started:
-            raise Misuse(f"{what} by the program, before any process runs")
-
-    def _promise(self, name: str, kind: str, check: Check) -> None:
-        self._only_at_first("properties are declared")
-        if any(promise.name == name for promise in self.properties):
-            raise Misuse(f"two properties cannot both be called {name!r}")
-        self.properties.append(Property(name, kind, check))

@@ -10,7 +10,6 @@ Which steps there are, and who decides, is in `scheduler`; what they do in `step
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Self, TypeVar
 
 from holdfast.impl.store.bucket import PART_BYTES_MIN
@@ -18,13 +17,13 @@ from holdfast.impl.store.errors import Misuse
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import Reply
 from holdfast.sim.world.costs import AtMost
+from holdfast.sim.world.declaring import Declaring
 from holdfast.sim.world.landing import WorldBucket
 from holdfast.sim.world.operations import Note, Pick, Post, Receive
 from holdfast.sim.world.process import Process
 from holdfast.sim.world.run import CLOCK_ACTOR, Follower
 from holdfast.sim.world.scheduler import Scheduler
 from holdfast.sim.world.store import refuse
-from holdfast.sim.world.view import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
 
 T = TypeVar("T")
 
@@ -33,7 +32,7 @@ Program = Callable[["World"], Any]
 __all__ = ["CLOCK_ACTOR", "Program", "World"]
 
 
-class World(Scheduler):
+class World(Declaring, Scheduler):
     """One run. Programs use what is defined here, schedulers what it is built on."""
 
     def store(self) -> Store:
@@ -81,17 +80,7 @@ class World(Scheduler):
         After a crash it starts again from the beginning, unless `restart` is off. An exception that
         leaves it is a violation, unless it is one of `may_raise`.
         """
-        if self._setup is None:
-            raise Misuse("processes are spawned by the program, before any of them runs")
-        code = getattr(fn, "__code__", None)
-        if code is not None and code.co_flags & _DEFERRED:
-            # Calling it would only make an object, and its body would pass without being run.
-            raise Misuse(
-                f"{fn.__qualname__} is async or a generator; a process is an ordinary function that blocks"
-            )
-        name = name or self._fresh(getattr(fn, "__name__", "process"))
-        if any(process.name == name for process in self.processes) or name in ("setup", "clock"):
-            raise Misuse(f"two processes cannot both be called {name!r}; give one another name=")
+        name = self._name_for(fn, name)
         number = len(self.processes) + 1
         self.processes.append(Process(number, name, fn, args, kwargs, restart, may_raise, self.trace))
         return name
@@ -122,26 +111,9 @@ class World(Scheduler):
         self.skew_ns = round(skew_s * 1e9)
         self.pause_ns = round(pause_s * 1e9)
 
-    def always(self, name: str, check: Check) -> None:
-        """`check` must hold after every step."""
-        self._promise(name, ALWAYS, check)
-
-    def eventually(self, name: str, check: Check) -> None:
-        """`check` must hold at some time in every run."""
-        self._promise(name, EVENTUALLY, check)
-
-    def sometimes(self, name: str, check: Check) -> None:
-        """`check` should hold at some time in some run; when it never does, that is a finding."""
-        self._promise(name, SOMETIMES, check)
-
-    def finally_(self, name: str, check: Check) -> None:
-        """`check` must hold at the end of every run, when every process has ended."""
-        self._promise(name, FINALLY, check)
-
     def follow(self, name: str, follower: Follower) -> None:
         """Let `follower` read the run, every landing and note as it happens. What it says is a violation."""
-        if self._setup is None:
-            raise Misuse("followers are named by the program, before any process runs")
+        self._only_at_first("followers are named")
         self.followers.append((name, follower))
 
     @contextmanager
@@ -173,8 +145,7 @@ class World(Scheduler):
 
         Judged in every schedule, see `sim.world.costs`; without `faults` whatever goes wrong in it.
         """
-        if self._setup is None:
-            raise Misuse("bounds are stated by the program, before any process runs")
+        self._only_at_first("bounds are stated")
         given = (requests, hops, faults)
         if requests is None and hops is None:
             raise Misuse(f"at_most({name!r}) bounds nothing; give requests=, hops=, or both")
@@ -250,20 +221,3 @@ class World(Scheduler):
         self._tickets += 1
         self.bucket.ticket = self._tickets
         return self.bucket.answer(request, self.start_ns)
-
-    def _promise(self, name: str, kind: str, check: Check) -> None:
-        if self._setup is None:
-            raise Misuse("properties are declared by the program, before any process runs")
-        if name in [promise.name for promise in self.properties]:
-            raise Misuse(f"two properties cannot both be called {name!r}")
-        self.properties.append(Property(name, kind, check))
-
-    def _fresh(self, base: str) -> str:
-        taken = {process.name for process in self.processes}
-        number = 1
-        while f"{base}-{number}" in taken:
-            number += 1
-        return f"{base}-{number}"
-
-
-_DEFERRED = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR

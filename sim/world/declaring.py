@@ -1,0 +1,74 @@
+"""What a program says of a world before anything runs there: who takes part, and what must hold.
+
+It is the same for the world under control and for a real one, which differ in what becomes of it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from typing import Any
+
+from holdfast.impl.store.errors import Misuse
+from holdfast.sim.world.view import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
+
+DEFERRED = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
+RESERVED = ("setup", "clock")
+
+
+class Declaring:
+    """A world that is being set up."""
+
+    processes: list[Any]
+    properties: list[Property]
+
+    @property
+    @abstractmethod
+    def setting_up(self) -> bool:
+        """Whether the program that sets the world up has not returned yet."""
+
+    def always(self, name: str, check: Check) -> None:
+        """`check` must hold after every step."""
+        self._promise(name, ALWAYS, check)
+
+    def eventually(self, name: str, check: Check) -> None:
+        """`check` must hold at some time in every run."""
+        self._promise(name, EVENTUALLY, check)
+
+    def sometimes(self, name: str, check: Check) -> None:
+        """`check` should hold at some time in some run; when it never does, that is a finding."""
+        self._promise(name, SOMETIMES, check)
+
+    def finally_(self, name: str, check: Check) -> None:
+        """`check` must hold at the end of every run, when every process has ended."""
+        self._promise(name, FINALLY, check)
+
+    def _promise(self, name: str, kind: str, check: Check) -> None:
+        self._only_at_first("properties are declared")
+        if name in [promise.name for promise in self.properties]:
+            raise Misuse(f"two properties cannot both be called {name!r}")
+        self.properties.append(Property(name, kind, check))
+
+    def _only_at_first(self, what: str) -> None:
+        if not self.setting_up:
+            raise Misuse(f"{what} by the program, before any process runs")
+
+    def _name_for(self, fn: Callable[..., Any], name: str) -> str:
+        """The name of a process that is to run `fn`; `name` is what the program calls it, or nothing."""
+        self._only_at_first("processes are spawned")
+        code = getattr(fn, "__code__", None)
+        if code is not None and code.co_flags & DEFERRED:
+            # Calling it would only make an object, and its body would pass without being run.
+            raise Misuse(
+                f"{fn.__qualname__} is async or a generator; a process is an ordinary function that blocks"
+            )
+        taken = {*RESERVED, *(process.name for process in self.processes)}
+        if name in taken:
+            raise Misuse(f"two processes cannot both be called {name!r}; give one another name=")
+        return name or _fresh(getattr(fn, "__name__", "process"), taken)
+
+
+def _fresh(base: str, taken: set[str]) -> str:
+    number = 1
+    while f"{base}-{number}" in taken:
+        number += 1
+    return f"{base}-{number}"

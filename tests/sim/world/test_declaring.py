@@ -1,0 +1,99 @@
+"""What a program may say of a world, and when: the same under control and for real."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.impl.store.errors import Misuse
+from holdfast.impl.store.memory import MemoryStore
+from holdfast.sim.explore import audit
+from holdfast.sim.real import Plain, run_rounds
+
+
+def under_control(program: Callable[[Any], None]) -> None:
+    audit(program)
+
+
+def for_real(program: Callable[[Any], None]) -> None:
+    run_rounds(program, MemoryStore(), Plain(rounds=1, seconds=5))
+
+
+BOTH = pytest.mark.parametrize("in_world", [under_control, for_real])
+In = Callable[[Callable[[Any], None]], None]
+
+
+def idle() -> None:
+    pass
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+async def coroutine() -> None:
+    pass
+
+
+async def asynchronous_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+@BOTH
+@pytest.mark.parametrize("fn", [generator, coroutine, asynchronous_generator])
+def test_what_would_not_run_is_no_process(in_world: In, fn: Any) -> None:
+    """Calling it makes an object and runs nothing: the audit would hold, of a program that did nothing."""
+    with pytest.raises(Misuse, match=f"{fn.__name__} is async or a generator"):
+        in_world(lambda world: world.spawn(fn))
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["twin", "setup", "clock"])
+def test_a_name_stands_for_one(in_world: In, name: str) -> None:
+    """Stories and tokens name who did a step."""
+
+    def program(world: Any) -> None:
+        world.spawn(idle, name="twin")
+        world.spawn(idle, name=name)
+
+    with pytest.raises(Misuse, match=f"two processes cannot both be called '{name}'"):
+        in_world(program)
+
+
+@BOTH
+def test_who_has_no_name_gets_one_that_is_free(in_world: In) -> None:
+    named: list[str] = []
+
+    def program(world: Any) -> None:
+        named[:] = [world.spawn(idle), world.spawn(idle, name="idle-2"), world.spawn(idle)]
+
+    in_world(program)
+    assert named == ["idle-1", "idle-2", "idle-3"]
+
+
+@BOTH
+def test_two_properties_have_two_names(in_world: In) -> None:
+    def program(world: Any) -> None:
+        world.always("same", lambda _: True)
+        world.finally_("same", lambda _: True)
+
+    with pytest.raises(Misuse, match="two properties cannot both be called 'same'"):
+        in_world(program)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "late", [lambda world: world.spawn(idle), lambda world: world.always("late", lambda _: True)]
+)
+def test_nothing_is_declared_once_processes_run(in_world: In, late: Any) -> None:
+    told: list[str] = []
+
+    def act(world: Any) -> None:
+        try:
+            late(world)
+        except Misuse as wrong:
+            told.append(str(wrong))
+
+    in_world(lambda world: world.spawn(act, world, name="ann"))
+    assert told
+    assert all("by the program, before any process runs" in text for text in told)
