@@ -179,7 +179,8 @@ class Stage:
             check_batch(sender, batch.identity, batch.body, safeguards=self.safeguards)
         except Refused:
             return True
-        answer = authority.accept(batch.identity, batch.body)
+        with self.world.operation("accept"):
+            answer = authority.accept(batch.identity, batch.body)
         what, attempt = "unavailable", ""
         if isinstance(answer, Accepted):
             what = "duplicate" if answer.duplicate else "accepted"
@@ -192,5 +193,6 @@ class Stage:
         told = Told(what, batch.sha256, attempt, frozenset(store.saw), bool(store.early), *cost, sender)
         self.world.note("told", told)
         if what == "accepted" and follow_up and isinstance(answer, Accepted):
-            authority.follow_up(answer.manifest)
+            with self.world.operation("follow up"):
+                authority.follow_up(answer.manifest)
         return what != "unavailable"

@@ -62,8 +62,9 @@ def test_what_a_process_did_not_send_is_not_its_cost(budget: Budget) -> None:
 
     def program(world: World) -> None:
         def live(store: Any, name: str) -> None:
-            store.put("k", name.encode(), when=ANYTHING)
             store.get("k")
+            store.put(name, b"", when=ANYTHING)
+            store.put("k", name.encode(), when=ANYTHING)
 
         for name in ("ann", "bob"):
             world.spawn(live, world.store(), name, name=name)
@@ -71,7 +72,7 @@ def test_what_a_process_did_not_send_is_not_its_cost(budget: Budget) -> None:
     result = audit(program, budget=budget)
     assert result.verdict == "holds"
     for row in result.cost().values():
-        assert {(level["requests"], level["hops"]) for level in row["faults"]} == {(2, 2)}
+        assert {(level["requests"], level["hops"]) for level in row["faults"]} == {(3, 3)}
         assert sum(level["ended"] for level in row["faults"]) == result.schedules
 
 
@@ -144,6 +145,36 @@ def test_operations_are_told_by_their_names() -> None:
     }  # fmt: skip
     # What the crash cut short is left out: nothing of it ended.
     assert [row["requests_median"] for row in result.cost()["ann"]["faults"]] == [5, 5]
+
+
+def test_an_operation_knows_the_faults_that_it_met() -> None:
+    """Those within it as well as those before."""
+
+    def program(world: World) -> None:
+        def live(name: str) -> None:
+            with world.operation("claim"):
+                claim(world.store(), name)
+
+        for name in ("ann", "bob"):
+            world.spawn(live, name, name=name)
+
+    result = audit(program, budget=ONE_LOST)
+    assert levels(result, "claim") == [(0, 2, 2, 2, 2), (1, 3, 3, 2, 2)]
+
+
+def test_that_time_passes_is_no_fault() -> None:
+    def program(world: World) -> None:
+        def live(name: str) -> None:
+            world.store().put("k", name.encode(), when=ANYTHING)
+            world.store().env.sleep(1.0)
+            world.store().get("k")
+
+        for name in ("ann", "bob"):
+            world.spawn(live, name, name=name)
+
+    result = audit(program, budget=Budget(crashes=0, lost=0, stalls=1))
+    assert result.coverage.faults["stall"]
+    assert [row[0] for row in levels(result, "ann")] == [0]
 
 
 def test_marking_an_operation_is_no_step() -> None:

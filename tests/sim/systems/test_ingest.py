@@ -64,6 +64,16 @@ def test_every_order_without_faults_is_well(scene: str) -> None:
     assert result.verdict == "holds", result
 
 
+def test_what_accepting_costs_is_told() -> None:
+    """Two requests, one after the other, for a first acceptance; two more for whoever met one. What follows
+    is three at once."""
+    cost = explored(scene="retry", crashes=0, lost=0).cost()
+    (accept,), (follow_up,) = cost["accept"]["faults"], cost["follow up"]["faults"]
+    assert (accept["requests"], accept["hops"]) == (4, 4)
+    assert (accept["requests_median"], accept["hops_median"]) == (2, 2)
+    assert (follow_up["requests"], follow_up["hops"]) == (3, 1)
+
+
 def test_a_crash_at_every_step_of_a_retry_is_well() -> None:
     result = explored(scene="retry", lost=0)
     assert result.verdict == "holds", result
