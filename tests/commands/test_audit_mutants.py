@@ -15,24 +15,10 @@ from holdfast.commands.ending import Exit
 from holdfast.commands.systems import mutants_of
 from holdfast.reports.mutants_text import row_text
 from holdfast.testing import Options
+from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
 
-ELECTIONS = '''"""A leader, elected badly and well."""
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome
-
-def badly(world, store, name):
-    if store.head("leader").outcome is Outcome.MISSING and store.put("leader", b"", when=ANYTHING).done:
-        world.note("leads", name)
-
-def well(world, store, name):
-    if store.put("leader", b"", when=ABSENT).done:
-        world.note("leads", name)
-
-def start(world, elect):
-    for name in "ab":
-        world.spawn(elect, world, world.store(), name, name=name)
-    world.always("one leader", lambda view: len(set(view.notes("leads"))) <= 1)
-
+PROGRAMS = f"""{ELECTION}
 def broken_create_if_absent(world):
     start(world, badly)
 
@@ -41,7 +27,7 @@ def broken_in_name_only(world):
 
 def mended(world):
     start(world, well)
-'''
+"""
 
 
 ends = partial(exit_of, "audit")
@@ -50,13 +36,8 @@ ends = partial(exit_of, "audit")
 @pytest.fixture
 def elections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only system that ships: one with a mutant that is none."""
-    package = tmp_path / f"systems_{tmp_path.name}"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    file = package / "ballot.py"
-    file.write_text(ELECTIONS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(systems, "FOLDERS", (package.name,))
+    file = package("ballot", PROGRAMS, tmp_path, monkeypatch)
+    monkeypatch.setattr(systems, "FOLDERS", (file.parent.name,))
     return file
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.commands import zoo
 from holdfast.commands.ending import Exit
+from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
 
 LAMPS = """
@@ -36,23 +37,7 @@ class Lamps(Machine):
 """
 ONE = 's.guard("one-by-one", ~s.lamp.any("on"))'
 NEVER_ALL = '~s.lamp.all("on")'
-PROGRAMS = '''"""A leader, elected badly and well."""
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome
-from holdfast.testing import audit
-
-def badly(world, store, name):
-    if store.head("leader").outcome is Outcome.MISSING and store.put("leader", b"", when=ANYTHING).done:
-        world.note("leads", name)
-
-def well(world, store, name):
-    if store.put("leader", b"", when=ABSENT).done:
-        world.note("leads", name)
-
-def start(world, elect):
-    for name in "ab":
-        world.spawn(elect, world, world.store(), name, name=name)
-    world.always("one leader", lambda view: len(set(view.notes("leads"))) <= 1)
-
+PROGRAMS = f"""{ELECTION}
 def broken(world):
     start(world, badly)
 
@@ -62,7 +47,7 @@ def tempting_to_say_so(world):
 @audit(processes=2, crashes=0)
 def mended(world):
     start(world, well)
-'''
+"""
 
 
 ends = partial(exit_of, "zoo")
@@ -76,13 +61,9 @@ def rows(target: Path) -> list[dict[str, Any]]:
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A zoo of one program, in a package of its own."""
-    package = tmp_path / f"zoo_{tmp_path.name}"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "bad_election.py").write_text(PROGRAMS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(zoo, "PROGRAMS", package.name)
-    return package
+    file = package("bad_election", PROGRAMS, tmp_path, monkeypatch)
+    monkeypatch.setattr(zoo, "PROGRAMS", file.parent.name)
+    return file.parent
 
 
 @pytest.mark.slow
