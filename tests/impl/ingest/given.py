@@ -4,7 +4,7 @@ import hashlib
 from typing import Any
 
 from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import Authority, Identity, Point, Safeguards, Settings, encode
+from holdfast.impl.ingest import Accepted, Authority, Identity, Manifest, Point, Safeguards, Settings, encode
 from holdfast.impl.ingest.safeguards import STANDARD
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.memory import MemoryStore
@@ -31,6 +31,16 @@ def batch(number: int = 1, *values: float, agent: str = "agent-a") -> tuple[Iden
 def collector(store: Store, name: str = "ann", without: str | None = None, **options: Any) -> Authority:
     settings = options.pop("settings", SETTINGS)
     return Authority(store, store.env, name, settings, safeguards=table(without), **options)
+
+
+def accepted(store: Store, number: int = 1, *, follow_up: bool = True) -> Manifest:
+    """A batch that was accepted; its collector died before it wrote any index, or saw to them."""
+    ann = collector(store)
+    answer = ann.accept(*batch(number))
+    assert isinstance(answer, Accepted)
+    if follow_up:
+        ann.follow_up(answer.manifest)
+    return answer.manifest
 
 
 def table(without: str | None) -> Safeguards:

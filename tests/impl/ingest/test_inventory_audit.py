@@ -28,18 +28,9 @@ from holdfast.impl.store.layers import Effect, Fault, Faulty, Traced
 from holdfast.impl.store.memory import MemoryStore
 
 from . import reports
-from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256, table
+from .given import LONG_S, SETTINGS, accepted, batch, bucket, collector, sha256, table
 
 BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
-
-
-def accepted(store: MemoryStore, number: int = 1, *, follow_up: bool = True) -> Manifest:
-    ann = collector(store)
-    answer = ann.accept(*batch(number))
-    assert isinstance(answer, Accepted)
-    if follow_up:
-        ann.follow_up(answer.manifest)
-    return answer.manifest
 
 
 def orphan(store: MemoryStore, number: int = 9) -> str:

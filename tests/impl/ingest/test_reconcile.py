@@ -1,5 +1,6 @@
 """The reconciler and the full audit: everything accepted reaches every index, whoever died on the way."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,16 +14,10 @@ from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
 from holdfast.impl.store.memory import MemoryStore
 from tests.impl.publish.scripted import Crashed, Scripted
 
+from . import given
 from .given import SETTINGS, batch, bucket, collector
 
-
-def accepted(store: MemoryStore, number: int = 1, *, follow_up: bool = False) -> Manifest:
-    ann = collector(store)
-    answer = ann.accept(*batch(number))
-    assert isinstance(answer, Accepted)
-    if follow_up:
-        ann.follow_up(answer.manifest)
-    return answer.manifest
+accepted = partial(given.accepted, follow_up=False)
 
 
 def indexes(store: MemoryStore, manifest: Manifest) -> int:
