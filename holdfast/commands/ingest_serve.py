@@ -25,9 +25,11 @@ from holdfast.commands.ingest_options import (
 from holdfast.impl.ingest.agreement import agree
 from holdfast.impl.ingest.errors import IdentityError, StoreAway
 from holdfast.impl.ingest.identity import agent_path
+from holdfast.impl.ingest.search import EVERY_S as SEARCH_S
 from holdfast.impl.ingest.service.limits import Limits
 from holdfast.impl.ingest.service.tokens import BadTokens, Tokens, Who, enrol, revoke
 from holdfast.impl.ingest.settings import Mode
+from holdfast.impl.ingest.upkeep import EVERY_S as UPKEEP_S
 
 PORT = 8480
 LIMITS = (
@@ -76,6 +78,24 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="How often what the disk accepted goes to the bucket.",
 )
+@click.option(
+    "--upkeep-every",
+    "upkeep_s",
+    type=click.FloatRange(0),
+    default=UPKEEP_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often indexes are repaired and new batches added up, by one of all collectors; 0 is never.",
+)
+@click.option(
+    "--search-every",
+    "search_s",
+    type=click.FloatRange(0, min_open=True),
+    default=SEARCH_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often that looks through all accepted batches for such as show nowhere.",
+)
 @click.option("--tls-certificate", metavar="FILE", help="Speak TLS, with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="And this key.")
 @click.option("--verbose", is_flag=True, help="Log a line for every request.")
@@ -85,6 +105,10 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
 def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None, **options: Any) -> int:
     """Accept batches over HTTP and keep them at --store, until told to stop (SIGTERM or ctrl-C): then what is
     being worked on is finished.
+
+    One of the collectors of a store at a time keeps it in order as well: what another left out of the
+    indexes, because it was killed, is written, and what is new is added up. So nobody need run `reconcile`
+    and `rollup`. It deletes nothing: for that somebody must run `audit` and then `gc`.
     """
     from holdfast.impl.ingest.service.assembly import Plan, collecting
 
@@ -114,6 +138,8 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
             limits=limits,
             spool=Path(options["spool"]) if options["spool"] else None,
             landing_s=options["landing_interval_ms"] / 1000,
+            upkeep_s=options["upkeep_s"],
+            search_s=options["search_s"],
         )
         with contextlib.suppress(StoreAway):  # then it accepts nothing either, until the store is back
             agree(plan.store, ENV, settings)

@@ -12,7 +12,6 @@ DERIVED = (keys.RAW, keys.BY_BLOB, keys.BY_TIME, keys.RAW_BY_TIME)
 """The prefixes of what matters here."""
 
 _BY_BLOB = re.compile(re.escape(keys.BY_BLOB) + r"../../([0-9a-f]{64})/(.+)\.json", re.DOTALL)
-_BY_TIME = re.compile(re.escape(keys.BY_TIME) + r".*-([0-9a-f]{32})\.json", re.DOTALL)
 _RAW_BY_TIME = re.compile(re.escape(keys.RAW_BY_TIME) + r".*sha256=([0-9a-f]{64})\.json", re.DOTALL)
 
 
@@ -33,15 +32,15 @@ class Indexes:
             if parsed is not None:
                 self._blobs.add(bytes.fromhex(parsed[0]))
         elif found := _BY_BLOB.fullmatch(key):
-            self._sha256_of[_hashed(found[2])] = bytes.fromhex(found[1])
-        elif found := _BY_TIME.fullmatch(key):
-            self._in_time.add(bytes.fromhex(found[1]))
+            self._sha256_of[keys.identity_digest(found[2])] = bytes.fromhex(found[1])
+        elif (digest := keys.identity_of_place(key)) is not None:
+            self._in_time.add(digest)
         elif found := _RAW_BY_TIME.fullmatch(key):
             self._blobs_in_time.add(bytes.fromhex(found[1]))
 
     def complete(self, accepted_key: str) -> bool:
         """Whether the blob of this batch and everything that is derived from it are said to stand."""
-        identity = _hashed(accepted_key.removeprefix(keys.ACCEPTED).removesuffix(".json"))
+        identity = keys.identity_digest(accepted_key.removeprefix(keys.ACCEPTED).removesuffix(".json"))
         sha256 = self._sha256_of.get(identity)
         return (
             sha256 is not None
@@ -49,7 +48,3 @@ class Indexes:
             and sha256 in self._blobs_in_time
             and identity in self._in_time
         )
-
-
-def _hashed(path: str) -> bytes:
-    return bytes.fromhex(keys.identity_hash(path))

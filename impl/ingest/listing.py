@@ -1,6 +1,6 @@
 """Whole listings, asked until they are answered, and the reading of many small objects at once."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from holdfast.impl.asking import Asking
@@ -21,14 +21,29 @@ AT_ONCE = 100
 """Our own limit on requests in one parallel step: what is in memory at a time."""
 
 T = TypeVar("T")
+Stop = Callable[[], bool]
+"""Asked between two portions of work: whether to leave the rest to the next time."""
+
+
+def never() -> bool:
+    """Work to the end."""
+    return False
 
 
 def everything(
     store: Store, env: Environment, asking: Asking, prefix: str, after: str = ""
 ) -> Iterator[ObjectInfo]:
     """All objects below `prefix` behind the key `after`, in order of their keys."""
+    for page in pages(store, env, asking, prefix, after):
+        yield from page
+
+
+def pages(
+    store: Store, env: Environment, asking: Asking, prefix: str, after: str = ""
+) -> Iterator[Sequence[ObjectInfo]]:
+    """The same, a page at a time."""
     for page in asking.pages(store, env, lambda token: List(prefix, after=after, token=token)):
-        yield from page.objects
+        yield page.objects
 
 
 def versions(store: Store, env: Environment, asking: Asking, prefix: str) -> Iterator[VersionInfo]:

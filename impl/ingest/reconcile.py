@@ -22,7 +22,7 @@ from holdfast.impl.ingest.derived import derive, incomplete
 from holdfast.impl.ingest.documents import Manifest
 from holdfast.impl.ingest.errors import Damaged, IdentityError
 from holdfast.impl.ingest.hand import Hand, patience
-from holdfast.impl.ingest.listing import AT_ONCE, bodies, everything, portions
+from holdfast.impl.ingest.listing import AT_ONCE, Stop, bodies, everything, never, portions
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from holdfast.impl.ingest.verifying import without_data
@@ -76,7 +76,8 @@ class Reconciler(Hand):
         self.cursor = by_time_cursor(store, env, settings, safeguards, name)
         self._seen: set[str] = set()
 
-    def once(self) -> Reconciled:
+    def once(self, stop: Stop = never) -> Reconciled:
+        """From the cursor to the end of what is there, or until `stop`: the next pass goes on."""
         result = Reconciled()
         before = self.cursor.position
         start = self.cursor.start()
@@ -86,6 +87,8 @@ class Reconciler(Hand):
         found = (info.key for info in everything(self.store, self.env, self.asking, keys.BY_TIME, start))
         for some in portions(found, AT_ONCE):
             self._look_after([key for key in some if key not in self._seen], result)
+            if stop():
+                break
         self.cursor.save()
         result.position = self.cursor.position
         return result

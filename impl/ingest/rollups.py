@@ -15,6 +15,7 @@ chunk. Work is found along accepted-by-time from a durable cursor, and in hours 
 rollup-queue/ because something came to light behind it.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from holdfast.impl.ingest.documents import JSON, Manifest, parse, write
 from holdfast.impl.ingest.errors import Damaged, FrameError, IdentityError
 from holdfast.impl.ingest.frames import Limits, Point, read
 from holdfast.impl.ingest.hand import Hand, patience
-from holdfast.impl.ingest.listing import bodies, everything, portions
+from holdfast.impl.ingest.listing import Stop, bodies, everything, never, portions
 from holdfast.impl.ingest.reconcile import by_time_cursor, time_of
 from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
@@ -75,6 +76,10 @@ def roll_up(
     return Rollups(store, env, settings, safeguards=safeguards, owner=owner).once()
 
 
+class _Stopped(Exception):
+    """The pass ends here; never seen outside."""
+
+
 class Rollups(Hand):
     """The one owner of a bucket's rollups."""
 
@@ -90,15 +95,27 @@ class Rollups(Hand):
         super().__init__(store, env, settings, safeguards)
         self.owner = owner
         self.cursor = rollup_cursor(store, env, settings, safeguards)
+        self._stop: Stop = never
 
-    def once(self) -> RolledUp:
+    def once(self, stop: Stop = never) -> RolledUp:
+        """Everything there is, or until `stop`: what is entered then is counted, the next pass goes on."""
         result = RolledUp()
+        self._stop = stop
+        with contextlib.suppress(_Stopped):
+            self._marked(result)
+            self._new(result)
+        self.cursor.save()
+        return result
+
+    def _marked(self, result: RolledUp) -> None:
         for mark in list(everything(self.store, self.env, self.asking, keys.QUEUE)):
             hour = mark.key.removeprefix(keys.QUEUE).removesuffix(".json") + "/"
             if self._roll_hour(hour, result):
                 # Taken away only as it was listed: whoever marked the hour again meanwhile is heard.
                 self.store.delete(mark.key, when=Matches(mark.etag))
-        for hour, found in groupby(self._ahead(), key=_hour_of):
+
+    def _new(self, result: RolledUp) -> None:
+        for hour, found in groupby(self._ahead(), key=hour_of):
             positions = list(found)
             now_ns = self.env.now_ns()
             tracked = [key for key in positions if time_of(key) <= now_ns]
@@ -108,8 +125,8 @@ class Rollups(Hand):
                 mark_hour(self.store, self.env, self.asking, hour)
             for key in tracked:
                 self.cursor.done(key)
-        self.cursor.save()
-        return result
+            if self._stop():
+                raise _Stopped
 
     def _ahead(self) -> Iterator[str]:
         start = self.cursor.start()
@@ -132,6 +149,8 @@ class Rollups(Hand):
     def _enter_all(self, hour: str, last: int, fresh: list[str], skipped: set[str], result: RolledUp) -> bool:
         """Count these batches, some at a time; False when another owner was first with an entry."""
         for some in portions(fresh, BATCHES_MAX):
+            if result.batches and self._stop():  # a pass that is always stopped gets on all the same
+                raise _Stopped
             entered = self._enter(hour, last + 1, some, skipped, result)
             if entered is None:
                 return False
@@ -299,7 +318,7 @@ class Unrolled(Hand):
 
     def take(self, by_time_key: str) -> None:
         if by_time_key <= self.start and manifest_id_of(by_time_key) not in self._counted:
-            self._hours.add(_hour_of(by_time_key))
+            self._hours.add(hour_of(by_time_key))
 
     def mark(self) -> int:
         """Have those hours rolled up again; how many there are."""
@@ -324,7 +343,7 @@ def chunk_key(metric: str, hour: str, chunk: str) -> str:
     return f"{keys.ROLLUP}window={WINDOW}/{hour}metric={quote(metric, safe='')}/{chunk}.lmrollup.zst"
 
 
-def _hour_of(by_time_key: str) -> str:
+def hour_of(by_time_key: str) -> str:
     return by_time_key.removeprefix(keys.BY_TIME).rpartition("/")[0] + "/"
 
 

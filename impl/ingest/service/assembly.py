@@ -8,15 +8,18 @@ from pathlib import Path
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest.authority import Authority
 from holdfast.impl.ingest.operator import Blocklist
+from holdfast.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
 from holdfast.impl.ingest.service.acceptance import Acceptance, Strict
 from holdfast.impl.ingest.service.app import Collector
 from holdfast.impl.ingest.service.blocking import REFRESH_S, Refresher
 from holdfast.impl.ingest.service.followups import FollowUps
+from holdfast.impl.ingest.service.keeper import Keeper
 from holdfast.impl.ingest.service.landing import Lander, LocalSpool
 from holdfast.impl.ingest.service.limits import Limits
 from holdfast.impl.ingest.service.metrics import Metrics
 from holdfast.impl.ingest.service.tokens import Tokens
 from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Mode, Settings
+from holdfast.impl.ingest.upkeep import Upkeep
 from holdfast.impl.store.interface import Store
 
 LANDING_S = 5.0
@@ -36,6 +39,9 @@ class Plan:
     """The disk that accepts, in `local_spool` mode."""
     landing_s: float = LANDING_S
     blocks_s: float = REFRESH_S
+    upkeep_s: float = 0.0
+    """How often it takes a turn at keeping the bucket in order, see `upkeep`; 0: never."""
+    search_s: float = SEARCH_EVERY_S
 
 
 @contextlib.contextmanager
@@ -49,6 +55,8 @@ def collecting(plan: Plan) -> Iterator[Collector]:
         else:
             acceptance = _strict(authority, metrics, parts)
         parts.callback(Refresher(acceptance.blocklist, plan.blocks_s).close)
+        if plan.upkeep_s:
+            parts.callback(_keeper(plan, metrics).close)
         collector = Collector(acceptance, plan.tokens, plan.limits, metrics)
         parts.callback(collector.close)
         yield collector
@@ -60,6 +68,15 @@ def _strict(authority: Authority, metrics: Metrics, parts: contextlib.ExitStack)
     follow_ups = FollowUps(authority, dropped=lambda: metrics.count(name))
     parts.callback(follow_ups.close)
     return Strict(authority, follow_ups, Blocklist(authority.store, authority.env, authority.settings))
+
+
+def _keeper(plan: Plan, metrics: Metrics) -> Keeper:
+    # A collector may be called the same in every life, and in two places by mistake: a holder is called once.
+    holder = f"{plan.collector_id} {plan.env.new_id()}"
+    upkeep = Upkeep(
+        plan.store, plan.env, holder, plan.settings, every_s=plan.upkeep_s, search_every_s=plan.search_s
+    )
+    return Keeper(upkeep, metrics)
 
 
 def _local(plan: Plan, authority: Authority, metrics: Metrics, parts: contextlib.ExitStack) -> Acceptance:

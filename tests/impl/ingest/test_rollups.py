@@ -15,6 +15,7 @@ from holdfast.impl.ingest import (
     full_audit,
     keys,
     roll_up,
+    rollups,
     totals,
 )
 from holdfast.impl.ingest.aggregates import Aggregate, pack, unpack
@@ -244,3 +245,15 @@ def test_many_batches_of_an_hour_make_several_entries(monkeypatch: pytest.Monkey
     asking = collector(store).blobs.asking
     assert [len(entry.members) for entry in entries(store, store.env, asking)] == [3, 3, 2]
     assert count(store) == (8, 36.0)
+
+
+def test_a_pass_that_is_always_stopped_gets_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry a pass, whatever is asked of it: else a small share of time would be none."""
+    monkeypatch.setattr(rollups, "BATCHES_MAX", 10)
+    store = bucket()
+    for number in range(45):
+        send(store, number)
+    owner = Rollups(store, store.env, SETTINGS)
+    assert [owner.once(lambda: True).batches for _ in range(6)] == [10, 10, 10, 10, 5, 0]
+    series = totals(store, store.env, SETTINGS).values()
+    assert sum(one.count for found in series for one in found.values()) == 45

@@ -114,6 +114,7 @@ def serving(
     settings: Settings = QUICK,
     spool: Path | None = None,
     landing_s: float = 0.01,
+    upkeep_s: float = 0.0,
     tls: tuple[Path, Path] | None = None,
 ) -> Iterator[Served]:
     file = folder / "tokens.json"
@@ -121,7 +122,18 @@ def serving(
     tokens["namesake"] = enrol(file, Who("operator", "agent-a"), ENV)
     tokens["ops"] = enrol(file, Who("operator", "ops"), ENV)
     store = store or MemoryStore()
-    plan = Plan(store, ENV, Tokens(file), "collector-1", settings, limits or Limits(), spool, landing_s)
+    plan = Plan(
+        store,
+        ENV,
+        Tokens(file),
+        "collector-1",
+        settings,
+        limits or Limits(),
+        spool,
+        landing_s,
+        upkeep_s=upkeep_s,
+        search_s=upkeep_s,
+    )
     with collecting(plan) as collector, listener("127.0.0.1", 0) as bound:
         listening = threading.Event()
         told: list[str] = []

@@ -1,0 +1,58 @@
+"""A small JSON object that many read and one at a time changes: by compare-and-swap, never blindly.
+
+record = Record(hand, "cursors/v1/turn.json", "holdfast.ingest_turn.v1")
+said = record.read()
+if record.write({"holder": "collector-1"}):
+    ...                                         # nobody had changed it in between
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.impl.ingest.documents import JSON, parse, write
+from holdfast.impl.ingest.errors import Damaged, StoreAway
+from holdfast.impl.ingest.hand import Hand
+from holdfast.impl.store import ABSENT, Matches
+from holdfast.impl.store.requests import Get, Outcome
+
+
+class Record:
+    """See the top of this module."""
+
+    def __init__(self, hand: Hand, key: str, schema: str) -> None:
+        self.key = key
+        self.modified_ns = 0
+        """When what was read was written, by the store's clock."""
+        self._hand = hand
+        self._schema = schema
+        self._etag = ""
+        self._revision = 0
+
+    def read(self) -> dict[str, Any]:
+        """What it says; empty when it is not there."""
+        reply = self._hand.asking.read(self._hand.store, self._hand.env, Get(self.key))
+        if reply.info is None:
+            self._etag, self._revision, self.modified_ns = "", 0, 0
+            return {}
+        said = parse(reply.body, self.key)
+        if said.get("schema") != self._schema or not isinstance(said.get("revision"), int):
+            raise Damaged(
+                f"{self.key} has schema {said.get('schema')!a}, expected {self._schema!r}; delete it"
+            )
+        self._etag, self._revision = reply.info.etag, said["revision"]
+        self.modified_ns = reply.info.modified_ns
+        return said
+
+    def write(self, said: Mapping[str, Any]) -> bool:
+        """Put this in the place of what was read; False when somebody else was first."""
+        # The revision makes every body another one: an ETag is a fingerprint of the content, no version.
+        body = write({**said, "schema": self._schema, "revision": self._revision + 1})
+        when = Matches(self._etag) if self._etag else ABSENT
+        reply = self._hand.store.put(self.key, body, when=when, content_type=JSON)
+        if reply.outcome is Outcome.DONE:
+            self._etag, self._revision = reply.etag, self._revision + 1
+            return True
+        if reply.outcome in (Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING):
+            return False
+        # Perhaps it is written: whoever reads it next, we or others, goes by what stands.
+        raise StoreAway(f"the store did not say whether it took {self.key}: {reply.outcome}; try again")
