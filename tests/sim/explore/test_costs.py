@@ -3,6 +3,7 @@
 If this fails, "at most 3 requests" in a report is not true of some schedule that was explored.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -16,10 +17,12 @@ from holdfast.impl.store.interface import Store
 from holdfast.impl.store.layers.metered import Metered
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.explore import Audit, audit, replay
+from holdfast.sim.explore.costs import Costs
 from holdfast.sim.explore.plain import Plain
 from holdfast.sim.explore.reduced import Reduced
 from holdfast.sim.explore.runs import Setting
 from holdfast.sim.world import NO_FAULTS, Budget, World
+from holdfast.sim.world.costs import AtMost, Spent, spent
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
 
 ONE_CRASH = Budget(crashes=1, lost=0, stalls=0)
@@ -162,6 +165,40 @@ def test_an_operation_knows_the_faults_that_it_met() -> None:
     assert levels(result, "claim") == [(0, 2, 2, 2, 2), (1, 3, 3, 2, 2)]
 
 
+def test_an_operation_within_one_of_its_name_is_one_of_its_own() -> None:
+    def program(world: World) -> None:
+        def live() -> None:
+            with world.operation("step"):
+                world.store().get("a")
+                with world.operation("step"):
+                    world.store().get("b")
+                world.store().get("c")
+
+        for name in ("ann", "bob"):
+            world.spawn(live, name=name)
+
+    row = audit(program, budget=NO_FAULTS).cost()["step"]["faults"][0]
+    assert (row["requests"], row["requests_median"]) == (3, 1)
+
+
+def test_what_a_crash_cuts_short_has_not_ended() -> None:
+    world = World(budget=Budget(crashes=1, lost=0, stalls=0))
+    world.start(in_operations)
+    for alternative in ("ok", "ok", "crash"):
+        world.step(1, alternative)
+    assert [one.name for one in spent(world)] == ["open", "write"], "the first add never ended"
+    world.close()
+
+
+def test_with_at_most_so_many_faults_is_with_fewer_as_well() -> None:
+    """A run that has a fault may be cheaper; a bound for one fault is one for none."""
+    counted = Counter({Spent("a", 0, 5, 5, 0): 1, Spent("a", 1, 3, 3, 0): 9})
+    none, one = Costs(counted, {AtMost("a", 7, None, 1)}).table()["a"]["faults"]
+    assert (none["requests"], one["requests"]) == (5, 5)
+    assert (none["requests_median"], one["requests_median"]) == (5, 3)
+    assert (none["requests_max"], one["requests_max"]) == (7, 7)
+
+
 def test_that_time_passes_is_no_fault() -> None:
     def program(world: World) -> None:
         def live(name: str) -> None:
@@ -276,6 +313,20 @@ def test_every_strategy_counts_and_judges(strategy: str) -> None:
     assert found.cost()["ann"]["faults"][0]["requests"] == 2
     broken = audit(bounded(0, 1), budget=ONE_LOST, strategy=strategy, schedules=300)
     assert broken.stories[0].property == "cost of ann"
+
+
+def test_code_on_boto3_is_counted_with_the_retries_of_the_sdk() -> None:
+    def live(s3: Any, name: str) -> None:
+        s3.put_object(Bucket="jobs", Key=name, Body=b"12345")
+        s3.delete_objects(Bucket="jobs", Delete={"Objects": [{"Key": "x"}, {"Key": "y"}]})
+
+    def program(world: World) -> None:
+        world.boto3_bucket("jobs")
+        world.spawn(live, world.boto3_client("s3"), "ann", name="ann")
+
+    result = audit(program, budget=ONE_LOST)
+    row = result.cost()["ann"]
+    assert [(level["requests"], level["hops"]) for level in row["faults"]] == [(3, 2), (5, 3)]
 
 
 def test_several_operating_system_processes_count_together() -> None:
