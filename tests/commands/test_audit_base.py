@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from holdfast.commands.audit_base import packages
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 GOOD = """
 from holdfast.impl.store import ABSENT
@@ -53,8 +54,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def ends(*words: str) -> int:
-    return run(lambda: group.main(["audit", *words], standalone_mode=False))
+ends = partial(exit_of, "audit")
 
 
 NAME = "tests/audits.py:election"

@@ -14,9 +14,9 @@ import pytest
 
 from holdfast.commands import provenance, simulate
 from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
 from holdfast.impl.environment import SystemEnvironment
 from holdfast.sim.scenarios import performing, running
+from tests.commands.running import exit_of
 
 SMALL = """title = "Small"
 about = "For tests."
@@ -34,7 +34,7 @@ def ends(*words: str) -> int:
     """How the command ended; in this process, where nothing else is asked for."""
     if not {"--jobs", "--engine"} & set(words):
         words = (*words, "--jobs", "1")
-    return run(lambda: group.main(["simulate", *words], standalone_mode=False))
+    return exit_of("simulate", *words)
 
 
 @pytest.fixture(autouse=True)
@@ -250,7 +250,7 @@ def test_simulated_traces_are_behaviours_of_the_model(
     file.write_text(f"[store]\n{latency}\n[workload]\n{workload}\n{rest}")
     assert ends(str(file), "--out", str(out), "--no-plots") == Exit.HOLDS
     replayed = ["replay", str(out / "traces"), "--model", system]
-    assert run(lambda: group.main(replayed, standalone_mode=False)) == Exit.HOLDS
+    assert exit_of(*replayed) == Exit.HOLDS
     accepted = 1 if system == "publish" else operations
     assert f"{accepted} accepted, 0 rejected, 0 undecided" in capsys.readouterr().out
 

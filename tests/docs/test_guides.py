@@ -25,7 +25,7 @@ from typing import Any
 import numpy  # noqa: F401, ICN001 - pytester forgets what a test imports, and NumPy loads only once
 import pytest
 
-from holdfast.commands.entry import group, run
+from tests.commands.running import exit_of
 
 pytest_plugins = ["pytester"]
 
@@ -174,7 +174,7 @@ def printed_by(words: list[str], pytester: pytest.Pytester, capsys: pytest.Captu
         with pytest.MonkeyPatch.context() as patch:
             if words[1] == "check":
                 patch.setenv("COLUMNS", "250")  # its tables are as wide as the longest sentence of a property
-            run(lambda: group.main(words[1:], standalone_mode=False))
+            exit_of(*words[1:])
     else:
         assert words[0] == "pytest", f"a guide may run holdfast and pytest, not {words[0]}"
         pytester.runpytest_inprocess("-p", "no:cacheprovider", *words[1:])
