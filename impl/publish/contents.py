@@ -12,7 +12,7 @@ from holdfast.impl.publish.asking import read_all
 from holdfast.impl.publish.documents import Entry, Pin, Version, digest, read_version
 from holdfast.impl.publish.errors import Damaged, StaleView
 from holdfast.impl.publish.fragments import decode_rows
-from holdfast.impl.publish.kept import Contents, Kept
+from holdfast.impl.publish.kept import Contents, Kept, Layer, last_layers
 from holdfast.impl.publish.schema import Row, Schema
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.requests import Get, Outcome
@@ -74,25 +74,34 @@ def _unread(document: Version, known: Contents | None) -> list[str]:
 def _fold(document: Version, known: Contents | None, bodies: Mapping[str, bytes]) -> Contents:
     schema = Schema(document.columns, document.key, document.edges)
     rows = _known_rows(schema, known) if known else {}
+    layers = list(known.tail) if known else []
     for run in _behind(document, known):
-        found = _read_run(run, bodies[run["path"]]) if "path" in run else []
-        if run["holds"] == "keys":
-            for key in run.get("keys") or [row[schema.key] for row in found]:
-                rows.pop(key, None)
-        else:
-            rows.update((row[schema.key], _shaped(schema, row)) for row in found)
-    return Contents(schema, document.runs, rows)
+        body = bodies[run["path"]] if "path" in run else b""
+        layers.append(Layer(_put_on(schema, rows, run, body), len(body)))
+    return Contents(schema, document.runs, rows, last_layers(layers))
+
+
+def _put_on(
+    schema: Schema, rows: dict[Any, Row], run: Mapping[str, Any], body: bytes
+) -> dict[Any, Row | None]:
+    """Do to `rows` what the run says; what was there before."""
+    found = _read_run(run, body) if "path" in run else []
+    before: dict[Any, Row | None] = {}
+    if run["holds"] == "keys":
+        for key in run.get("keys") or [row[schema.key] for row in found]:
+            before[key] = rows.pop(key, None)
+    else:
+        for row in found:
+            before[row[schema.key]] = rows.get(row[schema.key])
+            rows[row[schema.key]] = schema.shape(row)
+    return before
 
 
 def _known_rows(schema: Schema, known: Contents) -> dict[Any, Row]:
     """A copy of its own, so that what is remembered stays as it is; the rows themselves are shared."""
     if schema.columns == known.schema.columns:
         return dict(known.rows)
-    return {key: _shaped(schema, row) for key, row in known.rows.items()}
-
-
-def _shaped(schema: Schema, row: Row) -> Row:
-    return {name: row.get(name) for name, _ in schema.columns}
+    return {key: schema.shape(row) for key, row in known.rows.items()}
 
 
 def _read_run(run: Mapping[str, Any], body: bytes) -> list[dict[str, Any]]:

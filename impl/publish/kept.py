@@ -7,18 +7,20 @@ equal runs are equal rows: for ever, in every lineage, on every branch, whoever 
 become wrong, and nothing has to be forgotten but for room.
 
 A version that is new to us mostly begins with the runs of one that we know: `beginning` finds the longest
-such, and only the runs behind it are read. That is asked of the runs themselves, never of numbers or of who
-wrote in between: an overwrite, a compaction or an undo that others published, or another branch's way from
-the same base, simply does not begin with what we know.
+such, and only the runs behind it are read. The last runs of the known one may be missing, when a writer took
+them into its own (see `runs`) or another branch went another way; so it is remembered what these changed, and
+they are taken off again. All that is asked of the runs themselves, never of numbers or of who wrote in
+between: an overwrite or a compaction simply does not begin with what we know.
 
 What that asks of whoever writes versions: a column that is dropped takes its values along, because the rows
 are written anew (`Sheet.alter`). So rows that are known without a column have nothing in it. A version that
 has not all the columns of the known one, or one of another type, is read whole.
 """
 
+import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,20 @@ LINEAGES_MAX = 1024
 """Lineages kept in memory: our own limit. Those that were not used for longest go first."""
 VERSIONS_MAX = 2
 """Versions kept of each: the newest serves writers, another one readers who are somewhere else."""
+ROWS_MAX = 2**15
+BYTES_MAX = 4 * 2**20
+"""Of the last runs of a version so much is remembered one by one: rows, and bytes of their fragments. What
+they hold is remembered as the table's rows anyway; this is what they replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one run changed."""
+
+    before: Mapping[Any, Row | None]
+    """The rows that were there before it, by the keys that it touches; None where there was none."""
+    bytes: int
+    """Of its fragment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,32 @@ class Contents:
     runs: tuple[Mapping[str, Any], ...]
     rows: Mapping[Any, Row]
     """By key."""
+    tail: tuple[Layer, ...] = ()
+    """What the last runs changed, as many as are remembered one by one."""
+
+    def cut(self, length: int) -> "Contents":
+        """The table after its first `length` runs, when all behind them are remembered one by one."""
+        if length == len(self.runs):
+            return self
+        left = len(self.tail) - (len(self.runs) - length)
+        rows = dict(self.rows)
+        for layer in reversed(self.tail[left:]):
+            for key, was in layer.before.items():
+                if was is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = self.schema.shape(was)  # a column may have come since
+        return Contents(self.schema, self.runs[:length], rows, self.tail[:left])
+
+
+def last_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """As many of the last as are remembered one by one."""
+    rows = size = 0
+    for at in range(len(layers) - 1, -1, -1):
+        rows, size = rows + len(layers[at].before), size + layers[at].bytes
+        if rows > ROWS_MAX or size > BYTES_MAX:
+            return tuple(layers[at + 1 :])
+    return tuple(layers)
 
 
 class Kept:
@@ -80,9 +122,10 @@ class Kept:
                 contents
                 for location in self._locations.get(document.table, ())
                 for contents in self._lineages[location].values()
-                if _begins(document, contents)
             ]
-        return max(known, key=lambda contents: len(contents.runs), default=None)
+        best = max(known, key=lambda contents: _shared(document, contents), default=None)
+        length = _shared(document, best) if best else 0
+        return best.cut(length) if best and length else None
 
     def _used(self, pin: Pin) -> None:
         self._lineages.move_to_end(pin.location)
@@ -95,10 +138,14 @@ class Kept:
             del self._locations[table]
 
 
-def _begins(document: Version, contents: Contents) -> bool:
-    """Whether the rows of `contents` are those of the first runs of `document`."""
-    return (
-        document.key == contents.schema.key
-        and document.runs[: len(contents.runs)] == contents.runs
-        and set(contents.schema.columns) <= set(document.columns)
-    )
+def _shared(document: Version, contents: Contents) -> int:
+    """How many of the first runs of `document` have given rows that we can tell from `contents`."""
+    certain = len(contents.runs) - len(contents.tail)
+    if (
+        document.key != contents.schema.key
+        or document.runs[:certain] != contents.runs[:certain]
+        or not set(contents.schema.columns) <= set(document.columns)
+    ):
+        return 0
+    pairs = zip(document.runs[certain:], contents.runs[certain:], strict=False)  # one may be longer
+    return certain + sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

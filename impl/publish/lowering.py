@@ -4,27 +4,25 @@ Several drafts can be lowered onto one snapshot, one after another (group commit
 of the sheets, so that a refused one leaves nothing behind.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.impl.publish import fragments, keys
+from holdfast.impl.publish import keys
 from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Entry, Manifest, digest
+from holdfast.impl.publish.documents import Entry, Manifest
 from holdfast.impl.publish.drafts import Change, Draft
 from holdfast.impl.publish.errors import Absent, Invalid
 from holdfast.impl.publish.integrity import check_inbound, check_outbound
 from holdfast.impl.publish.kept import Contents
 from holdfast.impl.publish.plan import Action, PublishPlan
+from holdfast.impl.publish.runs import written
 from holdfast.impl.publish.safeguards import Safeguards
 from holdfast.impl.publish.schema import Row, Schema
 from holdfast.impl.publish.sheets import Sheet
-from holdfast.impl.store import ABSENT
 from holdfast.impl.store.requests import Put
 
 _REMOVING = frozenset({"delete", "overwrite", "drop"})
-KEYS_INLINE_MAX = 1000
-"""Deleted keys that stand in the version document itself: our own limit on its size."""
 _SCHEMA = frozenset({"create", "drop", "add-column", "drop-column", "add-edge", "drop-edge"})
 
 
@@ -255,7 +253,7 @@ def _lower(snapshot: Manifest, sheet: Sheet, plan_id: str) -> tuple[Action, list
     base = sheet.entry.pin if sheet.entry else None
     if sheet.schema is None:
         return Action(sheet.table, sheet.verbs, base, None), [], None
-    runs, puts = _runs(sheet, plan_id)
+    contents, puts = written(sheet, plan_id)
     old = None if "register" in sheet.verbs else sheet.entry
     owned = old is not None and old.owner == snapshot.incarnation
     entry = Entry(
@@ -268,33 +266,5 @@ def _lower(snapshot: Manifest, sheet: Sheet, plan_id: str) -> tuple[Action, list
         columns=sheet.schema.hash,
     )
     verbs = ("fork", *sheet.verbs) if old is not None and not owned else sheet.verbs
-    action = Action(sheet.table, verbs, base, entry, sheet.schema.columns, runs)
-    return action, puts, Contents(sheet.schema, runs, sheet.keyed())
-
-
-def _runs(sheet: Sheet, plan_id: str) -> tuple[tuple[Mapping[str, Any], ...], list[Put]]:
-    """The runs after the changes. At most one fragment is written, so that a table costs two requests."""
-    schema = sheet.there()
-    gone = [key for key, row in sheet.layer.items() if row is None and sheet.base and key in sheet.base.rows]
-    rows = [row for row in sheet.layer.values() if row is not None]
-    old: Sequence[Mapping[str, Any]] = () if sheet.fresh or sheet.base is None else sheet.base.runs
-    if len(gone) > KEYS_INLINE_MAX and rows:
-        gone, rows, old = [], list(sheet.rows()), ()
-    if len(gone) > KEYS_INLINE_MAX:
-        key_column = (schema.key, dict(schema.columns)[schema.key])
-        keyed = [{schema.key: key} for key in gone]
-        put = _put(sheet.table, plan_id, "keys", fragments.encode_rows((key_column,), keyed))
-        return (*old, _run(put, "keys", len(gone))), [put]
-    runs = (*old, {"holds": "keys", "keys": gone}) if gone else tuple(old)
-    if not rows:
-        return runs, []
-    put = _put(sheet.table, plan_id, "rows", fragments.encode_rows(schema.columns, rows))
-    return (*runs, _run(put, "rows", len(rows))), [put]
-
-
-def _put(table: str, plan_id: str, part: str, body: bytes) -> Put:
-    return Put(keys.fragment(table, plan_id, part), body, ABSENT, fragments.CONTENT_TYPE)
-
-
-def _run(put: Put, holds: str, rows: int) -> Mapping[str, Any]:
-    return {"holds": holds, "path": put.key, "rows": rows, "digest": digest(put.body)[:32]}
+    action = Action(sheet.table, verbs, base, entry, sheet.schema.columns, contents.runs)
+    return action, puts, contents

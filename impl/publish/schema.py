@@ -48,6 +48,10 @@ class Schema:
     def hash(self) -> str:
         return digest(encode({"columns": [list(column) for column in self.columns]}))[:16]
 
+    def shape(self, row: Row) -> Row:
+        """A stored row with exactly these columns; those that came later are empty."""
+        return {name: row.get(name) for name, _ in self.columns}
+
     def check_row(self, table: str, row: Row) -> Row:
         """The row in the order of the columns, or a sentence about what is wrong with it."""
         for name in row:

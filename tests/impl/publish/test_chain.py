@@ -48,7 +48,8 @@ def test_opening_is_not_a_walk_through_history() -> None:
     store = standing()
     hops = []
     for depth in (1001, 5_000, 60_000, 1_000_000, 15_000_000):
-        add(store, *range(max(1, depth - 1500), depth + 1))  # holes below are as good as entries, and quicker to make
+        # Holes below are as good as entries, and quicker to make.
+        add(store, *range(max(1, depth - 1500), depth + 1))
         metered = Metered(store)
         with metered.operation("newest") as cost:
             assert chain(metered).newest() == (depth, b"%d" % depth)

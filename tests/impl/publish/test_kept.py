@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog, PublishError, compact, verify
+from holdfast.impl.publish import Catalog, PublishError, compact, runs, verify
 from holdfast.impl.publish.documents import Pin, Version
-from holdfast.impl.publish.kept import LINEAGES_MAX, VERSIONS_MAX, Contents, Kept
+from holdfast.impl.publish.kept import LINEAGES_MAX, VERSIONS_MAX, Contents, Kept, Layer
+from holdfast.impl.publish.runs import FAN_IN
 from holdfast.impl.publish.schema import Schema
 from holdfast.impl.store import ANYTHING
 from holdfast.impl.store.layers import Cost, Metered
@@ -29,8 +30,7 @@ def contents(*names: str, columns: Any = COLUMNS) -> Contents:
 
 
 def version(*names: str, columns: Any = COLUMNS, location: str = "t~A") -> Version:
-    runs = tuple(run(name) for name in names)
-    return Version("t", location, 9, "P", 1, "", None, "id", (), columns, runs)
+    return Version("t", location, 9, "P", 1, "", None, "id", (), columns, tuple(run(n) for n in names))
 
 
 def kept(*known: Contents, location: str = "t~A") -> Kept:
@@ -99,13 +99,28 @@ def test_readers_of_old_versions_do_not_push_out_the_newest() -> None:
         assert memory.find(Pin("t~A", number)) is not None
 
 
+def test_runs_that_are_missing_are_taken_off_again() -> None:
+    """Another writer took the last runs into its own, and the table need not be read again for that."""
+    was = {1: {"id": 1, "n": 0}}
+    layers = (Layer({1: None}, 0), Layer({1: was[1], 2: None}, 0))
+    known = replace(contents("a", "b", "c"), rows={1: {"id": 1, "n": 5}, 2: {"id": 2, "n": 5}}, tail=layers)
+    found = kept(known).beginning(version("a", "b", "x"))
+    assert found == Contents(known.schema, known.runs[:2], was, layers[:1])
+    assert kept(known).beginning(version("a", "x")) == Contents(known.schema, known.runs[:1], {}, ())
+    assert kept(known).beginning(version("x", "b", "c")) is None, "what a changed is not remembered by itself"
+
+
 # Against a process that remembers nothing.
 
 
-def test_whatever_writers_do_in_turns_each_sees_what_a_stranger_sees() -> None:
+@pytest.mark.parametrize("fan_in", [2, FAN_IN])
+def test_whatever_writers_do_in_turns_each_sees_what_a_stranger_sees(
+    fan_in: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every verb by several handles on two branches, compaction, cleanup, columns and tables that come and
     go: nothing remembered is ever stale.
     """
+    monkeypatch.setattr(runs, "FAN_IN", fan_in)
     dice = random.Random(7)
     for _ in range(20):
         _play(dice, graph())

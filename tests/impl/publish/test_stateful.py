@@ -26,6 +26,7 @@ from holdfast.impl.publish import (
     PublishError,
     Unknown,
     compact,
+    runs,
 )
 from holdfast.impl.store.layers import Effect, Fault, Faulty
 
@@ -49,6 +50,12 @@ CRASHES = ["crash-before", "crash-after", "crash-amid"]
 MEETINGS = ["takeover", "visit", "collected"]
 FAULTS = st.sampled_from(["none", "none", *CRASHES, "lost", "late", "dropped", "rival", "rival", *MEETINGS])
 WRITERS_MAX = 3
+
+
+@pytest.fixture(autouse=True)
+def _runs_that_are_soon_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Histories are short here, and what writers do to runs shall be tried too."""
+    monkeypatch.setattr(runs, "FAN_IN", 2)
 
 
 class Writer:

@@ -7,7 +7,7 @@ import pytest
 from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.publish import Absent, Catalog, Damaged, Dangling, Draft, Invalid, Published, StaleView
 from holdfast.impl.publish.fragments import decode_rows
-from holdfast.impl.publish.lowering import KEYS_INLINE_MAX
+from holdfast.impl.publish.runs import KEYS_INLINE_MAX
 from holdfast.impl.store import ANYTHING
 from holdfast.impl.store.memory import MemoryStore
 
