@@ -17,6 +17,11 @@ ingest serve --store file:///data/metrics --agents tokens.json."""
 def command() -> None:
     """Agents send batches to any of several collectors; the only thing these share is a bucket, and the
     creation of a small object in it is the only moment at which a batch becomes accepted.
+
+    Collectors (`serve`) keep the indexes and rollups in order on their own, whoever of them is killed; so do
+    `upkeep`, or `reconcile` and `rollup`, where none of them shall. `reconcile` finds batches by their place
+    in time; one whose collector died before it wrote that is found by the search of `serve` and `upkeep`
+    within hours, or by `audit` at once. Nothing is deleted but by `gc`, and only after an `audit`.
     """
 
 

@@ -1,6 +1,8 @@
-"""`holdfast ingest reconcile`, `audit`, `rollup`, `gc`, `policy`: what works behind the collectors."""
+"""`holdfast ingest upkeep`, `reconcile`, `audit`, `rollup`, `gc`, `policy`: what works behind collectors."""
 
+import contextlib
 import dataclasses
+import socket
 from typing import Any
 
 import click
@@ -21,6 +23,7 @@ from holdfast.commands.ingest_options import (
     told,
 )
 from holdfast.impl.ingest import (
+    IngestError,
     Reconciler,
     Rollups,
     audit_by_report,
@@ -29,6 +32,56 @@ from holdfast.impl.ingest import (
     full_audit,
     lifecycle_rules,
 )
+from holdfast.impl.ingest.search import EVERY_S as SEARCH_S
+from holdfast.impl.ingest.upkeep import EVERY_S as UPKEEP_S
+from holdfast.impl.ingest.upkeep import Upkeep
+from holdfast.impl.store import StoreError
+
+
+@click.command("upkeep", short_help="What a collector does on its own: indexes, rollups, search.")
+@STORE
+@EVERY
+@click.option(
+    "--search-every",
+    "search_s",
+    type=click.FloatRange(0),
+    default=SEARCH_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to look through all accepted batches for such as show nowhere.",
+)
+@JSON
+@settings_options
+@told
+def upkeep(url: str, every_s: float | None, search_s: float, json_file: str | None, **options: Any) -> int:
+    """Repair the indexes, add up what is new, and go on with the search for batches that show nowhere. For
+    where collectors run with --upkeep-every 0. Of all that do it, collectors or not, one at a time has the
+    turn; the others do nothing.
+    """
+    holder = f"{socket.gethostname()} {ENV.new_id()}"
+    with opened(url) as store:
+        keeper = Upkeep(
+            store, ENV, holder, settings_of(options), every_s=every_s or UPKEEP_S, search_every_s=search_s
+        )
+
+        def once() -> int:
+            found = keeper.turn()
+            if found is None:
+                return finish({"turn": False}, "another process has the turn; nothing was done", json_file)
+            text = (
+                f"{found.seen} batches seen, {found.found} had shown nowhere, {found.repaired} missing index "
+                f"objects written, {found.rolled_up} batches added up"
+            )
+            text += "".join(f"\ncould not go on: {what}" for what in found.failed)
+            told = {"turn": True, **dataclasses.asdict(found)}
+            code = _finish(told, text, found.missing, found.damaged, json_file)
+            return Exit.UNDECIDED if found.failed and code == Exit.HOLDS else code
+
+        try:
+            return repeatedly(once, every_s)
+        finally:
+            with contextlib.suppress(IngestError, StoreError):  # then it runs out by itself
+                keeper.leave()
 
 
 @click.command("reconcile", short_help="Repair the indexes, from where it last stopped.")
@@ -40,7 +93,8 @@ from holdfast.impl.ingest import (
 def reconcile(url: str, every_s: float | None, json_file: str | None, **options: Any) -> int:
     """Look at every batch accepted since the last run, some before, and write what is missing of its indexes.
 
-    It finds batches by the index of time. One whose collector died before it wrote that is found by `audit`.
+    It finds batches by the index of time. One whose collector died before it wrote that is found by
+    `audit`, or by the search that `serve` and `upkeep` do on their own.
     """
     with opened(url) as store:
         reconciler = Reconciler(store, ENV, settings_of(options))
@@ -158,4 +212,4 @@ def _finish(
     return finish(found, "\n".join(lines), json_file, Exit.VIOLATED if missing or damaged else Exit.HOLDS)
 
 
-COMMANDS = (reconcile, audit, rollup, gc, policy)
+COMMANDS = (upkeep, reconcile, audit, rollup, gc, policy)
