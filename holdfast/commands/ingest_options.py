@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -80,11 +81,19 @@ def told(act: Callable[..., int]) -> Callable[..., int]:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Store]:
-    """The store at `url`, which must be there, or makeable."""
+def opened(url: str, *, makes: bool = False) -> Iterator[Store]:
+    """The store at `url`, which must be there, but for who `makes` it: a collector makes a missing directory.
+
+    Anybody else would look at a misspelt one, find nothing wrong in it, and say so every night.
+    """
     refuse_memory(url)
     with open_store(url, ENV) as store:
+        path = getattr(store, "path", None)
+        if path is not None and not makes and not Path(path).exists():
+            raise BadRequest(f"there is no directory {path}; correct --store: a collector makes it")
         store.verify()
+        if path is not None and makes:
+            Path(path).mkdir(parents=True, exist_ok=True)
         yield store
 
 

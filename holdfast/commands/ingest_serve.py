@@ -130,7 +130,7 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
                 Exit.HOLDS,
             )
         plan = Plan(
-            store=parts.enter_context(opened(url)),
+            store=parts.enter_context(opened(url, makes=True)),
             env=ENV,
             tokens=known,
             collector_id=collector_id or f"{socket.gethostname()}-{ENV.new_id()}",

@@ -80,7 +80,8 @@ class Proxy:
             )
         except OSError as wrong:
             raise Unusable(
-                f"cannot listen on {plan.listen}:{plan.port}: {wrong.strerror or wrong}; give another --port"
+                f"cannot listen on {plan.listen}:{plan.port}: {wrong.strerror or wrong}; "
+                "give another --listen or --port"
             ) from wrong
         port = self._server.sockets[0].getsockname()[1]
         host = f"[{plan.listen}]" if ":" in plan.listen else plan.listen

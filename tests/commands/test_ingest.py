@@ -40,6 +40,7 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def served(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A collector in this process, and the token of agent-a where `send` looks for it."""
+    (tmp_path / "store").mkdir()  # as `serve` does
     with open_store(url) as store, serving(tmp_path, store=store) as served:
         monkeypatch.setenv(TOKEN, served.tokens["agent-a"])
         yield served
@@ -229,12 +230,12 @@ def test_a_line_that_is_no_point_adds_nothing(ingest: Run, served: Served, line:
         ),
         (["send", "no.jsonl", "--spool", "s", "--agent", "a", "--collector", "x"], TOKEN),
         (["parked", "--spool", "none"], "name a folder that holds a spool"),
-        (["gc", "--store", "file:///tmp/x", "--landing-bound", "-3"], "landing_bound_s"),
+        (["gc", "--store", "file:///tmp", "--landing-bound", "-3"], "landing_bound_s"),
         (["policy", "B", "--gc-role", "x"], "is no name of a bucket"),
         (["policy", "bucket", "--gc-role", "x"], "is no role"),
         (["conflicts", "resolve", "--store", "file:///tmp", "a", "b", "2", "1"], "swap them"),
         (["conflicts", "list", "--store", "file:///tmp", "--agent", " x"], "outer spaces"),
-        (["blocks", "remove", "--store", "file:///tmp/holdfast-none", "a"], "is not quarantined"),
+        (["blocks", "remove", "--store", "file:///tmp", "a"], "is not quarantined"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(
@@ -246,6 +247,27 @@ def test_what_makes_no_sense_is_one_line(
     code, out, err = ingest(*words)
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert says in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "audit",
+        "gc",
+        "reconcile",
+        "rollup",
+        "blocks list",
+        "blocks add a",
+        "blocks remove a",
+        "conflicts list",
+    ],
+)
+def test_a_misspelt_directory_is_not_an_empty_store(ingest: Run, tmp_path: Path, words: str) -> None:
+    """If this fails, the nightly audit of nothing ends well every night, and who was blocked is not."""
+    code, out, err = ingest(*words.split(), "--store", f"file://{tmp_path}/stoer")
+    assert (code, out) == (2, ""), err
+    assert err == f"holdfast: there is no directory {tmp_path}/stoer; correct --store: a collector makes it\n"
+    assert not (tmp_path / "stoer").exists()
 
 
 def test_a_port_that_is_taken_is_one_line(ingest: Run, served: Served, url: str) -> None:
@@ -321,6 +343,7 @@ def test_told_to_stop_it_ends_well_and_its_log_has_no_secrets(tmp_path: Path, ho
             assert process.stdout is not None
             url = process.stdout.readline().removeprefix("listening on ").strip()
             assert url.startswith("http://127.0.0.1:")
+            assert (tmp_path / "store").is_dir(), "whoever comes next must find it, before anything was sent"
             with httpx.Client(trust_env=False) as client:
                 answer = client.post(
                     f"{url}/v1/batches?agent_id=agent-a&boot_id=b&seq_start=1&seq_end=2",
