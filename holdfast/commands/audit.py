@@ -8,11 +8,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
 from holdfast.commands.audit_base import compare_with_base
@@ -20,6 +19,7 @@ from holdfast.commands.audit_mutants import audit_mutants, refuse_beside_mutants
 from holdfast.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_file
 from holdfast.commands.provenance import write_result
+from holdfast.commands.status_line import StatusLine
 from holdfast.commands.systems import (
     System,
     complete_system,
@@ -348,35 +348,17 @@ def _list() -> int:
     return Exit.HOLDS
 
 
-class _Line:
-    """One line that says how far the search has come, on a terminal only."""
-
+class _Line(StatusLine):
     def __init__(self, console: Console) -> None:
-        self._line = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            console=console,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            disable=not (console.is_terminal and sys.stderr.isatty()),
-        )
-        self._task = self._line.add_task("exploring")
+        super().__init__(console)
         self._started = self._shown = time.perf_counter()
-
-    def __enter__(self) -> Self:
-        self._line.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._line.stop()
 
     def show(self, search: Any) -> None:
         now = time.perf_counter()
-        if self._line.disable or now - self._shown < LOOK_EVERY_S:
+        if self.hidden or now - self._shown < LOOK_EVERY_S:
             return
         self._shown = now
-        self._line.update(self._task, description=progress_text(search, now - self._started))
+        self.say(progress_text(search, now - self._started))
 
 
 def progress_text(search: Any, seconds: float) -> str:
