@@ -43,7 +43,7 @@ class Source:
 PUBLISH = Source(mended, facts, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
 
 
-class _Kept(Random):
+class Kept(Random):
     """Random runs, whose events are kept."""
 
     def __init__(self, setting: Setting, name: str, facts: Callable[[str, bytes], str]) -> None:
@@ -69,7 +69,7 @@ def driven(count: int, scenes: tuple[str, ...] = SCENES, source: Source = PUBLIS
         wanted = count // len(scenes) + (number < count % len(scenes))
         budget = Budget(crashes=1, lost=1, late=1, conflicts=source.conflicts)
         program = partial(source.program, scene=scene)
-        search = _Kept(Setting(program, budget, seed=number), scene, source.facts)
+        search = Kept(Setting(program, budget, seed=number), scene, source.facts)
         search.explore(lambda done, wanted=wanted: done.schedules >= wanted)
         assert not search.failures, search.failures
         runs += search.runs

@@ -6,7 +6,9 @@ What is different from `model/publish`, and why that is no other protocol:
   later. `begin_on` begins it where its sidecar lands, on the manifest that its sidecar names: what others
   did between the two, the model lets them do right after both (see `model/publish/writing.py`). For that the
   pins and the epoch of every manifest are kept (`pins_at`, `epoch_at`), and plans have no order.
-- *Cleanup moves the boundary to a manifest that it had read*, not to the newest there is: `boundary_to`.
+- *Cleanup moves the boundary to a manifest that it had read*, not to the newest there is: `boundary_to`. And
+  it deletes what no retained manifest pins and one pins something newer than, so also versions between two
+  that are pinned (heads of plans that were undone), where the model stops at the oldest that is pinned.
 - *Rows.* The model has one node, and an edge to it; a real catalog has many, so that a plan that removes one
   may follow a plan that removed another. `begin_on` asks nothing of rows: the audit's own properties do.
 - *Openers are not counted.* An opener stops others only by what it writes, it may stop at any step, and
@@ -95,6 +97,17 @@ class Followed(Publish):
         s.boundary = to
         for t in BOTH:
             s.kept[t] = s.pins_at[to][t]
+
+    @action(table=TABLES, number=2 * Publish.writers)
+    def delete_version(s, table: str, number: int) -> None:
+        """Cleanup, third step: a version that no retained manifest pins, older than one that is pinned."""
+        t = TABLES.index(table)
+        s.require(s.version[t][number].is_there)
+        s.require(s.pin[t] > number + 1)
+        for id_ in range(1 + s.claims + 3 * s.writers):
+            retained = (s.boundary < id_ + 1) & (s.last > id_)
+            s.require(~retained | (s.pins_at[id_][t] != number + 1))
+        s.version[t][number].delete()
 
     # What somebody may know by now.
 

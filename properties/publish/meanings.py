@@ -133,7 +133,7 @@ class PublishMap(Refinement):
         w, epoch = seen.rank("plan"), seen.rank("epoch")
         if epoch < 0:
             return NO_ROOM
-        if base > self.ids:
+        if base > self.ids or min(seen.rank(f"{table}_base") for table in _based_on(seen)) < 0:
             return NO_ROOM
         begins = (*self.begins(w, kind, base), *self.does("stage_again", w=w))
         return where(
@@ -231,6 +231,11 @@ class PublishMap(Refinement):
         if to >= self.ids:
             return NO_ROOM
         return SILENT if to < 1 else self.moves_boundary(to)
+
+
+def _based_on(seen: Sighting) -> list[str]:
+    """The tables that a plan moves or has read."""
+    return [table for fact in ("moves", "reads") for table in seen.fact(fact).split(",") if table]
 
 
 def _based(s: Followed, w: int, seen: Sighting) -> Truth:

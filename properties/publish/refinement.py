@@ -7,28 +7,32 @@ import numpy as np
 from holdfast.model import Label, Model
 from holdfast.model.kernel.layout import U64
 from holdfast.model.publish import Publish
-from holdfast.properties.publish.machine import Unlimited
 from holdfast.properties.publish.meanings import PublishMap
-from holdfast.properties.refinement import Meaning, where
+from holdfast.properties.publish.windowed import Windowed, renamed, window
+from holdfast.properties.refinement import Meaning, Sighting, where
 
 RECOVERY = ("roll_forward", "undo_head", "undo_commit", "retire_settled")
 BY_THEMSELVES = ("leave_unmoved", "begin_undo", "leave_to_rival", "undo_lost", "give_up")
 """What openers do that shows, and what does not."""
 
 
+RENAMING = ("forget", "leave", "slide_versions", "slide_manifests", "slide_epochs")
+
+
 class PublishRefinement(PublishMap):
     """Into the machine that follows runs: see `machine`."""
 
     eager = ("sidecar_is_read", "sidecar_is_judged", "one_is_left_to_rival")
-    left_out = ("begin", "move_boundary", *RECOVERY, "read_sidecar", *BY_THEMSELVES)
+    left_out = ("begin", "move_boundary", *RECOVERY, "read_sidecar", *BY_THEMSELVES, *RENAMING)
     forgets = ("dropped", "torn")
 
-    def __init__(self, writers: int = 3, claims: int = 3, *, skew: bool = False) -> None:
+    def __init__(self, writers: int = 6, claims: int = 3, *, skew: bool = False) -> None:
         """Room for so many plans and claims in a run. With `skew`, clocks may be wrong by any time."""
         given_up = ("bounded-landing", *(("bounded-skew",) if skew else ()))
         sizes = {"writers": writers, "claims": claims, "openers": 1}
         self.skew = skew
-        super().__init__(Model(Unlimited, sizes, without=given_up))
+        super().__init__(Model(Windowed, sizes, without=given_up))
+        self.window = window(self.ids, writers, claims)
         slot = self.model.layout.slots["read"]
         epochs = range(1 + claims)
         self._read = {
@@ -62,6 +66,9 @@ class PublishRefinement(PublishMap):
                 reading.label for reading in self.does(action, w=w, epoch=epoch) if reading.label is not None
             ]
         return self._by_epoch[key]
+
+    def renamed(self, seen: Sighting, label: Label) -> Sighting | None:
+        return renamed(seen, label)
 
     def begins(self, w: int, kind: str, base: int) -> Meaning:
         return self.does("begin_on", w=w, kind=kind, parent=base - 1)

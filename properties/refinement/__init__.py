@@ -2,7 +2,7 @@
 
 from holdfast.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Letter, Move
 from holdfast.properties.refinement.coverage import Driven, Gap, Share
-from holdfast.properties.refinement.explain import Explanation, Refused, explain
+from holdfast.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
 from holdfast.properties.refinement.follow import Follower, Verdict, follow
 from holdfast.properties.refinement.reader import Lens, Reader
 from holdfast.properties.refinement.refinement import (
@@ -15,6 +15,7 @@ from holdfast.properties.refinement.refinement import (
     where,
 )
 from holdfast.properties.refinement.sighting import COUNTED, SEEN, Keys, Order, Role, Sighting
+from holdfast.properties.refinement.window import Slide, Window, renaming
 
 __all__ = [
     "COUNTED",
@@ -44,8 +45,13 @@ __all__ = [
     "Role",
     "Share",
     "Sighting",
+    "Slide",
+    "Unmoved",
     "Verdict",
+    "Window",
     "explain",
     "follow",
+    "refusal",
+    "renaming",
     "where",
 ]

@@ -20,6 +20,8 @@ pending may land whenever something hidden may happen. A request that nobody ans
 lands at some time or never. That is exact, but for more than `slots` pending requests at once: OUTSIDE.
 
 Pending letters stand in extra words behind the packed state, one a slot, the largest first.
+
+A letter may be a *renaming* (`RENAMED`, see `window`): every state must allow it, or the run goes OUTSIDE.
 """
 
 import enum
@@ -31,9 +33,10 @@ from numpy.typing import NDArray
 
 from holdfast.model import FieldOverflow, Label, Property, Truth
 from holdfast.model.kernel.layout import I64, U64, Mask
-from holdfast.properties.refinement.refinement import NO_ROOM, Meaning, Reading, Refinement
+from holdfast.properties.refinement.refinement import IMPOSSIBLE, NO_ROOM, Meaning, Reading, Refinement
 from holdfast.properties.refinement.sighting import Sighting
 from holdfast.properties.refinement.space import Space
+from holdfast.properties.refinement.window import PHASE
 
 DEAD, OUTSIDE, START = 0, 1, 2
 """Numbers of the first sets."""
@@ -43,6 +46,7 @@ ROWS_MAX = 1 << 16
 """A larger set is given up as OUTSIDE: keeps a map that hides too much from filling the memory."""
 
 _EMPTY = -1
+_NEW = np.uint64(1 << 62)
 _I32 = NDArray[np.int32]
 
 
@@ -52,6 +56,7 @@ class Move(enum.Enum):
     NOW = "now"
     ASKED = "asked"
     ANSWERED = "answered"
+    RENAMED = "renamed"
 
 
 @dataclass(frozen=True)
@@ -104,9 +109,12 @@ class Automaton:
     def meaning(self, sighting: Sighting) -> Meaning:
         found = self._meanings.get(sighting)
         if found is None:
-            found = NO_ROOM if sighting.stranger else self.refinement.meaning(sighting)
+            found = NO_ROOM if sighting.stranger else self._meant(sighting)
             self._meanings[sighting] = found
         return found
+
+    def _meant(self, sighting: Sighting) -> Meaning:
+        return IMPOSSIBLE if sighting.phase == PHASE else self.refinement.meaning(sighting)
 
     # Going from set to set.
 
@@ -175,6 +183,8 @@ class Automaton:
         if read.move is Move.ANSWERED:
             waiting = (rows[self.model.words :] == self.letter(read.sighting)).sum(axis=0)
             return self._number(frozenset(self._sets[number][waiting <= read.left].tolist()))
+        if read.move is Move.RENAMED:
+            return self._renamed(rows, self.refinement.renaming(read.sighting))
         meaning = self.meaning(read.sighting)
         if meaning == NO_ROOM:
             return OUTSIDE
@@ -182,6 +192,23 @@ class Automaton:
             full = (rows[-1] != 0).any() if self.slots else True
             return OUTSIDE if full else self._number(self._closed(self._pended(rows, read.sighting)))
         return self._number(self._closed(self._taken(rows, meaning)))
+
+    def _renamed(self, rows: U64, label: Label) -> int:
+        after, origin = self._successors(rows, label)
+        if len(origin) < rows.shape[1]:
+            return OUTSIDE
+        pending = after[self.model.words :]
+        for number in np.unique(pending[pending != 0]).tolist():
+            read = self.letters[number]
+            assert read is not None
+            name = self.refinement.renamed(read.sighting, label)
+            pending[pending == number] = self._later(name)
+        pending[:] = -np.sort(-(pending & ~_NEW).astype(np.int64), axis=0)
+        return self._number(self._closed(after))
+
+    def _later(self, name: Sighting | None) -> np.uint64:
+        """A letter that was just written, told from those that are still to be renamed."""
+        return np.uint64(0) if name is None else np.uint64(self.letter(name)) | _NEW
 
     def _taken(self, rows: U64, meaning: Meaning) -> U64:
         """The rows after an event of this meaning, hidden labels aside."""

@@ -79,6 +79,27 @@ def explain(automaton: Automaton, before: int, letter: int) -> Explanation:
     )
 
 
+@dataclass(frozen=True)
+class Unmoved:
+    """Why a renaming is not possible, and in which state."""
+
+    why: str
+    state: str
+
+
+def refusal(automaton: Automaton, before: int, letter: int) -> Unmoved:
+    """Why not every state of the set `before` allows a renaming."""
+    read = automaton.letters[letter]
+    assert read is not None
+    label = automaton.refinement.renaming(read.sighting)
+    rows = automaton.states(before)
+    for row in range(rows.shape[1]):
+        found = automaton.model.refusal(rows[:, row : row + 1], label)
+        if found is not None:
+            return Unmoved(str(found), told(automaton, rows, row))
+    return Unmoved("the model has no room", told(automaton, rows, 0))
+
+
 def _event(move: Move, sighting: Sighting) -> str:
     return str(sighting) if move is Move.NOW else f"{sighting}, {move.value}"
 

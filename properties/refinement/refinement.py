@@ -32,6 +32,7 @@ import numpy as np
 from holdfast.model import Label, Model, Truth
 from holdfast.model.kernel.layout import U64
 from holdfast.properties.refinement.sighting import Keys, Role, Sighting
+from holdfast.properties.refinement.window import Window
 
 Test = Callable[[Any], Truth]
 
@@ -93,6 +94,8 @@ class Refinement:
     """Actions that never happen: others stand for them."""
     forgets: ClassVar[tuple[str, ...]] = ()
     """Fields that no guard and no test ever reads, only properties: as in the beginning, always."""
+    window: Window | None = None
+    """How a run that is too long for the model is read all the same; see `window`."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -120,6 +123,16 @@ class Refinement:
     def shows(self, label: Label) -> bool:
         """Whether an event shows this label."""
         return not self.hides(label) and label.action not in (*self.eager, *self.left_out)
+
+    def renaming(self, seen: Sighting) -> Label:
+        """The renaming label that a sighting is."""
+        (reading,) = self.does(seen.what, **dict(seen.ranks), **dict(seen.facts))
+        assert reading.label is not None
+        return reading.label
+
+    def renamed(self, seen: Sighting, label: Label) -> Sighting | None:
+        """What is under way, after a renaming; None when it can show nothing any more."""
+        raise AssertionError("a refinement with a window says how what is under way is renamed")
 
     def saturated(self, states: U64) -> U64:
         """The states after all that happens at once."""

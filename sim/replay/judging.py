@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from holdfast.properties.refinement import DEAD, OUTSIDE, Automaton, Move, explain
+from holdfast.properties.refinement import DEAD, OUTSIDE, Automaton, Move, explain, refusal
 from holdfast.sim.replay.letters import Events, Letters, Speller
 from holdfast.sim.replay.lockstep import Ends, Lockstep
+from holdfast.sim.replay.windows import Lives
 
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 VERDICTS = pa.schema(
@@ -74,7 +75,7 @@ class Judge:
                 seen.runs,
                 names.take(pa.array(verdict)),
                 np.bincount(seen.run, minlength=runs),
-                letters.lengths,
+                letters.lengths - letters.renamings,
                 seq,
                 *columns.values(),
             ],
@@ -96,7 +97,9 @@ class Judge:
         reason, state, possible = self._told[key]
         return row, (
             _event(seen, row),
-            reason + (_gaps(seen, run, row) if self.whole else ""),
+            reason
+            + (_under_way(seen, letters.lives, run, row) if ends.sets[run] == OUTSIDE else "")
+            + (_gaps(seen, run, row) if self.whole else ""),
             state,
             possible,
         )
@@ -104,6 +107,9 @@ class Judge:
     def _explained(self, before: int, letter: int, *, outside: bool) -> tuple[str, str, str]:
         read = self.automaton.letters[letter]
         assert read is not None
+        if read.move is Move.RENAMED:
+            refused = refusal(self.automaton, before, letter)
+            return f"{read.sighting.what} is not possible here: {refused.why}", refused.state, ""
         if outside:
             stranger = read.sighting.stranger
             what = f"this {stranger}" if stranger else "it"
@@ -113,6 +119,14 @@ class Judge:
             letter = self.automaton.letter(read.sighting)
         told = explain(self.automaton, before, letter)
         return told.sentence(), told.state, ", ".join(told.possible)
+
+
+def _under_way(seen: Events, lives: Lives | None, run: int, row: int) -> str:
+    """The plans for which a model that moves along had to have room, by the events at which they began."""
+    begun = [] if lives is None else lives.at(row, run).tolist()
+    keys = [str(seen.key.values[int(seen.key.codes[one])].as_py()) for one in begun]
+    told = ", ".join(f"{key} (event {seen.seq[one]})" for key, one in zip(keys, begun, strict=True))
+    return f"; under way: {told}" if told else ""
 
 
 def _gaps(seen: Events, run: int, row: int) -> str:

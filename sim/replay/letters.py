@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from holdfast.properties.refinement import SILENT, Automaton, Move
 from holdfast.properties.refinement.follow import NEVER_THERE, UNTOLD
-from holdfast.sim.replay.sightings import Columns, Looks, Sightings
+from holdfast.properties.refinement.window import NEEDED, Window
+from holdfast.sim.replay.sightings import Columns, Looks, Seen, Sightings
 from holdfast.sim.replay.texts import I64, NONE, Text, firsts, numbered, text
+from holdfast.sim.replay.windows import ANSWERED, ASKED, STANDS, Lives, moved, too_long
 from holdfast.sim.trace.schema import KINDS
 
 COLUMNS = (
@@ -81,6 +83,10 @@ class Letters:
     lengths: I64
     untold: dict[int, str]
     """Runs that cannot be judged, and why."""
+    renamings: I64
+    """How many letters of each run are renamings, which no event is."""
+    lives: Lives | None = None
+    """Of runs that are read through a window, their plans."""
 
 
 def operations(seen: Events, rows: I64) -> tuple[I64, int]:
@@ -105,14 +111,80 @@ class Speller:
         note = seen.phase.codes == seen.phase.number("note")
         told = _Told(seen, ~exact_rows)
         rows = np.flatnonzero(note | (landed & exact_rows) | told.read)
-        sightings = self._columns.sightings(_looks(seen, rows, told, exact_rows))
+        found = self._columns.seen(_looks(seen, rows, told, exact_rows))
+        window = self._automaton.refinement.window
+        long = np.zeros(len(seen.runs), np.bool_)
+        if window is not None:
+            long = too_long(window, found, len(seen.runs))
+        in_long = long[found.looks.run]
+        letters, at = self._ordinary(seen, told, rows, found.take(np.flatnonzero(~in_long)))
+        renamings, lives = np.zeros(len(seen.runs), np.int64), None
+        if window is not None and long.any():
+            more, there, renamed, lives = self._windowed(
+                seen, told, rows, found.take(np.flatnonzero(in_long)), window
+            )
+            np.add.at(renamings, seen.run[there[renamed]], 1)
+            letters, at = np.concatenate([letters, more]), np.concatenate([at, there])
+            order = np.argsort(at, kind="stable")
+            letters, at = letters[order], at[order]
+        starts = np.searchsorted(seen.run[at], np.arange(len(seen.runs)))
+        lengths = np.diff(np.append(starts, len(at)))
+        return Letters(letters, at, starts, lengths, self._untold(seen, told), renamings, lives)
+
+    def _ordinary(self, seen: Events, told: "_Told", rows: I64, found: Seen) -> tuple[I64, I64]:
+        """The letters of runs that fit the model, each with the row of its event."""
+        sightings = self._columns.sightings(found)
         at = rows[sightings.rows]
         asked = told.read[at]
         answered = told.answers(at, sightings.codes, asked)
-        letters, at = self._spelt(seen, sightings, at, asked, answered)
-        starts = np.searchsorted(seen.run[at], np.arange(len(seen.runs)))
-        lengths = np.diff(np.append(starts, len(at)))
-        return Letters(letters, at, starts, lengths, self._untold(seen, told))
+        return self._spelt(seen, sightings, at, asked, answered)
+
+    def _windowed(
+        self, seen: Events, told: "_Told", rows: I64, found: Seen, window: Window
+    ) -> tuple[I64, I64, Mask, Lives]:
+        """The letters of runs that do not, where they stand, and which are renamings."""
+        at = rows[found.rows]
+        asked = told.read[at]
+        ends, of = told.answers(at, np.arange(len(at)), asked)
+        whole = np.append(np.arange(len(at)), of)
+        at, side = np.append(at, ends), np.append(np.where(asked, ASKED, STANDS), np.full(len(of), ANSWERED))
+        order = np.argsort(at, kind="stable")
+        at, side, whole = at[order], side[order], whole[order]
+        alike = self._columns.alike(found)[whole]
+        through = moved(window, self._columns, found.take(whole), side)
+        at, side, alike, all_rows = at[through.rows], side[through.rows], alike[through.rows], at
+        sightings = self._columns.sightings(through.seen)
+        left = np.zeros(len(at), np.int64)
+        asks, answers = side == ASKED, side == ANSWERED
+        left[answers] = _left(seen, at[asks], alike[asks], at[answers], alike[answers])
+        with self._lock:  # type: ignore[attr-defined]
+            silent = np.array(
+                [self._automaton.meaning(one) == SILENT for one in sightings.distinct], np.bool_
+            )
+            named = [self._automaton.letter(one, Move.RENAMED) for one in through.renamings]
+            wrong = self._automaton.letter(NEEDED)
+        letters = np.zeros(len(at), np.int64)
+        for which, move in ((STANDS, Move.NOW), (ASKED, Move.ASKED), (ANSWERED, Move.ANSWERED)):
+            those = side == which
+            letters[those] = self._moved(sightings, sightings.codes[those], left[those], move)
+        # What may be deleted at one time may be ever after, so it is as if it were deleted when that is told.
+        late = through.swept & answers
+        letters[late] = self._moved(sightings, sightings.codes[late], left[late] * 0, Move.NOW)
+        letters[through.needed] = wrong
+        heard = (side == STANDS) | ~silent[sightings.codes] | through.needed if len(at) else asks
+        loud = np.flatnonzero(heard & ~(through.swept & asks))
+        lives = Lives(
+            through.lives.run,
+            all_rows[through.lives.first],
+            np.append(all_rows, len(seen))[np.minimum(through.lives.free, len(all_rows))],
+            through.lives.slot,
+        )
+        before = all_rows[through.before]
+        letters = np.concatenate([np.array(named, np.int64)[through.which], letters[loud]])
+        there = np.concatenate([before, at[loud]])
+        renamed = np.arange(len(there)) < len(before)
+        order = np.argsort(there, kind="stable")
+        return letters[order], there[order], renamed[order], lives
 
     def _untold(self, seen: Events, told: "_Told") -> dict[int, str]:
         """Runs of which the trace does not tell enough to judge them; the first reason of each."""

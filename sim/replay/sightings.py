@@ -13,7 +13,7 @@ A test holds both against each other on random runs: whatever is changed here is
 is wanted: a group of a pattern, or a fact, that is there but empty counts as not there.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -69,12 +69,39 @@ class _Value:
 
 
 @dataclass(frozen=True)
-class _Rank:
+class Rank:
     """One value's ranks: what a sighting calls it, the rank in each row, and where there is one."""
 
+    role: Role
     said: str
     rank: I64
     there: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The events that mean something, before they become sightings."""
+
+    rows: I64
+    """Which of the looks they are."""
+    looks: Looks
+    what: I64
+    ranks: tuple[Rank, ...]
+    own: NDArray[np.bool_]
+    plain: tuple[I64, ...]
+    """Of each fact that plays no role the number of its text."""
+    said: "_Said"
+
+    def take(self, rows: I64) -> "Seen":
+        return Seen(
+            self.rows[rows],
+            self.looks.take(rows),
+            self.what[rows],
+            tuple(replace(one, rank=one.rank[rows], there=one.there[rows]) for one in self.ranks),
+            self.own[rows],
+            tuple(column[rows] for column in self.plain),
+            self.said,
+        )
 
 
 class Columns:
@@ -84,35 +111,57 @@ class Columns:
         self.refinement = refinement
         self._roles = [(role, _values(role)) for role in refinement.roles]
         self._topics = sorted(refinement.notes)
-        self._whats = [keys.name for keys in refinement.keys] + self._topics
+        self.whats = [keys.name for keys in refinement.keys] + self._topics
+        """The kinds of keys and notes, by the numbers that `Seen.what` has."""
         named = [name for _, values in self._roles for value in values for name in (value.name, value.scope)]
         wanted = dict.fromkeys([*named, refinement.owned, *refinement.facts])
         self._names = [name for name in wanted if name and name not in (PROCESS, LIFE)]
 
-    def sightings(self, looks: Looks) -> Sightings:
-        """What is seen, event by event, in the order of the looks."""
+    def seen(self, looks: Looks) -> Seen:
+        """The events that mean something."""
         what, groups = self._matched(looks)
         rows = np.flatnonzero(what != NONE)
-        looks, what = looks.take(rows), what[rows]
+        looks = looks.take(rows)
         said = _Said(looks, groups, self._names)
-        ranks, stranger, strangers = self._ranked(looks, said)
-        own = self._own(looks, said)
+        ranks = [
+            one
+            for role, values in self._roles
+            for one in (_counted if role.order is COUNTED else _seen)(role, values, looks, said)
+        ]
+        plain = tuple(said.of(name) for name in self.refinement.facts)
+        return Seen(rows, looks, what[rows], tuple(ranks), self._own(looks, said), plain, said)
+
+    def sightings(self, seen: Seen) -> Sightings:
+        """What is seen, event by event, in the order of the looks."""
+        stranger, strangers = _strangers(seen)
         lost = stranger != NONE
-        plain = [np.where(lost, NONE, said.of(name)) for name in self.refinement.facts]
-        ranks = [_Rank(one.said, one.rank, one.there & ~lost) for one in ranks]
-        columns = [what, *(getattr(looks, name).codes for name in _PLAIN), own.astype(np.int64), stranger]
-        columns += [_small(column) for column in plain]
-        columns += [_small(np.where(one.there, one.rank - one.rank.min(initial=0), NONE)) for one in ranks]
-        codes, count = numbered(*columns)
+        plain = [np.where(lost, NONE, column) for column in seen.plain]
+        ranks = [replace(one, there=one.there & ~lost) for one in seen.ranks]
+        codes, count = numbered(*self._told_apart(seen, plain, ranks), stranger)
         first = firsts(codes, count)
-        told = _Told(looks.take(first), [self._whats[number] for number in what[first].tolist()])
-        told.own = own[first].tolist()
+        told = _Told(seen.looks.take(first), [self.whats[number] for number in seen.what[first].tolist()])
+        told.own = seen.own[first].tolist()
         told.stranger = [strangers[n] if n != NONE else "" for n in stranger[first].tolist()]
         for name, column in zip(self.refinement.facts, plain, strict=True):
-            told.facts.append((name, said.texts(column[first])))
+            told.facts.append((name, seen.said.texts(column[first])))
         for one in ranks:
             told.ranks.append((one.said, one.rank[first].tolist(), one.there[first].tolist()))
-        return Sightings(rows, codes, told.sightings())
+        return Sightings(seen.rows, codes, told.sightings())
+
+    def alike(self, seen: Seen) -> I64:
+        """A number for each event, equal where within a run all that a sighting tells is equal."""
+        return numbered(*self._told_apart(seen, list(seen.plain), list(seen.ranks)))[0]
+
+    def _told_apart(self, seen: Seen, plain: list[I64], ranks: list[Rank]) -> list[I64]:
+        columns = [
+            seen.what,
+            *(getattr(seen.looks, name).codes for name in _PLAIN),
+            seen.own.astype(np.int64),
+        ]
+        columns += [_small(column) for column in plain]
+        return columns + [
+            _small(np.where(one.there, one.rank - one.rank.min(initial=0), NONE)) for one in ranks
+        ]
 
     def meaningful(self, looks: Looks) -> NDArray[np.bool_]:
         """Which rows mean something: a kind that is looked at, and a key that a pattern matches."""
@@ -147,21 +196,6 @@ class Columns:
             left = left[~matched]
         return places, groups
 
-    def _ranked(self, looks: Looks, said: "_Said") -> tuple[list[_Rank], I64, list[str]]:
-        """Ranks of all values of all roles; of each row the first for which there is no room, or NONE."""
-        ranks: list[_Rank] = []
-        stranger, names = np.full(len(looks), NONE, np.int64), []
-        for role, values in self._roles:
-            ranker = _counted if role.order is COUNTED else _seen
-            for value, one in zip(values, ranker(role, values, looks, said), strict=True):
-                out = one.there & (one.rank < role.least)
-                if role.most is not None:
-                    out |= one.there & (one.rank > role.most)
-                stranger[out & (stranger == NONE)] = len(names)
-                names.append(value.said)
-                ranks.append(one)
-        return ranks, stranger, names
-
     def _own(self, looks: Looks, said: "_Said") -> NDArray[np.bool_]:
         own = np.zeros(len(looks), np.bool_)
         if self.refinement.owned:
@@ -174,6 +208,18 @@ class Columns:
 
 
 _PLAIN = ("phase", "kind", "condition", "outcome")
+
+
+def _strangers(seen: Seen) -> tuple[I64, list[str]]:
+    """Of each event the number of the first value for which there is no room, or NONE; and their names."""
+    stranger, names = np.full(len(seen.rows), NONE, np.int64), []
+    for one in seen.ranks:
+        out = one.there & (one.rank < one.role.least)
+        if one.role.most is not None:
+            out |= one.there & (one.rank > one.role.most)
+        stranger[out & (stranger == NONE)] = len(names)
+        names.append(one.said)
+    return stranger, names
 
 
 def _values(role: Role) -> list[_Value]:
@@ -253,7 +299,7 @@ class _Said:
 _DIGITS_MAX = 18
 
 
-def _seen(role: Role, values: list[_Value], looks: Looks, said: _Said) -> list[_Rank]:
+def _seen(role: Role, values: list[_Value], looks: Looks, said: _Said) -> list[Rank]:
     """Ranks by first appearance: of a text among those of its run, and of its scope."""
     width, rows = len(values), len(looks)
     text = np.stack([said.of(value.name) for value in values], axis=1).ravel()
@@ -277,11 +323,12 @@ def _seen(role: Role, values: list[_Value], looks: Looks, said: _Said) -> list[_
     ranks = np.full(len(text), NONE, np.int64)
     ranks[place] = role.start + rank[pair]
     return [
-        _Rank(value.said, ranks[number::width], there[number::width]) for number, value in enumerate(values)
+        Rank(role, value.said, ranks[number::width], there[number::width])
+        for number, value in enumerate(values)
     ]
 
 
-def _counted(role: Role, values: list[_Value], looks: Looks, said: _Said) -> list[_Rank]:
+def _counted(role: Role, values: list[_Value], looks: Looks, said: _Said) -> list[Rank]:
     """Ranks of numbers: from the first of its run, and of its scope. What is no number is out of bounds."""
     width, rows = len(values), len(looks)
     text = np.stack([said.of(value.name) for value in values], axis=1).ravel()
@@ -300,7 +347,8 @@ def _counted(role: Role, values: list[_Value], looks: Looks, said: _Said) -> lis
     there = np.zeros(len(text), np.bool_)
     there[place] = ~lookup | (begins[group] < np.arange(len(place)))
     return [
-        _Rank(value.said, ranks[number::width], there[number::width]) for number, value in enumerate(values)
+        Rank(role, value.said, ranks[number::width], there[number::width])
+        for number, value in enumerate(values)
     ]
 
 

@@ -1,0 +1,166 @@
+"""Runs that are longer than their model, read in a window: nothing is lost by it, and nothing made up."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.lives import as_in_production, lives
+from bench.mutations import Mutation, mutations
+from holdfast.impl.store.events import Event
+from holdfast.properties.publish import PublishRefinement
+from holdfast.properties.refinement import Automaton
+from holdfast.sim.replay.judging import Judge
+from holdfast.sim.replay.letters import events as columns
+from holdfast.sim.replay.parts import in_order
+from holdfast.sim.trace import table_of
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def long() -> list[list[Event]]:
+    """A catalog's life of some twenty plans, more than any model has room for; with claims and cleanups."""
+    return lives(2, plans=7)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    return Judge(Automaton(PublishRefinement(6, 3)))
+
+
+@pytest.fixture(scope="module")
+def told_judge() -> Judge:
+    return Judge(Automaton(PublishRefinement(6, 3), slots=8))
+
+
+def verdicts(judge: Judge, runs: dict[str, list[Event]]) -> dict[str, Row]:
+    rows = [replace(event, run=name) for name, run in runs.items() for event in run]
+    found = judge.verdicts(columns(in_order(table_of(rows)))).to_pylist()
+    return {row["run"]: row for row in found}
+
+
+def named(runs: list[list[Event]]) -> dict[str, list[Event]]:
+    return {run[0].run: run for run in runs}
+
+
+def spoilt(run: list[Event], of_each: int) -> dict[str, Mutation]:
+    """Some of a run's mutations that change what it means, of each kind, from its beginning to its end."""
+    sure = [one for one in mutations(run) if one.sure]
+    kinds = {one.kind: [other for other in sure if other.kind == one.kind] for one in sure}
+    return {
+        f"{kind}-{at:04d}": those[at]
+        for kind, those in kinds.items()
+        for at in range(0, len(those), max(1, -(-len(those) // of_each)))
+    }
+
+
+def landed(run: list[Event], *words: str) -> list[int]:
+    """The places of writes that landed and whose key and facts have all these words."""
+    return [
+        at
+        for at, event in enumerate(run)
+        if event.phase == "landed"
+        and event.outcome == "done"
+        and all(word in f"{event.kind} {event.key} {event.facts}" for word in words)
+    ]
+
+
+def numbered(run: list[Event]) -> list[Event]:
+    return [replace(event, seq=seq) for seq, event in enumerate(run)]
+
+
+def test_a_life_longer_than_the_model_is_accepted_to_its_end(long: list[list[Event]], judge: Judge) -> None:
+    found = verdicts(judge, named(long))
+    assert {(row["verdict"], row["reason"]) for row in found.values()} == {("accepted", "")}
+    plans = {event.key for event in long[0] if "recovery/" in event.key and event.kind == "put"}
+    assert len(plans) > 2 * 6
+
+
+def test_and_so_it_is_when_only_requests_and_responses_are_told(
+    long: list[list[Event]], told_judge: Judge
+) -> None:
+    found = verdicts(told_judge, named([as_in_production(run) for run in long]))
+    assert {(row["verdict"], row["reason"]) for row in found.values()} == {("accepted", "")}
+
+
+def test_what_was_spoilt_is_found_at_the_right_event_however_late(
+    long: list[list[Event]], judge: Judge
+) -> None:
+    made = spoilt(long[0], 3)
+    assert {one.kind for one in made.values()} == {"drop", "flip", "swap", "epoch"}
+    found = verdicts(judge, {name: one.events for name, one in made.items()})
+    for name, row in found.items():
+        assert row["verdict"] == "rejected", (name, row)
+        assert row["seq"] in made[name].right, (name, row)
+
+
+def test_a_small_window_says_what_a_large_model_says() -> None:
+    """The window against room for everything: where both decide, they decide the same, at the same event."""
+    (run,) = lives(1, plans=2, claims=2, cleans=0, seed=4)
+    runs = {"as it was": run, **{name: one.events for name, one in spoilt(run, 4).items()}}
+    small = verdicts(Judge(Automaton(PublishRefinement(3, 2))), runs)
+    large = verdicts(Judge(Automaton(PublishRefinement(6, 5))), runs)
+    decided = [name for name in runs if "undecided" not in (small[name]["verdict"], large[name]["verdict"])]
+    assert len(decided) > len(runs) // 2
+    for name in decided:
+        assert (small[name]["verdict"], small[name]["seq"]) == (large[name]["verdict"], large[name]["seq"])
+
+
+def test_many_lives_of_one_part_do_not_disturb_each_other(long: list[list[Event]], judge: Judge) -> None:
+    wrong = next(iter(spoilt(long[0], 1).values()))
+    runs = {"a": long[0], "b": wrong.events, "c": long[1], "d": long[0][:40], "e": long[1]}
+    found = verdicts(judge, runs)
+    told = [found[name]["verdict"] for name in "abcde"]
+    assert told == ["accepted", "rejected", "accepted", "accepted", "accepted"]
+
+
+def test_where_more_plans_are_under_way_than_there_is_room_for_they_are_named(
+    long: list[list[Event]],
+) -> None:
+    found = verdicts(Judge(Automaton(PublishRefinement(1, 3))), named(long[:1]))
+    (row,) = found.values()
+    assert row["verdict"] == "undecided"
+    assert "the model has no room for this plan; under way: recovery/" in row["reason"]
+    assert row["reason"].count("(event ") == 2
+
+
+def test_a_version_that_a_retained_manifest_pins_may_not_be_deleted_behind_the_window(
+    long: list[list[Event]], judge: Judge
+) -> None:
+    run = lives(1, plans=7, cleans=0)[0]
+    at = landed(run, "put", "/version/")[0]
+    number = int(run[at].key[-25:-5])
+    table = "nodes" if "person~" in run[at].key else "edges"
+    pinned = landed(run, "put", "manifest/", f"{table}_number={number} ")
+    late = replace(run[-1], kind="delete", key=run[at].key, phase="landed", outcome="done", facts="")
+    late = replace(late, op=10**6, condition="anything")
+    (row,) = verdicts(judge, {"x": numbered([*run, late])}).values()
+    assert row["verdict"] == "rejected"
+    assert row["seq"] == len(run)
+    assert "what is still needed" in row["reason"]
+    newest = int(run[pinned[-1]].key[-25:-5])
+    told = {}
+    for boundary in (newest - 1, newest):
+        moved = replace(late, kind="put", key="branch/main/boundary.json", facts=f"boundary={boundary}")
+        (row,) = verdicts(judge, {"x": numbered([*run, moved, late])}).values()
+        told[boundary - newest] = row["verdict"]
+    assert told == {-1: "rejected", 0: "accepted"}
+
+
+def test_a_manifest_above_the_boundary_may_not_be_deleted(long: list[list[Event]], judge: Judge) -> None:
+    run = long[0]
+    last = landed(run, "put", "boundary.json")[-1]
+    boundary = int(run[last].facts.partition("boundary=")[2].split()[0])
+    manifests = {int(run[at].key[-25:-5]): run[at].key for at in landed(run, "put", "branch/main/manifest/")}
+    gone = replace(
+        run[-1], kind="delete", phase="landed", outcome="done", facts="", op=10**6, condition="anything"
+    )
+    told = {}
+    for name, number in (("may", boundary), ("may not", boundary + 1)):
+        key = f"branch/main/manifest/{number:020d}.json"
+        assert number in manifests
+        told[name] = numbered([*run, replace(gone, key=key)])
+    found = verdicts(judge, told)
+    assert (found["may"]["verdict"], found["may not"]["verdict"]) == ("accepted", "rejected")
+    assert found["may not"]["seq"] == len(run)
