@@ -14,6 +14,7 @@ from holdfast.impl.store import requests as ask
 from holdfast.impl.store.errors import Unusable
 from holdfast.impl.store.files import FileStore
 from holdfast.impl.store.files.folders import Folders
+from holdfast.impl.store.files.listing import Lister
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 
 
@@ -283,6 +284,21 @@ def test_pages_read_only_the_folders_they_need(root, monkeypatch):
     count, page = folders(delimiter="/", after="t6/f4/k")
     assert page.prefixes == ("t7/",)
     assert count <= 5
+
+
+def test_of_a_group_it_is_enough_that_something_is_in_it(root, monkeypatch):
+    """If this fails, listing the tables of a dataset reads the names of all their files."""
+    store = FileStore(root)
+    for top in range(3):
+        for name in range(30):
+            store.put(f"t{top}/k{name}", b"", when=ABSENT)
+    seen = []
+    plain = Lister._entry
+    monkeypatch.setattr(
+        Lister, "_entry", lambda self, found, *where: seen.append(found.name) or plain(self, found, *where)
+    )
+    assert store.list(delimiter="/").prefixes == ("t0/", "t1/", "t2/")
+    assert len(seen) <= 3 + 1 + 3, "the folders and .holdfast, and one name in each"
 
 
 def test_long_keys_of_many_folders_need_few_open_files(root):

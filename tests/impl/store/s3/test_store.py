@@ -130,6 +130,20 @@ def test_urls_carry_their_time_outs() -> None:
     assert store.url == "s3://bucket?region=r&connect_timeout_s=1.0&read_timeout_s=2.5"
 
 
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", None])
+def test_the_sdk_is_set_up_as_asked(credentials: None, endpoint: str | None) -> None:
+    """What no test waits for: sixty seconds to connect are the SDK's own, and ten connections."""
+    with S3Store(
+        "bucket", "", endpoint, "us-east-1", connect_timeout_s=1.5, read_timeout_s=2.5, connections=7
+    ) as store:
+        config = store.client().meta.config
+    assert (config.connect_timeout, config.read_timeout, config.max_pool_connections) == (1.5, 2.5, 7)
+    assert config.retries["total_max_attempts"] == 1
+    relative = endpoint is not None
+    assert config.s3["addressing_style"] == ("path" if relative else "auto")
+    assert config.request_checksum_calculation == ("when_required" if relative else "when_supported")
+
+
 # Whether it can be used at all.
 
 
