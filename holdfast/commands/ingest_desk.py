@@ -89,8 +89,11 @@ def resolve(
         raise BadRequest(str(wrong)) from None
     with opened(url) as store:
         full = _submitted(store, identity, sha256)
+        before = operator.resolution_of(store, ENV, identity, full)
         done = operator.resolve(store, ENV, identity, full, by=by or _whoever(), note=note)
     text = f"{identity}: {done.decision}, by {done.by}"
+    if before is not None:
+        text += f": was decided before, and that stands ({done.note or 'no note'})"
     return finish(
         {"identity": str(identity), "submitted_frame_sha256": full, **asdict(done)}, text, json_file
     )

@@ -102,25 +102,43 @@ def _add(queue: Spool, points: Sequence[Point], size: int) -> None:
 @SPOOL
 @click.option("--drop", metavar="BATCH", help="Delete one: what was accepted in its place stands.")
 @click.option("--requeue", metavar="BATCH", help="Send one again: what refused it was put right.")
+@click.option("--requeue-all", is_flag=True, help="Send all again that are no conflicts.")
 @JSON
 @told
-def parked(spool: str, drop: str | None, requeue: str | None, json_file: str | None) -> int:
-    """List what the agent has put aside and why, or settle one. Exit code 1 when something is parked."""
-    if drop and requeue:
-        raise BadRequest("give --drop or --requeue, not both")
+def parked(
+    spool: str, drop: str | None, requeue: str | None, requeue_all: bool, json_file: str | None
+) -> int:
+    """List what the agent has put aside and why, or settle it. Exit code 1 when something is parked."""
+    if sum(map(bool, (drop, requeue, requeue_all))) > 1:
+        raise BadRequest("give one of --drop, --requeue and --requeue-all")
+    done = ""
     try:
         with Spool(spool, Spool.owner(spool), env=ENV) as queue:
             if drop:
                 queue.drop(_named(queue, drop))
-            if requeue:
-                queue.requeue(_named(queue, requeue))
+                done = f"dropped {drop}\n"
+            if requeue or requeue_all:
+                again = [_named(queue, requeue)] if requeue else list(_no_conflicts(queue))
+                for batch in again:
+                    queue.requeue(batch)
+                done = (
+                    f"{len(again)} {'batch waits' if len(again) == 1 else 'batches wait'} to be sent again\n"
+                )
             found = [(batch, queue.why(batch)) for batch in queue.parked()]
     except SpoolError as wrong:
         raise BadRequest(str(wrong)) from None
     rows = [[batch.name, str(why.get("why", "?"))] for batch, why in found]
     text = aligned(("batch", "why"), rows) if rows else "nothing is parked"
     told_json = [{**asdict(batch), **why} for batch, why in found]
-    return finish({"parked": told_json}, text, json_file, Exit.VIOLATED if found else Exit.HOLDS)
+    return finish({"parked": told_json}, done + text, json_file, Exit.VIOLATED if found else Exit.HOLDS)
+
+
+def _no_conflicts(queue: Spool) -> Iterator[Batch]:
+    """What is parked for a reason that may have gone; a conflict stays one until somebody decides."""
+    for batch in queue.parked():
+        answer = queue.why(batch).get("answer")
+        if not (isinstance(answer, dict) and answer.get("error") == "identity_conflict"):
+            yield batch
 
 
 def _named(queue: Spool, name: str) -> Batch:
