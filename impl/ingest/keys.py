@@ -10,9 +10,9 @@
     manifests/v1/date=/hour=/<number>.json                           rollups: what is counted, see `rollups`
     rollup/v1/window=/date=/hour=/metric=/<chunk>.lmrollup.zst       rollups: the chunks
     rollup-queue/v1/date=/hour=.json                                 hours that got something late
-    audits/v1/<id>/begun.json, done.json                             what garbage collection may trust
+    audits/v1/latest.json, reported.json                             what garbage collection may trust
     resolutions/v1/..., blocks/v1/...                                what an operator decided
-    cursors/v1/<name>.json                                           how far readers have got
+    cursors/v1/<name>.json                                           how far readers got, and whose turn it is
     agreement/v1/times.json                                          the horizon and bounds of all
 
 A manifest id is the time of acceptance and a hash of the identity: it sorts by time, and everybody who
