@@ -6,13 +6,11 @@ shortest story stands beside the code's, both counted in steps of the protocol (
 story of more than half as many again is called long.
 """
 
-import time
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rich.console import Console
 
-from holdfast.auditing import Diverged, conduct
+from holdfast.commands.audited_row import Row, audited_row
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest
 from holdfast.commands.models import SHIPPED, find_machine
 from holdfast.commands.provenance import write_result
@@ -24,8 +22,6 @@ MUTANT_SECONDS, MENDED_SECONDS = 120.0, 600.0
 """What breaks is found in seconds; that nothing does takes all schedules."""
 LONG = 1.5
 """So many times the steps of the model's shortest story may the code's take."""
-
-Row = dict[str, Any]
 
 
 def audit_mutants(
@@ -79,37 +75,18 @@ def mutant_row(
     system = find_system(name, mutant)
     arguments = read_parameters(system, settings, processes)
     options = Options(seconds=MUTANT_SECONDS if mutant else MENDED_SECONDS).under(system.options).under(said)
-    started = time.perf_counter()
-    try:
-        outcome = conduct(want(system.function, options, arguments, name, jobs=jobs))
-    except Diverged as diverged:
-        raise BadRequest(f"{name} {mutant or ''} does not repeat itself: {diverged}") from diverged
-    if outcome.interrupted:
-        raise KeyboardInterrupt
-    result = outcome.result
-    worst: Mapping[str, Any] = result["violations"][0] if result["violations"] else {}
+    wanted = want(system.function, options, arguments, name, jobs=jobs)
+    row, worst = audited_row(mutant or "", wanted)
     model = _story_of_model(name, mutant) if mutant and worst else None
     times = worst["moves"] / model["length"] if model and worst else None
     return {
         "system": name,
-        "safeguard": mutant or "",
-        "kind": "broken" if mutant else "mended",
-        "verdict": result["verdict"],
-        "found": bool(worst),
-        "wrong": result["verdict"] == ("holds" if mutant else "violated"),
-        "property": worst.get("property", ""),
-        "length": len(worst.get("story", ())) - 1 if worst else 0,
+        **row,
         "moves": worst.get("moves", 0),
         "model": model,
         "times": round(times, 2) if times is not None else None,
         "long": times is not None and times > LONG,
-        "schedules": result["schedules"],
-        "seconds": time.perf_counter() - started,
-        "bound": result["bound"],
-        "findings": result["findings"],
-        "story": list(worst.get("story", ())),
-        "token": worst.get("token", ""),
-        "parameters": result["parameters"],
+        "parameters": dict(wanted.parameters),
     }
 
 

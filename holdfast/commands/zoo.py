@@ -9,8 +9,7 @@ what is mended must be proven.
 """
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -149,36 +148,12 @@ def program_rows(name: str | None, seconds: float) -> Iterator[Row]:
 
 
 def _program_row(system: str, mutant: str, program: Callable[..., Any], seconds: float) -> Row:
-    from holdfast.auditing import Diverged, conduct
+    from holdfast.commands.audited_row import audited_row
     from holdfast.testing import Options, unwrapped, want
 
     function, options = unwrapped(program)
-    started = time.perf_counter()
-    wanted = want(function, options.under(Options(seconds=seconds)), {}, system)
-    try:
-        outcome = conduct(wanted)
-    except Diverged as diverged:
-        raise BadRequest(f"{system} {mutant}: the program does not repeat itself: {diverged}") from diverged
-    if outcome.interrupted:
-        raise KeyboardInterrupt
-    result = outcome.result
-    worst: Mapping[str, Any] = result["violations"][0] if result["violations"] else {}
-    return {
-        "model": system,
-        "safeguard": mutant,
-        "property": worst.get("property", ""),
-        "length": len(worst.get("story", ())) - 1 if worst else 0,
-        "seconds": time.perf_counter() - started,
-        "found": bool(worst),
-        "kind": "broken" if mutant else "mended",
-        "verdict": result["verdict"],
-        "wrong": result["verdict"] == ("holds" if mutant else "violated"),
-        "bound": result["bound"],
-        "schedules": result["schedules"],
-        "findings": result["findings"],
-        "story": list(worst.get("story", ())),
-        "token": worst.get("token", ""),
-    }
+    row, _ = audited_row(mutant, want(function, options.under(Options(seconds=seconds)), {}, system))
+    return {"model": system, **row}
 
 
 def _list() -> int:
