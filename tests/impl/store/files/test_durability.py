@@ -190,7 +190,8 @@ def test_side_files_are_durable_before_the_name(store, disk):
     at = verbs(disk).index("link")
     assert verbs(disk)[-2:] == ["link", "fsync-folder"]
     assert disk.calls[at - 1] == ("fsync-folder", f"{store.path}/.holdfast/attributes")
-    assert verbs(disk)[at - 2] == "replace"
+    assert verbs(disk)[at - 4 : at - 1] == ["write", "fsync", "replace"]
+    assert disk.calls[at - 4][1] == disk.calls[at - 3][1], "what was written is what was made durable"
 
 
 class Failing(Disk):

@@ -44,8 +44,8 @@ class Racers:
             process.wait(timeout=20)
 
 
-def race(root, processes, rounds, variant=""):
-    """Rounds that did not have exactly one winner whose body stands."""
+def race(root, processes, rounds, variant="", enough=None):
+    """Rounds that did not have exactly one winner whose body stands; looks for no more than `enough`."""
     wrong = []
     store = FileStore(root)
     with Racers(root, processes, variant) as racers:
@@ -59,6 +59,8 @@ def race(root, processes, rounds, variant=""):
                 or not set(outcomes) <= {"done", "exists"}
             ):
                 wrong.append((number, outcomes, stands))
+                if len(wrong) == enough:
+                    break
             if number % 3 == 0:  # empties the folder now and then, under the racers
                 store.delete(f"race/{number % 7}/{number}", when=ANYTHING)
     return wrong
@@ -89,17 +91,17 @@ def test_of_eight_racing_creators_exactly_one_wins_200_times(tmp_path):
 
 @pytest.mark.slow
 def test_eight_processes_lose_no_increment(tmp_path):
-    assert count(str(tmp_path), 8, 25) == 200
+    assert count(str(tmp_path), 8, 200) == 1600
 
 
 def test_checking_before_renaming_is_caught(tmp_path):
     """The race test must find the classic mistake."""
-    assert race(str(tmp_path), 4, 150, "check-then-rename")
+    assert race(str(tmp_path), 4, 4000, "check-then-rename", enough=1), "a busy machine hides it for a while"
 
 
 def test_counting_without_a_lock_is_caught(tmp_path):
     """The counter test must find missing mutual exclusion."""
-    assert count(str(tmp_path), 4, 60, "no-lock") < 240
+    assert any(count(str(tmp_path), 4, 60, "no-lock") < 240 for _ in range(20))
 
 
 def kill(root, kills, seed, variant=""):
