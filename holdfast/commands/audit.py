@@ -15,6 +15,7 @@ from rich.console import Console
 
 from holdfast.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
 from holdfast.commands.audit_base import compare_with_base
+from holdfast.commands.audit_flat import audit_flat, read_flat, refuse_beside_flat
 from holdfast.commands.audit_mutants import audit_mutants, refuse_beside_mutants
 from holdfast.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
 from holdfast.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_file
@@ -74,6 +75,7 @@ LOOK_EVERY_S = 0.1
 )
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Of --store, at most.  [default: 100]")
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
+@click.option("--flat", metavar="NAME=A,B", help="Find what costs more with parameter NAME=B than with A.")
 @click.option(
     "--trace", type=TARGET, metavar="FILE", help="Write the events of the failing run as JSON lines."
 )
@@ -102,6 +104,7 @@ def command(
     store_url: str | None,
     rounds: int | None,
     base: str | None,
+    flat: str | None,
     trace: str | None,
     json_file: str | None,
     gaps: bool,
@@ -125,6 +128,10 @@ def command(
     if token is not None and not token.strip():
         raise BadRequest("--replay is given an empty token; paste the one that a failure printed")
     if store_url is not None:
+        if flat is not None:
+            raise BadRequest(
+                "--flat is about runs under control, and --store runs for real; leave out either"
+            )
         refuse_beside_store(
             {"--strategy": strategy, "--faults": faults, "--max-schedules": max_schedules, "--depth": depth,
              "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None, "--resume": resume,
@@ -146,11 +153,15 @@ def command(
         refuse_beside_mutants(
             {"--mutant": mutant, "--replay": token, "--resume": resume, "--trace": trace, "--base": base}
         )
+    name, sizes = ("", []) if flat is None else read_flat(flat)
+    if flat is not None:
+        refuse_beside_flat({"--mutants": mutants or None, "--resume": resume, "--trace": trace})
+    given = {"--processes": processes, "--mutant": mutant, "--faults": faults, "--seed": seed, "--flat": flat}
     if base is not None:
         again = _Command(
             system_name,
             {"--set": settings},
-            {"--processes": processes, "--mutant": mutant, "--faults": faults, "--seed": seed},
+            given,
             {**searching, "--depth": depth, "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None},
         )
         _refuse_beside_base({"--replay": token, "--resume": resume, "--trace": trace})
@@ -168,26 +179,40 @@ def command(
         console = console_for(stderr=json_file == "-")
         return audit_mutants(system_name, settings, processes, said, console, json_file, jobs)
     system = find_system(system_name, mutant)
-    arguments = read_parameters(system, settings, processes)
-    if system.options.processes is not None:
-        said = replace(said, processes=arguments.get("processes"))
-    options = system.options.under(said)
-    wanted = want(system.function, options, arguments, system.name, jobs=jobs, checkpoint=resume)
+    sized = [(*settings, f"{name}={value}") for value in sizes] or [settings]
+    every = [_wanted(system, read_parameters(system, one, processes), said, jobs, resume) for one in sized]
+    wanted = every[0]
     console = console_for(stderr=json_file == "-")
+
+    def search(one: Wanted) -> Outcome:
+        return _searched(one, console) if token is None else repeat(one, token)
+
     with _blamed(system), _prints_aside(aside=json_file == "-"):
-        outcome = _searched(wanted, console) if token is None else repeat(wanted, token)
+        if flat is None:
+            outcome = search(wanted)
+        else:
+            outcome = audit_flat(name, every, lambda one: _searched(one, console), search)
         if trace:
             _write_trace(_events(outcome, wanted), trace)
     again = _Command(
         system_name,
         {"--set": settings},
-        {"--processes": processes, "--mutant": mutant, "--faults": faults, "--seed": seed},
+        given,
         {**searching, "--depth": depth, "--max-steps": max_steps},
     )
     _show(console, outcome.result, again, resume, quiet=quiet, gaps=gaps)
     if json_file:
         write_result(outcome.result, json_file)
     return VERDICT_EXITS[outcome.result["verdict"]]
+
+
+def _wanted(
+    system: System, arguments: Mapping[str, Any], said: Options, jobs: int, resume: str | None
+) -> Wanted:
+    if system.options.processes is not None:
+        said = replace(said, processes=arguments.get("processes"))
+    options = system.options.under(said)
+    return want(system.function, options, arguments, system.name, jobs=jobs, checkpoint=resume)
 
 
 def _refuse_contradictions(searching: Mapping[str, object], token: str | None) -> None:

@@ -52,6 +52,8 @@ class AtMost(NamedTuple):
     requests: int | None
     hops: int | None
     faults: int | None
+    why: str = ""
+    """Where it comes from, for the end of the sentence."""
 
     @property
     def property(self) -> str:
@@ -75,7 +77,7 @@ class AtMost(NamedTuple):
         where = "" if self.faults is None else f" {with_faults(self.faults)}"
         return (
             f"it took {_amount(spent.requests, 'request')} and {_amount(spent.hops, 'serial hop')} "
-            f"{with_faults(spent.faults)}, and may take {' and '.join(allowed)}{where}"
+            f"{with_faults(spent.faults)}, and may take {' and '.join(allowed)}{where}{self.why}"
         )
 
 
