@@ -1,0 +1,73 @@
+"""Completing an upload in a directory while others are at work on its key."""
+
+import errno
+import os
+
+import pytest
+
+from holdfast.impl.store.errors import Unusable
+from holdfast.impl.store.files import Disk, FileStore
+from holdfast.impl.store.requests import ABSENT, ANYTHING, Outcome
+
+
+class Meanwhile(Disk):
+    """Does something of ours right before the object of `key` gets its name."""
+
+    def __init__(self, key, act):
+        self.key, self.act = key, act
+
+    def link(self, source, source_fd, name, folder_fd):
+        if name == self.key and self.act is not None:
+            act, self.act = self.act, None
+            act()
+        super().link(source, source_fd, name, folder_fd)
+
+
+def uploaded(store, key, body):
+    upload = store.create_upload(key).upload
+    return upload, [(1, store.upload_part(key, upload, 1, body).etag)]
+
+
+def test_an_upload_that_lost_its_key_in_the_last_moment_is_still_there(tmp_path):
+    """A create takes no lock, so it can come between the look and the link: that must not cost the parts."""
+    other = FileStore(tmp_path)
+    store = FileStore(tmp_path, disk=Meanwhile("k", lambda: other.put("k", b"theirs", when=ABSENT)))
+    upload, parts = uploaded(store, "k", b"ours")
+    assert store.complete_upload("k", upload, parts, when=ABSENT).outcome is Outcome.EXISTS
+    assert store.get("k").body == b"theirs"
+    assert [info.upload for info in store.list_uploads().uploads] == [upload]
+    assert store.complete_upload("k", upload, parts, when=ANYTHING).done
+    assert store.get("k").body == b"ours"
+    assert store.list_uploads().uploads == ()
+
+
+def test_an_upload_whose_object_found_no_room_is_still_there(tmp_path):
+    def full():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store = FileStore(tmp_path, disk=Meanwhile("k", full))
+    upload, parts = uploaded(store, "k", b"ours")
+    with pytest.raises(Unusable, match="full"):
+        store.complete_upload("k", upload, parts, when=ABSENT)
+    assert not store.head("k").done
+    assert store.complete_upload("k", upload, parts, when=ABSENT).done
+
+
+def test_an_upload_is_completed_by_one_of_two(tmp_path):
+    """Both hold all the parts open: whoever takes the upload away publishes it, and nobody else."""
+    other = FileStore(tmp_path)
+    upload, parts = uploaded(other, "k", b"ours")
+    ends = []
+
+    class Twice(Disk):
+        def fsync(self, fd):
+            if not ends:
+                ends.append(None)
+                ends[0] = other.complete_upload("k", upload, parts, when=ANYTHING).outcome
+                other.put("k", b"newer", when=ANYTHING)
+            super().fsync(fd)
+
+    store = FileStore(tmp_path, disk=Twice())
+    ends.append(store.complete_upload("k", upload, parts, when=ANYTHING).outcome)
+    assert ends == [Outcome.DONE, Outcome.GONE]
+    assert store.get("k").body == b"newer"
