@@ -1,10 +1,10 @@
 """Keeps a collector's list of the quarantined fresh, so that judging a batch asks the store nothing."""
 
 import logging
-import threading
 
 from holdfast.impl.ingest.errors import IngestError
 from holdfast.impl.ingest.operator import Blocklist
+from holdfast.impl.ingest.service.periodic import Periodic
 from holdfast.impl.store.errors import StoreError
 
 _LOG = logging.getLogger("holdfast.ingest")
@@ -17,19 +17,11 @@ class Refresher:
 
     def __init__(self, blocklist: Blocklist, every_s: float = REFRESH_S) -> None:
         self._blocklist = blocklist
-        self._every_s = every_s
-        self._stop = threading.Event()
         self._once()
-        self._thread = threading.Thread(target=self._run, name="ingest-blocklist", daemon=True)
-        self._thread.start()
+        self._again = Periodic("ingest-blocklist", lambda _: self._once(), every_s)
 
     def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._every_s):
-            self._once()
+        self._again.close()
 
     def _once(self) -> None:
         try:

@@ -1,11 +1,12 @@
 """The thread of a collector that does the upkeep, and what it says about it."""
 
 import logging
-import threading
+from collections.abc import Callable
 
 from holdfast.impl.cursor import CursorError
 from holdfast.impl.ingest.errors import IngestError
 from holdfast.impl.ingest.service.metrics import Metrics
+from holdfast.impl.ingest.service.periodic import Periodic
 from holdfast.impl.ingest.upkeep import Upkeep, Upkept
 from holdfast.impl.store.errors import StoreError
 
@@ -26,9 +27,9 @@ class Keeper:
         self._alarms: list[str] = []
         self._failed: list[str] = []
         _count_what(self, metrics)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ingest-upkeep", daemon=True)
-        self._thread.start()
+        self._held = False
+        first_s = upkeep.every_s * upkeep.env.stream("upkeep").random()
+        self._again = Periodic("ingest-upkeep", self._turn, upkeep.every_s, first_s=first_s)
 
     @property
     def alarms(self) -> int:
@@ -36,23 +37,17 @@ class Keeper:
 
     def close(self) -> None:
         """End the turn where it is; the next one goes on, here or elsewhere."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        upkeep = self._upkeep
-        wait_s = upkeep.every_s * upkeep.env.stream("upkeep").random()
-        held = False
-        while not self._stop.wait(wait_s):
-            wait_s = upkeep.every_s
-            held = self._once()
-        if held:
+        self._again.close()
+        if self._held:
             self._leave()
 
-    def _once(self) -> bool:
+    def _turn(self, stop: Callable[[], bool]) -> None:
+        self._held = self.once(stop)
+
+    def once(self, stop: Callable[[], bool]) -> bool:
         """One turn; whether it was ours."""
         try:
-            done = self._upkeep.turn(self._stop.is_set)
+            done = self._upkeep.turn(stop)
         except (IngestError, StoreError, CursorError) as wrong:
             self._tell_failed([str(wrong)])
             return False

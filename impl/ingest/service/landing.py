@@ -32,6 +32,7 @@ from holdfast.impl.ingest.errors import IngestError, StoreAway
 from holdfast.impl.ingest.identity import Identity
 from holdfast.impl.ingest.operator import Blocklist
 from holdfast.impl.ingest.service.acceptance import Acceptance, Answer, judged
+from holdfast.impl.ingest.service.periodic import Periodic
 from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Unusable
 from holdfast.impl.store.errors import StoreError
 from holdfast.impl.store.files import FileStore
@@ -129,22 +130,17 @@ class Lander:
 
     def __init__(self, spool: LocalSpool, interval_s: float) -> None:
         self._spool = spool
-        self._interval_s = interval_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ingest-landing", daemon=True)
-        self._thread.start()
+        self._again = Periodic("ingest-landing", self._land, interval_s)
 
     def close(self) -> None:
         """Finish the batch that is landing; the others are landed by the next run."""
-        self._stop.set()
-        self._thread.join()
+        self._again.close()
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval_s):
-            try:
-                self._spool.land(self._stop.is_set)
-            except (StoreError, IngestError) as wrong:
-                _LOG.error("landing failed, and is tried again: %s", wrong)
+    def _land(self, stop: Callable[[], bool]) -> None:
+        try:
+            self._spool.land(stop)
+        except (StoreError, IngestError) as wrong:
+            _LOG.error("landing failed, and is tried again: %s", wrong)
 
 
 _STANDS = (Outcome.DONE, Outcome.EXISTS)

@@ -87,7 +87,7 @@ class Kept:
         self.keeper = Keeper(upkeep, self.metrics)
 
     def turn(self) -> bool:
-        return self.keeper._once()
+        return self.keeper.once(lambda: False)
 
 
 def test_an_alarm_is_said_once_and_shown_as_long_as_it_lasts(

@@ -1,0 +1,44 @@
+"""What is done every so often is done in time, told to end, and waited for."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from holdfast.impl.ingest.service.periodic import Periodic
+
+
+def test_it_acts_again_and_again_and_no_more_once_closed() -> None:
+    thrice = threading.Semaphore(0)
+    again = Periodic("again", lambda _: thrice.release(), 0.001)
+    for _ in range(3):
+        assert thrice.acquire(timeout=10)
+    again.close()
+    assert not [one for one in threading.enumerate() if one.name == "again"]
+    while thrice.acquire(blocking=False):
+        pass
+    time.sleep(0.01)
+    assert not thrice.acquire(blocking=False)
+
+
+def test_the_first_time_may_be_sooner() -> None:
+    acted = threading.Event()
+    again = Periodic("sooner", lambda _: acted.set(), 3600.0, first_s=0.0)
+    assert acted.wait(10)
+    again.close()
+
+
+def test_what_is_under_way_is_told_to_end_and_waited_for() -> None:
+    """If this fails, a collector that is stopped is killed in the middle of what it writes."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def act(stop: Callable[[], bool]) -> None:
+        begun.set()
+        while not stop():
+            time.sleep(0.001)
+        time.sleep(0.02)
+        ended.set()
+
+    again = Periodic("under-way", act, 0.001)
+    assert begun.wait(10)
+    again.close()
+    assert ended.is_set()
