@@ -80,7 +80,9 @@ def test_what_grows_is_violated_with_a_story_that_can_be_replayed(
     command = said.splitlines()[-1].split()
     assert command[:6] == ["holdfast", "audit", f"{program}:grows", "--flat", "depth=1,3", "--replay"]
     assert ends(*command[2:]) == Exit.VIOLATED
-    assert f"=> cost of reader: {wrong}" in capsys.readouterr().out
+    again = capsys.readouterr().out
+    assert f"=> cost of reader: {wrong}" in again
+    assert "interleavings" not in again, "one schedule is run of the size that was too dear"
 
 
 def test_without_the_first_verdict_nothing_is_said_of_flatness(
