@@ -8,6 +8,7 @@ Under pytest-xdist the results travel with the test reports, and the process tha
 
 import hashlib
 import shlex
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -252,8 +253,15 @@ class Present:
         path, colons, rest = self._item.nodeid.partition("::")
         file = config.rootpath / path
         here = config.invocation_params.dir
-        words = ["pytest", f"{file.relative_to(here) if file.is_relative_to(here) else file}{colons}{rest}"]
+        named = file.relative_to(here) if file.is_relative_to(here) else file
+        words = [*_begun_as(), f"{named}{colons}{rest}"]
         seed = config.getoption("--holdfast-seed")
         if seed is not None:
             words.append(f"--holdfast-seed={seed}")
         return shlex.join([*words, f"--holdfast-token={token}"])
+
+
+def _begun_as() -> list[str]:
+    """How pytest was begun: `python -m` also puts the folder one stands in where imports look."""
+    by_module = Path(sys.argv[0]).parts[-2:] == ("pytest", "__main__.py")
+    return [Path(sys.executable).name, "-m", "pytest"] if by_module else ["pytest"]

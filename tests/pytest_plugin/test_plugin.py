@@ -58,8 +58,9 @@ Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester) -> Run:
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run pytest on a file of the helpers and `text`."""
+    monkeypatch.setattr("sys.argv", ["/usr/bin/pytest"])
 
     def run(text: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=HELPERS + text)
@@ -72,6 +73,21 @@ def lines_after(result: pytest.RunResult, start: str) -> list[str]:
     lines = result.outlines
     at = next(number for number, line in enumerate(lines) if start in line)
     return lines[at:]
+
+
+def test_the_line_that_replays_begins_as_the_user_began(
+    project: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `python -m pytest` code is found that `pytest` alone does not find."""
+    for argv, begins in (
+        (
+            "/lib/python3/site-packages/pytest/__main__.py",
+            f"{Path(sys.executable).name} -m pytest test_it.py::",
+        ),
+        ("-c", "pytest test_it.py::"),
+    ):
+        monkeypatch.setattr("sys.argv", [argv])
+        assert any(line.startswith(begins) and "--holdfast-token=" in line for line in project(BAD).outlines)
 
 
 def test_a_pass_says_what_was_proven(project: Run) -> None:
