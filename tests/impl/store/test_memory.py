@@ -1,5 +1,6 @@
 """What the memory store does beyond the common behaviour: conflicts on request, threads, a view inside."""
 
+import hashlib
 import threading
 
 from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome
@@ -35,6 +36,19 @@ def test_threads_racing_to_create_have_one_winner_each_round() -> None:
         racer.join()
     assert len(wins) == 200
     assert {win.split()[1].encode() for win in wins} == set(store.contents().values())
+
+
+def test_the_etag_of_an_upload_is_that_of_its_parts_and_not_of_its_bytes() -> None:
+    """As on S3: whoever compares ETags of the same bytes, once put and once uploaded, must learn it here."""
+    store = MemoryStore(part_bytes_min=0)
+    upload = store.create_upload("k").upload
+    parts = [
+        (number, store.upload_part("k", upload, number, body).etag) for number, body in ((1, b"a"), (2, b"b"))
+    ]
+    of_parts = b"".join(hashlib.md5(body).digest() for body in (b"a", b"b"))
+    etag = store.complete_upload("k", upload, parts, when=ABSENT).etag
+    assert etag == store.head("k").info.etag == f"{hashlib.md5(of_parts).hexdigest()}-2"
+    assert store.put("k", b"ab", when=ANYTHING).etag == hashlib.md5(b"ab").hexdigest()
 
 
 def test_each_opening_is_a_store_of_its_own() -> None:

@@ -1,13 +1,14 @@
-"""Completing an upload in a directory while others are at work on its key."""
+"""Uploads in a directory, and what is written if-match, while others are at work on the key."""
 
 import errno
 import os
+import threading
 
 import pytest
 
 from holdfast.impl.store.errors import Unusable
 from holdfast.impl.store.files import Disk, FileStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Outcome
+from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 
 
 class Meanwhile(Disk):
@@ -71,3 +72,38 @@ def test_an_upload_is_completed_by_one_of_two(tmp_path):
     ends.append(store.complete_upload("k", upload, parts, when=ANYTHING).outcome)
     assert ends == [Outcome.DONE, Outcome.GONE]
     assert store.get("k").body == b"newer"
+
+
+@pytest.mark.parametrize("first", ["put", "upload"])
+@pytest.mark.parametrize("what", ["put", "delete", "blind put", "upload"])
+def test_nothing_comes_between_the_decision_and_the_object(tmp_path, what, first):
+    """If this fails, a write with if-match buries what was written after it looked."""
+    other = FileStore(tmp_path)
+    before = other.put("k", b"before", when=ANYTHING).etag
+    upload, parts = uploaded(other, "k", b"completed")
+    rival, rival_parts = uploaded(other, "k", b"rival")
+    acts = {
+        "put": lambda: other.put("k", b"rival", when=Matches(before)),
+        "delete": lambda: other.delete("k", when=Matches(before)),
+        "blind put": lambda: other.put("k", b"rival", when=ANYTHING),
+        "upload": lambda: other.complete_upload("k", rival, rival_parts, when=Matches(before)),
+    }
+    ends = []
+    thread = threading.Thread(target=lambda: ends.append(acts[what]().outcome))
+
+    class Between(Disk):
+        def replace(self, source, source_fd, name, folder_fd):
+            if name == "k" and not thread.ident:
+                thread.start()
+                thread.join(0.1)
+                assert thread.is_alive(), "it waits for the lock of the key"
+            super().replace(source, source_fd, name, folder_fd)
+
+    store = FileStore(tmp_path, disk=Between())
+    if first == "upload":
+        assert store.complete_upload("k", upload, parts, when=Matches(before)).done
+    else:
+        assert store.put("k", b"completed", when=Matches(before)).done
+    thread.join()
+    assert ends == [Outcome.DONE if what == "blind put" else Outcome.CHANGED]
+    assert other.get("k").body == (b"rival" if what == "blind put" else b"completed")
