@@ -12,7 +12,7 @@ Files that were deleted in the last half minute nearby slow ext4's search for a 
 hundredfold, and that search, not the stores, is then what is compared: measure in a directory where nobody
 deletes.
 
-    python -m bench.files [--directory DIR] [--puts N]
+    python -m bench.files [--directory DIR] [--turns N]
 """
 
 import argparse
