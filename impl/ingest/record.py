@@ -13,7 +13,7 @@ from holdfast.impl.ingest.documents import JSON, parse, write
 from holdfast.impl.ingest.errors import Damaged, StoreAway
 from holdfast.impl.ingest.hand import Hand
 from holdfast.impl.store import ABSENT, Matches
-from holdfast.impl.store.requests import Get, Outcome
+from holdfast.impl.store.requests import Get, Outcome, Put
 
 
 class Record:
@@ -44,15 +44,25 @@ class Record:
         return said
 
     def write(self, said: Mapping[str, Any]) -> bool:
-        """Put this in the place of what was read; False when somebody else was first."""
-        # The revision makes every body another one: an ETag is a fingerprint of the content, no version.
-        body = write({**said, "schema": self._schema, "revision": self._revision + 1})
-        when = Matches(self._etag) if self._etag else ABSENT
-        reply = self._hand.store.put(self.key, body, when=when, content_type=JSON)
-        if reply.outcome is Outcome.DONE:
-            self._etag, self._revision = reply.etag, self._revision + 1
-            return True
-        if reply.outcome in (Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING):
-            return False
-        # Perhaps it is written: whoever reads it next, we or others, goes by what stands.
+        """Put this in the place of what was read; False when somebody else was first.
+
+        A write without an answer is looked for, and sent again as long as what was read still stands: it
+        carries a mark of its own, so that it is not taken for another's of the same words.
+        """
+        hand = self._hand
+        said = {**said, "schema": self._schema, "revision": self._revision + 1, "mark": hand.env.new_id()}
+        put = Put(self.key, write(said), Matches(self._etag) if self._etag else ABSENT, JSON)
+        stood = self._etag
+        for attempt in range(hand.asking.rounds_max + 1):
+            reply = hand.store.send(put)
+            if reply.outcome is Outcome.DONE:
+                self._etag, self._revision = reply.etag, self._revision + 1
+                return True
+            found = hand.asking.read(hand.store, hand.env, Get(self.key))
+            if found.info is not None and found.body == put.body:
+                self._etag, self._revision = found.info.etag, self._revision + 1
+                return True
+            if (found.info.etag if found.info is not None else "") != stood:
+                return False
+            hand.asking.pause(hand.env, attempt)
         raise StoreAway(f"the store did not say whether it took {self.key}: {reply.outcome}; try again")

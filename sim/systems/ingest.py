@@ -5,10 +5,10 @@ versioned and versioned-conflict (the same, in a bucket that keeps versions), or
 these; slow and slow-versioned (a stalled collector and garbage collection), and parts, with a large blob;
 judged and judged-parts (an old orphan whose delete is still to come); young, orphan, unaudited, reported and
 quarantined (garbage collection beside a collector, in `reported` after an audit by an inventory report);
-late-entry (the reconciler); rollups (two owners); impostor. With `bounded=false` nothing is excused that
-bounded-landing would grant: `slow`, in a plain bucket, then breaks, and `slow-versioned` does not. Every run
-is held against the model as well, unless `lockstep` is off; with `coverage=on` the result tells which share
-of the model's transitions the runs drove.
+late-entry (the reconciler); searched (the search for what shows nowhere); rollups (two owners); impostor.
+With `bounded=false` nothing is excused that bounded-landing would grant: `slow`, in a plain bucket, then
+breaks, and `slow-versioned` does not. Every run is held against the model as well, unless `lockstep` is off;
+with `coverage=on` the result tells which share of the model's transitions the runs drove.
 """
 
 from holdfast.impl.ingest import STANDARD

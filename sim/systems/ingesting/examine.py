@@ -2,7 +2,7 @@
 
 Contents are equal far more often than runs are, so what was found out about them is kept. Everything runs
 on a copy: a full audit, which finds what no index shows, then the rollups, twice, which must be no more
-than once.
+than once; and, on another copy, nothing but what collectors do on their own.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from holdfast.impl.ingest import Manifest, Safeguards, full_audit, keys, roll_up, totals
 from holdfast.impl.ingest.documents import ConflictRecord
 from holdfast.impl.ingest.reconcile import reconcile_once
+from holdfast.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
+from holdfast.impl.ingest.upkeep import Upkeep
+from holdfast.impl.store import ABSENT
+from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.systems.ingesting.batches import BATCHES
 from holdfast.sim.systems.ingesting.stage import SETTINGS
 from holdfast.sim.systems.staging.examining import copy_of, once
@@ -18,6 +22,8 @@ from holdfast.sim.world.run import START_NS
 
 LATER_NS = 7 * 3600 * 10**9
 """When everything has come to rest."""
+TURNS = 3
+"""One ends the search that somebody may have left, one makes a search, one adds up what came to light."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +54,22 @@ def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
     wanted += [(r.submitted_raw_blob_key, r.submitted_frame_sha256, r.key) for r in records]
     without_blob = tuple(of for key, sha256, of in wanted if not _is(contents.get(key), sha256))
     after, miscounted = _afterwards(contents, manifests, safeguards)
-    without_index = tuple(
+    return Examined(
+        manifests,
+        records,
+        without_blob,
+        _without_index(after, manifests),
+        miscounted,
+        _unrepaired(contents, safeguards),
+    )
+
+
+def _without_index(contents: Mapping[str, bytes], manifests: Mapping[str, Manifest]) -> tuple[str, ...]:
+    return tuple(
         f"{key} of {manifest.identity}"
         for manifest in manifests.values()
         for key in (manifest.by_time_key, manifest.by_blob_key, manifest.raw_by_time_key)
-        if key not in after
-    )
-    return Examined(
-        manifests, records, without_blob, without_index, miscounted, _unrepaired(contents, safeguards)
+        if key not in contents
     )
 
 
@@ -67,20 +81,53 @@ def _afterwards(
     contents: Mapping[str, bytes], manifests: Mapping[str, Manifest], safeguards: Safeguards
 ) -> tuple[Mapping[str, bytes], str]:
     store = copy_of(contents, START_NS + LATER_NS)
-    env = store.env
-    full_audit(store, env, SETTINGS, safeguards=safeguards)
+    full_audit(store, store.env, SETTINGS, safeguards=safeguards)
     for _ in range(2):
-        roll_up(store, env, SETTINGS, safeguards=safeguards)
-    counted = sum(one.count for series in totals(store, env, SETTINGS).values() for one in series.values())
-    value = sum(one.sum for series in totals(store, env, SETTINGS).values() for one in series.values())
+        roll_up(store, store.env, SETTINGS, safeguards=safeguards)
+    return store.contents(), _miscounted(store, contents, manifests)
+
+
+def _miscounted(store: MemoryStore, contents: Mapping[str, bytes], manifests: Mapping[str, Manifest]) -> str:
+    """What the rollups hold, if that is not every accepted batch that has its data, once."""
+    rolled = totals(store, store.env, SETTINGS)
+    counted = sum(one.count for series in rolled.values() for one in series.values())
+    value = sum(one.sum for series in rolled.values() for one in series.values())
     here = [m for m in manifests.values() if _is(contents.get(m.raw_blob_key), m.frame_sha256)]
     wanted = sum(_value(m) for m in here)
-    wrong = (
-        ""
-        if (counted, value) == (len(here), wanted)
-        else f"{counted} points of {value}, not {len(here)} of {wanted}"
-    )
-    return store.contents(), wrong
+    if (counted, value) == (len(here), wanted):
+        return ""
+    return f"{counted} points of {value}, not {len(here)} of {wanted}"
+
+
+Stamps = tuple[tuple[str, int], ...]
+"""When each manifest landed, by the store: a search goes by that."""
+
+
+@once
+def unkept(contents: Mapping[str, bytes], known: tuple[Safeguards, Stamps]) -> tuple[str, ...]:
+    """What is not in order after nobody did anything, and one collector took its turns."""
+    safeguards, stamps = known
+    manifests = {key: Manifest.read(contents[key], key) for key, _ in stamps}
+    store = _copy_with_times(contents, stamps)
+    keeper = Upkeep(store, store.env, "keeper", SETTINGS, safeguards=safeguards)
+    for _ in range(TURNS):
+        store.env.sleep(SEARCH_EVERY_S)
+        keeper.turn()
+    wrong = [f"there is no {missing}" for missing in _without_index(store.contents(), manifests)]
+    miscounted = _miscounted(store, contents, manifests)
+    return (*wrong, *([f"the rollups hold {miscounted}"] if miscounted else ()))
+
+
+def _copy_with_times(contents: Mapping[str, bytes], stamps: Stamps) -> MemoryStore:
+    timed = sorted(stamps, key=lambda one: one[1])
+    store = copy_of({}, min([START_NS, *(at_ns for _, at_ns in timed)]))
+    for key, at_ns in timed:
+        store.env.sleep((at_ns - store.env.now_ns()) / 1e9)
+        store.put(key, contents[key], when=ABSENT)
+    store.env.sleep((START_NS + LATER_NS - store.env.now_ns()) / 1e9)
+    for key in contents.keys() - {key for key, _ in stamps}:
+        store.put(key, contents[key], when=ABSENT)
+    return store
 
 
 def _value(manifest: Manifest) -> float:

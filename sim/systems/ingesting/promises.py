@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from holdfast.sim.systems.ingesting.batches import AGENT, BY_HASH
-from holdfast.sim.systems.ingesting.examine import Examined, examine
+from holdfast.sim.systems.ingesting.examine import Examined, examine, unkept
 from holdfast.sim.systems.ingesting.stage import Stage, Told
-from holdfast.sim.world import View
+from holdfast.sim.world import View, World
 
 Check = Callable[[Stage, Examined, View], Iterator[str]]
 COST = {"accepted": (2, 2), "duplicate": (4, 4), "conflict": (5, 4)}
@@ -108,6 +108,14 @@ def effects_eventually(stage: Stage, found: Examined, view: View) -> Iterator[st
             yield f"{batch.identity} was never answered, although it came again"
 
 
+def effects_unattended(stage: Stage, found: Examined, view: View) -> Iterator[str]:
+    """Of a real store nobody knows what it would be like hours later."""
+    if isinstance(stage.world, World):
+        stamps = tuple((key, stage.world.bucket.modified_ns(key)) for key in sorted(found.manifests))
+        for wrong in unkept(view.contents(""), (stage.safeguards, stamps)):
+            yield f"with nothing but what collectors do on their own, {wrong}"
+
+
 def gc_safe(stage: Stage, found: Examined, view: View) -> Iterator[str]:
     for key in found.without_blob:
         if not _excused(stage, view, key):
@@ -162,4 +170,5 @@ CHECKS: dict[str, Check] = {
     "cursor-honest": cursor_honest,
     "own-identity": own_identity,
     "flat-cost": flat_cost,
+    "effects-unattended": effects_unattended,
 }

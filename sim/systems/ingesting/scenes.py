@@ -9,6 +9,7 @@ from holdfast.impl.ingest.audit import LATEST, SCHEMA
 from holdfast.impl.ingest.authority import Authority
 from holdfast.impl.ingest.derived import derived
 from holdfast.impl.ingest.documents import ConflictRecord, Manifest, write
+from holdfast.impl.ingest.search import Search
 from holdfast.impl.store import ANYTHING
 from holdfast.sim.systems.ingesting.batches import FIRST, OTHER, PRESENT, SECOND, Batch
 from holdfast.sim.systems.ingesting.inventory import inventory
@@ -160,6 +161,27 @@ def late_entry(stage: Stage) -> None:
     stage.world.spawn(reconcile, name="reconciler")
 
 
+def searched(stage: Stage) -> None:
+    """A batch that shows nowhere, behind the rollups: one searches, and may die over it; one rolls up."""
+    stage.bucket()
+    lost = FIRST.manifest(age_s=OLD_AGE_S, key=FIRST.raw_key(OLD))
+    stage.put(lost.raw_blob_key, FIRST.body, age_s=OLD_AGE_S)
+    stage.put(lost.key, lost.body(), age_s=OLD_AGE_S)
+    _accepted_before(stage, SECOND, age_s=60.0)
+    roll_up(stage.world.store(), SeededEnvironment(1, stage.world.start_ns), stage.settings)
+
+    def search() -> None:
+        store = stage.store()
+        Search(store, store.env, stage.settings, safeguards=stage.safeguards).step()
+
+    def own() -> None:
+        store = stage.store()
+        roll_up(store, store.env, stage.settings, safeguards=stage.safeguards, owner="bob")
+
+    stage.world.spawn(search, name="ann", restart=False)
+    stage.world.spawn(own, name="bob", restart=False)
+
+
 def rollups(stage: Stage) -> None:
     """Two owners of the rollups by mistake, one of whom sees a batch that the other may not have seen yet."""
     stage.bucket()
@@ -265,6 +287,7 @@ SCENES: dict[str, Scene] = {
         reported,
         quarantined,
         late_entry,
+        searched,
         rollups,
         impostor,
     )

@@ -7,19 +7,22 @@ import pytest
 
 from holdfast.commands.systems import find_system, read_shipped, shipped
 from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import SAFEGUARDS, STANDARD, gc, keys, roll_up
+from holdfast.impl.ingest import SAFEGUARDS, STANDARD, gc, keys, roll_up, search
 from holdfast.impl.ingest.documents import ConflictRecord
 from holdfast.impl.ingest.orphans import Found
 from holdfast.impl.ingest.safeguards import FIELDS
+from holdfast.impl.ingest.search import Search, Searched
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.memory import MemoryStore
 from holdfast.sim.explore import Audit, audit
+from holdfast.sim.systems.ingesting import promises
 from holdfast.sim.systems.ingesting.batches import FIRST, OTHER
 from holdfast.sim.systems.ingesting.broken import BROKEN
-from holdfast.sim.systems.ingesting.examine import examine
+from holdfast.sim.systems.ingesting.examine import examine, unkept
 from holdfast.sim.systems.ingesting.promises import CHECKS
 from holdfast.sim.systems.ingesting.scenes import SCENES, SMALL
 from holdfast.sim.systems.ingesting.stage import Stage, Told
+from holdfast.sim.systems.staging.examining import once
 from holdfast.sim.world import Budget
 from holdfast.sim.world.run import START_NS
 from holdfast.testing import FAULTS, want
@@ -124,6 +127,22 @@ def test_a_report_that_is_taken_for_an_audit_is_seen(monkeypatch: pytest.MonkeyP
     assert [story.property for story in result.stories] == ["lockstep"], (
         result
     )  # the model is the first to see
+
+
+@pytest.mark.parametrize("forgets", ["what it looks at", "the hour", "the end"])
+def test_a_search_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch, forgets: str) -> None:
+    """What shows nowhere must reach its rollup as well, whoever dies between the two, without anybody."""
+    # What was found out with a search that forgets nothing is not true here.
+    monkeypatch.setattr(promises, "unkept", once(unkept.__wrapped__))  # type: ignore[attr-defined]  # by functools
+    read = Search._read
+    if forgets == "what it looks at":
+        monkeypatch.setattr(Search, "_read", lambda self: dataclasses.replace(read(self), pending=()))
+    elif forgets == "the hour":
+        monkeypatch.setattr(search, "mark_hour", lambda *_: None)
+    else:
+        monkeypatch.setattr(Search, "step", lambda *_: Searched())
+    result = explored(scene="searched", lost=0, seconds=60)
+    assert [story.property for story in result.stories] == ["effects-unattended"], result
 
 
 @pytest.mark.slow
