@@ -107,3 +107,32 @@ def test_nothing_comes_between_the_decision_and_the_object(tmp_path, what, first
     thread.join()
     assert ends == [Outcome.DONE if what == "blind put" else Outcome.CHANGED]
     assert other.get("k").body == (b"rival" if what == "blind put" else b"completed")
+
+
+@pytest.mark.parametrize("first", ["put", "upload"])
+@pytest.mark.parametrize("condition", ["matches", "absent"])
+def test_what_was_decided_before_the_work_is_decided_again_when_it_counts(tmp_path, first, condition):
+    """If this fails, a write buries what was written while its own bytes became durable."""
+    other = FileStore(tmp_path)
+    when = Matches(other.put("k", b"before", when=ANYTHING).etag) if condition == "matches" else ABSENT
+    if when is ABSENT:
+        other.delete("k", when=ANYTHING)
+    upload, parts = uploaded(other, "k", b"ours")
+    written = []
+
+    class Meantime(Disk):
+        one_call = False
+
+        def fsync(self, fd):
+            if not written:
+                written.append(other.put("k", b"theirs", when=ANYTHING))
+            super().fsync(fd)
+
+    store = FileStore(tmp_path, disk=Meantime())
+    if first == "put":
+        reply = store.put("k", b"ours", when=when)
+    else:
+        reply = store.complete_upload("k", upload, parts, when=when)
+    assert written, "it came in between"
+    assert reply.outcome is (Outcome.EXISTS if when is ABSENT else Outcome.CHANGED)
+    assert other.get("k").body == b"theirs"
