@@ -2,8 +2,9 @@
 
 `scene` chooses who is there: skew, rivals, joiner, takeover, or small, which is all four of these; heir,
 two-tables, cleaner, gone, alone, anything; or crowd, with so many `writers` of so many `plans` each, whose
-`epochs` are the same or separate. Every run is held against the model as well, unless `lockstep` is off;
-those of a mutant are not, so that what its safeguard is for is what is seen to break.
+`epochs` are the same or separate. `depth` commits were there before, and `tables` that nobody touches.
+Every run is held against the model as well, unless `lockstep` is off; those of a mutant are not, so that
+what its safeguard is for is what is seen to break.
 """
 
 from holdfast.impl.publish import STANDARD
@@ -28,6 +29,8 @@ def mended(
     writers: int = 2,
     plans: int = 1,
     epochs: str = "same",
+    depth: int = 0,
+    tables: int = 0,
     lockstep: str = "on",
     coverage: str = "on",
 ) -> None:
@@ -36,7 +39,10 @@ def mended(
         raise Misuse(f"no scene is called {scene!r}; choose from small, crowd, {', '.join(SCENES)}")
     if epochs not in ("same", "separate") or writers < 1 or plans < 1:
         raise Misuse("epochs is same or separate, and there is at least 1 writer with at least 1 plan")
-    play(Stage(world, STANDARD), scene, writers, plans, separate=epochs == "separate", lockstep=followed)
+    if depth < 0 or tables < 0:
+        raise Misuse("depth and tables are counted from 0")
+    stage = Stage(world, STANDARD, depth=depth, tables=tables)
+    play(stage, scene, writers, plans, separate=epochs == "separate", lockstep=followed)
 
 
 def broken_create_only_manifest(world: World, scene: str = "skew") -> None:

@@ -85,6 +85,13 @@ def test_what_grows_is_violated_with_a_story_that_can_be_replayed(
     assert "interleavings" not in again, "one schedule is run of the size that was too dear"
 
 
+@pytest.mark.parametrize("size", ["depth=0,3", "tables=0,3"])
+def test_publish_is_flat(size: str) -> None:
+    """In its history, and in the tables beside those that a plan touches."""
+    words = ("--set", "scene=skew", "--set", "coverage=off", "--faults", "none")
+    assert ends("publish", *words, "--flat", size) == Exit.HOLDS
+
+
 def test_without_the_first_verdict_nothing_is_said_of_flatness(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
