@@ -46,6 +46,37 @@ def test_every_batch_once_through_kills(where: str, request: pytest.FixtureReque
     _end_to_end(_url(where, request, tmp_path), tmp_path, SMALL)
 
 
+@pytest.mark.parametrize("where", ["file", "seaweedfs"])
+def test_nobody_does_anything_and_all_of_it_is_in_order(
+    where: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Collectors are killed at random, whoever keeps order is too, and no other command is ever run."""
+    url = _url(where, request, tmp_path)
+    begun = time.perf_counter()
+    often = ["--upkeep-every", "0.5", "--search-every", "1", "--landing-bound", "0", "--skew-bound", "0"]
+    with open_store(url) as store, fleet(url, tmp_path, COLLECTORS, *often) as made:
+        counts = {f"agent-{at}": SMALL // AGENTS for at in range(AGENTS)}
+        with chaos(made, seed=SMALL, pause_s=PAUSES_S[SMALL]):
+            told = run_agents(made, counts, seconds_max=600)
+        assert made.ended["SIGKILL"] >= 1, "nothing was killed: the test shows nothing"
+        _accepted_once(store, told, counts)
+        deadline = time.monotonic() + 120
+        while not _in_order(store, SMALL):
+            assert time.monotonic() < deadline, "it never came to order"
+            time.sleep(0.3)
+        _say(f"{dict(made.ended)} collectors ended, and nobody did anything", begun)
+    with open_store(url) as store:
+        _rolled_up(url, store, SMALL, complete=True)
+
+
+def _in_order(store: Store, batches: int) -> bool:
+    """Whether every index is complete, and every point is counted."""
+    if any(len(_keys(store, prefix)) < batches for prefix in (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME)):
+        return False
+    rolled = totals(store, ENV).values()
+    return sum(one.count for series in rolled for one in series.values()) == batches * POINTS
+
+
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """What it put into its spool is accepted, each batch once, under the names it had at first."""
     url, batches = f"file://{tmp_path}/store", 60
