@@ -1,7 +1,8 @@
 """Branches: made with one object whatever the number of tables, merged by fast-forward, deleted by one."""
 
 from holdfast.impl.publish import keys, sidecar
-from holdfast.impl.publish.documents import Manifest, tables_digest
+from holdfast.impl.publish.chain import newest_of
+from holdfast.impl.publish.documents import Manifest, read_manifest, tables_digest
 from holdfast.impl.publish.endings import Ended, Published, Unknown
 from holdfast.impl.publish.errors import Absent, Invalid, StaleView
 from holdfast.impl.publish.ground import Ground
@@ -89,6 +90,16 @@ def delete(handle: Handle) -> Published | Unknown:
     handle.refresh()
     plan = handle.draft("delete-branch")
     return conclude(handle, plan, plan.apply(handle.ground, handle.latest, handle.epoch))
+
+
+def newest(ground: Ground) -> dict[str, Manifest | None]:
+    """The newest manifest of every branch that ever was, in a few steps however many there are."""
+    chains = {name: ground.on(name).chain for name in names(ground)}
+    found = newest_of(list(chains.values()))
+    return {
+        name: None if entry is None else read_manifest(entry[1], chain.key(entry[0]))
+        for (name, chain), entry in zip(chains.items(), found, strict=True)
+    }
 
 
 def names(ground: Ground) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.publish import branches, keys, recovery, sidecar
-from holdfast.impl.publish.asking import pause, read_all
+from holdfast.impl.publish.asking import pause
 from holdfast.impl.publish.branches import MAIN
 from holdfast.impl.publish.cleanup import Cleaned, cleanup
 from holdfast.impl.publish.contents import Library
@@ -35,7 +35,6 @@ from holdfast.impl.publish.safeguards import STANDARD, Safeguards
 from holdfast.impl.publish.schema import Row
 from holdfast.impl.publish.snapshots import Snapshot
 from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Outcome
 from holdfast.impl.store.urls import open_store
 
 WRITE_ATTEMPTS = 5
@@ -147,14 +146,8 @@ class Catalog:
     def log(self, after: int = 0) -> Iterator[Manifest]:
         """The retained manifests behind id `after`, the newest first."""
         chain = self._handle.ground.chain
-        ids = chain.ids(max(after, chain.boundary.read()))
-        for start in range(len(ids), 0, -100):
-            replies = read_all(
-                chain.store, chain.env, [chain.probe(i) for i in ids[max(0, start - 100) : start]]
-            )
-            found = [read_manifest(reply.body) for reply in replies if reply.outcome is Outcome.DONE]
-            boundary = chain.boundary.read()  # after reading: an id that was cleaned up may have come back
-            yield from (manifest for manifest in reversed(found) if manifest.id > boundary)
+        for id_, body in chain.backwards(max(after, chain.boundary.read())):
+            yield read_manifest(body, chain.key(id_))
 
     # Writing.
 
@@ -262,8 +255,7 @@ class Catalog:
         return catalog
 
     def branches(self) -> list[str]:
-        ground = self._handle.ground
-        newest = {name: ground.on(name).newest() for name in branches.names(ground)}
+        newest = branches.newest(self._handle.ground)
         return sorted(name for name, found in newest.items() if found is not None and not found.deleted)
 
     def create_branch(self, name: str, at: int | None = None) -> Published | Unknown:

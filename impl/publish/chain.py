@@ -9,7 +9,7 @@ by somebody who has seen the one before.
     chain.create(8, body)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ from holdfast.impl.store.requests import Condition, Get, GetReply, List, ListRep
 Entry = tuple[int, bytes]
 PAGE = 1000
 """Ids in a page of a listing: as many as S3 gives."""
+BATCH = 100
+"""Entries that are read in one step, on the way back."""
 PARTS = 16
 """How many places are looked at in one step, where the newest is further away than a page."""
 
@@ -67,7 +69,7 @@ class Chain:
     def newest(self) -> Entry | None:
         """The newest entry, knowing nothing: one listing from the boundary."""
         while True:
-            id_ = self._last(self.boundary.read())
+            id_ = self.last(self.boundary.read())
             if id_ is None:
                 return None
             body = self.read(id_)
@@ -103,29 +105,47 @@ class Chain:
         """The newest entry behind `known`, for whom what lies between is nothing; `first` as in `after`."""
         if first.outcome is not Outcome.DONE:
             return None
-        id_ = max(self._last(known) or 0, known + 1)
+        id_ = max(self.last(known) or 0, known + 1)
         body = first.body if id_ == known + 1 else self.read(id_)
         if self.boundary.read() > known or body is None:  # asked last, as in `after`
             return self.newest()
         return id_, body
 
+    def backwards(self, after: int) -> Iterator[Entry]:
+        """The entries behind `after`, the newest first, and no more of them read than are wanted."""
+        top = self.last(after) or after
+        while top > after:
+            ids = range(max(after, top - BATCH) + 1, top + 1)
+            replies = read_all(self.store, self.env, [self.probe(id_) for id_ in ids])
+            boundary = self.boundary.read()  # after reading: an id that was cleaned up may have come back
+            found = [
+                (id_, reply.body)
+                for id_, reply in zip(ids, replies, strict=True)
+                if reply.outcome is Outcome.DONE and id_ > boundary
+            ]
+            yield from reversed(found)
+            top = ids[0] - 1
+            if not found:  # cleaned up meanwhile, or a hole that nobody of ours has made
+                top = max((id_ for id_ in self.ids(after) if id_ <= top), default=after)
+
     # Listing.
 
-    def _last(self, after: int) -> int | None:
+    def last(self, after: int, first: ListReply | None = None) -> int | None:
         """The highest id behind `after`. Where that is more than a page away, pages are not walked through:
         whether anything stands behind a given id is one request, and many can be asked at once.
 
         What is found so far only says where to look for the last page; that page is the answer, and says
         itself whether it is the last. So neither holes nor what others do meanwhile can mislead.
+        `first` is the page behind `after`, when already asked.
         """
-        page = self._page(after)
+        page = first if first is not None else self._page(after)
         ids = self._ids(page)
         if not page.next:
             return ids[-1] if ids else None
         if not ids:  # a page of objects that are none of ours
             return max(self.ids(after), default=None)
         low = self._near_the_last(ids[-1])
-        return self._last(low) or low
+        return self.last(low) or low
 
     def _near_the_last(self, low: int) -> int:
         """An id that stands, at or behind `low`, and seems to be within a page of the last."""
@@ -145,8 +165,12 @@ class Chain:
         ids = {step: self._ids(page) for step, page in zip(steps, pages, strict=True)}
         return {step: found[0] for step, found in ids.items() if found}
 
+    def listing(self, after: int, token: str = "") -> List:
+        """The request for a page of what stands behind `after`."""
+        return List(self.prefix, after=self.key(after), limit=PAGE, token=token)
+
     def _page(self, after: int, token: str = "") -> ListReply:
-        return read(self.store, self.env, List(self.prefix, after=self.key(after), limit=PAGE, token=token))
+        return read(self.store, self.env, self.listing(after, token))
 
     def _ids(self, page: ListReply) -> list[int]:
         return [id_ for info in page.objects if (id_ := self._id(info.key)) is not None]
@@ -154,3 +178,24 @@ class Chain:
     def _id(self, key: str) -> int | None:
         name = key.removeprefix(self.prefix).removesuffix(".json")
         return int(name) if len(name) == 20 and name.isdigit() else None
+
+
+def newest_of(chains: Sequence[Chain]) -> list[Entry | None]:
+    """The newest entry of each, in three steps however many there are, and of long ones in a few more."""
+    if not chains:
+        return []
+    store, env = chains[0].store, chains[0].env
+    replies = read_all(store, env, [chain.boundary.request() for chain in chains])
+    behind = [chain.boundary.value(reply)[0] for chain, reply in zip(chains, replies, strict=True)]
+    pages = read_all(store, env, [chain.listing(after) for chain, after in zip(chains, behind, strict=True)])
+    lasts = [chain.last(*known) for chain, *known in zip(chains, behind, pages, strict=True)]
+    standing = [(chain, id_) for chain, id_ in zip(chains, lasts, strict=True) if id_ is not None]
+    bodies = read_all(store, env, [chain.probe(id_) for chain, id_ in standing])
+    found = {
+        chain.prefix: _found(chain, id_, reply) for (chain, id_), reply in zip(standing, bodies, strict=True)
+    }
+    return [found.get(chain.prefix) for chain in chains]
+
+
+def _found(chain: Chain, id_: int, reply: GetReply) -> Entry | None:
+    return (id_, reply.body) if reply.outcome is Outcome.DONE else chain.newest()  # cleaned away meanwhile

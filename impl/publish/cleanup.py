@@ -58,11 +58,9 @@ def cleanup(ground: Ground, *, keep: int, author: str) -> Cleaned:
     """Retain the newest `keep` manifests of every branch and what they need."""
     if keep < 1:
         raise Invalid(f"keep is {keep}; the newest manifest is always retained, so keep at least 1")
-    for name in branches.names(ground):
-        chain = ground.on(name).chain
-        newest = chain.newest()
-        if newest is not None and newest[0] > keep:
-            chain.boundary.advance(newest[0] - keep)
+    for name, newest in branches.newest(ground).items():
+        if newest is not None and newest.id > keep:
+            ground.on(name).chain.boundary.advance(newest.id - keep)
     # The candidates are listed before the sweep: what is written after it is not among them.
     versions = list(_listed(ground, keys.TABLES))
     fragments = list(_listed(ground, keys.DATA))
@@ -102,12 +100,19 @@ def _retained(ground: Ground) -> _Retained:
     """
     for _ in range(ATTEMPTS_MAX):
         names = branches.names(ground)
-        boundaries = {name: ground.on(name).chain.boundary.read() for name in names}
+        boundaries = _boundaries(ground, names)
         held = frozenset(plan.hold for plan in ground.sidecars.all() if plan.hold is not None)
         manifests = _manifests(ground, boundaries)
         if manifests is not None:
             return _needed(ground, [*manifests, *_held_manifests(ground, held)], boundaries, held)
     raise StaleView("another cleanup is at work; try again when it has ended")
+
+
+def _boundaries(ground: Ground, names: Sequence[str]) -> dict[str, int]:
+    stand = [ground.on(name).chain.boundary for name in names]
+    replies = read_all(ground.store, ground.env, [boundary.request() for boundary in stand])
+    values = [boundary.value(reply)[0] for boundary, reply in zip(stand, replies, strict=True)]
+    return dict(zip(names, values, strict=True))
 
 
 def _manifests(ground: Ground, boundaries: Mapping[str, int]) -> list[Manifest] | None:

@@ -51,8 +51,15 @@ class Sheet:
         yield from (row for row in self.layer.values() if row is not None)
 
     def keyed(self) -> dict[Any, Row]:
-        schema = self.there()
-        return {row[schema.key]: row for row in self.rows()}
+        self.there()
+        # Copied and then changed: a commit costs this for every row of the table, so it had better be quick.
+        keyed = dict(self.base.rows) if self.base is not None and not self.fresh else {}
+        for key, row in self.layer.items():
+            if row is None:
+                keyed.pop(key, None)
+            else:
+                keyed[key] = row
+        return keyed
 
     # The verbs.
 

@@ -7,7 +7,7 @@ import pytest
 from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.publish import Catalog, Unknown
 from holdfast.impl.publish.boundary import Boundary
-from holdfast.impl.publish.chain import Chain
+from holdfast.impl.publish.chain import Chain, newest_of
 from holdfast.impl.store import ABSENT, ANYTHING
 from holdfast.impl.store.interface import Store
 from holdfast.impl.store.layers import Metered
@@ -18,8 +18,9 @@ from .scripted import Scripted, graph
 PREFIX = "branch/main/manifest/"
 
 
-def chain(store: Store) -> Chain:
-    return Chain(store, store.env, PREFIX, Boundary(store, store.env, "branch/main/boundary.json"))
+def chain(store: Store, branch: str = "main") -> Chain:
+    boundary = Boundary(store, store.env, f"branch/{branch}/boundary.json")
+    return Chain(store, store.env, f"branch/{branch}/manifest/", boundary)
 
 
 def standing(*ids: int) -> MemoryStore:
@@ -151,3 +152,74 @@ def test_settling_reads_the_history_since_and_no_more() -> None:
             ended = catalog.settle(Unknown(plan, "lost", published.id - 1))
         assert (None if ended is None else ended.manifest) == wanted  # type: ignore[union-attr] - never unknown here
         assert cost.requests <= 6
+
+
+def test_the_way_back_is_every_entry_once_and_only_as_far_as_it_is_walked() -> None:
+    store = standing(*range(1, 5001))
+    assert [id_ for id_, _ in chain(store).backwards(0)] == list(range(5000, 0, -1))
+    assert [id_ for id_, _ in chain(store).backwards(4850)] == list(range(5000, 4850, -1))
+    assert list(chain(store).backwards(5000)) == []
+    metered = Metered(store)
+    with metered.operation("log") as cost:
+        assert next(chain(metered).backwards(0)) == (5000, b"5000")
+    assert cost.serial_hops <= 6
+    assert cost.requests < 200
+
+
+def test_the_way_back_passes_holes() -> None:
+    """Only damage makes them; verification has to come past them, and to an end."""
+    ids = [3, 4, 200, 201, 10**15]
+    assert [id_ for id_, _ in chain(standing(*ids)).backwards(0)] == ids[::-1]
+
+
+def test_the_way_back_ends_where_a_cleanup_has_come_to() -> None:
+    store = standing(*range(1, 1001))
+    way = chain(store).backwards(0)
+    assert next(way)[0] == 1000
+    chain(store).boundary.advance(950)
+    for id_ in range(1, 951):
+        store.delete(f"{PREFIX}{id_:020d}.json", when=ANYTHING)
+    add(store, 890)  # by somebody who was stalled: it is not of the chain any more
+    assert [id_ for id_, _ in way] == [*range(999, 900, -1)], "which was read before"
+
+
+def test_the_branches_are_listed_in_as_many_steps_however_many_there_are() -> None:
+    store = graph()
+    metered = Metered(store)
+    catalog = Catalog.open(metered, mode="join")
+    hops = []
+    for number in range(12):
+        catalog.create_branch(f"b{number}")
+        if number % 3 == 0:
+            catalog.delete_branch(f"b{number}")
+        with metered.operation("branches") as cost:
+            found = catalog.branches()
+        hops.append(cost.serial_hops)
+    assert set(hops) == {4}
+    assert found == ["b1", "b10", "b11", "b2", "b4", "b5", "b7", "b8", "main"]
+
+
+def test_a_branch_that_is_cleaned_while_branches_are_listed_is_there() -> None:
+    store = graph()
+    catalog = Catalog.open(store, mode="join")
+    script = Scripted(store)
+
+    def commit_and_clean() -> None:
+        for number in range(5):
+            catalog.write(lambda txn, n=number: txn.upsert("place", [{"id": n, "name": "there"}]))
+        catalog.cleanup(1)
+
+    script.before("get", PREFIX, commit_and_clean)
+    reader = Catalog.open(store, mode="read")
+    (entry,) = newest_of([chain(script)])
+    assert script.spent
+    assert entry is not None
+    assert entry[0] == reader.refresh().id
+
+
+def test_long_chains_and_short_ones_are_found_together() -> None:
+    store = standing(*range(1, 2501))
+    short, none = chain(store, "dev"), chain(store, "no")
+    store.put(short.key(7), b"7", when=ABSENT)
+    assert newest_of([short, none, chain(store)]) == [(7, b"7"), None, (2500, b"2500")]
+    assert newest_of([]) == []
