@@ -61,6 +61,20 @@ def test_no_more_than_the_cap_are_in_flight_and_so_many_really_are(cap: int) -> 
     assert watched.most == cap
 
 
+@pytest.mark.parametrize("cap", [1, 2])
+def test_threads_that_ask_for_themselves_share_the_cap(cap: int) -> None:
+    """If this fails, only parallel steps are narrow: sixteen writers pass a cap of eight side by side."""
+    watched = Watched(MemoryStore(), enough=cap + 1)
+    with Throttled(watched, in_flight_max=cap) as store:
+        writers = [threading.Thread(target=store.get, args=(f"k{at}",)) for at in range(5)]
+        writers.append(threading.Thread(target=store.send_all, args=([Get("a"), Get("b"), Get("c")],)))
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+    assert watched.most == cap
+
+
 def test_errors_of_a_step_come_out_after_all_were_sent() -> None:
     with Throttled(MemoryStore()) as store, pytest.raises(Misuse):
         store.send_all([Get(""), Get("k")])
