@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.reports.driven_text import model_lines
 from holdfast.reports.quantities import amount
 
 
-def replay_text(found: Mapping[str, Any], shown: int) -> str:
+def replay_text(found: Mapping[str, Any], shown: int, *, gaps: bool = False) -> str:
     """The whole result as lines; of runs and problems the first `shown`."""
     lines = [*_wrong(found, shown), *_problems(found, shown), *_statistics(found["statistics"])]
-    return "\n".join([*lines, *_coverage(found.get("coverage")), _last(found)])
+    return "\n".join([*lines, *_coverage(found.get("coverage"), gaps), _last(found)])
 
 
 def _wrong(found: Mapping[str, Any], shown: int) -> list[str]:
@@ -67,14 +68,15 @@ def _statistics(told: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _coverage(covered: Mapping[str, Any] | None) -> list[str]:
+def _coverage(covered: Mapping[str, Any] | None, gaps: bool) -> list[str]:
     if not covered:
         return []
-    line = f"transitions of the model that these runs took: {covered['taken']:,} of {covered['of']:,}"
+    line = f"labels of the model that these runs took: {covered['taken']:,} of {covered['of']:,}"
     missing = covered.get("missing", [])
     return [
         line,
         *(["  never: " + ", ".join(missing[:10]) + (" ..." if len(missing) > 10 else "")] if missing else []),
+        *model_lines(covered, gaps=gaps),
     ]
 
 

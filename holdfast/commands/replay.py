@@ -43,8 +43,12 @@ SOURCES = ("traces", "access-log")
 @click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
 @click.option("--master", metavar="URL", help="Of the Spark cluster.  [default: all cores of this machine]")
 @click.option(
-    "--slots", type=click.IntRange(1, 16), default=4, show_default=True, help="Requests in flight at once."
+    "--slots", type=click.IntRange(1, 16), default=8, show_default=True, help="Requests in flight at once."
 )
+@click.option(
+    "--coverage", is_flag=True, help="Tell which share of the model's transitions was driven (explores it)."
+)
+@click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--out", metavar="DIR", help="Write verdicts (Parquet) and the summary (JSON) there.")
 @click.option(
     "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
@@ -60,6 +64,8 @@ def command(
     engine: str,
     master: str | None,
     slots: int,
+    coverage: bool,
+    gaps: bool,
     out: str | None,
     json_file: str | None,
     listing: bool,
@@ -71,6 +77,8 @@ def command(
     if listing:
         return _list()
     _refuse_contradictions(source, model_name, layout_name, settings, by, engine, master)
+    if (coverage or gaps) and (source == "access-log" or engine == "spark"):
+        raise BadRequest("--coverage and --gaps need traces and --engine local")
     if not traces:
         raise BadRequest(
             "name the traces, as in: holdfast replay traces/ --model publish; --list lists models"
@@ -90,16 +98,16 @@ def command(
                 found = _access_log(traces, layout_name or "")
             else:
                 refinement = find_refinement(model_name or "", settings)
-                found = _replayed(
-                    traces, refinement, model_name or "", by, engine, master or "", slots, folder
-                )
+                locally = partial(_locally, driven=coverage or gaps)
+                replay = partial(_on_spark, master or "") if engine == "spark" else locally
+                found = _replayed(traces, refinement, model_name or "", by, engine, slots, folder, replay)
         except (TraceError, SparkAway) as wrong:
             raise BadRequest(str(wrong)) from wrong
         if out:
             write_json(found, str(folder / "summary.json"))
     from holdfast.reports.replay_text import replay_text
 
-    click.echo(replay_text(found, SHOWN), err=json_file == "-")
+    click.echo(replay_text(found, SHOWN, gaps=gaps), err=json_file == "-")
     if json_file:
         write_json(found, json_file)
     return VERDICT_EXITS[found["verdict"]]
@@ -189,9 +197,9 @@ def _replayed(
     model: str,
     by: str | None,
     engine: str,
-    master: str,
     slots: int,
     folder: Path,
+    replay: Callable[..., tuple[Any, float]],
 ) -> dict[str, Any]:
     from holdfast.sim.trace import discover
     from holdfast.sim.trace.grouping import check_grouping
@@ -201,7 +209,6 @@ def _replayed(
     if by == "identity" and engine == "spark":
         raise BadRequest("--runs identity needs two passes over the trace; use --engine local")
     check_grouping(by)
-    replay = partial(_on_spark, master) if engine == "spark" else _locally
     begun = perf_counter()
     outcome, started = replay(files, refinement, by, slots, folder)
     seconds = perf_counter() - begun - started
@@ -215,9 +222,16 @@ def _replayed(
 
 
 def _locally(
-    files: list[Path], refinement: Callable[[], Any], by: str, slots: int, folder: Path
+    files: list[Path],
+    refinement: Callable[[], Any],
+    by: str,
+    slots: int,
+    folder: Path,
+    *,
+    driven: bool = False,
 ) -> tuple[Any, float]:
     from holdfast.properties.refinement import Automaton
+    from holdfast.sim.replay.driving import Driving
     from holdfast.sim.replay.judging import Judge
     from holdfast.sim.replay.local import Outcome, replay
     from holdfast.sim.replay.parts import plan
@@ -232,11 +246,24 @@ def _locally(
             show(f"{at.events:,} of {found.events:,} events, {at.runs:,} runs, {at.rejected:,} rejected")
 
         judge = Judge(Automaton(refinement(), slots=slots), whole=by == "run")
+        if driven:
+            judge.driving = Driving(judge.automaton, _modelled(judge.automaton.refinement))
         outcome = replay(judge, found.parts, verdicts=folder / "verdicts.parquet", progress=told)
     show("")
     outcome.problems = problems + outcome.problems
     outcome.left_out += found.left_out
     return outcome, 0.0
+
+
+def _modelled(refinement: Any) -> Any:
+    """The map by which transitions are counted."""
+    found = refinement.modelled()
+    if found is None:
+        raise BadRequest(
+            "--coverage needs a model whose states are its own: this map is eager or forgets fields; let its "
+            "modelled() answer a map that does not"
+        )
+    return found
 
 
 def _on_spark(

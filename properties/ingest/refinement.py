@@ -77,6 +77,11 @@ class IngestRefinement(Refinement):
             Role("generation", ("generation",), COUNTED, start=1, most=horizons - USABLE - 1),
         )
 
+    def modelled(self) -> Refinement:
+        from holdfast.properties.ingest.as_modelled import AsModelled  # it derives from what stands here
+
+        return AsModelled()
+
     def meaning(self, seen: Sighting) -> Meaning:
         if seen.phase == "note":
             return self.noted(seen)

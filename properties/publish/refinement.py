@@ -67,6 +67,9 @@ class PublishRefinement(PublishMap):
             ]
         return self._by_epoch[key]
 
+    def modelled(self) -> "AsModelled":
+        return AsModelled()
+
     def renamed(self, seen: Sighting, label: Label) -> Sighting | None:
         return renamed(seen, label)
 

@@ -131,17 +131,38 @@ class Automaton:
         return found
 
     def steps(self, number: int, letter: int) -> Iterable[tuple[int, int, int]]:
-        """The transitions that a letter can be: state, label (-1 for none), state; hidden ones aside."""
+        """The transitions that a letter can be: state, label (-1 for none), state; those `inside` aside."""
         read = self.letters[letter]
         assert read is not None
-        assert read.move is Move.NOW
-        rows = self._rows(number)
-        members = self._sets[number]
-        for reading in self.meaning(read.sighting):
-            after, origin = self._after(rows, reading)
-            numbers = self.space.numbers(after)
-            for row, to in zip(origin.tolist(), numbers, strict=True):
-                yield int(members[row]), -1 if reading.label is None else reading.label.number, to
+        rows, members = self._rows(number), self._sets[number]
+        if read.move is Move.ASKED:
+            yield from self._edges(members, -1, self._pended(rows, read.sighting))
+        elif read.move is Move.ANSWERED:
+            members = members[self._waiting(rows, read.sighting) <= read.left]
+            yield from self._edges(members, -1, self.space.rows(members))
+        else:
+            for reading in self.meaning(read.sighting):
+                after, origin = self._after(rows, reading)
+                label = -1 if reading.label is None else reading.label.number
+                yield from self._edges(members[origin], label, after)
+
+    def inside(self, number: int) -> Iterable[tuple[int, int, int]]:
+        """The transitions within a set: hidden ones, and landings of what is pending."""
+        rows, members = self._rows(number), self._sets[number]
+        for label in self._hidden:
+            after, origin = self._successors(rows, label)
+            yield from self._edges(members[origin], label.number, after)
+        for after, origin, landed in self._landings(rows):
+            yield from self._edges(members[origin], -1 if landed is None else landed.number, after)
+
+    def _edges(self, members: I64, label: int, after: U64) -> Iterable[tuple[int, int, int]]:
+        numbers = self.space.numbers(after)
+        return ((int(one), label, to) for one, to in zip(members.tolist(), numbers, strict=True))
+
+    def _waiting(self, rows: U64, sighting: Sighting) -> I64:
+        """How many equal requests are pending in each row."""
+        waiting: I64 = (rows[self.model.words :] == self.letter(sighting)).sum(axis=0)
+        return waiting
 
     def _rows(self, number: int) -> U64:
         return self.space.rows(self._sets[number])
@@ -181,8 +202,8 @@ class Automaton:
         assert read is not None
         rows = self._rows(number)
         if read.move is Move.ANSWERED:
-            waiting = (rows[self.model.words :] == self.letter(read.sighting)).sum(axis=0)
-            return self._number(frozenset(self._sets[number][waiting <= read.left].tolist()))
+            kept = self._waiting(rows, read.sighting) <= read.left
+            return self._number(frozenset(self._sets[number][kept].tolist()))
         if read.move is Move.RENAMED:
             return self._renamed(rows, self.refinement.renaming(read.sighting))
         meaning = self.meaning(read.sighting)
@@ -274,7 +295,9 @@ class Automaton:
         """What a hidden label, or without one any pending request, makes of rows."""
         if not rows.shape[1]:
             return ()
-        return self._landings(rows) if label is None else (self._successors(rows, label),)
+        if label is None:
+            return ((after, origin) for after, origin, _ in self._landings(rows))
+        return (self._successors(rows, label),)
 
     def _enter(self, origins: I64, after: U64, fresh: list[int]) -> None:
         for origin, number in zip(origins.tolist(), self.space.numbers(after), strict=True):
@@ -295,8 +318,8 @@ class Automaton:
             self._at_once.update(zip(new, self.space.numbers(after), strict=True))
         return frozenset(self._at_once[state] for state in states)
 
-    def _landings(self, rows: U64) -> Iterable[tuple[U64, I64]]:
-        """The rows after a pending request has landed, and where each came from."""
+    def _landings(self, rows: U64) -> Iterable[tuple[U64, I64, Label | None]]:
+        """The rows after a pending request has landed, where each came from, and by which label."""
         pending = rows[self.model.words :]
         for number in np.unique(pending[pending != 0]).tolist():
             read = self.letters[number]
@@ -309,7 +332,7 @@ class Automaton:
             slots[:] = -np.sort(-slots.astype(np.int64), axis=0)
             for reading in self.meaning(read.sighting):
                 after, came_from = self._after(having, reading)
-                yield after, origin[came_from]
+                yield after, origin[came_from], reading.label
 
     def _pended(self, rows: U64, sighting: Sighting) -> U64:
         asked = rows.copy()

@@ -6,12 +6,15 @@ counts as *driven* when some run can have taken it: when it lies on a way throug
 the run's end. Ways that the rest of the run rules out do not count; they are found by going back from
 the end. This counts too many transitions rather than too few: what is listed as never driven never was.
 
+Where runs are too many to be taken up one by one (`spread`), the ways from each set on are those of all
+runs that went through it together: a little more is counted, and never less.
+
 The denominator is exact: every transition between reachable states of the bounded model. A run that leaves
 the bound (a third plan, a second crash) counts up to there.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +25,7 @@ from holdfast.model.kernel.search import Search
 from holdfast.model.kernel.story import chain, tell
 from holdfast.properties.refinement.automaton import OUTSIDE, START, Automaton
 from holdfast.properties.refinement.sighting import Sighting
+from holdfast.properties.refinement.space import Space
 
 Edge = tuple[int, int, int]
 """State, label, state, by number."""
@@ -84,7 +88,6 @@ class Driven:
         self.automaton = automaton
         self.edges: set[Edge] = set()
         self.runs = self.beyond = 0
-        self._hidden = refinement.hidden_labels()
         self._inside: dict[int, list[Edge]] = {}
         self._across: dict[tuple[int, int], list[Edge]] = {}
         self._back: dict[tuple[int, int, frozenset[int]], frozenset[int]] = {}
@@ -106,6 +109,28 @@ class Driven:
         for number, letter in zip(reversed(sets[:-1]), reversed(letters), strict=True):
             alive = self._before(number, letter, alive)
 
+    def spread(self, taken: Iterable[tuple[int, int]], ends: Iterable[int]) -> None:
+        """Take up all runs that read these letters in these sets, and ended in one of those sets."""
+        before: dict[int, list[tuple[int, int]]] = {}
+        for number, letter in taken:
+            after = self.automaton.step(number, letter)
+            if after > OUTSIDE:
+                before.setdefault(after, []).append((number, letter))
+        alive: dict[int, frozenset[int]] = {}
+        waiting: list[int] = []
+        for number in ends:
+            alive[number] = frozenset(self.automaton.members(number))
+            self._mark_inside(number, alive[number])
+            waiting.append(number)
+        while waiting:
+            after = waiting.pop()
+            for number, letter in before.get(after, ()):
+                known = alive.get(number, frozenset())
+                grown = known | self._before(number, letter, alive[after])
+                if len(grown) > len(known):
+                    alive[number] = grown
+                    waiting.append(number)
+
     def _before(self, number: int, letter: int, after: frozenset[int]) -> frozenset[int]:
         """The states of a set from which `letter` leads to one of `after`; on the way, marks what does."""
         key = (number, letter, after)
@@ -124,12 +149,13 @@ class Driven:
         return self._back[key]
 
     def _mark_inside(self, number: int, alive: frozenset[int]) -> None:
-        self.edges.update(edge for edge in self._within(number) if edge[0] in alive and edge[2] in alive)
+        inside = (edge for edge in self._within(number) if edge[1] >= 0)
+        self.edges.update(edge for edge in inside if edge[0] in alive and edge[2] in alive)
 
     def _within(self, number: int) -> list[Edge]:
         """The hidden transitions inside a set."""
         if number not in self._inside:
-            self._inside[number] = self._taken(self.automaton.members(number), self._hidden)
+            self._inside[number] = list(self.automaton.inside(number))
         return self._inside[number]
 
     def _steps(self, number: int, letter: int) -> list[Edge]:
@@ -139,24 +165,23 @@ class Driven:
             self._across[key] = list(self.automaton.steps(number, letter))
         return self._across[key]
 
-    def _taken(self, states: Sequence[int], labels: Iterable[Label]) -> list[Edge]:
+    def _transitions(self) -> Counter[int]:
+        """How many transitions of the model were driven, by label. What is pending is not in its states."""
         automaton = self.automaton
-        rows = automaton.space.rows(np.array(states, np.int64))
-        found: list[Edge] = []
-        for label in labels:
-            after = automaton.model.successors(rows, label)
-            numbers = automaton.space.numbers(after.states)
-            found += [
-                (states[row], label.number, number)
-                for row, number in zip(after.origin.tolist(), numbers, strict=True)
-            ]
-        return found
+        if not automaton.slots:
+            return Counter(label for _, label, _ in self.edges)
+        numbers = np.array(sorted({end for one, _, other in self.edges for end in (one, other)}), np.int64)
+        own = Space(automaton.model.words)
+        bare = own.numbers(automaton.space.rows(numbers)[: automaton.model.words])
+        called = dict(zip(numbers.tolist(), bare, strict=True))
+        distinct = {(called[one], label, called[other]) for one, label, other in self.edges}
+        return Counter(label for _, label, _ in distinct)
 
     def share(self) -> Share:
         """Against the whole model, which is explored for it."""
         model = self.automaton.model
         search = Explorer(model, properties=(), deadlocks=False).run()
-        by_label = Counter(label for _, label, _ in self.edges)
+        by_label = self._transitions()
         actions: dict[str, tuple[int, int]] = {}
         for label in model.labels:
             driven, all_ = actions.get(label.action, (0, 0))
@@ -167,7 +192,7 @@ class Driven:
             dict(model.sizes),
             search.distinct,
             sum(search.fired),
-            len(self.edges),
+            by_label.total(),
             self.runs,
             self.beyond,
             {name: counts for name, counts in actions.items() if counts[1]},

@@ -124,6 +124,12 @@ class Refinement:
         """Whether an event shows this label."""
         return not self.hides(label) and label.action not in (*self.eager, *self.left_out)
 
+    def modelled(self) -> "Refinement | None":
+        """The map into the model as it is checked, whose transitions can be counted; this one, unless its
+        states stand for others.
+        """
+        return None if self.eager or self.forgets else self
+
     def renaming(self, seen: Sighting) -> Label:
         """The renaming label that a sighting is."""
         (reading,) = self.does(seen.what, **dict(seen.ranks), **dict(seen.facts))

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.properties.refinement import DEAD, OUTSIDE, Automaton, Move, explain, refusal
+from holdfast.sim.replay.driving import Driving
 from holdfast.sim.replay.letters import Events, Letters, Speller
 from holdfast.sim.replay.lockstep import Ends, Lockstep
 from holdfast.sim.replay.windows import Lives
@@ -41,6 +42,8 @@ class Judge:
     automaton: Automaton
     whole: bool = False
     """Runs are as they were written down, so that numbers that are missing are events that are."""
+    driving: Driving | None = None
+    """What tells the share of the model's transitions that was driven, when somebody wants it."""
     lockstep: Lockstep = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,6 +58,8 @@ class Judge:
             return VERDICTS.empty_table()
         letters = self._speller.letters(seen)
         ends = self.lockstep.follow(letters.letters, letters.starts, letters.lengths)
+        if self.driving is not None:
+            self.driving.follow(letters)
         return self._table(seen, letters, ends)
 
     def _table(self, seen: Events, letters: Letters, ends: Ends) -> pa.Table:

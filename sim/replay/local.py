@@ -121,6 +121,8 @@ def replay(
                 progress(outcome)
     if counted:
         outcome.coverage = coverage(judge.automaton, taken(judge.lockstep))
+    if judge.driving is not None and outcome.runs:
+        outcome.coverage["model"] = judge.driving.share().as_json()
     return outcome
 
 

@@ -7,7 +7,7 @@ behind that boundary pins and the newest is past. Boundaries and pins only rise,
 may go ever after; and a request may have landed as late as its answer says, so it is judged by what was
 asked for until then.
 
-What a run does not tell (commits from before it began, a boundary that moved before) forbids nothing.
+What a run does not tell (a boundary that moved before it began, and commits from then) forbids nothing.
 """
 
 import numpy as np
@@ -39,7 +39,8 @@ def needed(window: Window, seen: Seen, run: I64, done: Mask, commits: Mask) -> M
                 rows &= ranks[only].there & (ranks[only].rank == 0)
                 found |= rows & _pinned(ranks[slide.reached], ranks[window.id], run, commits, asked, number)
             elif name == window.id:
-                found |= rows & (number.rank > asked) & (asked > NOWHERE)
+                known = (asked > NOWHERE) | _made(ranks[window.id], run, commits, number)
+                found |= rows & (number.rank > asked) & known
     return found
 
 
@@ -62,6 +63,12 @@ def _pinned(pin: Rank, id_: Rank, run: I64, commits: Mask, asked: I64, number: R
     newest = np.searchsorted(pins, wanted, side="right") - 1
     there: Mask = (newest >= 0) & (pins[newest.clip(0)] == wanted)
     return there & (ids[newest.clip(0)] > asked)
+
+
+def _made(id_: Rank, run: I64, commits: Mask, number: Rank) -> Mask:
+    """Which numbers are of commits that the run has made: no boundary from before it can be that far."""
+    made: Mask = np.isin(_lifted(run, number.rank), _lifted(run, id_.rank)[commits & id_.there])
+    return made
 
 
 def _lifted(run: I64, rank: I64) -> I64:

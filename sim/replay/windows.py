@@ -240,16 +240,15 @@ class _Through:
 
     def _settled(self, group: I64, count: int) -> I64:
         """The row by which a plan's pins have moved on, all of them, whoever moved them."""
-        settled = np.full(count, FAR, np.int64)
+        settled = np.full(count, NONE, np.int64)
         rows = np.flatnonzero((group != NONE) & self._is(self.window.document) & self.put)
-        settled[group[rows]] = 0
         for slide in self.window.slides:
             if slide.base:
                 base = self._of(slide.base)
                 those = rows[base.there[rows] & self._says(*slide.moved, rows)]
                 place = self._row_of(slide, those, base.rank[those] + 1)
                 np.maximum.at(settled, group[those], place)
-        return settled
+        return np.where(settled == NONE, FAR, settled)
 
     def _says(self, fact: str, word: str, rows: I64) -> Mask:
         """In which rows a fact, a list with commas, has a word."""

@@ -107,6 +107,23 @@ def test_a_good_trace_holds_and_its_verdicts_are_a_table(tmp_path: Path, mine: s
     assert operations["put"]["outcomes"] == {"done": 2}
 
 
+def test_the_share_of_the_models_transitions_is_told_and_the_way_to_what_never_was(
+    tmp_path: Path, mine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lock's machine within its bound: every transition that there is, and those that some run took."""
+    write_parquet(tmp_path / "t.parquet", table_of(traced(GOOD)))
+    _, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", mine, "--gaps")
+    told = found["coverage"]["model"]  # type: ignore[index]
+    assert (told["runs"], told["runs_beyond_the_bound"]) == (1, 0)
+    assert 0 < told["driven"] < told["transitions"]
+    assert sum(one["driven"] for one in told["actions"].values()) == told["driven"]
+    shown = capsys.readouterr().out
+    assert f"{told['driven']:,} of {told['transitions']:,} transitions" in shown
+    assert told["gaps"][0]["label"] in shown
+    _, without = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", mine)
+    assert "model" not in without["coverage"]  # type: ignore[operator]
+
+
 def test_publish_ships(tmp_path: Path) -> None:
     good = history()
     bad = [replace(event, run="z") for event in good if "recovery" not in event.key]
@@ -198,6 +215,7 @@ def test_access_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["t", "--model", "publish", "--runs", "("], "is no pattern"),
         (["t", "--model", "publish", "--master", "local[1]"], "--master belongs to --engine spark"),
         (["t", "--model", "publish", "--layout", "publish"], "--layout belongs to"),
+        (["t", "--model", "publish", "--coverage", "--engine", "spark"], "need traces and --engine local"),
         (["t", "--from", "access-log"], "needs --layout"),
         (["t", "--from", "access-log", "--layout", "publish", "--model", "publish"], "leave out --model"),
         (["t", "--from", "access-log", "--layout", "publish", "--engine", "spark"], "--engine local only"),

@@ -9,6 +9,7 @@ import pytest
 from holdfast.model import Label
 from holdfast.model.kernel.layout import U64
 from holdfast.model.publish.lineages import TABLES
+from holdfast.properties import refinement
 from holdfast.properties.publish.refinement import RENAMING, PublishRefinement
 from holdfast.properties.refinement import Automaton
 
@@ -218,3 +219,38 @@ def test_a_head_of_a_plan_under_way_does_not_leave_the_window() -> None:
     states = after(overtaken, committed_)
     assert value(states, "pin") == (2, 0)
     assert not may(states, label("slide_versions", table="nodes"))
+
+
+def test_cleanup_may_delete_what_no_retained_manifest_pins_between_two_that_are() -> None:
+    """Heads of a plan that was undone were never pinned; the version before them still may be."""
+    undone = (
+        label("somebody_undoes_head", w=1, epoch=1, table="nodes"),
+        label("somebody_commits_undo", w=1, epoch=1, tables="nodes"),
+    )
+    states = walked(*PUBLISHED, begun(1, "both", parent=1), moved(1), CLAIM, *undone)
+    assert value(states, "pin") == (3, 0)
+    gone = [bool(MODEL.apply(states, label("delete_version", table="nodes", number=n))) for n in range(3)]
+    assert gone == [False, True, False]
+    states = after(states, label("boundary_to", to=3))
+    gone = [bool(MODEL.apply(states, label("delete_version", table="nodes", number=n))) for n in range(3)]
+    assert gone == [True, True, False]
+
+
+def test_cleanup_does_not_delete_what_is_ahead_of_the_pin() -> None:
+    states = walked(begun(0), moved(0))
+    assert MODEL.apply(states, label("delete_version", table="nodes", number=0)) is None
+
+
+def test_who_gets_a_slot_has_nothing_of_who_had_it() -> None:
+    """Or the new plan would have the old one's head, and commit without its own."""
+    states = walked(*PUBLISHED, label("forget", w=0), begun(0, "both", 1), moved(0, "edges"))
+    assert MODEL.apply(states, committed(0)) is None
+    assert MODEL.apply(after(states, moved(0)), committed(0)) is not None
+
+
+def test_a_renaming_that_one_state_does_not_allow_leaves_the_run_undecided() -> None:
+    automaton = Automaton(PublishRefinement(2, 2))
+    letter = automaton.letter(refinement.renaming("slide_manifests", {}, ()), refinement.Move.RENAMED)
+    assert automaton.step(refinement.START, letter) == refinement.OUTSIDE
+    claim = automaton.letter(refinement.renaming("forget", {"w": 0}, ()), refinement.Move.RENAMED)
+    assert automaton.step(refinement.START, claim) == refinement.START

@@ -1,7 +1,9 @@
 """How much of a model was driven: exact where everything is seen, never too little where something is not."""
 
+import pytest
+
 from holdfast.model import Model
-from holdfast.properties.refinement import Automaton, Driven, Lens, Reader
+from holdfast.properties.refinement import OUTSIDE, START, Automaton, Driven, Lens, Reader, Sighting
 from tests.properties.refinement.maps import Door, DoorMap, landed
 
 
@@ -11,16 +13,18 @@ class Heard(DoorMap):
     hidden = ()
 
 
+def sightings(automaton: Automaton, run: tuple[str, ...]) -> list[Sighting]:
+    reader = Reader(Lens(automaton))
+    events = landed(*(f"a put door/{act} done" for act in run))
+    looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.facts) for e in events]
+    read = [automaton.letters[reader.letter(look, "a", 0)] for look in looks]
+    return [letter.sighting for letter in read if letter is not None]
+
+
 def driven(refinement: DoorMap, *runs: tuple[str, ...]) -> Driven:
     found = Driven(Automaton(refinement))
     for run in runs:
-        lens = Lens(found.automaton)
-        reader = Reader(lens)
-        events = landed(*(f"a put door/{act} done" for act in run))
-        looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.facts) for e in events]
-        letters = [reader.letter(look, "a", 0) for look in looks]
-        read = [found.automaton.letters[letter] for letter in letters]
-        found.drive(letter.sighting for letter in read if letter is not None)
+        found.drive(sightings(found.automaton, run))
     return found
 
 
@@ -55,3 +59,33 @@ def test_the_shortest_way_to_a_gap_is_told() -> None:
         "knock_unheard()": ("knock_unheard()",),
         "swing()": ("knock()", "knock()", "swing()"),
     }
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [("knock", "knock")],
+        [("knock", "swing")],
+        [("knock", "knock", "swing"), ("knock", "swing", "knock")],
+        [("knock",), ("knock", "knock", "swing"), ("swing",)],
+    ],
+)
+def test_runs_that_are_taken_up_together_count_no_less_and_hardly_more(runs: list[tuple[str, ...]]) -> None:
+    """What each set was left by, and where runs ended, is enough: a way counts if some run could go on."""
+    alone = driven(DoorMap(Model(Door)), *runs)
+    together = Driven(Automaton(DoorMap(Model(Door))))
+    taken, ends = set(), set()
+    for run in runs:
+        number = START
+        for seen in sightings(together.automaton, run):
+            letter = together.automaton.letter(seen)
+            after = together.automaton.step(number, letter)
+            if after <= OUTSIDE:
+                break
+            taken.add((number, letter))
+            number = after
+        ends.add(number)
+    together.spread(taken, ends)
+    assert together.edges >= alone.edges
+    if len(runs) == 1:
+        assert together.edges == alone.edges

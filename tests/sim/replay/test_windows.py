@@ -129,10 +129,10 @@ def test_a_version_that_a_retained_manifest_pins_may_not_be_deleted_behind_the_w
     long: list[list[Event]], judge: Judge
 ) -> None:
     run = lives(1, plans=7, cleans=0)[0]
-    at = landed(run, "put", "/version/")[0]
+    at = landed(run, "put table/")[0]
     number = int(run[at].key[-25:-5])
     table = "nodes" if "person~" in run[at].key else "edges"
-    pinned = landed(run, "put", "manifest/", f"{table}_number={number} ")
+    pinned = landed(run, "put branch/main/manifest/", f"{table}_number={number} ")
     late = replace(run[-1], kind="delete", key=run[at].key, phase="landed", outcome="done", facts="")
     late = replace(late, op=10**6, condition="anything")
     (row,) = verdicts(judge, {"x": numbered([*run, late])}).values()
@@ -150,9 +150,9 @@ def test_a_version_that_a_retained_manifest_pins_may_not_be_deleted_behind_the_w
 
 def test_a_manifest_above_the_boundary_may_not_be_deleted(long: list[list[Event]], judge: Judge) -> None:
     run = long[0]
-    last = landed(run, "put", "boundary.json")[-1]
+    last = landed(run, "put branch/main/boundary.json")[-1]
     boundary = int(run[last].facts.partition("boundary=")[2].split()[0])
-    manifests = {int(run[at].key[-25:-5]): run[at].key for at in landed(run, "put", "branch/main/manifest/")}
+    manifests = {int(run[at].key[-25:-5]): run[at].key for at in landed(run, "put branch/main/manifest/")}
     gone = replace(
         run[-1], kind="delete", phase="landed", outcome="done", facts="", op=10**6, condition="anything"
     )
@@ -164,3 +164,52 @@ def test_a_manifest_above_the_boundary_may_not_be_deleted(long: list[list[Event]
     found = verdicts(judge, told)
     assert (found["may"]["verdict"], found["may not"]["verdict"]) == ("accepted", "rejected")
     assert found["may not"]["seq"] == len(run)
+
+
+def test_a_plan_whose_head_is_ahead_keeps_its_slot_though_nobody_names_it_again(
+    long: list[list[Event]], judge: Judge
+) -> None:
+    run = long[0]
+    claim = run[landed(run, "put branch/main/manifest/", "kind=claim")[-1]]
+    last = run[landed(run, "put branch/main/manifest/")[-1]]
+    number, nodes = int(last.key[-25:-5]), int(last.facts.partition("nodes_number=")[2].split()[0])
+    told = dict(word.partition("=")[::2] for word in last.facts.split())
+    base = f"epoch={told['epoch']} nodes={told['nodes']} nodes_base={nodes} plan=NEW"
+    plain = replace(last, process="new", op=-1, kind="put")
+    more = [
+        replace(plain, key="recovery/NEW.json", facts=f"base={number} kind=publish moves=nodes {base}"),
+        replace(
+            plain,
+            key=f"table/{told['nodes']}/version/{nodes + 1:020d}.json",
+            facts=f"{base} nodes_number={nodes + 1}",
+        ),
+        replace(
+            claim,
+            key=f"branch/main/manifest/{number + 1:020d}.json",
+            facts=f"before={told['epoch']} edges={told['edges']} edges_number={told['edges_number']} "
+            f"epoch={int(told['epoch']) + 1} kind=claim nodes={told['nodes']} nodes_number={nodes} "
+            f"parent={number}",
+        ),
+    ]
+    (row,) = verdicts(judge, {"x": numbered([*run, *more])}).values()
+    assert (row["verdict"], row["reason"]) == ("accepted", "")
+
+
+def test_a_cleanup_that_deletes_all_at_once_needs_no_room_for_what_is_in_flight() -> None:
+    (run,) = lives(1, writers=1, plans=14, claims=0, cleans=6, faults=0)
+    deleted = [event for event in run if event.phase == "request" and event.kind == "delete"]
+    assert len([event for event in deleted if "/manifest/" in event.key]) > 4
+    told = as_in_production(run)
+    (row,) = verdicts(Judge(Automaton(PublishRefinement(3, 3), slots=3)), {"x": told}).values()
+    assert (row["verdict"], row["reason"]) == ("accepted", "")
+
+
+def test_a_deletion_that_nothing_allows_is_found_when_it_is_answered() -> None:
+    (run,) = lives(1, writers=1, plans=9, claims=0, cleans=0, faults=0)
+    told = as_in_production(run)
+    newest = run[landed(run, "put branch/main/manifest/")[-2]]
+    asked = replace(told[-1], phase="request", kind="delete", key=newest.key, facts="", outcome="", op=10**6)
+    answered = replace(asked, phase="response", outcome="done")
+    judge = Judge(Automaton(PublishRefinement(3, 3), slots=3))
+    (row,) = verdicts(judge, {"x": numbered([*told, asked, answered])}).values()
+    assert (row["verdict"], row["seq"]) == ("rejected", len(told) + 1)
