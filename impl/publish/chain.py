@@ -11,10 +11,11 @@ by somebody who has seen the one before.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from holdfast.impl.environment import Environment
-from holdfast.impl.publish.asking import Stands, create_all, read, read_all
+from holdfast.impl.publish.asking import Stands, create_all, pages, read, read_all
 from holdfast.impl.publish.boundary import Boundary
 from holdfast.impl.store import ABSENT
 from holdfast.impl.store.interface import Store
@@ -78,14 +79,8 @@ class Chain:
 
     def ids(self, after: int) -> list[int]:
         """The ids behind `after` that stand, rising."""
-        found: list[int] = []
-        token = ""
-        while True:
-            page = self._page(after, token)
-            found.extend(self._ids(page))
-            token = page.next
-            if not token:
-                return found
+        listing = pages(self.store, self.env, partial(self.listing, after))
+        return [id_ for page in listing for id_ in self._ids(page)]
 
     def after(self, known: int, first: Any = None) -> News:
         """The entries behind `known`. `first` is the reply to a probe of the next id, when already asked."""
@@ -169,8 +164,8 @@ class Chain:
         """The request for a page of what stands behind `after`."""
         return List(self.prefix, after=self.key(after), limit=PAGE, token=token)
 
-    def _page(self, after: int, token: str = "") -> ListReply:
-        return read(self.store, self.env, self.listing(after, token))
+    def _page(self, after: int) -> ListReply:
+        return read(self.store, self.env, self.listing(after))
 
     def _ids(self, page: ListReply) -> list[int]:
         return [id_ for info in page.objects if (id_ := self._id(info.key)) is not None]

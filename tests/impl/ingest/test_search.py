@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import Accepted, Manifest, full_audit, keys, reconcile_once, roll_up, totals
+from holdfast.impl.ingest import Manifest, full_audit, keys, reconcile_once, roll_up, totals
 from holdfast.impl.ingest.derived import derived
 from holdfast.impl.ingest.errors import Damaged, StoreAway
 from holdfast.impl.ingest.search import STATE, Search
@@ -16,19 +16,10 @@ from holdfast.impl.store.memory import MemoryStore
 from tests.impl.publish.scripted import Crashed, Scripted
 
 from . import given as given_
-from .given import SETTINGS, batch, bucket, collector, table
+from .given import SETTINGS, accepted, bucket, table
 
 EVERY_S = 6 * 3600.0
 SETTLED_S = 61.0
-
-
-def accepted(store: Any, number: int = 1, *, follow_up: bool = True) -> Manifest:
-    ann = collector(store)
-    answer = ann.accept(*batch(number))
-    assert isinstance(answer, Accepted)
-    if follow_up:
-        ann.follow_up(answer.manifest)
-    return answer.manifest
 
 
 def indexes(store: MemoryStore, manifest: Manifest) -> int:
