@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NoReturn
-from urllib.parse import unquote_plus
+from urllib.parse import unquote
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest.documents import parse
@@ -281,8 +281,12 @@ def _stands(row: Sequence[str], at: Mapping[str, int]) -> bool:
 
 
 def _decoded(text: str, number: int, name: str) -> str:
+    # Ours hold these and no others: half of the time of a large report went into looking for more.
+    plain = text.replace("+", " ").replace("%2F", "/").replace("%3D", "=").replace("%7E", "~")
+    if "%" not in plain:
+        return plain
     try:
-        return unquote_plus(text, errors="strict")
+        return unquote(plain, errors="strict")
     except UnicodeDecodeError:
         _wrong(number, name, f"has {text[:80]!a}, and that {text[:40]!a} is no key")
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from holdfast.impl.environment import SeededEnvironment
 from holdfast.impl.ingest.errors import InventoryError, StoreAway
@@ -358,3 +360,10 @@ def test_the_manifest_may_name_the_time_as_a_number(tmp_path: Path) -> None:
         json.dumps({**json.loads(report(KEYS)[MANIFEST]), "creationTimestamp": AT_NS // 10**6}).encode(),
     )
     assert opened(objects, tmp_path).began_ns == AT_NS
+
+
+@settings(max_examples=300)
+@given(st.lists(st.text("aZ/=~+%25DFE7f &é\x00", min_size=1, max_size=12), min_size=1, max_size=5))
+def test_whatever_a_key_is_called_it_comes_out_so(keys: list[str]) -> None:
+    store = in_store(report(keys))
+    assert list(report_in(store, store.env, MANIFEST).stood()) == keys
