@@ -89,10 +89,10 @@ def _put_on(
     before: dict[Any, Row | None] = {}
     if run["holds"] == "keys":
         for key in run.get("keys") or [row[schema.key] for row in found]:
-            before[key] = rows.pop(key, None)
+            before.setdefault(key, rows.pop(key, None))
     else:
         for row in found:
-            before[row[schema.key]] = rows.get(row[schema.key])
+            before.setdefault(row[schema.key], rows.get(row[schema.key]))
             rows[row[schema.key]] = schema.shape(row)
     return before
 

@@ -223,3 +223,10 @@ def test_long_chains_and_short_ones_are_found_together() -> None:
     store.put(short.key(7), b"7", when=ABSENT)
     assert newest_of([short, none, chain(store)]) == [(7, b"7"), None, (2500, b"2500")]
     assert newest_of([]) == []
+
+
+def test_what_stands_behind_the_boundary_is_not_of_the_chain() -> None:
+    store = standing(5)
+    chain(store).boundary.advance(7)
+    assert chain(store).newest() is None
+    assert newest_of([chain(store)]) == [None]
