@@ -106,18 +106,20 @@ def _renamed(values: pa.Array, name: str, mark: str, source: Source) -> pa.Array
     return values
 
 
-def write(
-    path: Path, events_wanted: int, base: list[list[Event]], spoiled: dict[int, list[Event]]
-) -> tuple[int, int]:
-    """A file of so many events; `spoiled` runs take the place of the first run of these copies."""
+Spoiled = dict[int, dict[int, list[Event]]]
+"""By number of the copy, and of the run in it: the run that takes its place."""
+
+
+def write(path: Path, events_wanted: int, base: list[list[Event]], spoiled: Spoiled) -> tuple[int, int]:
+    """A file of so many events; `spoiled` runs take the places of others."""
     table = table_of(event for run in base for event in run)
     count = -(-events_wanted // len(table))
 
     def tables() -> Iterator[pa.Table]:
         for number, copy in enumerate(copies(table, count)):
             if number in spoiled:
-                other = table_of([*spoiled[number], *(event for run in base[1:] for event in run)])
-                copy = next(copies(other, 1, number))
+                others = (spoiled[number].get(at, run) for at, run in enumerate(base))
+                copy = next(copies(table_of(event for run in others for event in run), 1, number))
             yield copy
 
     return write_parquet(path, tables()), count * len(base)
