@@ -165,7 +165,7 @@ def command(
             {**searching, "--depth": depth, "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None},
         )
         _refuse_beside_base({"--replay": token, "--resume": resume, "--trace": trace})
-        return compare_with_base(system_name, again.options, base, json_file)
+        return compare_with_base(system_name, again.options, base, json_file, again.replaying)
     said = Options(
         faults=read_faults(faults),
         strategy=strategy,

@@ -12,7 +12,7 @@ import sys
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,17 @@ class Repository:
     asked: str
 
 
-def compare_with_base(system: str, words: Sequence[str], revision: str, json_file: str | None) -> int:
-    """Audit `system` with the options in `words` at `revision` and as it is now; tell what is different."""
+def compare_with_base(
+    system: str,
+    words: Sequence[str],
+    revision: str,
+    json_file: str | None,
+    replaying: Callable[[str], str],
+) -> int:
+    """Audit `system` with the options in `words` at `revision` and as it is now; tell what is different.
+
+    `replaying` makes the command that shows a failure of now again, from its token.
+    """
     repository = find_repository(system, revision)
     with tempfile.TemporaryDirectory(prefix="holdfast-base-") as scratch:
         folder = Path(scratch)
@@ -49,7 +58,7 @@ def compare_with_base(system: str, words: Sequence[str], revision: str, json_fil
         raise BadRequest(f"the audit of {system} as it is now could not run; see the line above")
     changes = compare(before, after) if before is not None else []
     verdict = after["verdict"] if before is None else verdict_of(changes, after)
-    for line, colour in lines(system, repository, before, after, changes):
+    for line, colour in lines(system, repository, before, after, changes, replaying):
         click.secho(line, fg=colour, err=json_file == "-")
     click.secho(_last_line(verdict, before, after, changes), err=json_file == "-")
     if json_file:
@@ -66,7 +75,12 @@ def compare_with_base(system: str, words: Sequence[str], revision: str, json_fil
 
 
 def lines(
-    system: str, repository: Repository, before: Any, after: Any, changes: Sequence[Change]
+    system: str,
+    repository: Repository,
+    before: Any,
+    after: Any,
+    changes: Sequence[Change],
+    replaying: Callable[[str], str],
 ) -> list[tuple[str, str | None]]:
     """What people read, with the colour of each line."""
     short = repository.revision[:12]
@@ -86,7 +100,7 @@ def lines(
         )
     for violation in after["violations"]:
         said += [("", None), *((line, None) for line in violation["story"])]
-        said.append((f"to see it again: --replay {violation['token']}", None))
+        said += [("to see it again:", None), (replaying(violation["token"]), None)]
     return said
 
 

@@ -1,6 +1,7 @@
 """`holdfast audit --base`: what a change made better or worse, from the code at two revisions."""
 
 import json
+import shlex
 import subprocess
 import sys
 from functools import partial
@@ -63,11 +64,14 @@ NAME = "tests/audits.py:election"
 def test_a_change_that_breaks_a_property_is_worse(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Although only a file that the audited one imports was changed, and not committed."""
     (project / "app" / "lead.py").write_text(BROKEN)
-    assert ends(NAME, "--base", "HEAD") == Exit.VIOLATED
+    assert ends(NAME, "--base", "HEAD", "--budget", "60") == Exit.VIOLATED
     said = capsys.readouterr().out
     assert "worse   verdict: holds -> violated" in said
     assert "property 'one leads': not broken -> broken" in said
-    assert "to see it again: --replay " in said
+    shown = said.splitlines()
+    again = shlex.split(shown[shown.index("to see it again:") + 1])
+    assert again[:4] == ["holdfast", "audit", NAME, "--replay"], "the limits of a search are left out"
+    assert ends(*again[2:]) == Exit.VIOLATED
     assert said.splitlines()[-1] == "violated: 2 things worse, 0 better"
     assert (project / "app" / "lead.py").read_text() == BROKEN
 
