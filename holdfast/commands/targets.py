@@ -41,6 +41,8 @@ def obstacle(target: str, *, makes_folders: bool = False) -> str:
     try:
         if Path(target).is_dir():
             return os.strerror(errno.EISDIR)
+        if Path(target).exists() and not Path(target).is_file():
+            return ""  # a pipe or a device is written to, whatever may be made beside it
         if makes_folders and not folder.exists():
             return ""
         with tempfile.TemporaryFile(dir=folder):

@@ -1,5 +1,6 @@
 """A file that a command will write in the end: refused at once when it cannot be; nothing is left behind."""
 
+import os
 from pathlib import Path
 
 import click
@@ -34,6 +35,17 @@ def test_what_cannot_be_written_is_told_why(tmp_path: Path) -> None:
         assert obstacle(target) == why
     with pytest.raises(BadRequest, match=r"^cannot write '': Invalid argument; give --json another file$"):
         TARGET.convert("", None, None)
+
+
+def test_a_pipe_is_taken_although_nothing_can_be_made_beside_it(tmp_path: Path) -> None:
+    """`holdfast check two-phase --json >(jq .verdict)` names one in /proc/self/fd."""
+    reading, writing = os.pipe()
+    try:
+        assert obstacle(f"/dev/fd/{writing}") == ""
+        assert obstacle("/dev/null") == ""
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def test_a_file_in_a_folder_that_the_command_makes_is_taken(tmp_path: Path) -> None:
