@@ -1,10 +1,12 @@
 """The reconciler: finds what is accepted and repairs what is derived from it, as often as one likes.
 
-Three ways to find, because each can miss:
+Four ways to find, because each can miss, or be late:
 
     hot      a notification names a manifest that was created          may be lost
     steady   the listing of accepted-by-time from a durable cursor     misses what has no by-time entry
-    cold     the full audit of accepted/, see `audit`                  sees everything, and takes long
+    cold     the full audit of accepted/, see `audit`, or by an        sees everything, and takes long
+             inventory report, see `audit_report`
+    behind   the search of accepted/ in small steps, see `search`      sees everything, in hours
 
 The steady reader begins an overlap before its cursor, for what was stamped by a slow clock or written
 late. What is stamped by a clock that is ahead does not move the cursor beyond now.
