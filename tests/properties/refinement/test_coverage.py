@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.model import Model
-from holdfast.properties.refinement import OUTSIDE, START, Automaton, Driven, Lens, Reader, Sighting
+from holdfast.properties.refinement import OUTSIDE, START, Automaton, Driven, Lens, Move, Reader, Sighting
 from tests.properties.refinement.maps import Door, DoorMap, landed
 
 
@@ -89,3 +89,14 @@ def test_runs_that_are_taken_up_together_count_no_less_and_hardly_more(runs: lis
     assert together.edges >= alone.edges
     if len(runs) == 1:
         assert together.edges == alone.edges
+
+
+def test_what_landed_between_a_request_and_its_answer_counts_once() -> None:
+    """Before the answer it may not have landed yet; what is in flight is no part of the model's states."""
+    automaton = Automaton(Heard(Model(Door)), slots=2)
+    (seen,) = sightings(automaton, ("knock",))
+    asked, answered = automaton.letter(seen, Move.ASKED), automaton.letter(seen, Move.ANSWERED)
+    waiting = automaton.step(START, asked)
+    found = Driven(automaton)
+    found.spread({(START, asked), (waiting, answered)}, {automaton.step(waiting, answered)})
+    assert found.share().actions == {"knock": (1, 2), "knock_unheard": (0, 2), "swing": (0, 1)}
