@@ -113,10 +113,12 @@ def effects_unattended(stage: Stage, found: Examined, view: View) -> Iterator[st
     manifests land at the same moment, and looking into each such future would take most of an audit; those
     scenes are about blobs.
     """
-    if isinstance(stage.world, World) and not stage.timed:
-        stamps = tuple((key, stage.world.bucket.modified_ns(key)) for key in sorted(found.manifests))
-        for wrong in unkept(view.contents(""), (stage.safeguards, stamps)):
-            yield f"with nothing but what collectors do on their own, {wrong}"
+    world: object = stage.world
+    if stage.timed or not isinstance(world, World):
+        return
+    stamps = tuple((key, world.bucket.modified_ns(key)) for key in sorted(found.manifests))
+    for wrong in unkept(view.contents(""), (stage.safeguards, stamps)):
+        yield f"with nothing but what collectors do on their own, {wrong}"
 
 
 def gc_safe(stage: Stage, found: Examined, view: View) -> Iterator[str]:
