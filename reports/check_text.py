@@ -8,7 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.reports.quantities import amount, byte_size
+from holdfast.reports.uncut import Uncut
 
+SENTENCE = 30
+"""A sentence in a narrower column than this cannot be read."""
 COLOURS = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
 
 
@@ -17,7 +20,7 @@ def check_text(result: Mapping[str, Any]) -> RenderableType:
     return Group(
         _headline(result),
         *_notes(result.get("notes", ())),
-        _properties(result["properties"]),
+        Uncut(_properties(result["properties"]), folded=True),
         *_stories(result["properties"]),
         *_coverage(result["coverage"], complete=not result.get("stopped_by")),
     )
@@ -54,7 +57,7 @@ def _properties(properties: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("property", "kind", "verdict"):
         table.add_column(column, no_wrap=True)
-    table.add_column("what it says")
+    table.add_column("what it says", min_width=SENTENCE)
     for row in properties:
         reason = f" ({row['reason']})" if row.get("reason") else ""
         verdict = row["verdict"]

@@ -8,6 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.reports.uncut import Uncut
+
 RUNS_MAX = 60
 """Rows of a table that a person reads; the rest is in the JSON."""
 Row = Mapping[str, Any]
@@ -16,9 +18,9 @@ Row = Mapping[str, Any]
 def simulate_text(found: Row) -> RenderableType:
     """Everything: what was asked, the runs, the checks, the objectives."""
     parts: list[RenderableType] = [Text(found["title"], "bold"), Text(found["about"]), Text("")]
-    parts += [_runs(found), Text("")]
+    parts += [Uncut(_runs(found)), Text("")]
     if found["checks"]:
-        parts += [_checks(found["checks"]), *_residuals(found["checks"]), Text("")]
+        parts += [Uncut(_checks(found["checks"])), *_residuals(found["checks"]), Text("")]
     parts += [_objective(objective) for objective in found["objectives"]]
     return Group(*parts)
 

@@ -78,7 +78,7 @@ def command(
         with _Bar() as bar:
             found = _perform(order, engine, master, bar)
     console = console_for(stderr=json_file == "-", wrapped=True)
-    console.print(simulate_text(found))
+    console.print(simulate_text(found), crop=False)
     console.print(verdict_line(found), markup=False)
     result = {**found, "provenance": {**provenance(), "command": _again(scenario_name, sweeps, seed)}}
     if folder is not None:
