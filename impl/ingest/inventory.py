@@ -18,34 +18,27 @@ it is whole: whoever acts on keys as they come must be able to.
 """
 
 import base64
-import csv
 import datetime as dt
-import gzip
 import hashlib
-import io
 import re
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NoReturn
-from urllib.parse import unquote
+from typing import Any
 
 from holdfast.impl.environment import Environment
 from holdfast.impl.ingest.documents import parse
 from holdfast.impl.ingest.errors import Damaged, InventoryError
-from holdfast.impl.ingest.inventory_files import Bucket, DataFile, Hashed, Place, place_on_disk
+from holdfast.impl.ingest.inventory_files import Bucket, DataFile, Place, place_on_disk
+from holdfast.impl.ingest.inventory_rows import FORMATS, Rows, arrow, keys_of, needed
 from holdfast.impl.store.interface import Store
 
 MANIFEST = "manifest.json"
 CHECKSUM = "manifest.checksum"
 MANIFEST_BYTES_MAX = 64 * 1024 * 1024
 """Our own limit: a manifest names some thousand files."""
-LINE_MAX = 64 * 1024
-"""Characters of one row; a key has at most 1,024 bytes, three times as many when it is encoded."""
 SKEW_NS = 300 * 10**9
 """So far may a report be ahead of our clock."""
-ROWS_AT_ONCE = 65_536
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
@@ -84,13 +77,14 @@ class Report:
 
     def stood(self, prefix: str = "") -> Iterator[str]:
         """The keys below `prefix`, without it, that were said to stand, in any order."""
+        rows = Rows(self.name, self.bucket, self.kind, self.columns)
         for file in self.files:
             path = self.place.find(file.key, self.folder)
             if path is None:
                 raise InventoryError(
                     f"data file {file.key!a} of the report {self.name} is not there; copy the whole report"
                 )
-            for key in _FORMATS[self.kind](self, file, path):
+            for key in keys_of(rows, self.place, file, path):
                 if key.startswith(prefix) and len(key) > len(prefix):
                     yield key[len(prefix) :]
 
@@ -184,38 +178,19 @@ def _time(said: Mapping[str, Any], name: str) -> int:
 
 def _schema(said: Mapping[str, Any], name: str) -> tuple[str, tuple[str, ...]]:
     kind, schema = _text(said, "fileFormat", name), _text(said, "fileSchema", name)
-    if kind not in _FORMATS:
-        known = ", ".join(sorted(_FORMATS))
+    if kind not in FORMATS:
+        known = ", ".join(sorted(FORMATS))
         raise InventoryError(f"{name}: fileFormat is {kind[:40]!a}; known are {known}")
     if kind != "CSV":
-        if _arrow() is None:
+        if arrow() is None:
             raise InventoryError(
                 f"{name} is a {kind} report, for which pyarrow is needed: pip install 'holdfast[catalog]', "
                 "or have the report written as CSV"
             )
         return kind, ()  # each file says itself what is in it
     columns = tuple(part.strip() for part in schema.split(","))
-    _needed(columns, name)
+    needed(columns, name)
     return kind, columns
-
-
-def _needed(columns: Sequence[str], name: str) -> dict[str, int]:
-    """Where the columns are that matter, by their names in small letters without underscores."""
-    at = {_plain(column): number for number, column in enumerate(columns)}
-    wanted = ["Bucket", "Key"]
-    if not at.keys().isdisjoint({"versionid", "islatest", "isdeletemarker"}):
-        wanted += ["IsLatest", "IsDeleteMarker"]
-    for column in wanted:
-        if _plain(column) not in at:
-            raise InventoryError(
-                f"{name} has no column {column}; it has {', '.join(columns)[:200]}: see to the report's "
-                "configuration"
-            )
-    return at
-
-
-def _plain(column: str) -> str:
-    return column.replace("_", "").lower()
 
 
 def _files(said: Mapping[str, Any], name: str) -> Iterator[DataFile]:
@@ -233,142 +208,3 @@ def _files(said: Mapping[str, Any], name: str) -> Iterator[DataFile]:
         if not _MD5.fullmatch(md5):
             raise InventoryError(f"{name}: files[{number}]: {md5[:80]!a} is no MD5")
         yield DataFile(key, one["size"], md5)
-
-
-# The rows of one data file, by its format.
-
-
-def _csv(report: Report, file: DataFile, path: str) -> Iterator[str]:
-    name = report.place.shown(path)
-    at = _needed(report.columns, report.name)
-    with report.place.open(path) as opened:
-        hashed = Hashed(opened)
-        try:
-            for number, row in enumerate(csv.reader(_lines(hashed, name)), 1):
-                if len(row) != len(report.columns):
-                    fields = f"{len(row)} field{'' if len(row) == 1 else 's'}"
-                    _wrong(number, name, f"has {fields}, the manifest names {len(report.columns)} columns")
-                if row[at["bucket"]] != report.bucket:
-                    _other_bucket(number, name, row[at["bucket"]], report.bucket)
-                if _stands(row, at):
-                    yield _decoded(row[at["key"]], number, name)
-        except UnicodeDecodeError:
-            _whole(file, hashed, name)
-            raise InventoryError(f"{name} is no UTF-8") from None
-        except csv.Error as wrong:
-            raise InventoryError(f"a row of {name} is no CSV: {wrong}") from None
-        except (OSError, EOFError, zlib.error) as wrong:
-            _whole(file, hashed, name)  # a part of a file, and another file, are said to be that
-            raise InventoryError(f"{name} is no whole gzip: {wrong}") from None
-        _whole(file, hashed, name)
-
-
-def _lines(hashed: Hashed, name: str) -> Iterator[str]:
-    """The lines, none of them without end."""
-    text = io.TextIOWrapper(gzip.GzipFile(fileobj=hashed), "utf-8", newline="")
-    number = 0
-    while line := text.readline(LINE_MAX):
-        number += 1
-        if len(line) == LINE_MAX and not line.endswith("\n"):
-            _wrong(number, name, f"is longer than {LINE_MAX} characters")
-        yield line
-
-
-def _stands(row: Sequence[str], at: Mapping[str, int]) -> bool:
-    if "islatest" not in at:
-        return True
-    return row[at["islatest"]].lower() == "true" and row[at["isdeletemarker"]].lower() != "true"
-
-
-def _decoded(text: str, number: int, name: str) -> str:
-    # Ours hold these and no others: half of the time of a large report went into looking for more.
-    plain = text.replace("+", " ").replace("%2F", "/").replace("%3D", "=").replace("%7E", "~")
-    if "%" not in plain:
-        return plain
-    try:
-        return unquote(plain, errors="strict")
-    except UnicodeDecodeError:
-        _wrong(number, name, f"has {text[:80]!a}, and that {text[:40]!a} is no key")
-
-
-def _whole(file: DataFile, hashed: Hashed, name: str) -> None:
-    """Raise unless it is the file that the manifest speaks of."""
-    md5 = hashed.drain()
-    if hashed.count != file.size:
-        raise InventoryError(
-            f"{name} has {hashed.count} bytes, and {file.size} by the manifest: it is cut off, or another "
-            "report's; copy it again"
-        )
-    if md5 != file.md5:
-        raise InventoryError(f"{name} does not have the MD5 that the manifest says; copy it again")
-
-
-def _columnar(report: Report, file: DataFile, path: str) -> Iterator[str]:
-    """Parquet and ORC: sought in, so the whole is compared with the manifest first."""
-    name = report.place.shown(path)
-    with report.place.open(path) as opened:
-        _whole(file, Hashed(opened), name)
-    with report.place.open(path) as opened:
-        for batch in _batches(report.kind, opened, name):
-            rows = batch.to_pydict()
-            at = {_plain(column): column for column in rows}
-            for number, key in enumerate(rows[at["key"]]):
-                bucket = rows[at["bucket"]][number]
-                if bucket != report.bucket:
-                    _other_bucket(number + 1, name, str(bucket), report.bucket)
-                if "islatest" in at and not (
-                    rows[at["islatest"]][number] and not rows[at["isdeletemarker"]][number]
-                ):
-                    continue
-                yield str(key)
-
-
-def _batches(kind: str, opened: IO[bytes], name: str) -> Iterator[Any]:
-    arrow = _arrow()
-    try:
-        if kind == "Parquet":
-            from pyarrow import parquet
-
-            file = parquet.ParquetFile(opened, pre_buffer=False)
-            columns = _matter(file.schema_arrow.names, name)
-            yield from file.iter_batches(ROWS_AT_ONCE, columns=columns)
-            return
-        from pyarrow import orc
-
-        file = orc.ORCFile(opened)
-        columns = _matter(file.schema.names, name)
-        for number in range(file.nstripes):
-            yield file.read_stripe(number, columns=columns)
-    except (arrow.ArrowException, OSError, ValueError) as wrong:
-        if isinstance(wrong, InventoryError):
-            raise
-        raise InventoryError(
-            f"{name} is no whole {kind} file: {' '.join(str(wrong).split())[:200]}"
-        ) from None
-
-
-def _matter(columns: Sequence[str], name: str) -> list[str]:
-    at = _needed(columns, name)
-    return [columns[at[one]] for one in ("bucket", "key", "islatest", "isdeletemarker") if one in at]
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow as pa
-    except ImportError:
-        return None
-    return pa
-
-
-def _wrong(number: int, name: str, what: str) -> NoReturn:
-    raise InventoryError(f"line {number} of {name} {what}; is it a data file of this report?")
-
-
-def _other_bucket(number: int, name: str, found: str, expected: str) -> NoReturn:
-    raise InventoryError(
-        f"line {number} of {name} is about bucket {found[:80]!a}, the manifest about {expected!a}; "
-        "copy the whole report again"
-    )
-
-
-_FORMATS = {"CSV": _csv, "ORC": _columnar, "Parquet": _columnar}
