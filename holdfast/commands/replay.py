@@ -206,8 +206,6 @@ def _replayed(
 
     files = discover(traces)
     by = by or ("identity" if model == "ingest" else getattr(refinement.func, "runs", "run"))
-    if by == "identity" and engine == "spark":
-        raise BadRequest("--runs identity needs two passes over the trace; use --engine local")
     check_grouping(by)
     begun = perf_counter()
     outcome, started = replay(files, refinement, by, slots, folder)

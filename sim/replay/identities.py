@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from holdfast.properties.ingest.refinement import IDENTITY
 
+SHA = "sha"
+"""The column of hashes, of events that are halfway."""
 _SHA = r"(?:^|[/ =])(?P<sha>[0-9a-f]{64})(?:[~./ ]|$)"
 
 
@@ -37,6 +39,18 @@ def named(table: pa.Table, known: Mapping[str, str]) -> tuple[pa.Table, int]:
     kept = runs.is_valid()
     left_out = len(table) - (pc.sum(kept).as_py() or 0)
     return table.set_column(table.column_names.index("run"), "run", runs).filter(kept), left_out
+
+
+def halfway(table: pa.Table) -> tuple[pa.Table, int]:
+    """The first half of both passes, for who joins events with what others tell. Each event's run is its
+    identity where it tells one, and empty where it only tells the hash, which stands in a column of its own;
+    and how many events tell neither.
+    """
+    identity, sha = _told(table)
+    kept = pc.or_(identity.is_valid(), sha.is_valid())
+    run = table.column_names.index("run")
+    table = table.set_column(run, "run", identity.fill_null("")).append_column(SHA, sha.fill_null(""))
+    return table.filter(kept), len(table) - (pc.sum(kept).as_py() or 0)
 
 
 def _told(table: pa.Table) -> tuple[pa.Array, pa.Array]:

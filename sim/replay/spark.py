@@ -24,12 +24,13 @@ import pyarrow.compute as pc
 
 from holdfast.properties.refinement import Automaton, Refinement
 from holdfast.sim.replay.coverage import coverage, taken
+from holdfast.sim.replay.identities import SHA, halfway
 from holdfast.sim.replay.judging import VERDICTS, Judge
 from holdfast.sim.replay.letters import COLUMNS, events
 from holdfast.sim.replay.local import Outcome
 from holdfast.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
 from holdfast.sim.replay.statistics import EXTRA, Statistics, statistics
-from holdfast.sim.trace.grouping import grouped
+from holdfast.sim.trace.grouping import IDENTITY, grouped
 from holdfast.sim.trace.reading import batches
 from holdfast.sim.trace.schema import SCHEMA, Problem, completed
 
@@ -95,11 +96,31 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: str, verdicts: P
 def _shuffled(session: Any, recipe: Recipe, files: list[Path], by: str) -> Any:
     paths = tuple(map(str, files))
     numbers = session.range(0, len(paths), 1, len(paths))
-    read = numbers.mapInArrow(ReadFiles(paths, by), EVENTS)
+    if by == IDENTITY:
+        read = _joined(numbers.mapInArrow(ReadFiles(paths, by), f"{EVENTS}, {SHA} string"))
+    else:
+        read = numbers.mapInArrow(ReadFiles(paths, by), EVENTS)
     size = sum(path.stat().st_size for path in files)
     count = max(session.sparkContext.defaultParallelism, min(1000, size // (16 << 20)))
     dealt = read.repartition(count, "run").sortWithinPartitions("run", "seq")
     return dealt.mapInArrow(JudgeStream(recipe), SUMMED)
+
+
+def _joined(read: Any) -> Any:
+    """Events that tell only a hash get the identity that others told of it; those of a hash that nobody spoke
+    of belong to no run. Files are read twice, and what is learnt is a table like any other.
+    """
+    known = read.where(f"run <> '' and {SHA} <> ''").selectExpr(SHA, "run as known").groupBy(SHA)
+    known = known.agg({"known": "min"}).withColumnRenamed("min(known)", "known")
+    later = read.where("run = ''").join(known, SHA, "left")
+    instead = {
+        "run": "coalesce(known, '')",
+        "phase": f"if(known is null, '{_DAMAGE}', phase)",
+        "key": "if(known is null, '', key)",
+        "note": "if(known is null, '1', note)",
+    }
+    later = later.selectExpr(*(f"{instead.get(name, name)} as {name}" for name in SCHEMA.names))
+    return read.where("run <> ''").drop(SHA).unionByName(later)
 
 
 def ship(made: Any) -> None:
@@ -144,14 +165,16 @@ class ReadFiles:
     def _read(self, path: Path) -> Iterator[pa.RecordBatch]:
         problems: list[Problem] = []
         left_out = 0
+        schema = SCHEMA.append(pa.field(SHA, pa.string())) if self.by == IDENTITY else SCHEMA
         for table in batches([path], problems.append):
-            table, rest = grouped(completed(table), self.by)
+            table = completed(table)
+            table, rest = halfway(table) if self.by == IDENTITY else grouped(table, self.by)
             left_out += rest
-            yield from table.cast(SCHEMA).to_batches()
+            yield from table.cast(schema).to_batches()
         damage = [{"run": str(path), "phase": _DAMAGE, "key": p.where, "note": p.what} for p in problems]
         if left_out:
             damage.append({"run": str(path), "phase": _DAMAGE, "key": "", "note": str(left_out)})
-        yield from pa.Table.from_pylist(damage, schema=SCHEMA).to_batches()
+        yield from pa.Table.from_pylist([{SHA: "", **row} for row in damage], schema=schema).to_batches()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import pytest
 from holdfast.impl.store.events import Event
 from holdfast.model import Model
 from holdfast.model.create_only_lock import CreateOnlyLock
-from holdfast.properties.refinement import Automaton
+from holdfast.properties.ingest import IngestRefinement
+from holdfast.properties.refinement import Automaton, Refinement
 from holdfast.sim.replay import spark as on_spark
 from holdfast.sim.replay.judging import Judge
 from holdfast.sim.replay.local import Outcome
@@ -56,7 +57,11 @@ def told(outcome: Outcome) -> dict[str, Any]:
 
 
 def compared(
-    session: Any, tmp_path: Path, files: list[Path], by: str = "run"
+    session: Any,
+    tmp_path: Path,
+    files: list[Path],
+    by: str = "run",
+    refinement: Callable[[], Refinement] = refinement,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     problems: list[Any] = []
     parts = tmp_path / "parts"
@@ -103,3 +108,30 @@ def test_runs_named_anew(session: Any, tmp_path: Path) -> None:
     here, there = compared(session, tmp_path, sorted_parquet(tmp_path), "locks/(run-[0-9]+)")
     assert there == here
     assert here["runs"] == 304
+
+
+def by_hash_only() -> list[Event]:
+    """Batches of two agents: blobs are collected, and of one hash nobody says whose it is."""
+    made: list[Event] = []
+    for number, sha in enumerate(f"{n:02d}" * 32 for n in range(40)):
+        identity = f"agent=0{number % 2}/boot=ff/{number:020d}-{number + 9:020d}"
+        blob = f"raw-blobs/v1/sha256/{sha[:2]}/{sha[2:4]}/{sha}~0000000001.lmbatch"
+        base = Event("service", 0, 0, "collector", 0, number, "landed", "put", blob, outcome="done")
+        facts = f"generation=0000000001 identity={identity} sha={sha}"
+        made += [replace(base, key=f"accepted/v1/{identity}.json", facts=facts)] if number % 10 == 9 else []
+        made += [base, replace(base, key=f"accepted/v1/{identity}.json", facts=facts)]
+    made += [replace(made[0], key="raw-blobs/v1/sha256/ff/ff/" + "f" * 64 + "~0000000001.lmbatch")] * 2
+    made += [replace(made[0], key="cursors/v1/x.json")]
+    return [replace(event, seq=seq, t_ns=1000 * seq, op=seq) for seq, event in enumerate(made)]
+
+
+def test_identities_are_learnt_from_all_files_before_runs_are_named(session: Any, tmp_path: Path) -> None:
+    """What a blob's hash belongs to stands in another file than the blob."""
+    all_ = by_hash_only()
+    blobs = [event for event in all_ if event.key.startswith("raw-blobs")]
+    write_parquet(tmp_path / "1.parquet", table_of(blobs))
+    write_parquet(tmp_path / "2.parquet", table_of([event for event in all_ if event not in blobs]))
+    files = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
+    here, there = compared(session, tmp_path, files, "identity", IngestRefinement)
+    assert there == here
+    assert (here["runs"], here["rejected"], here["left_out"]) == (40, 4, 3)
