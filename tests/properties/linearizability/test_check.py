@@ -131,6 +131,25 @@ def test_what_was_tried_with_more_lost_writes_does_not_settle_what_fewer_can_do(
     assert judged(*history) is Judgement.VIOLATED
 
 
+def test_the_same_place_with_fewer_lost_writes_spent_is_looked_at_again() -> None:
+    """Two that a search finds violated which takes a place it has been at for settled, whatever was spent on the way:
+    of the first, the only order keeps the lost delete for the last create."""
+    creates = [
+        put(who, *times, "c", condition="absent") for who, times in {"p": (14, 16), "q": (18, 28)}.items()
+    ]
+    creates.append(put("r", 19, 24, "c", condition="absent"))
+    delete = Operation("d", "k", "delete", 14, 15, DONE)
+    assert judged(delete, *creates, lost("delete", 13)) is Judgement.LINEARIZABLE
+    assert judged(delete, *creates) is Judgement.VIOLATED
+    swapped = put("p", 14, 22, "a", condition="matches", named="e-b")
+    created = put("q", 8, 17, "a", condition="absent")
+    unsure = [lost("put", at, value, condition="absent") for at, value in ((15, "b"), (13, "c"))]
+    first = Operation("d", "k", "delete", 1, 13, DONE)
+    seen = [swapped, created, first, get("r", 20, 23, "c"), *unsure]
+    assert judged(*seen, lost("delete", 5)) is Judgement.LINEARIZABLE
+    assert judged(*seen) is Judgement.VIOLATED
+
+
 def test_a_write_may_follow_a_read_at_the_very_moment_both_end() -> None:
     reads = [get("r", 2, 2, "a"), get("r", 10, 10, "a")]
     assert judged(put("p", 0, 1, "a"), *reads, put("q", 5, 10, "b")) is Judgement.LINEARIZABLE
