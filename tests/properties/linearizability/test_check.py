@@ -132,12 +132,10 @@ def test_what_was_tried_with_more_lost_writes_does_not_settle_what_fewer_can_do(
 
 
 def test_the_same_place_with_fewer_lost_writes_spent_is_looked_at_again() -> None:
-    """Two that a search finds violated which takes a place it has been at for settled, whatever was spent on the way:
-    of the first, the only order keeps the lost delete for the last create."""
-    creates = [
-        put(who, *times, "c", condition="absent") for who, times in {"p": (14, 16), "q": (18, 28)}.items()
-    ]
-    creates.append(put("r", 19, 24, "c", condition="absent"))
+    """A search that takes a place for settled because it was there before, whatever it had spent on the way,
+    finds both violated. The only order of the first keeps the lost delete for the last create."""
+    times = {"p": (14, 16), "q": (18, 28), "r": (19, 24)}
+    creates = [put(who, *between, "c", condition="absent") for who, between in times.items()]
     delete = Operation("d", "k", "delete", 14, 15, DONE)
     assert judged(delete, *creates, lost("delete", 13)) is Judgement.LINEARIZABLE
     assert judged(delete, *creates) is Judgement.VIOLATED
