@@ -131,6 +131,14 @@ def test_what_was_tried_with_more_lost_writes_does_not_settle_what_fewer_can_do(
     assert judged(*history) is Judgement.VIOLATED
 
 
+def test_who_saw_an_object_may_have_seen_it_long_before_its_write_was_answered() -> None:
+    """Narrowing must not push a sight behind the last moment of its write: the object was gone by then."""
+    slow = [put("p", 0, 20, "a"), get("q", 0, 10, "a")]
+    after = [put("r", 2, 4, "b"), get("r", 5, 5, "b"), get("r", 20, 21, "b")]
+    assert judged(*slow, *after) is Judgement.LINEARIZABLE
+    assert judged(*slow, *after, get("s", 6, 7, "a")) is Judgement.VIOLATED
+
+
 def test_the_same_place_with_fewer_lost_writes_spent_is_looked_at_again() -> None:
     """A search that takes a place for settled because it was there before, whatever it had spent on the way,
     finds both violated. The only order of the first keeps the lost delete for the last create."""

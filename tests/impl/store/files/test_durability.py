@@ -184,6 +184,14 @@ def test_folders_that_another_made_are_made_durable_too(tmp_path, disk):
     assert folders == [str(tmp_path), f"{tmp_path}/a", f"{tmp_path}/a/b"]
 
 
+def test_the_directory_itself_is_durable_with_all_its_parents(tmp_path):
+    """If this fails, a power failure takes a whole new store away, and what was acknowledged in it."""
+    disk = recording()
+    FileStore(tmp_path / "new" / "deep", disk=disk).put("k", b"", when=ABSENT)
+    assert flushed_folders(disk)[:2] == [str(tmp_path), f"{tmp_path}/new"]
+    assert verbs(disk).index("fsync-folder") < verbs(disk).index("link")
+
+
 def test_side_files_are_durable_before_the_name(store, disk):
     disk.set_attribute = lambda fd, value: (_ for _ in ()).throw(OSError(errno.ENOTSUP, "no"))
     store.put("k", b"", when=ABSENT)
