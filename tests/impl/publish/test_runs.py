@@ -183,7 +183,7 @@ def test_taking_runs_off_again_gives_the_rows_of_those_before(
     monkeypatch.setattr(runs, "FAN_IN", 3)
     dice = random.Random(5)
     lengths = 0
-    for _ in range(10):
+    for _ in range(5):
         store, opened = catalog()
         for number in range(25):
             _change(dice, opened, number)
