@@ -171,3 +171,12 @@ def test_a_reader_of_what_was_cleaned_is_told() -> None:
 def test_keep_at_least_the_newest() -> None:
     with pytest.raises(Invalid, match="at least 1"):
         Catalog.open(graph()).cleanup(keep=0)
+
+
+def test_as_many_are_retained_as_was_said_and_not_one_more() -> None:
+    store = graph()
+    catalog = Catalog.open(store)
+    newest = catalog.manifest.id
+    assert catalog.cleanup(newest).manifests == 0
+    assert catalog.cleanup(newest - 1).manifests == 1
+    assert [manifest.id for manifest in catalog.log()] == list(range(newest, 1, -1))
