@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.auditing import Wanted, conduct
-from holdfast.commands import audit_mutants, demo
+from holdfast.commands import audited_row, demo
 from holdfast.commands.demo import Stop
 from holdfast.commands.ending import Exit
 from holdfast.impl.store import ANYTHING
@@ -61,7 +61,7 @@ def test_all_mutants_end_with_the_one_that_was_interrupted(
 ) -> None:
     """Also when that one had been found by then."""
     begun: list[str | None] = []
-    conducted = audit_mutants.conduct
+    conducted = audited_row.conduct
 
     def interrupted(wanted: Wanted) -> Any:
         from dataclasses import replace
@@ -71,7 +71,7 @@ def test_all_mutants_end_with_the_one_that_was_interrupted(
         assert outcome.result["violations"], "this one is found"
         return replace(outcome, interrupted=True)
 
-    monkeypatch.setattr(audit_mutants, "conduct", interrupted)
+    monkeypatch.setattr(audited_row, "conduct", interrupted)
     assert ends("audit", "election", "--mutants") == Exit.UNDECIDED
     assert len(begun) == 1
     assert "undecided" in capsys.readouterr().out
