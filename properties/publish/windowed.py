@@ -29,9 +29,11 @@ asked, by everything that somebody may still do:
 - *Manifests* are compared with the newest, the boundary, and the parent of a plan. A parent that becomes 0 is
   older than the newest, which stays above 0; the guard asks that the boundary is then no further than it.
   A boundary that becomes 0 is older than whatever can still be created.
-- *Epochs* are compared with the newest, which stays above 0. A plan of an epoch that becomes 0 was fenced
-  and still is; the guard asks that it is settled, so that nobody compares epochs for it any more. What
-  somebody had read of other plans in such an epoch is asked of settled ones only.
+- *Epochs* are compared with the newest, which stays above 0. A plan of an epoch that becomes 0 was fenced and
+  still is. Whoever executes a plan in such an epoch cannot commit, and what else he does names his epoch.
+  That he had read the sidecar is forgotten: whoever reads it in the newest epoch owes its deletion wherever
+  he does, but where a rival of an old epoch stands before the plan's head, and that was judged when the two
+  came to stand.
 
 Where a guard does not hold, nobody knows: such a run is undecided from there on, and the guard says why. What
 is deleted behind the window shows nothing more here; whether it might go is seen from the run itself
@@ -132,8 +134,6 @@ class Windowed(Unlimited):
     @action
     def slide_epochs(s) -> None:
         s.require(s.epoch > 1)
-        for w in range(s.writers):
-            s.require((s.at[w] == "new") | (s.began[w] > 1) | s.is_settled(w))
         s.epoch = s.epoch - 1
         for w in range(s.writers):
             s.began[w] = _less(s.began[w])
@@ -150,12 +150,12 @@ class Windowed(Unlimited):
         tables = [s.read[w], *(s.undoing[sets][w] for sets in range(len(SETS)))]
         for told in tables:
             for epoch in range(s.claims):
-                told[epoch] = (told[0] | told[1]) if not epoch else told[epoch + 1]
+                told[epoch] = told[epoch + 1] if epoch else False
             told[s.claims] = False
         for seen in (s.seen_moved[w], s.seen_still[w]):
             for t in BOTH:
                 for epoch in range(s.claims):
-                    seen[epoch][t] = (seen[0][t] | seen[1][t]) if not epoch else seen[epoch + 1][t]
+                    seen[epoch][t] = seen[epoch + 1][t] if epoch else False
                 seen[s.claims][t] = False
 
 
@@ -217,12 +217,7 @@ def window(ids: int, writers: int, claims: int) -> Window:
         made="manifest",
     )
     epochs = Slide(
-        "slide_epochs",
-        ("before", "epoch"),
-        reached="epoch",
-        capacity=claims,
-        room=max(1, claims - 2),
-        kept="epoch",
+        "slide_epochs", ("before", "epoch"), reached="epoch", capacity=claims, room=max(1, claims - 2)
     )
     return Window(
         (*versions, manifests, epochs),

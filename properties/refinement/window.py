@@ -43,8 +43,6 @@ class Slide:
     """The value of a plan's own document that must be passed before the plan is settled, ..."""
     moved: tuple[str, str] = ("", "")
     """... where this fact, a list with commas, has this word."""
-    kept: str = ""
-    """The value of a plan's own document that stays in the window, if it can, until the plan is settled."""
 
 
 @dataclass(frozen=True)

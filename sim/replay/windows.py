@@ -19,7 +19,6 @@ name the same, so that what is asked keeps its names until it is answered.
 """
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -155,7 +154,8 @@ class _Through:
         for one in self._named(slide):
             waits = one.there & self.done & ~self._is_old(slide, one)
             named = np.minimum(named, np.where(waits, np.clip(one.rank, 0, FAR - 1), FAR - 1))
-        for rows, numbers in self._held(slide, group):
+        if slide.base:
+            rows, numbers = self._made(slide, group)
             last = np.minimum(until[group[rows]], self.ends[self.run[rows]]) - 1
             last = np.maximum(last, rows)
             young = numbers >= reached[last] - slide.room
@@ -163,14 +163,6 @@ class _Through:
         wanted = np.minimum.accumulate((lift + named)[::-1])[::-1] - lift
         shift: I64 = np.maximum(np.minimum(wanted, reached) - 1, 0)
         return shift
-
-    def _held(self, slide: Slide, group: I64) -> Iterator[tuple[I64, I64]]:
-        """What plans keep in the window until they are settled: rows of theirs, and the numbers there."""
-        if slide.base:
-            yield self._made(slide, group)
-        if slide.kept:
-            rows = np.flatnonzero((group != NONE) & self._is(self.window.document) & self.put)
-            yield rows, np.clip(self._of(slide.kept).rank[rows], 0, FAR - 1)
 
     def _is_old(self, slide: Slide, one: Rank) -> Mask:
         old: Mask = one.rank < self.reached[slide] - self.run * FAR - slide.room

@@ -201,7 +201,7 @@ CLAIM = label("claim")
         ((begun(0), CLAIM, CLAIM, label("boundary_to", to=1)), label("slide_manifests"), True),
         ((CLAIM,), label("slide_epochs"), False),
         ((CLAIM, CLAIM), label("slide_epochs"), True),
-        ((begun(0), CLAIM, CLAIM), label("slide_epochs"), False),  # fenced, and perhaps being undone
+        ((begun(0), CLAIM, CLAIM), label("slide_epochs"), True),  # fenced, and so it stays
     ],
 )
 def test_a_renaming_asks_that_nothing_is_lost(
