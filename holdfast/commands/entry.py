@@ -103,6 +103,9 @@ def run(act: Callable[[], object]) -> int:
         if wrong.errno not in NO_ROOM:
             raise
         return _refuse(f"cannot write: {wrong.strerror}; what was asked may have been done, but not told")
+    except SystemExit as ended:
+        # No command ends so: what it ran did, and its code would pass for a verdict.
+        return _refuse(f"the code that was run ends the program ({ended!r}); let it return or raise instead")
     except (KeyboardInterrupt, click.Abort):
         click.echo("holdfast: interrupted", err=True)
         return Exit.UNDECIDED

@@ -61,6 +61,13 @@ def test_a_file_that_ends_the_program_is_refused_and_not_passed(
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("text", ["exit(0)", "world.spawn(exit, 0, name='a')"])
+def test_a_program_that_ends_the_program_does_not_hold(project: Path, text: str) -> None:
+    """If this fails, `sys.exit(0)` anywhere in a program is a verdict: holds."""
+    (project / "it.py").write_text(f"def p(world):\n    {text}\n")
+    assert ends("audit", "it.py:p") == (Exit.BAD_REQUEST if "world." not in text else Exit.VIOLATED)
+
+
 @pytest.mark.parametrize(
     ("text", "named", "says"),
     [
