@@ -46,6 +46,15 @@ class Subcommands(click.Group):
         ctx.meta[WORDS] = list(args)  # a result names the command that made it
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except SystemExit as ended:
+            # No command ends so: what it ran did, and its code would pass for a verdict.
+            raise BadRequest(
+                f"the code that was run ends the program ({ended!r}); let it return or raise instead"
+            ) from ended
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(SUMMARIES)
 
@@ -103,9 +112,6 @@ def run(act: Callable[[], object]) -> int:
         if wrong.errno not in NO_ROOM:
             raise
         return _refuse(f"cannot write: {wrong.strerror}; what was asked may have been done, but not told")
-    except SystemExit as ended:
-        # No command ends so: what it ran did, and its code would pass for a verdict.
-        return _refuse(f"the code that was run ends the program ({ended!r}); let it return or raise instead")
     except (KeyboardInterrupt, click.Abort):
         click.echo("holdfast: interrupted", err=True)
         return Exit.UNDECIDED

@@ -70,11 +70,6 @@ def test_nothing_asked_shows_the_help(capsys: pytest.CaptureFixture[str]) -> Non
         (BadRequest("no model named 'x'; see --list"), Exit.BAD_REQUEST, "no model named 'x'; see --list"),
         (Unusable("bucket 'b'\nis missing"), Exit.BAD_REQUEST, "bucket 'b' is missing"),
         (KeyboardInterrupt(), Exit.UNDECIDED, "interrupted"),
-        (
-            SystemExit(0),
-            Exit.BAD_REQUEST,
-            "the code that was run ends the program (SystemExit(0)); let it return or raise instead",
-        ),
     ],
 )
 def test_errors_end_with_their_code_and_one_line(
