@@ -216,6 +216,6 @@ def test_a_deletion_that_nothing_allows_is_found_when_it_is_answered() -> None:
 
 
 def test_a_plan_that_is_not_settled_keeps_its_heads_in_the_window(judge: Judge) -> None:
-    """One table of it was overtaken, its head there passed; of the other its writer says what becomes of it."""
+    """One table of it was overtaken, its head there passed; of the other its writer has yet to say."""
     found = verdicts(judge, named(lives(1, plans=8, claims=0, cleans=0, seed=5)))
     assert {(row["verdict"], row["reason"]) for row in found.values()} == {("accepted", "")}
