@@ -43,6 +43,14 @@ class Access:
     def write(self, frame: "Frame", flat: Index, value: Any) -> None:
         raise NotImplementedError
 
+    def settle(self, value: Any) -> Any:
+        """What `fill` takes for `value`: everything it asks of the state is read now."""
+        return value
+
+    def fill(self, frame: "Frame", flat: Index, settled: Any) -> None:
+        """Write what `settle` answered."""
+        self.write(frame, flat, settled)
+
     def decode(self, state: PackedState, flat: int) -> object:
         """The plain value in one packed state."""
         raise NotImplementedError

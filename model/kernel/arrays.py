@@ -5,15 +5,14 @@ unless its own bounds keep it inside.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.model.kernel.access import Access, Index, PackedState
-from holdfast.model.kernel.columns import ONE_TRUTH, Truth, all_of, any_of, as_truth
+from holdfast.model.kernel.columns import Truth, all_of, any_of, as_truth
 from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.kinds import IntKind
 from holdfast.model.kernel.numbers import Number, count_of
+from holdfast.model.kernel.refusing import question
+from holdfast.model.kernel.views import Live, check_place
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.frame import Frame
@@ -34,12 +33,21 @@ class ArrayAccess(Access):
         return Array(frame, self, flat)
 
     def write(self, frame: "Frame", flat: Index, value: Any) -> None:
+        settled = self.settle(value)
+        frame.replace(self, flat)
+        self.fill(frame, flat, settled)
+
+    def settle(self, value: Any) -> list[Any]:
+        """All elements, read before anything is written: they may be elements of this very array."""
         if not isinstance(value, tuple | list | Array) or len(value) != self.extent:
             raise ModellingMistake(
                 f"`{self.name}` is an array: assign to `{self.name}[i]`, or {self.extent} values at once"
             )
-        for i, element in enumerate(list(value)):
-            self.element.write(frame, flat * self.extent + i, element)
+        return [self.element.settle(element) for element in value]
+
+    def fill(self, frame: "Frame", flat: Index, settled: Any) -> None:
+        for i, element in enumerate(settled):
+            self.element.fill(frame, flat * self.extent + i, element)
 
     def decode(self, state: PackedState, flat: int) -> object:
         return tuple(self.element.decode(state, flat * self.extent + i) for i in range(self.extent))
@@ -52,58 +60,29 @@ class ArrayAccess(Access):
 
     def element_number(self, frame: "Frame", flat: Index, index: Index) -> Index:
         """The flat number of element `index`, once it is known to exist."""
-        if isinstance(index, Number):
-            self._check_column(frame, index)
-        elif isinstance(index, bool) or not isinstance(index, int):
-            raise ModellingMistake(
-                f"`{self.name}` is indexed by numbers 0..{self.extent - 1}, not by {index!r}"
-            )
-        elif not 0 <= index < self.extent:
-            raise ModellingMistake(
-                f"{frame.doing()} reaches for `{self.name}[{index}]`; its elements are 0..{self.extent - 1}"
-            )
+        check_place(frame, self.name, index, self.extent, "elements")
         return flat * self.extent + index
 
-    def _check_column(self, frame: "Frame", index: Number) -> None:
-        if isinstance(index.kind, IntKind) and index.kind.least >= 0 and index.kind.most < self.extent:
-            return
-        values = index.values()
-        wrong = (values < 0) | (values >= self.extent)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise ModellingMistake(
-                f"{frame.doing()} reaches for `{self.name}[{int(values.flat[row])}]` in state "
-                f"{frame.state_before(row)}; its elements are 0..{self.extent - 1}: "
-                "narrow the rows with s.require(...) before indexing"
-            )
 
-
-class Array(Generic[R, W]):
+class Array(Live, Generic[R, W]):
     """An array inside an action: elements by number, all of them by iteration."""
 
-    __hash__ = None  # type: ignore[assignment]  # == compares state by state, so a view cannot be a key
-
-    def __init__(self, frame: "Frame", access: ArrayAccess, flat: Index) -> None:
-        self._frame = frame
-        self._access = access
-        self._flat = flat
-
-    def __bool__(self) -> NoReturn:
-        raise ModellingMistake(ONE_TRUTH)
+    __slots__ = ()
+    _access: ArrayAccess
 
     def __len__(self) -> int:
         return self._access.extent
 
     def __getitem__(self, index: Index) -> R:
-        element: R = self._access.element.read(
-            self._frame, self._access.element_number(self._frame, self._flat, index)
-        )
+        frame, access = self._frame, self._access
+        if frame.replaced:
+            self._now()
+        element: R = access.element.read(frame, access.element_number(frame, self._flat, index))
         return element
 
     def __setitem__(self, index: Index, value: W) -> None:
-        self._access.element.write(
-            self._frame, self._access.element_number(self._frame, self._flat, index), value
-        )
+        frame, access = self._now(), self._access
+        access.element.write(frame, access.element_number(frame, self._flat, index), value)
 
     def __iter__(self) -> Iterator[R]:
         return (self[i] for i in range(len(self)))
@@ -118,14 +97,17 @@ class Array(Generic[R, W]):
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
         return ~(self == other)
 
+    @question
     def all(self, value: W) -> Truth:
         """Whether every element equals `value`."""
         return all_of(as_truth(element == value) for element in self)
 
+    @question
     def any(self, value: W) -> Truth:
         """Whether some element equals `value`."""
         return any_of(as_truth(element == value) for element in self)
 
+    @question
     def count(self, value: W) -> Number:
         """How many elements equal `value`."""
         return count_of(as_truth(element == value) for element in self)

@@ -14,7 +14,8 @@ import numpy as np
 from holdfast.model.kernel.columns import Column, Truth, any_of, to_truth
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.kinds import EnumKind
-from holdfast.model.kernel.numbers import Number, to_numbers
+from holdfast.model.kernel.numbers import Number, reach_of, to_numbers
+from holdfast.model.kernel.refusing import question
 
 
 class Choice(Column):
@@ -36,6 +37,7 @@ class Choice(Column):
     def __ne__(self, other: Choice | str) -> Truth:  # type: ignore[override]  # columns compare to columns
         return ~(self == other)
 
+    @question
     def is_in(self, *options: str) -> Truth:
         """Whether it is one of these names."""
         return any_of(self == option for option in options)
@@ -59,7 +61,8 @@ def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
         kind = _common_names(then, otherwise)
         codes = [_codes_of(side, kind) for side in (then, otherwise)]
         return Choice(frame, kind, np.where(where.mask(), *codes))
-    return Number.of(frame, np.where(where.mask(), to_numbers(then, "pick"), to_numbers(otherwise, "pick")))
+    numbers = np.where(where.mask(), to_numbers(then, "pick"), to_numbers(otherwise, "pick"))
+    return Number.of(frame, numbers, max(reach_of(then), reach_of(otherwise)))
 
 
 class _Picked(EnumKind):

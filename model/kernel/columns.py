@@ -30,11 +30,16 @@ import numpy as np
 
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.kinds import BoolKind, Kind
+from holdfast.model.kernel.refusing import Refusing, question
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.frame import Frame
     from holdfast.model.kernel.layout import U64, Mask
 
+AS_TEXT = (
+    "a column holds one value a state, so it is no text: in an action or a property compare it, and to look "
+    "at it while you write the model, print(repr(...))"
+)
 ONE_TRUTH = (
     "a column holds one value a state, so it has no single truth value: write & for `and`, | for `or`, "
     "~ for `not`, (a < b) & (b < c) for `a < b < c`, s.require(...) for `if`, "
@@ -42,12 +47,15 @@ ONE_TRUTH = (
 )
 
 
-class Column:
+_SHOWN = 20
+
+
+class Column(Refusing):
     """One value a row of `frame`, as of `epoch`; `frame` is None for a constant."""
 
     __slots__ = ("_array", "_epoch", "_frame", "_raw", "_shift", "kind")
     noun: ClassVar[str]
-    __hash__ = None  # type: ignore[assignment]  # == compares whole columns, so a column cannot be a key
+    __array_ufunc__ = None  # NumPy would compare with the object, and not ask it
 
     def __init__(
         self,
@@ -70,6 +78,19 @@ class Column:
 
     def __contains__(self, item: object) -> NoReturn:
         raise ModellingMistake(ONE_TRUTH)
+
+    def no_value(self) -> str:
+        return AS_TEXT
+
+    def __repr__(self) -> str:
+        codes = np.atleast_1d(self.codes())
+        shown = [str(self.kind.decode(int(code - self._least()))) for code in codes[:_SHOWN]]
+        more = f", and {len(codes) - _SHOWN} more" if len(codes) > _SHOWN else ""
+        return f"<{self.describe()}: {', '.join(shown)}{more}>"
+
+    def _least(self) -> int:
+        """What `codes` begin at."""
+        return 0
 
     @property
     def frame(self) -> Frame | None:
@@ -169,6 +190,7 @@ class Truth(Column):
     def __ne__(self, other: Truth | bool) -> Truth:  # type: ignore[override]  # columns compare to columns
         return self ^ to_truth(other, "!=")
 
+    @question
     def implies(self, then: Truth | bool) -> Truth:
         """False only where this holds and `then` does not."""
         return ~(self & ~to_truth(then, "implies"))
@@ -250,4 +272,7 @@ def as_truth(value: object) -> Truth:
 
 def describe(value: object) -> str:
     """A value, or the name of a kind of column, for a message."""
-    return value.describe() if isinstance(value, Column) else repr(value)
+    if isinstance(value, Column):
+        return value.describe()
+    text = repr(value)
+    return f"a {type(value).__name__}" if " at 0x" in text else text

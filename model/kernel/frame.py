@@ -10,7 +10,7 @@ constants are gathered (`clear` and `put` bits a word) and applied together, in 
 operations a word, when someone reads the word or the action ends.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -18,15 +18,22 @@ from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.layout import U64, Mask
 
 if TYPE_CHECKING:
+    from holdfast.model.kernel.access import Access, Index
     from holdfast.model.kernel.columns import Truth
     from holdfast.model.kernel.layout import I64
     from holdfast.model.kernel.model import Label, Model
+    from holdfast.model.kernel.views import Replaced
 
 
 _FULL = (1 << 64) - 1
+_OVER = -1
+KEPT_TOO_LONG = (
+    "this was read from `s` in an earlier call of an action or a property, and belongs to the states of that "
+    "call: keep nothing of `s` outside of the function, and read it anew from the `s` at hand"
+)
 
 
-class NothingLeft(Exception):  # not an error: how an action ends early when no row passes its guard
+class NothingLeft(BaseException):  # not an error: how an action ends early when no row passes its guard
     """No row passed a guard: there is nothing left to compute."""
 
 
@@ -44,7 +51,9 @@ class Frame:
         "label",
         "model",
         "read_only",
+        "replaced",
         "size",
+        "stopped",
     )
 
     def __init__(
@@ -55,6 +64,8 @@ class Frame:
         self.label = label
         self.read_only = read_only
         self.guarded = False
+        self.stopped = False
+        self.replaced: tuple[Replaced, ...] = ()
         self.epoch = 0
         self.size = len(words[0])
         self._words: list[U64] = list(words)
@@ -64,6 +75,11 @@ class Frame:
 
     def word(self, number: int) -> U64:
         """The current content of a word, for the rows that are left."""
+        if self.epoch == _OVER:
+            raise ModellingMistake(KEPT_TOO_LONG)
+        return self._settled(number)
+
+    def _settled(self, number: int) -> U64:
         clear = self._clear[number]
         if clear:
             word: U64 = self._words[number] & np.uint64(_FULL ^ clear)
@@ -85,6 +101,11 @@ class Frame:
         self._check_writable()
         self._words[number] = word
 
+    def replace(self, access: "Access", flat: "Index") -> None:
+        """Another value is about to be assigned to an array or a sequence: older views of it end."""
+        self._check_writable()
+        self.replaced = (*self.replaced, (access, flat))
+
     def narrow_to(self, truth: "Truth") -> None:
         """Keep the rows where a condition holds."""
         self._check_writable()
@@ -92,18 +113,22 @@ class Frame:
         mask = truth.mask()
         if mask.ndim == 0:
             if not mask:
-                self.size = 0
-                raise NothingLeft
+                self._stop()
             return
         self._narrow(mask)
+
+    def _stop(self) -> NoReturn:
+        """No row is left: the author's text ends here, unless it catches what it should not."""
+        self.size = 0
+        self.stopped = True
+        raise NothingLeft
 
     def _narrow(self, mask: Mask) -> None:
         kept = int(np.count_nonzero(mask))
         if kept == self.size:
             return
         if kept == 0:
-            self.size = 0
-            raise NothingLeft
+            self._stop()
         if len(self._words) == 1:
             self._words[0] = self._words[0].compress(mask)
         else:
@@ -117,14 +142,20 @@ class Frame:
         self, array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]", epoch: int
     ) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
         """Bring an array read in `epoch` to the rows that are left now."""
+        if self.epoch == _OVER:
+            raise ModellingMistake(KEPT_TOO_LONG)
         if array.ndim:
             for mask in self._masks[epoch:]:
                 array = array.compress(mask)
         return array
 
+    def close(self) -> None:
+        """The author's text has ended: what it kept of these rows is not to be used with others."""
+        self.epoch = _OVER
+
     def finish(self) -> list[U64]:
         """The words of the rows that are left, all writes applied."""
-        return [self.word(number) for number in range(len(self._words))]
+        return [self._settled(number) for number in range(len(self._words))]
 
     def origin(self) -> "I64":
         """For each row that is left, the row it came from."""

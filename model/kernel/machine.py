@@ -8,6 +8,7 @@ where a condition holds. One row or a million, the text is the same.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import FunctionType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from holdfast.model.kernel.columns import Truth, describe
@@ -15,6 +16,7 @@ from holdfast.model.kernel.declare import MARK, ActionDeclared, Ending, Property
 from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import Size
 from holdfast.model.kernel.fields import Field
+from holdfast.model.kernel.refusing import Refusing, question
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.frame import Frame
@@ -23,7 +25,7 @@ _T = TypeVar("_T")
 _D = TypeVar("_D", ActionDeclared, Property, Ending)
 
 
-class Machine:
+class Machine(Refusing):
     """Derive from it; declare sizes, fields, safeguards, assumptions; decorate methods."""
 
     safeguards: ClassVar[Mapping[str, str]] = {}
@@ -44,7 +46,10 @@ class Machine:
         symmetric: object = cls.symmetric
         if isinstance(symmetric, str):
             raise ModellingMistake(f"symmetric = '{symmetric}' must be a tuple: write ('{symmetric}',)")
-        for name in vars(cls):
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, FunctionType) and not name.startswith("__"):
+                setattr(cls, name, question(value))
+            _check_declaration(name, value)
             if name in RESERVED and isinstance(vars(cls)[name], Field | Size):
                 raise ModellingMistake(f"`{name}` is part of every machine; give the field another name")
 
@@ -70,11 +75,21 @@ class Machine:
         if self.is_on(assumption):
             self.require(condition)
 
+    @question
     def is_on(self, name: str) -> bool:
         """Whether a safeguard or an assumption is in force: plain Python may branch on it."""
         switches = {**self.safeguards, **self.assumptions}
         self._check_declared(name, switches, "safeguards or assumptions")
         return name not in self.frame.model.without
+
+    def no_value(self) -> str:
+        return "`s` is all fields of many states at once: compare the fields that you mean, one by one"
+
+    def __repr__(self) -> str:
+        return f"the states of {type(self).__name__}"
+
+    def __delattr__(self, name: str) -> None:
+        raise ModellingMistake(f"`{name}` cannot be deleted: assign a value to it")
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in FIELDS_OF.setdefault(type(self), frozenset(_declared_names(type(self)))):
@@ -136,8 +151,22 @@ def marked(machine: type[Machine], kind: type[_D]) -> Iterator[_D]:
     yield from found.values()
 
 
+def _check_declaration(name: str, value: object) -> None:
+    """Refuse what looks like a field, and is none."""
+    parts = value if isinstance(value, tuple | list) else (value,)
+    for part in parts:
+        if isinstance(part, type) and issubclass(part, Field | Size):
+            raise ModellingMistake(
+                f"`{name}` is {part.__name__} itself and no field: write {part.__name__}(...)"
+            )
+        if part is not value and isinstance(part, Field | Size):
+            raise ModellingMistake(
+                f"`{name}` is a {type(value).__name__} with a field in it, perhaps by a comma at the end of "
+                "its line: a field stands alone, and many of a kind are Each(n, ...)"
+            )
+
+
 def _declared_names(machine: type[Machine]) -> Iterator[str]:
-    yield "frame"
     for name, _ in declared(machine, Field):
         yield name
     for name, _ in declared(machine, Size):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import numpy as np
 
-from holdfast.model.kernel.columns import Column, Match, Truth
+from holdfast.model.kernel.columns import Column, Match, Truth, describe
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.kinds import FlagsKind
 from holdfast.model.kernel.numbers import Number
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
+from holdfast.model.kernel.refusing import question
 
 
 class Members(Column):
@@ -21,6 +20,7 @@ class Members(Column):
     __slots__ = ()
     noun = "set"
 
+    @question
     def has(self, member: int | str | Number) -> Truth:
         """Whether the set contains `member`, a constant or a column of numbers."""
         if isinstance(member, Number):
@@ -33,11 +33,13 @@ class Members(Column):
             return Match(self._frame, raw, place, place)
         return Truth.of(self._frame, (self.codes() & (1 << bit)) != 0)
 
+    @question
     def is_empty(self) -> Truth:
         return self._matches(0)
 
+    @question
     def size(self) -> Number:
-        return Number.of(self._frame, np.bitwise_count(self.codes()).astype(np.int64))
+        return Number.of(self._frame, np.bitwise_count(self.codes()).astype(np.int64), self.kind.width)
 
     def __or__(self, other: Members | AbstractSet[Any]) -> Members:
         return self._join(other, np.bitwise_or)
@@ -49,10 +51,12 @@ class Members(Column):
         both = self._join(other, np.bitwise_and)
         return Members(both.frame, self.kind, self.codes() ^ both.codes())
 
+    @question
     def plus(self, member: int | str | Number) -> Members:
         """The set with `member`, a constant or a column of numbers."""
         return self | self._single(member)
 
+    @question
     def minus(self, member: int | str | Number) -> Members:
         """The set without `member`, a constant or a column of numbers."""
         return self - self._single(member)
@@ -61,11 +65,12 @@ class Members(Column):
         if isinstance(other, Members):
             self._same_domain(other)
             return self._same(other)
-        return self._matches(self.kind.encode(other))
+        return self._matches(self._encoded(other))
 
     def __ne__(self, other: Members | AbstractSet[Any]) -> Truth:  # type: ignore[override]  # columns compare to columns
         return ~(self == other)
 
+    @question
     def within(self, other: Members | AbstractSet[Any]) -> Truth:
         """Whether every member is also in `other`."""
         return (self - other).is_empty()
@@ -84,7 +89,12 @@ class Members(Column):
         if isinstance(other, Members):
             self._same_domain(other)
             return Members(self._frame_with(other), self.kind, work(self.codes(), other.codes()))
-        return Members(self._frame, self.kind, work(self.codes(), self.kind.encode(other)))
+        return Members(self._frame, self.kind, work(self.codes(), self._encoded(other)))
+
+    def _encoded(self, other: object) -> int:
+        if not isinstance(other, AbstractSet):
+            raise ModellingMistake(f"a set column meets {describe(other)}, which is no set: write {{...}}")
+        return self.kind.encode(other)
 
     def _same_domain(self, other: Members) -> None:
         if other.kind != self.kind:

@@ -9,29 +9,24 @@ one-row stepper, partitions on Spark. Packed states are `uint64` arrays of shape
 """
 
 import re
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from holdfast.model.kernel.access import PackedState
 from holdfast.model.kernel.columns import Truth, describe
 from holdfast.model.kernel.declare import ActionDeclared, Ending, Property, choices
-from holdfast.model.kernel.errors import BadSettings, FieldOverflow, ModellingMistake, names, suggestion
+from holdfast.model.kernel.errors import BadSettings, ModellingMistake, names, suggestion
 from holdfast.model.kernel.extents import Size, settle
 from holdfast.model.kernel.fairness import demands
 from holdfast.model.kernel.fields import AnyField, Each, Field
 from holdfast.model.kernel.frame import Frame, NothingLeft
 from holdfast.model.kernel.layout import I64, U64, Mask, arrange
 from holdfast.model.kernel.machine import Machine, declared, marked
-from holdfast.model.kernel.refusal import Refusal, locate
-
-_OURS = (Path(__file__).parent, Path(__file__).parent.parent / "store")
-"""Where the text is ours; a mistake is shown in the last line that is the author's."""
+from holdfast.model.kernel.refusal import Refusal, locate, locate_mistake
 
 
 @dataclass(frozen=True)
@@ -179,8 +174,15 @@ class Model:
             answer = function(self._rows(frame), **parameters)
         except NothingLeft:
             return None
-        except ModellingMistake as wrong:
-            _locate(wrong, str(label))
+        except Exception as wrong:  # noqa: BLE001  # whatever the author's text raises is said with its place
+            locate_mistake(wrong, str(label))
+        finally:
+            frame.close()
+        if frame.stopped:
+            raise ModellingMistake(
+                f"{label} goes on after a guard that no state passed: it catches what s.require raises; "
+                "an action has no `try`"
+            )
         if answer is not None:
             raise ModellingMistake(
                 f"{label} returns {describe(answer)}; an action returns nothing: "
@@ -192,14 +194,17 @@ class Model:
         frames = [Frame(self, states, None, read_only=True) for states in batches]
         try:
             answer = function(*(self._rows(frame) for frame in frames))
-        except ModellingMistake as wrong:
-            _locate(wrong, f"property `{name}`")
-        if not isinstance(answer, Truth):
+            mask = answer.mask() if isinstance(answer, Truth) else None
+        except Exception as wrong:  # noqa: BLE001  # whatever the author's text raises is said with its place
+            locate_mistake(wrong, f"property `{name}`")
+        finally:
+            for frame in frames:
+                frame.close()
+        if mask is None:
             raise ModellingMistake(
                 f"property `{name}` returns {describe(answer)}, not a column of truth values: "
                 "return a comparison of fields, joined with &, | and ~"
             )
-        mask = answer.mask()
         return mask if mask.ndim else np.broadcast_to(mask, batches[0].shape[1:])
 
     def _rows(self, frame: Frame) -> Machine:
@@ -248,16 +253,3 @@ class Model:
 def kebab(name: str) -> str:
     """`TwoPhase` as `two-phase`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
-
-
-def _locate(wrong: ModellingMistake, where: str) -> NoReturn:
-    """Raise a mistake again with the place in the machine's own text, unless it already says the action."""
-    if isinstance(wrong, FieldOverflow):
-        raise wrong
-    lines = [
-        entry
-        for entry in traceback.extract_tb(wrong.__traceback__)
-        if Path(entry.filename).parent not in _OURS
-    ]
-    place = f" ({Path(lines[-1].filename).name}:{lines[-1].lineno})" if lines else ""
-    raise ModellingMistake(f"in {where}{place}: {wrong}") from wrong

@@ -16,6 +16,7 @@ import numpy as np
 from holdfast.model.kernel.columns import Column, Truth, any_of, describe, to_truth
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.kinds import IntKind
+from holdfast.model.kernel.refusing import question
 
 if TYPE_CHECKING:
     from holdfast.model.kernel.frame import Frame
@@ -25,12 +26,33 @@ if TYPE_CHECKING:
 class Number(Column):
     """A column of whole numbers. Sums may leave the field's bounds; assigning them back is checked."""
 
-    __slots__ = ()
+    __slots__ = ("_reach",)
     noun = "number"
+    _reach: int
 
     @staticmethod
-    def of(frame: Frame | None, array: np.ndarray[Any, Any]) -> Number:
-        return Number(frame, _ANY_NUMBER, array)
+    def of(frame: Frame | None, array: np.ndarray[Any, Any], reach: int | None = None) -> Number:
+        number = Number(frame, _ANY_NUMBER, array)
+        if reach is not None:
+            number._reach = reach
+        return number
+
+    def reach(self) -> int:
+        """No entry is farther from 0 than this."""
+        try:
+            return self._reach
+        except AttributeError:
+            kind = self.kind
+            if isinstance(kind, IntKind) and not isinstance(kind, _Worked):
+                self._reach = max(abs(kind.least), abs(kind.most))
+            else:
+                self._reach = self.farthest()
+            return self._reach
+
+    def farthest(self) -> int:
+        """How far from 0 the entries are."""
+        values = self.values()
+        return max(abs(int(values.min())), abs(int(values.max()))) if values.size else 0
 
     def values(self) -> I64:
         """The numbers of the rows that are left now."""
@@ -49,7 +71,7 @@ class Number(Column):
             return Truth.of(self._frame_with(other), work(self.values(), other.values()))
         if isinstance(other, bool) or not isinstance(other, int):
             raise ModellingMistake(
-                f"a number column is compared with {other!r} by {sign}: give a whole number"
+                f"a number column is compared with {describe(other)} by {sign}: give a whole number"
             )
         raw = self.fresh_raw()
         code = other - self._least()
@@ -85,9 +107,24 @@ class Number(Column):
     def _work(
         self, other: Number | Truth | int, work: np.ufunc, sign: str, *, swapped: bool = False
     ) -> Number:
-        left, right = self.values(), to_numbers(other, sign)
+        right = to_numbers(other, sign)
+        reach = self._reach_of(other, right, sign)
+        left = self.values()
         frame = self._frame_with(other) if isinstance(other, Column) else self._frame
-        return Number.of(frame, work(right, left) if swapped else work(left, right))
+        return Number.of(frame, work(right, left) if swapped else work(left, right), reach)
+
+    def _reach_of(self, other: object, right: object, sign: str) -> int:
+        """How far from 0 the answer may be: arithmetic beyond a word would wrap around without a word."""
+        reach = _reached(self.reach(), reach_of(other), sign)
+        if reach > _WORD:
+            numbers = other.farthest() if isinstance(other, Number) else reach_of(other)
+            reach = _reached(self.farthest(), numbers, sign)
+            if reach > _WORD:
+                raise ModellingMistake(
+                    f"{sign} may give a number of up to {reach:.1e}, which a column cannot hold: "
+                    "a model wants the smallest range that still shows the behaviour"
+                )
+        return reach
 
     def __add__(self, other: Number | Truth | int) -> Number:
         return self._work(other, np.add, "+")
@@ -113,6 +150,7 @@ class Number(Column):
     def __mod__(self, other: int) -> Number:
         return self._work(_divisor(other), np.remainder, "%")
 
+    @question
     def is_in(self, *numbers: int) -> Truth:
         """Whether it is one of these numbers."""
         return any_of(self == number for number in numbers)
@@ -123,7 +161,7 @@ def count_of(truths: Iterable[Truth | bool]) -> Number:
     total: Number | None = None
     for truth in truths:
         column = to_truth(truth, "count_of")
-        one = Number.of(column.frame, column.mask().astype(np.int64))
+        one = Number.of(column.frame, column.mask().astype(np.int64), 1)
         total = one if total is None else total + one
     return Number.of(None, np.asarray(0, np.int64)) if total is None else total
 
@@ -139,10 +177,28 @@ def to_numbers(value: Number | Truth | int, sign: str) -> np.ndarray[Any, Any] |
     raise ModellingMistake(f"{sign} works on numbers, and {describe(value)} is none")
 
 
+def reach_of(value: object) -> int:
+    """How far from 0 a number, a column of them or a truth may be."""
+    if isinstance(value, Number):
+        return value.reach()
+    return abs(value) if isinstance(value, int) else 1
+
+
+def _reached(left: int, right: int, sign: str) -> int:
+    if sign == "*":
+        return left * right
+    return left + right if sign in "+-" else left
+
+
 def _divisor(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ModellingMistake(f"divide a column by a positive whole number, not by {describe(value)}")
     return value
 
 
-_ANY_NUMBER = IntKind(0, (1 << 62) - 1)
+class _Worked(IntKind):
+    """Of numbers that were worked out: no field's, so that assigning them is always checked."""
+
+
+_WORD = (1 << 63) - 1
+_ANY_NUMBER = _Worked(0, (1 << 62) - 1)

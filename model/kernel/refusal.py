@@ -1,11 +1,28 @@
-"""Why a label cannot happen: the guard that no state passes, as it stands in the machine's own text."""
+"""Places in the machine's own text: the guard that no state passes, and the line that cannot be meant."""
 
 import linecache
+import re
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
+
+from holdfast.model.kernel.errors import FieldOverflow, ModellingMistake
 
 _OURS = (Path(__file__).parent, Path(__file__).parent.parent / "store")
+"""Where the text is ours; a mistake is shown in the last line that is the author's."""
+
+_COLUMNS = re.compile("'(Match|Truth|Number|Choice|Members|Array|Sequence|Bound|_?[A-Za-z]*View)'")
+_NOUNS = {
+    "Match": "a truth column",
+    "Truth": "a truth column",
+    "Number": "a number column",
+    "Choice": "a name column",
+    "Members": "a set column",
+    "Array": "an array",
+    "Sequence": "a sequence",
+    "Bound": "a method",
+}
 
 
 @dataclass(frozen=True)
@@ -25,14 +42,41 @@ class Refusal:
 
 def locate(stopped: BaseException, row: int) -> Refusal:
     """The place in the author's text where `stopped` was raised from."""
+    found = _place(stopped)
+    if found is None:
+        return Refusal("", 0, "a condition of the kernel's own", row)
+    return Refusal(*found, row)
+
+
+def locate_mistake(wrong: Exception, where: str) -> NoReturn:
+    """Raise a mistake again with its place in the machine's own text, unless it already says the action.
+
+    What Python itself refused, a `len` of a column for example, is the author's mistake as well.
+    """
+    if isinstance(wrong, FieldOverflow):
+        raise wrong
+    found = _place(wrong)
+    place = f" ({found[0]}:{found[1]}: `{found[2]}`)" if found is not None and found[2] else ""
+    said = str(wrong) if isinstance(wrong, ModellingMistake) else _by_python(wrong)
+    raise ModellingMistake(f"in {where}{place}: {said}") from wrong
+
+
+def _place(wrong: BaseException) -> tuple[str, int, str] | None:
+    """File, line and statement, on one line."""
     entries = [
         entry
-        for entry in traceback.extract_tb(stopped.__traceback__)
+        for entry in traceback.extract_tb(wrong.__traceback__)
         if Path(entry.filename).parent not in _OURS
     ]
     if not entries:
-        return Refusal("", 0, "a condition of the kernel's own", row)
+        return None
     last = entries[-1]
     first = last.lineno or 0
     lines = linecache.getlines(last.filename)[first - 1 : last.end_lineno or first]
-    return Refusal(Path(last.filename).name, first, " ".join(" ".join(lines).split()), row)
+    return Path(last.filename).name, first, " ".join(" ".join(lines).split())
+
+
+def _by_python(wrong: Exception) -> str:
+    said = _COLUMNS.sub(lambda name: _NOUNS.get(name[1], "a view of the store"), str(wrong))
+    said = " ".join(said.split())
+    return f"Python cannot do this ({type(wrong).__name__}: {said})"

@@ -27,41 +27,49 @@ from holdfast.model.kernel.kinds import IntKind
 from holdfast.model.kernel.layout import Slot
 from holdfast.model.kernel.machine import Machine
 from holdfast.model.kernel.numbers import Number
-from holdfast.model.store.answers import FAULTS
+from holdfast.model.kernel.refusing import Refusing, question
+from holdfast.model.store.answers import FAULTS, POSSIBLE
+
+KNOWN = tuple(dict.fromkeys(answer for answers in POSSIBLE.values() for answer in answers))
 
 V = TypeVar("V", bound="OneCellView")
 
 
 def is_fault(answer: str | bool) -> bool:
     """Whether this is not an orderly answer."""
-    return answer in FAULTS if isinstance(answer, str) else answer
+    if not isinstance(answer, str):
+        return answer
+    if answer not in KNOWN:
+        raise ModellingMistake(
+            f"{answer!r} is nothing that becomes of a request{suggestion(answer, KNOWN)}: is it a fault? "
+            f"Give one of {names(KNOWN)}, or True"
+        )
+    return answer in FAULTS
 
 
-class OneCellView:
+class OneCellView(Refusing):
     """One cell inside an action, with words of its own instead of an assignment."""
 
+    __slots__ = ("_access", "_flat", "_frame")
     instead: ClassVar[str]
     asks: ClassVar[str]
-    __hash__ = None  # type: ignore[assignment]  # a view stands for many rows, so it is no key
 
     def __init__(self, frame: Frame, access: CellAccess, flat: Index) -> None:
         self._frame = frame
         self._access = access
         self._flat = flat
 
-    def __eq__(self, other: object) -> NoReturn:
-        self._refuse()
+    def no_value(self) -> str:
+        return f"`{self._access.slot.name}` is no column: ask for its {self.asks}"
 
-    def __bool__(self) -> NoReturn:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise ModellingMistake(f"`{self._access.slot.name}` is no column: ask for its {self.asks}")
+    def __repr__(self) -> str:
+        return f"`{self._access.slot.name}` itself"
 
 
 class BudgetView(OneCellView):
     """A budget inside an action."""
 
+    __slots__ = ()
     instead = "spend it"
     asks = ".spent or .is_left"
 
@@ -78,6 +86,7 @@ class BudgetView(OneCellView):
         assert isinstance(kind, IntKind)
         return self.spent < kind.most
 
+    @question
     def spend(self, answer: str | bool = True) -> None:
         """Keep the rows where one more fault fits, and count it; an orderly answer costs nothing."""
         if is_fault(answer):
@@ -88,6 +97,7 @@ class BudgetView(OneCellView):
 class TroubleView(OneCellView):
     """Trouble inside an action."""
 
+    __slots__ = ()
     instead = "it ends, with s.trouble.end()"
     asks = ".is_over"
 
@@ -97,11 +107,13 @@ class TroubleView(OneCellView):
         assert isinstance(column, Choice)
         return column == "over"
 
+    @question
     def may(self, answer: str | bool = True) -> None:
         """Keep the rows where this may still go wrong; an orderly answer always may."""
         if is_fault(answer):
             self._frame.narrow_to(~self.is_over)
 
+    @question
     def end(self) -> None:
         """Nothing more goes wrong from now on. An action of the machine says so, at any step it likes."""
         self._frame.narrow_to(~self.is_over)

@@ -24,6 +24,7 @@ from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.kinds import EnumKind
 from holdfast.model.kernel.layout import Slot
 from holdfast.model.kernel.numbers import Number
+from holdfast.model.kernel.refusing import question
 from holdfast.model.kernel.story import show
 from holdfast.model.store.answers import APPLIED, CONDITIONAL, WRITES, Told
 from holdfast.model.store.record import Part, Record, RecordAccess, View, complete, neutral
@@ -77,6 +78,7 @@ class KeyView(View):
         """A part of the object that stands there; its first value where none does."""
         return self.part(name)
 
+    @question
     def holds(self, **content: Any) -> Truth:
         """Whether an object stands there and has these values in these parts."""
         for name in content:
@@ -86,18 +88,22 @@ class KeyView(View):
 
     # The requests.
 
+    @question
     def create(self, answer: str, *, late: Any = None, **content: Any) -> Told:
         """Put, only where nothing stands (If-None-Match: *)."""
         return self._send("create", answer, None, late, content)
 
+    @question
     def replace(self, answer: str, *, match: Any, late: Any = None, **content: Any) -> Told:
         """Put, only over the object whose ETag is `match` (If-Match)."""
         return self._send("replace", answer, match, late, content)
 
+    @question
     def put(self, answer: str = "done", *, late: Any = None, **content: Any) -> Told:
         """Put over whatever stands there: the last one wins."""
         return self._send("put", answer, None, late, content)
 
+    @question
     def delete(self, answer: str = "done", *, match: Any = None, late: Any = None) -> Told:
         """Delete: whatever stands there, or with `match` only the object with this ETag."""
         return self._send("delete" if match is None else "delete-match", answer, match, late, None)

@@ -29,6 +29,7 @@ from holdfast.model.kernel.extents import AnyExtent, resolve
 from holdfast.model.kernel.fields import Each, Enum, Field, Id
 from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.layout import Slot
+from holdfast.model.kernel.refusing import question
 from holdfast.model.store.answers import POSSIBLE, WRITES
 from holdfast.model.store.keys import Key, KeyAccess, KeyView, is_own, shown
 from holdfast.model.store.record import Part, Record, RecordAccess, View
@@ -59,6 +60,7 @@ class LateView(View):
         free: Truth = self.part(DO) == NOTHING
         return free
 
+    @question
     def land(self) -> None:
         """Let it take effect now, where it would, and be gone."""
         self.frame.narrow_to(~self.is_free)
@@ -69,6 +71,7 @@ class LateView(View):
         key.apply(operations[0] if len(operations) == 1 else self.part(DO), self._carried())
         self.clear()
 
+    @question
     def clear(self) -> None:
         """Let it be gone without effect."""
         self.access.put(self.frame, self.flat, {DO: NOTHING})

@@ -17,6 +17,7 @@ from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.layout import Slot
 from holdfast.model.kernel.members import Members
 from holdfast.model.kernel.numbers import Number
+from holdfast.model.kernel.refusing import Refusing
 
 R = TypeVar("R")
 
@@ -82,25 +83,30 @@ class RecordAccess(Access):
             way.write(frame, flat, values.get(part, self.firsts[part]))
 
 
-class View:
+class View(Refusing):
     """What an action holds of one record: a place in the rows at hand."""
 
-    __hash__ = None  # type: ignore[assignment]  # a view stands for many rows, so it is no key
+    frame: Frame
+    access: RecordAccess
+    flat: Index
 
     def __init__(self, frame: Frame, access: RecordAccess, flat: Index) -> None:
-        self.frame = frame
-        self.access = access
-        self.flat = flat
+        # Past `__setattr__`, which is the author's.
+        here = self.__dict__
+        here["frame"], here["access"], here["flat"] = frame, access, flat
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise ModellingMistake(f"nothing is assigned to `{self.access.name}.{name}`: {self.access.instead}")
 
     def part(self, name: str) -> Any:
         """One part as a column, or as an array."""
         return self.access.ways[name].read(self.frame, self.flat)
 
-    def __eq__(self, other: object) -> NoReturn:
-        raise ModellingMistake(f"`{self.access.name}` is no column: compare one of its parts")
+    def no_value(self) -> str:
+        return f"`{self.access.name}` is no column: compare or ask one of its parts"
 
-    def __bool__(self) -> NoReturn:
-        raise ModellingMistake(f"`{self.access.name}` is no column: ask one of its parts")
+    def __repr__(self) -> str:
+        return f"`{self.access.name}` itself"
 
 
 def neutral(field: AnyField) -> AnyField:

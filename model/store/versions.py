@@ -24,6 +24,7 @@ from holdfast.model.kernel.fields import AnyField, Each, Enum
 from holdfast.model.kernel.frame import Frame
 from holdfast.model.kernel.layout import Slot
 from holdfast.model.kernel.numbers import Number
+from holdfast.model.kernel.refusing import question
 from holdfast.model.store.answers import APPLIED, Told
 from holdfast.model.store.keys import Key, KeyAccess, KeyView, late_slot, leaves_object, shown
 from holdfast.model.store.record import complete, neutral
@@ -60,15 +61,18 @@ class VersionedKeyView(KeyView):
         assert isinstance(number, Number)
         return number
 
+    @question
     def has_version(self, number: "int | Number") -> Truth:
         """Whether this version is an object that can still be read by its number."""
         there: Truth = self._is(number) == OBJECT
         return there
 
+    @question
     def version(self, number: "int | Number", part: str) -> Any:
         """A part of one version; its first value where that is no object."""
         return self._array(part)[number]
 
+    @question
     def any_version(self, **content: Any) -> Truth:
         """Whether some version, standing or not, is an object with these parts."""
         return any_of(
@@ -92,6 +96,7 @@ class VersionedKeyView(KeyView):
         self._array(IS)[number] = pick(leaves_object(operation), OBJECT, MARKER)
         self._fill(number, content)
 
+    @question
     def delete_version(self, answer: str = "done", *, number: "int | Number", late: Any = None) -> Told:
         """Remove one version, or one marker, for good."""
         told = Told("delete-version", answer)

@@ -185,7 +185,8 @@ def test_the_place_in_the_modellers_text_is_named() -> None:
         s.require(s.phase == "nowhere")
 
     line = work.__code__.co_firstlineno + 1
-    assert told(work).startswith(f"in work() ({HERE}:{line}): 'nowhere' is not one of init, done")
+    text = 's.require(s.phase == "nowhere")'
+    assert told(work).startswith(f"in work() ({HERE}:{line}: `{text}`): 'nowhere' is not one of init, done")
     assert told(lambda s: s.phase == "nowhere", invariant).startswith(f"in property `work` ({HERE}:")
 
 

@@ -1,0 +1,139 @@
+"""What an expression of an author means on one state, in plain Python: the other reading of every column.
+
+A `Plain` stands for one state where a machine's text says `s`. Fields read as the values that `Model.unpack`
+gives, with the few words that columns and views have besides what Python gives: `s.queue.is_empty()`,
+`s.readers.has(1)`, `s.at.count("outside")`. What is no value at all (a key, a budget, a method that was not
+called, `s` itself) answers nothing whatever: whoever takes it for a value has made a mistake.
+"""
+
+from typing import Any
+
+from holdfast.model import Model
+
+
+def _refuse(self: object, *_: object) -> Any:
+    raise TypeError("no value")
+
+
+class Opaque:
+    """Something that is no value: every operation on it is a mistake."""
+
+    def __init__(self, **parts: Any) -> None:
+        self.__dict__.update(parts)
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __hash__ = _refuse
+    __str__ = __format__ = __contains__ = __iter__ = __len__ = __setattr__ = _refuse
+
+
+class Called(Opaque):
+    """A method: a value only once it is called."""
+
+    def __init__(self, work: Any) -> None:
+        self.__dict__["work"] = work
+
+    def __call__(self, *given: Any) -> Any:
+        return self.work(*given)
+
+
+class _Fixed:
+    def __setattr__(self, name: str, value: object) -> None:
+        raise TypeError("read only")
+
+
+class PlainArray(_Fixed, list[Any]):
+    """All elements, and how many of them are so."""
+
+    __hash__ = None  # type: ignore[assignment]  # as a list
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list | tuple) and list(self) == list(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    all = property(lambda self: Called(lambda value: all(e == value for e in self)))
+    any = property(lambda self: Called(lambda value: any(e == value for e in self)))
+    count = property(lambda self: Called(lambda value: sum(e == value for e in self)))  # type: ignore[assignment]
+
+
+class PlainSequence(PlainArray):
+    """The items; places beyond the last, up to the capacity, read as the item's first value."""
+
+    capacity = 0
+    least: Any = None
+
+    @classmethod
+    def of(cls, items: tuple[Any, ...], capacity: int, least: Any) -> "PlainSequence":
+        made = cls(items)
+        made.__dict__.update(capacity=capacity, least=least)
+        return made
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int) and len(self) <= index < self.capacity:
+            return self.least
+        return list(self)[index]
+
+    length = property(lambda self: len(self))
+    first = property(lambda self: self[0])
+    last = property(lambda self: self[-1] if len(self) else self.least)
+    is_empty = property(lambda self: Called(lambda: len(self) == 0))
+    is_full = property(lambda self: Called(lambda: len(self) == self.capacity))
+    has = property(lambda self: Called(lambda value: value in list(self)))
+
+
+class PlainSet(frozenset[Any]):
+    """The members."""
+
+    __hash__ = None  # type: ignore[assignment]  # a set that changes
+
+    has = property(lambda self: Called(lambda member: member in self))
+    size = property(lambda self: Called(lambda: len(self)))
+    is_empty = property(lambda self: Called(lambda: not self))
+    within = property(lambda self: Called(lambda other: self <= other))
+
+
+class PlainName(str):
+    """A name."""
+
+    __slots__ = ()
+    is_in = property(lambda self: Called(lambda *names: self in names))
+
+
+class Plain(Opaque):
+    """One state of `Everything`."""
+
+
+def plain(model: Model, state: dict[str, Any]) -> Plain:
+    """The state as its author reads it."""
+    values: dict[str, Any] = {name: _value(value) for name, value in state.items()}
+    for name, capacity, least in (("queue", 2, 0), ("short", 1, 0), ("shifted", 2, 1)):
+        values[name] = PlainSequence.of(state[name], capacity, least)
+    values["queues"] = PlainArray(PlainSequence.of(each, 2, "a") for each in state["queues"])
+    lock = state["lock"].content
+    values["lock"] = Opaque(
+        owner=lock["owner"] if lock else -1, is_there=lock is not None, holds=Called(lambda: lock is not None)
+    )
+    values["late"] = Opaque(is_free=state["late"] == "nothing", land=Called(lambda: None))
+    values["faults"] = Opaque(spent=state["faults"], is_left=state["faults"] < 2)
+    values["trouble"] = Opaque(is_over=state["trouble"] == "over")
+    values |= {
+        "idle": Called(lambda: state["flag"]),
+        "stay": Called(lambda: None),
+        "fine": Called(lambda: True),
+    }
+    return Plain(**values, slots=model.sizes["slots"])
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return PlainArray(_value(each) for each in value)
+    if isinstance(value, frozenset):
+        return PlainSet(value)
+    return PlainName(value) if type(value) is str else value
+
+
+def plain_pick(condition: bool, then: Any, otherwise: Any) -> Any:
+    """`pick` on one state."""
+    if not isinstance(condition, bool):
+        raise TypeError("pick is by a truth")
+    return then if condition else otherwise
