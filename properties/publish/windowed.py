@@ -217,7 +217,7 @@ def window(ids: int, writers: int, claims: int) -> Window:
         made="manifest",
     )
     epochs = Slide(
-        "slide_epochs", ("before", "epoch"), reached="epoch", capacity=claims, room=max(1, claims - 2)
+        "slide_epochs", ("before", "epoch"), reached="epoch", capacity=claims, room=max(1, claims - 1)
     )
     return Window(
         (*versions, manifests, epochs),
