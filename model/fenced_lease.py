@@ -29,7 +29,10 @@ from holdfast.model.kernel import (
     reachable,
     step,
 )
-from holdfast.model.store import REPLACE, UNKNOWN, Key, Late, restart
+from holdfast.model.store import UNKNOWN, Key, Late, restart
+
+SWAP = ("done", "changed")
+"""Never "missing": nothing is ever deleted."""
 
 
 class FencedLease(Machine):
@@ -79,14 +82,14 @@ class FencedLease(Machine):
         s.at[c] = "has-looked"
         s.epoch[c] = s.lease.epoch
 
-    @action(c=clients, answer=(*REPLACE, "reply-lost", "lost"))
+    @action(c=clients, answer=(*SWAP, "reply-lost", "lost"))
     def claim(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "has-looked")
         epoch = s.epoch[c] + 1
         if s.is_on("swap-the-lease") and s.is_on("honest-swap"):
             told = s.lease.replace(answer, match=s.epoch[c], epoch=epoch)
         else:
-            s.require(answer not in ("changed", "missing"))
+            s.require(answer != "changed")
             told = s.lease.put(answer, epoch=epoch)
         if told.applied:
             s.run_out = "running"
@@ -107,7 +110,7 @@ class FencedLease(Machine):
         s.require(s.data.epoch > s.epoch[c])
         s.rest(c)
 
-    @action(c=clients, answer=(*REPLACE, *UNKNOWN))
+    @action(c=clients, answer=(*SWAP, *UNKNOWN))
     def put_fence(s, c: int, answer: str) -> None:
         s.require((s.at[c] == "has-read") & (s.number[c] < s.writes))
         told = s.data.replace(
@@ -128,14 +131,14 @@ class FencedLease(Machine):
         s.require(~s.is_running(c))
         s.rest(c)
 
-    @action(c=clients, answer=(*REPLACE, *UNKNOWN))
+    @action(c=clients, answer=(*SWAP, *UNKNOWN))
     def write(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "writes")
         number = s.number[c] + 1
         if s.is_on("fence") and s.is_on("honest-swap"):
             told = s.data.replace(answer, match=s.number[c], epoch=s.epoch[c], number=number, late=s.late)
         else:
-            s.require(answer not in ("changed", "missing"))
+            s.require(answer != "changed")
             told = s.data.put(answer, epoch=s.epoch[c], number=number, late=s.late)
         if told == "changed":
             s.rest(c)

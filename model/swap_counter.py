@@ -29,7 +29,10 @@ from holdfast.model.kernel import (
     reachable,
     step,
 )
-from holdfast.model.store import REPLACE, UNKNOWN, Key, Late, Trouble, restart
+from holdfast.model.store import UNKNOWN, Key, Late, Trouble, restart
+
+SWAP = ("done", "changed")
+"""Never "missing": nothing is ever deleted."""
 
 
 class SwapCounter(Machine):
@@ -69,7 +72,7 @@ class SwapCounter(Machine):
         s.require(s.is_on("look-for-own-mark"), s.at[c] == "begins", s.counter.counted.has(c))
         s.at[c] = "counted"
 
-    @action(c=clients, answer=(*REPLACE, "conflict", *UNKNOWN))
+    @action(c=clients, answer=(*SWAP, "conflict", *UNKNOWN))
     def write(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "has-read")
         s.trouble.may(answer)
@@ -79,7 +82,7 @@ class SwapCounter(Machine):
         if s.is_on("if-match"):
             told = s.counter.replace(answer, match=s.seen[c], count=s.seen[c] + 1, counted=marks, late=s.late)
         else:
-            s.require(answer not in ("changed", "missing", "conflict"))
+            s.require(answer not in ("changed", "conflict"))
             told = s.counter.put(answer, count=s.seen[c] + 1, counted=marks, late=s.late)
         s.at[c] = told.to(done="counted", refused="begins", conflict="begins", unknown="begins")
         s.seen[c] = 0

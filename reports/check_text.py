@@ -23,6 +23,7 @@ def check_text(result: Mapping[str, Any]) -> RenderableType:
         Uncut(_properties(result["properties"]), folded=True),
         *_stories(result["properties"]),
         *_coverage(result["coverage"], complete=not result.get("stopped_by")),
+        *(Text(f"warning: {doubt}", "yellow") for doubt in result.get("doubts", ())),
     )
 
 

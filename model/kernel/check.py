@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.model.kernel import temporal
 from holdfast.model.kernel.declare import Property
+from holdfast.model.kernel.doubts import doubts
 from holdfast.model.kernel.errors import BadSettings
 from holdfast.model.kernel.explore import Explorer
 from holdfast.model.kernel.keys import odds
@@ -145,4 +146,5 @@ def _result(search: Search, properties: list[PropertyResult], notes: list[str]) 
         stopped_by=search.stopped_by,
         labels_fired={str(label): n for label, n in zip(model.labels, search.fired, strict=True)},
         notes=tuple(notes),
+        doubts=doubts(search, whole=not isinstance(model, Reduced)),
     )

@@ -30,6 +30,7 @@ import numpy as np
 
 from holdfast.model.kernel.errors import ModellingMistake
 from holdfast.model.kernel.kinds import BoolKind, Kind
+from holdfast.model.kernel.refusal import author_place
 from holdfast.model.kernel.refusing import Refusing, question
 
 if TYPE_CHECKING:
@@ -193,6 +194,10 @@ class Truth(Column):
     @question
     def implies(self, then: Truth | bool) -> Truth:
         """False only where this holds and `then` does not."""
+        watching = None if self._frame is None else self._frame.watching
+        if watching is not None:
+            place = author_place()
+            watching[place] = watching.get(place, False) or bool(self.mask().any())
         return ~(self & ~to_truth(then, "implies"))
 
 

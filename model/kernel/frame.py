@@ -54,6 +54,7 @@ class Frame:
         "replaced",
         "size",
         "stopped",
+        "watching",
     )
 
     def __init__(
@@ -65,6 +66,7 @@ class Frame:
         self.read_only = read_only
         self.guarded = False
         self.stopped = False
+        self.watching: dict[str, bool] | None = None
         self.replaced: tuple[Replaced, ...] = ()
         self.epoch = 0
         self.size = len(words[0])

@@ -84,6 +84,11 @@ class Model:
         """How many 64-bit words a state takes."""
         return self.layout.words
 
+    @property
+    def has_endings(self) -> bool:
+        """Whether the machine says anywhere that nothing more needs to happen."""
+        return bool(self._endings)
+
     def initial(self) -> U64:
         """The packed initial states, in the order declared; two ways to begin may give the same one."""
         first = {name: field.first(self.sizes) for name, field in self.fields.items()}
@@ -138,6 +143,10 @@ class Model:
         """In which states a property's function is true."""
         return self._judge(wanted.name, wanted.function, states)
 
+    def watch(self, wanted: Property, states: U64, seen: dict[str, bool]) -> None:
+        """Note for each `implies` of a property whether its first part is true in one of these states."""
+        self._judge(wanted.name, wanted.function, states, watching=seen)
+
     def holds_between(self, wanted: Property, before: U64, after: U64) -> Mask:
         """For which transitions a step property is true; the two batches line up row by row."""
         return self._judge(wanted.name, wanted.function, before, after)
@@ -190,8 +199,11 @@ class Model:
             )
         return frame if frame.size else None
 
-    def _judge(self, name: str, function: Callable[..., Any], *batches: U64) -> Mask:
+    def _judge(
+        self, name: str, function: Callable[..., Any], *batches: U64, watching: dict[str, bool] | None = None
+    ) -> Mask:
         frames = [Frame(self, states, None, read_only=True) for states in batches]
+        frames[0].watching = watching
         try:
             answer = function(*(self._rows(frame) for frame in frames))
             mask = answer.mask() if isinstance(answer, Truth) else None

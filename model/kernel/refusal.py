@@ -61,6 +61,12 @@ def locate_mistake(wrong: Exception, where: str) -> NoReturn:
     raise ModellingMistake(f"in {where}{place}: {said}") from wrong
 
 
+def author_place() -> str:
+    """The line of the author's text that is being run."""
+    entry = next(e for e in reversed(traceback.extract_stack()) if Path(e.filename).parent not in _OURS)
+    return f"{Path(entry.filename).name}:{entry.lineno}"
+
+
 def _place(wrong: BaseException) -> tuple[str, int, str] | None:
     """File, line and statement, on one line."""
     entries = [

@@ -57,6 +57,8 @@ class Result:
     stopped_by: str = ""
     labels_fired: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What no reachable state ever tests: to know before believing that it holds."""
 
     @property
     def never_fired(self) -> tuple[str, ...]:
@@ -88,6 +90,7 @@ class Result:
             "collision_odds": self.collision_odds,
             "stopped_by": self.stopped_by,
             "notes": list(self.notes),
+            "doubts": list(self.doubts),
         }
 
 

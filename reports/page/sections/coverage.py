@@ -24,6 +24,7 @@ def _model(result: Result) -> Markup:
         "article",
         tag("h3", result.title, id=anchor(result)),
         _gaps("Actions that never fired", never, stopped=bool(result.data.get("stopped_by"))),
+        [tag("p", verdict("undecided", doubt)) for doubt in result.data.get("doubts", ())],
         folded(
             "How often each action fired",
             table("Actions", ("action", "fired"), [(n, amount(c)) for n, c in fired.items()], numbers=".n"),
