@@ -33,7 +33,7 @@ _REMEDIES = {
     errno.EPERM: "the operation is not permitted here; choose a directory on a file system with hard links",
     errno.EMFILE: "this process has too many open files; raise its limit (ulimit -n)",
     errno.ENFILE: "the system has too many open files; raise its limit",
-    errno.EFBIG: "the file would be larger than the file system or the process's limit allows",
+    errno.EFBIG: "the file would be too large; write less at once, or raise the process's limit (ulimit -f)",
     errno.ENOTDIR: "a part of the path is a file, not a directory; choose another directory",
     errno.ENAMETOOLONG: "the path is too long; choose a directory nearer the root",
     errno.ENOENT: "the directory disappeared under our hands; create it again",

@@ -235,18 +235,21 @@ def _refuse_versions(request: Request[Any]) -> None:
 
 
 def _make_root(path: str, disk: Disk) -> None:
-    """Make the directory with its parents, durably."""
-    if os.path.lexists(path):
-        return
+    """The directory with its parents, made where they are missing, and durable even when somebody else made
+    them and has not come to flush them yet."""
     parent = str(Path(path).parent)
+    if parent == path:
+        return
     _make_root(parent, disk)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path)
-    fd = os.open(parent, _ROOT_FLAGS)
-    try:
-        disk.fsync_folder(fd)
-    finally:
-        os.close(fd)
+    if not os.path.lexists(path):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+    with contextlib.suppress(PermissionError):  # then it was there before us, and is not ours to flush
+        fd = os.open(parent, _ROOT_FLAGS)
+        try:
+            disk.fsync_folder(fd)
+        finally:
+            os.close(fd)
 
 
 def _check_ancestor(path: str) -> None:
