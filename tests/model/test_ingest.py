@@ -19,6 +19,16 @@ def test_at_its_default_size_everything_holds_and_every_action_fires_but_two() -
     assert verdicts(result) == {}
     assert result.distinct == 3_078_863
     assert result.never_fired == ("manifest_deleted", "move_cursor")  # an assumption; `scanning`
+    assert result.doubts == (
+        "receive never happens with sender=stranger",  # identity-bound-to-agent refuses them
+        "put_blob never happens with clock=behind, far-behind",  # only a plain bucket asks a writer's clock
+        "store_anew never happens with clock=behind, far-behind",
+        "decide never happens with generation=1",  # generations name the blobs of a plain bucket
+        "delete never happens with generation=1",
+        # What marks a violation or another assumption's failure; the cursor is for `scanning`.
+        "the same in every reachable state, for nothing changes it: replica, overwritten, stranger, forged, "
+        "cursor, doomed_generation",
+    )
 
 
 @pytest.mark.parametrize(
