@@ -40,6 +40,10 @@ WRITES = ("create", "replace", "put")
 CONDITIONAL = ("create", "replace", "delete-match")
 
 
+WORDS = ("done", *REFUSED, *NOT_NOW, "unknown")
+"""All that a sender can be told."""
+
+
 class Told(str):
     """What the sender is told: done, exists, changed, missing, conflict, throttled or unknown.
 
@@ -60,6 +64,18 @@ class Told(str):
         told = super().__new__(cls, "unknown" if answer in UNKNOWN else answer)
         told.applied = answer in APPLIED
         return told
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) and other not in WORDS:
+            raise ModellingMistake(
+                f"a sender is never told {other!r}{suggestion(other, WORDS)}; it may be told {names(WORDS)}"
+            )
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
 
     def to(self, *, refused: Any = None, **follows: Any) -> Any:
         """What follows from what was told; `refused` stands for exists, changed and missing."""

@@ -317,6 +317,19 @@ def test_what_would_be_something_else_is_refused(work: Any, expected: str) -> No
     assert "work()" in message
 
 
+def test_what_a_sender_is_never_told_is_refused() -> None:
+    def asks(s: Any) -> None:
+        told = s.lock.create("done", owner=0)
+        s.flag = told == "dnoe"
+
+    assert "a sender is never told 'dnoe' (did you mean 'done'?); it may be told" in told(asks)
+
+    def asks_for_the_answer(s: Any) -> None:
+        s.flag = s.lock.create("lost", owner=0) != "lost"
+
+    assert "a sender is never told 'lost'" in told(asks_for_the_answer)
+
+
 def test_a_step_that_compares_whole_states_is_refused() -> None:
     message = told(lambda before, after: (before == after) | after.flag, step)
     assert "`s` is all fields of many states at once: compare the fields that you mean" in message
