@@ -19,6 +19,8 @@ A parameter's domain is a size, a number n (0..n-1), or the values themselves:
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dis import get_instructions
+from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 from holdfast.model.kernel.errors import ModellingMistake
@@ -81,7 +83,28 @@ def sentence(function: Callable[..., Any]) -> str:
     return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
+def _refuse_idle_statements(function: Callable[..., Any]) -> None:
+    """Refuse a comparison, or a name, that is a statement of its own: it does nothing."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    line, before = code.co_firstlineno, ""
+    for instruction in get_instructions(code):
+        if instruction.opname == "POP_TOP" and before in _ANSWERS:
+            raise ModellingMistake(
+                f"in {function.__name__} ({Path(code.co_filename).name}:{line}): a statement that compares "
+                "or names something does nothing: s.require(...) is a guard, = assigns, (...) calls"
+            )
+        line = (instruction.positions.lineno if instruction.positions else None) or line
+        before = instruction.opname
+
+
+_ANSWERS = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
+"""What leaves an answer that somebody should take."""
+
+
 def _mark(function: F, declared: object) -> F:
+    _refuse_idle_statements(function)
     if hasattr(function, MARK):
         raise ModellingMistake(f"`{function.__name__}` has two decorators of a machine; give it one part")
     setattr(function, MARK, declared)
@@ -128,6 +151,13 @@ def invariant(function: F) -> F:
 
 def step(function: F) -> F:
     """Holds for every transition: a function of the rows before and the rows after."""
+    code = getattr(function, "__code__", None)
+    parameters = code.co_varnames[: code.co_argcount] if code is not None else ()
+    if parameters[:1] == ("after",) or parameters[1:2] == ("before",):
+        raise ModellingMistake(
+            f"`{function.__name__}` takes {', '.join(parameters)}: a step is given the rows before first, "
+            "and then those after: write (before, after)"
+        )
     return _property("step")(function)
 
 

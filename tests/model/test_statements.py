@@ -317,6 +317,32 @@ def test_what_would_be_something_else_is_refused(work: Any, expected: str) -> No
     assert "work()" in message
 
 
+def compares_for_nothing(s: Any) -> None:
+    s.require(s.flag)
+    s.phase == "b"  # noqa: B015  # the mistake under test
+
+
+def names_for_nothing(s: Any) -> None:
+    s.late.land  # noqa: B018  # the mistake under test
+
+
+def answers_for_nothing(s: Any) -> None:
+    s.phase in ("a", "b")  # noqa: B015  # the mistake under test
+
+
+@pytest.mark.parametrize("work", [compares_for_nothing, names_for_nothing, answers_for_nothing])
+def test_a_statement_that_does_nothing_is_refused(work: Any) -> None:
+    line = work.__code__.co_firstlineno + (2 if work is compares_for_nothing else 1)
+    with pytest.raises(ModellingMistake) as wrong:
+        action(work)
+    assert f"in {work.__name__} (test_statements.py:{line}): a statement that compares" in str(wrong.value)
+
+
+def test_a_step_is_given_before_and_after_in_this_order() -> None:
+    with pytest.raises(ModellingMistake, match=r"takes after, before: .* write \(before, after\)"):
+        step(lambda after, before: after.count >= before.count)
+
+
 def test_what_a_sender_is_never_told_is_refused() -> None:
     def asks(s: Any) -> None:
         told = s.lock.create("done", owner=0)
