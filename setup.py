@@ -12,6 +12,7 @@ setup(
         Extension(
             "holdfast.impl.store.files._together",
             ["impl/store/files/_together.c"],
+            extra_compile_args=["-O3"],  # it takes an MD5
             py_limited_api=True,
             optional=True,
         )

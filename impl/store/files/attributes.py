@@ -26,6 +26,10 @@ from holdfast.impl.store.files.disk import NO_XATTR, Disk
 from holdfast.impl.store.files.internals import Internals
 
 SIDE = "attributes"
+ETAG_AT = 2
+"""Where the ETag stands in what `encode` gives: behind the bracket and the quotation mark."""
+ETAG_ROOM = "0" * 32
+"""An ETag that is filled in later."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 

@@ -58,11 +58,18 @@ class Disk:
         cls.creates = "create" in vars(cls)
 
     def create(
-        self, drafts_fd: int, folder_fd: int, name: str, flush_fd: int, attributes: bytes, body: bytes
-    ) -> tuple[int, int, int]:
+        self,
+        drafts_fd: int,
+        folder_fd: int,
+        name: str,
+        flush_fd: int,
+        value: bytes,
+        etag_at: int,
+        body: bytes,
+    ) -> tuple[int, int, int, str]:
         """The steps of a create-only put in one call; the answer is told in `together`."""
         assert together.create is not None, "`creates` said so"
-        return together.create(drafts_fd, folder_fd, name, flush_fd, XATTR, attributes, body)
+        return together.create(drafts_fd, folder_fd, name, flush_fd, XATTR, value, etag_at, body)
 
     def write(self, fd: int, body: bytes) -> None:
         written = os.write(fd, body)

@@ -8,18 +8,18 @@ costs (docs/decisions/0013). Here it is given up once, for the steps of `writing
     NAME    the link
     FLUSH   the fsync of the folder
 
-Nothing is decided here: the answer is the step that failed, its error (0 when all went well), and how many
-nanoseconds the flush took. What ends before the file has its name has changed nothing, so the caller may do
-it again step by step, and then finds out what is wrong. This way may refuse whatever is unusual, and a system
-without it is only slower.
+Nothing is decided here: the answer is the step that failed, its error (0 when all went well), how many
+nanoseconds the flush took, and the ETag, which is taken in the same call. What ends before the file has its
+name has changed nothing, so the caller may do it again step by step, and then finds out what is wrong. This
+way may refuse whatever is unusual, and a system without it is only slower.
 """
 
 import errno
 from collections.abc import Callable
 
-Create = Callable[[int, int, str, int, str, bytes, bytes], tuple[int, int, int]]
+Create = Callable[[int, int, str, int, str, bytes, int, bytes], tuple[int, int, int, str]]
 """Of the folder for drafts, the folder and the name in it, what to flush the folder through, the name of the
-attribute and its value, and the content."""
+attribute, its value, where in it there is room for the ETag, and the content."""
 
 
 def _compiled() -> Create | None:

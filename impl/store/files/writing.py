@@ -30,7 +30,7 @@ from typing import Self
 from holdfast.impl.environment import Environment
 from holdfast.impl.store import requests as ask
 from holdfast.impl.store.files import together
-from holdfast.impl.store.files.attributes import AttributeFiles, Attributes, md5
+from holdfast.impl.store.files.attributes import ETAG_AT, ETAG_ROOM, AttributeFiles, Attributes, md5
 from holdfast.impl.store.files.disk import Disk, close_quietly, surely_not_applied
 from holdfast.impl.store.files.flush import Flight
 from holdfast.impl.store.files.folders import Folder, Folders
@@ -174,30 +174,37 @@ class Writer:
             refused = self._reader.refusal(request.key, request.when)
             if refused is not None:  # spares the work; where it is not, it is decided again when it counts
                 return request.ends(refused)
-        known = Attributes(md5(request.body), self.new_mark(), request.content_type, request.metadata)
+        mark = self.new_mark()
         with self.spot(request.key) as spot:
-            outcome = None
+            outcome, etag = None, ""
             if create and self._goes_together(request.body):
-                outcome = self._create_together(spot, known, request.body)
+                outcome, etag = self._create_together(spot, request, mark)
             if outcome is None:
+                etag = md5(request.body)
+                known = Attributes(etag, mark, request.content_type, request.metadata)
                 outcome = self._put_by_steps(spot, known, request, create)
             if outcome is Outcome.EXISTS:
                 self._remember(request.key)
-            return self.settle(spot, known.etag, outcome)
+            return self.settle(spot, etag, outcome)
 
     def _goes_together(self, body: bytes) -> bool:
         return self._together and len(body) <= together.BODY_BYTES_MAX and self._internals.nameless_works
 
-    def _create_together(self, spot: Spot, known: Attributes, body: bytes) -> Outcome | None:
-        """All steps of a create in one call; None when nothing happened and each is to be done by itself."""
+    def _create_together(self, spot: Spot, request: ask.Put, mark: str) -> tuple[Outcome | None, str]:
+        """All steps of a create in one call, and the ETag; None when nothing happened and each is to be done
+        by itself."""
         drafts, flush = self._internals.folder("tmp"), spot.flush_fd()
-        failed, error, flush_ns = self._disk.create(
-            drafts, spot.folder.fd, spot.name, flush, known.encode(), body
+        value = Attributes(ETAG_ROOM, mark, request.content_type, request.metadata).encode()
+        failed, error, flush_ns, etag = self._disk.create(
+            drafts, spot.folder.fd, spot.name, flush, value, ETAG_AT, request.body
         )
         if not error:
             if flush != together.CALLER_FLUSHES:
                 spot.flushed(flush_ns)
-            return Outcome.DONE
+            return Outcome.DONE, etag
+        return self._ended_early(spot, failed, error), ""
+
+    def _ended_early(self, spot: Spot, failed: int, error: int) -> Outcome | None:
         if failed == together.FLUSH:
             return Outcome.UNKNOWN
         if failed == together.NAME:

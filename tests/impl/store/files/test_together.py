@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.impl.store.files import Disk, FileStore
-from holdfast.impl.store.files.together import BODY_BYTES_MAX, CALLER_FLUSHES
+from holdfast.impl.store.files.together import BODY_BYTES_MAX, CALLER_FLUSHES, create
 from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Put
 
 HERE = Path(__file__).parent
@@ -198,10 +199,10 @@ class Told(Disk):
         self.names = []
         self.flushed = []
 
-    def create(self, drafts_fd, folder_fd, name, flush_fd, attributes, body):
+    def create(self, drafts_fd, folder_fd, name, flush_fd, *content):
         self.names.append(name)
         self.flushed.append(flush_fd != CALLER_FLUSHES)
-        return super().create(drafts_fd, folder_fd, name, flush_fd, attributes, body)
+        return super().create(drafts_fd, folder_fd, name, flush_fd, *content)
 
 
 @pytest.fixture
@@ -223,6 +224,31 @@ def test_small_creates_go_together_and_nothing_else(store, disk):
     etag = store.put("blind", b"x", when=ANYTHING).etag
     assert store.put("blind", b"y", when=Matches(etag)).done
     assert disk.names == ["small", "b"]
+
+
+def test_the_etag_is_the_md5_of_the_content_whatever_its_length(store, disk):
+    """If this fails, an ETag from one call and one from steps tell the same content apart."""
+    chance = random.Random(5)
+    lengths = [*range(260), 4095, 4096, 4097, BODY_BYTES_MAX - 1, BODY_BYTES_MAX]
+    for length in lengths:
+        body = chance.randbytes(length)
+        reply = store.put(f"k{length}", body, when=ABSENT, metadata={"by": "me"} if length % 2 else {})
+        found = store.get(f"k{length}")
+        assert reply.etag == found.info.etag == hashlib.md5(body).hexdigest(), length
+        assert found.body == body
+    assert len(disk.names) == len(lengths)
+
+
+@pytest.mark.parametrize("at", [-1, 1, 32])
+def test_an_etag_without_room_is_refused(tmp_path, at):
+    """If this fails, memory is written that is not ours."""
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        with pytest.raises(ValueError, match="room"):
+            create(fd, fd, "k", fd, "user.holdfast", b"0" * 32, at, b"")
+    finally:
+        os.close(fd)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_object_and_a_folder_of_one_name_still_find_room(store, disk):
