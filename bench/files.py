@@ -8,9 +8,10 @@ What bounds sixteen threads on a quick disk is the interpreter's lock, which a p
 one of plain seven times, for less each (docs/decisions/0013). Installed without a compiler, ours takes it
 six times, and the second bar is missed.
 
-Files that were deleted in the last half minute nearby slow ext4's search for a free inode down a
-hundredfold, and that search, not the stores, is then what is compared: measure in a directory where nobody
-deletes.
+Files that were deleted nearby in the last minutes slow ext4's search for a free inode down a hundredfold, and
+that search, not the stores, is then what is compared. Measure where nobody deletes: best in a new directory
+right below the root of the file system, which gets inodes far from all others. Where either pace is a few
+thousand a second and not ten, that is what happened.
 
     python -m bench.files [--directory DIR] [--turns N]
 """
