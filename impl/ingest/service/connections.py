@@ -18,6 +18,8 @@ ended, then what still comes is read and thrown away for `linger_s`.
 
 import asyncio
 import http
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -130,7 +132,7 @@ class GuardedConnection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._write_timer = self.loop.call_later(self.limits.write_s, self.transport.abort)
+        self._write_timer = self.loop.call_later(self.limits.write_s, self._cut)
 
     def resume_writing(self) -> None:
         if self._write_timer is not None:
@@ -183,9 +185,19 @@ class GuardedConnection(H11Protocol):
             self._close()
 
     def _close(self) -> None:
+        """End the connection once our answer is out; who does not take it is cut."""
         self._disarm()
         if not self.transport.is_closing():
             self.transport.close()
+            self._arm(self.limits.write_s, self._cut)
+
+    def _cut(self) -> None:
+        """End the connection now. Without a reset the system would keep what was not read, and go on offering
+        it, long after we forgot the connection."""
+        connected = self.transport.get_extra_info("socket")
+        if connected is not None and connected.fileno() >= 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
 
 def _raw(refusal: Refusal) -> bytes:
