@@ -1,7 +1,8 @@
 """Files that appear whole or not at all: they are written beside their name, and renamed.
 
-They are for others to read, while a temporary file is its owner's alone. A name that stands for something
-else than a file, as /dev/stdout or a pipe does, is written to: renaming would put a file in its place.
+Who may read them is the user's to say (umask), while a temporary file is its owner's alone. A name that
+stands for something else than a file, as /dev/stdout or a pipe does, is written to: renaming would put a file
+in its place.
 """
 
 import os
@@ -28,7 +29,13 @@ def replaced(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o644)
+        temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    found = os.umask(0o077)  # can only be read by setting it: to the strictest, for the moment
+    os.umask(found)
+    return found

@@ -1,4 +1,4 @@
-"""Results appear whole or not at all, for everybody to read, and never in the place of a device."""
+"""Results appear whole or not at all, for whom the user lets, and never in the place of a device."""
 
 import os
 import stat
@@ -11,13 +11,19 @@ import pytest
 from holdfast.sim.whole_files import replaced, write_whole
 
 
-def test_what_is_written_is_there_for_everybody(tmp_path: Path) -> None:
-    """A temporary file is its owner's alone; the next user of a machine could not read the result."""
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_who_may_read_what_is_written_is_the_user_s_to_say(tmp_path: Path, umask: int, mode: int) -> None:
+    """A temporary file is its owner's alone: another could not read the result, or one kept private could."""
     target = tmp_path / "result.json"
-    write_whole(target, b"one")
-    write_whole(target, b"two")
+    before = os.umask(umask)
+    try:
+        write_whole(target, b"one")
+        write_whole(target, b"two")
+        assert os.umask(umask) == umask, "changed for the rest of the process"
+    finally:
+        os.umask(before)
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"two"]
-    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+    assert stat.S_IMODE(target.stat().st_mode) == mode
 
 
 def test_until_it_is_whole_the_one_before_is_there(tmp_path: Path) -> None:
