@@ -35,9 +35,9 @@
 
 #if defined(__linux__) && defined(O_TMPFILE) && defined(RWF_SYNC)
 
-/* How far it came, as `together.py` spells it. */
 enum { ETAG_DIGITS = 32 };
-enum step { DRAFTED = 0, NAMED = 1, FLUSHED = 2 };
+/* The steps, as `together.py` numbers them. */
+enum step { DRAFT = 0, NAME = 1, FLUSH = 2 };
 
 struct request {
     int drafts, folder, flush; /* descriptors; `flush` is -1 when the caller flushes the folder */
@@ -145,11 +145,11 @@ static int flush(int fd)
 static struct ending create_open(int fd, const struct request *asked)
 {
     char source[32];
-    struct ending end = {DRAFTED, 0, 0};
+    struct ending end = {DRAFT, 0, 0};
     end.error = draft(fd, asked);
     if (end.error)
         return end;
-    end.failed = NAMED;
+    end.failed = NAME;
     snprintf(source, sizeof source, "/proc/self/fd/%d", fd);
     if (linkat(AT_FDCWD, source, asked->folder, asked->name, AT_SYMLINK_FOLLOW) < 0) {
         end.error = errno;
@@ -157,7 +157,7 @@ static struct ending create_open(int fd, const struct request *asked)
     }
     if (asked->flush < 0)
         return end;
-    end.failed = FLUSHED;
+    end.failed = FLUSH;
     long long began_ns = now_ns();
     end.error = flush(asked->flush);
     end.flush_ns = now_ns() - began_ns;
@@ -166,7 +166,7 @@ static struct ending create_open(int fd, const struct request *asked)
 
 static struct ending create_unlocked(const struct request *asked)
 {
-    struct ending end = {DRAFTED, 0, 0};
+    struct ending end = {DRAFT, 0, 0};
     md5(asked->body, (size_t)asked->body_size, asked->value + asked->etag_at);
     int fd = openat(asked->drafts, ".", O_RDWR | O_CLOEXEC | O_TMPFILE, 0666);
     if (fd < 0) {

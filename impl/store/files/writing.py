@@ -93,7 +93,7 @@ class Spot:
         self._path = path
         self.name = name
         self.folder = folders.make(path)
-        self._kept = False
+        self._kept = self._durable = False
         try:
             self._flight = self.folder.flight()
         except FileNotFoundError:
@@ -113,7 +113,7 @@ class Spot:
 
     def land(self) -> Outcome:
         """Wait until the name is durable."""
-        if self._kept:
+        if self._durable:
             return Outcome.DONE
         self._kept = True
         try:
@@ -129,7 +129,7 @@ class Spot:
 
     def flushed(self, took_ns: int) -> None:
         """The name is durable already."""
-        self._kept = True
+        self._kept = self._durable = True
         self._flight.landed(took_ns / 1e9)
 
     def __enter__(self) -> Self:
