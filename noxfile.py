@@ -35,9 +35,9 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Strict types in model, impl and properties."""
-    # Only a strict editable install shows a type checker that `model/` is `holdfast.model`.
+    # Only a strict editable install shows a type checker that `model/` is `fencepost.model`.
     session.install("-e", ".[test,lint]", "--config-settings", "editable_mode=strict")
-    session.run("mypy", "-p", "holdfast.model", "-p", "holdfast.impl", "-p", "holdfast.properties")
+    session.run("mypy", "-p", "fencepost.model", "-p", "fencepost.impl", "-p", "fencepost.properties")
 
 
 @nox.session
@@ -52,7 +52,7 @@ def lint(session: nox.Session) -> None:
 def deep(session: nox.Session) -> None:
     """The slow tests, and every property with many more examples and a fresh seed."""
     session.install("-e", ".[test]")
-    session.env["HOLDFAST_HYPOTHESIS"] = "deep"
+    session.env["FENCEPOST_HYPOTHESIS"] = "deep"
     session.run("pytest", "-n", "2", "-m", "not server and not spark", *session.posargs)
 
 
@@ -60,7 +60,7 @@ def deep(session: nox.Session) -> None:
 def servers(session: nox.Session) -> None:
     """Tests against real processes and S3 servers, started by the tests on 127.0.0.1.
 
-    Set HOLDFAST_TEST_STORE to a store URL to run the interface's behaviour suite on a store of yours.
+    Set FENCEPOST_TEST_STORE to a store URL to run the interface's behaviour suite on a store of yours.
     """
     session.install("-e", ".[test,servers]")
     session.run("pytest", "-m", "server", *session.posargs)
@@ -70,7 +70,7 @@ def servers(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """Half an hour: 20,000 batches through collectors that are killed, on a directory and on S3 servers."""
     session.install("-e", ".[test,servers]")
-    session.env["HOLDFAST_SOAK"] = "20000"
+    session.env["FENCEPOST_SOAK"] = "20000"
     session.run("pytest", "-m", "slow", "tests/servers/test_ingest.py", *session.posargs)
 
 

@@ -10,7 +10,7 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            "holdfast.impl.store.files._together",
+            "fencepost.impl.store.files._together",
             ["impl/store/files/_together.c"],
             extra_compile_args=["-O3"],  # it takes an MD5
             py_limited_api=True,

@@ -12,10 +12,10 @@ from botocore import UNSIGNED
 from botocore.config import Config
 
 from bench.report import median, write
-from holdfast.sim.boto import present
-from holdfast.sim.boto.wire import respond
-from holdfast.sim.explore import Plain, Reduced, Setting, replay
-from holdfast.sim.world import NO_FAULTS, World
+from fencepost.sim.boto import present
+from fencepost.sim.boto.wire import respond
+from fencepost.sim.explore import Plain, Reduced, Setting, replay
+from fencepost.sim.world import NO_FAULTS, World
 
 SECONDS = 4.0
 ROUNDS = 5

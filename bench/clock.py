@@ -25,10 +25,10 @@ import simpy
 
 from bench.prediction import real as done
 from bench.report import median, write
-from holdfast.impl.store.layers import Throttled
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ANYTHING, Delete, Get, Put
-from holdfast.sim.des import (
+from fencepost.impl.store.layers import Throttled
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ANYTHING, Delete, Get, Put
+from fencepost.sim.des import (
     Client,
     ClientModel,
     Constant,
@@ -43,7 +43,7 @@ from holdfast.sim.des import (
     Workload,
     simulate,
 )
-from holdfast.sim.des.meter import Operation
+from fencepost.sim.des.meter import Operation
 
 BAR, AIM = 30, 15
 MS = 1_000_000
@@ -151,8 +151,8 @@ follow_up = false
 
 def sweep() -> dict[str, Any]:
     """100 runs of 1,000 operations, as the command runs them."""
-    from holdfast.commands.entry import group, run
-    from holdfast.sim.scenarios.running import cores
+    from fencepost.commands.entry import group, run
+    from fencepost.sim.scenarios.running import cores
 
     seconds: dict[str, float] = {}
     with TemporaryDirectory() as folder:

@@ -10,10 +10,10 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 from bench.report import median, write
-from holdfast.impl.store import ABSENT, ANYTHING, Matches
-from holdfast.sim.explore import Plain, Reduced, Setting
-from holdfast.sim.explore.tokens import by_rule
-from holdfast.sim.world import NO_FAULTS, Budget, Objects, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches
+from fencepost.sim.explore import Plain, Reduced, Setting
+from fencepost.sim.explore.tokens import by_rule
+from fencepost.sim.world import NO_FAULTS, Budget, Objects, World
 
 SECONDS = 3.0
 

@@ -28,9 +28,9 @@ from typing import Any
 
 from bench import report
 from bench.loop import for_turns
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.files import Disk, FileStore
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.files import Disk, FileStore
 
 THREADS = 16
 DELAY_S = 0.005

@@ -15,11 +15,11 @@ from typing import Any
 
 from bench.loop import Act, for_seconds
 from bench.report import median, tell
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest import Accepted, Authority, Identity, Point, check_batch, encode
-from holdfast.impl.store import ABSENT, Store
-from holdfast.impl.store.layers import Throttled
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest import Accepted, Authority, Identity, Point, check_batch, encode
+from fencepost.impl.store import ABSENT, Store
+from fencepost.impl.store.layers import Throttled
+from fencepost.impl.store.memory import MemoryStore
 
 BAR = 0.8
 

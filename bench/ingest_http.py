@@ -23,17 +23,17 @@ from urllib.parse import urlencode
 from bench.ingest import bare, compared, far_parser, far_store, run
 from bench.loop import Act, for_seconds
 from bench.report import tell
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest import Identity, Point, encode
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest import Identity, Point, encode
 
 ENV = SystemEnvironment()
 
 
 def serve(options: argparse.Namespace) -> None:
     """The collector's process: prints its port, and ends when its input does."""
-    from holdfast.impl.ingest.service.assembly import Plan, collecting
-    from holdfast.impl.ingest.service.server import Server, listener
-    from holdfast.impl.ingest.service.tokens import Tokens
+    from fencepost.impl.ingest.service.assembly import Plan, collecting
+    from fencepost.impl.ingest.service.server import Server, listener
+    from fencepost.impl.ingest.service.tokens import Tokens
 
     plan = Plan(far_store(options), ENV, Tokens(options.tokens), "bench")
     with collecting(plan) as collector, listener("127.0.0.1", 0) as bound:
@@ -50,7 +50,7 @@ def serve(options: argparse.Namespace) -> None:
 @contextmanager
 def collector(options: argparse.Namespace) -> Iterator[tuple[int, list[str]]]:
     """Its port, and a token for each agent."""
-    from holdfast.impl.ingest.service.tokens import Who, enrol
+    from fencepost.impl.ingest.service.tokens import Who, enrol
 
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/tokens.json"

@@ -123,8 +123,8 @@ def _ours(settings: dict[str, int]) -> dict[str, Any]:
 
 def _one(settings: dict[str, int]) -> dict[str, Any]:
     began = perf_counter()
-    from holdfast.model import check
-    from holdfast.model.two_phase import TwoPhase
+    from fencepost.model import check
+    from fencepost.model.two_phase import TwoPhase
 
     imported = perf_counter() - began
     sizes = {"managers": settings.pop("managers")}

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench import report
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
-from holdfast.properties.linearizability import Judgement, Operation, check_history, operation
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.properties.linearizability import Judgement, Operation, check_history, operation
 
 Random = Any
 """A random stream, which only the environment hands out."""
@@ -123,9 +123,9 @@ def plants(history: Sequence[Operation], draw: Random) -> Iterator[tuple[str, li
     draw.shuffle(places)
     for plant in (stale_read, lost_update, second_creator, vanished):
         found = (plant(history, at) for at in places)
-        wrong = next((each for each in found if each is not None), None)
-        if wrong is not None:
-            yield plant.__name__.replace("_", " "), wrong
+        error = next((each for each in found if each is not None), None)
+        if error is not None:
+            yield plant.__name__.replace("_", " "), error
 
 
 def stale_read(history: Sequence[Operation], at: int) -> list[Operation] | None:
@@ -195,7 +195,7 @@ def _with(history: Sequence[Operation], at: int, **false: Any) -> list[Operation
 def judge(history: Sequence[Operation]) -> tuple[float, Judgement, int]:
     started = time.perf_counter()
     verdict = check_history(history)
-    return time.perf_counter() - started, verdict.judgement, len(verdict.story)
+    return time.perf_counter() - started, verdict.judgement, len(verdict.counterexample)
 
 
 def measure(work: Work, runs: int) -> dict[str, Any]:
@@ -209,10 +209,15 @@ def measure(work: Work, runs: int) -> dict[str, Any]:
         took, judgement, _ = judge(history)
         seconds.append(took)
         accepted += judgement is Judgement.LINEARIZABLE
-        for name, wrong in plants(history, draw):
-            took, judgement, story = judge(wrong)
+        for name, error in plants(history, draw):
+            took, judgement, counterexample = judge(error)
             planted.append(
-                {"name": name, "seconds": took, "found": judgement is Judgement.VIOLATED, "story": story}
+                {
+                    "name": name,
+                    "seconds": took,
+                    "found": judgement is Judgement.VIOLATED,
+                    "counterexample": counterexample,
+                }
             )
     return {
         "work": work.name,
@@ -224,7 +229,7 @@ def measure(work: Work, runs: int) -> dict[str, Any]:
         "accepted": accepted,
         "planted": len(planted),
         "found": sum(each["found"] for each in planted),
-        "story_max": max((each["story"] for each in planted), default=0),
+        "counterexample_max": max((each["counterexample"] for each in planted), default=0),
         "kinds": sorted({each["name"] for each in planted}),
     }
 
@@ -247,7 +252,7 @@ def main(arguments: list[str]) -> int:
             f"(slowest {row['seconds_max']:.2f}, bar {SECONDS_MAX:g}), "
             f"{row['accepted']} of {row['runs']} accepted, "
             f"{row['found']} of {row['planted']} planted violations found and told in "
-            f"{row['explained_seconds_max']:.2f} s by {row['story_max']} operations at most\n"
+            f"{row['explained_seconds_max']:.2f} s by {row['counterexample_max']} operations at most\n"
         )
     path = report.write("linearizability", {"works": rows, "seconds_allowed": SECONDS_MAX, "ok": good})
     sys.stdout.write(f"written to {path}\n")

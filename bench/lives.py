@@ -13,14 +13,14 @@ from dataclasses import replace
 from functools import partial
 
 from bench.traces import Kept
-from holdfast.impl.publish import STANDARD, Catalog, Mode, PublishError
-from holdfast.impl.publish.facts import facts
-from holdfast.impl.store.events import Event
-from holdfast.sim.explore import Setting
-from holdfast.sim.systems.publishing import quick
-from holdfast.sim.systems.publishing.changes import Change, ask, knows, person
-from holdfast.sim.systems.publishing.stage import Stage
-from holdfast.sim.world import Budget, World
+from fencepost.impl.publish import STANDARD, Catalog, Mode, PublishError
+from fencepost.impl.publish.facts import facts
+from fencepost.impl.store.events import Event
+from fencepost.sim.explore import Setting
+from fencepost.sim.systems.publishing import quick
+from fencepost.sim.systems.publishing.changes import Change, ask, knows, person
+from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.world import Budget, World
 
 AT_ONCE = 7
 """Plans of one opening."""

@@ -18,15 +18,15 @@ from typing import Any
 
 from bench import report
 from bench.traces import PUBLISH, Source, copies, driven
-from holdfast.impl.ingest.facts import facts as ingest_facts
-from holdfast.properties.ingest.refinement import IngestRefinement
-from holdfast.properties.publish import PublishRefinement
-from holdfast.properties.refinement import Automaton, Refinement
-from holdfast.sim.replay.judging import Judge
-from holdfast.sim.replay.local import replay
-from holdfast.sim.replay.parts import plan
-from holdfast.sim.systems.ingest import mended as ingest
-from holdfast.sim.trace import table_of, write_parquet
+from fencepost.impl.ingest.facts import facts as ingest_facts
+from fencepost.properties.ingest.refinement import IngestRefinement
+from fencepost.properties.publish import PublishRefinement
+from fencepost.properties.refinement import Automaton, Refinement
+from fencepost.sim.replay.judging import Judge
+from fencepost.sim.replay.local import replay
+from fencepost.sim.replay.parts import plan
+from fencepost.sim.systems.ingest import fixed as ingest
+from fencepost.sim.trace import table_of, write_parquet
 
 INGEST = Source(
     ingest,

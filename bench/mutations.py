@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from holdfast.impl.store.events import Event
+from fencepost.impl.store.events import Event
 
 Life = tuple[str, int]
 _ID = re.compile(r"manifest/(\d+)\.json")

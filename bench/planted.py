@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.impl.store.events import Event
+from fencepost.impl.store.events import Event
 
 _NUMBER = re.compile(r"(\d{20})\.json$")
 

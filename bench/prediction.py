@@ -2,8 +2,9 @@
 
     python -m bench.prediction [--latency 50ms] [--cap 8] [--rounds 3]
 
-moto's HTTP server runs in a process of its own, with `holdfast proxy` before it, which adds the latency and
-the cap on requests in flight. Then, for every workload: `holdfast probe` measures the latency profile through
+moto's HTTP server runs in a process of its own, with `fencepost proxy` before it, which adds the latency and
+the cap on requests in flight. Then, for every workload: `fencepost probe` measures the latency profile
+through
 the proxy; the operations are done through the proxy, with threads and a real clock; the profile is measured
 once more; and the same operations are simulated with both profiles as one, and that cap. (A machine that
 others use changes its pace: a profile from before alone would blame the model.) Bar: the medians of the
@@ -33,13 +34,13 @@ import numpy as np
 
 from bench.loop import Act, for_turns
 from bench.report import median, write
-from holdfast.impl.ingest import Accepted, Authority, Identity, Settings, encode
-from holdfast.impl.publish import Catalog, Draft, GroupCommit
-from holdfast.impl.store import Store, open_store
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.des import Setup, StoreModel, Workload, simulate
-from holdfast.sim.des.ingesting import padding
-from holdfast.sim.scenarios.building import profile_of
+from fencepost.impl.ingest import Accepted, Authority, Identity, Settings, encode
+from fencepost.impl.publish import Catalog, Draft, GroupCommit
+from fencepost.impl.store import Store, open_store
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.des import Setup, StoreModel, Workload, simulate
+from fencepost.sim.des.ingesting import padding
+from fencepost.sim.scenarios.building import profile_of
 
 BAR = 0.15
 MOTO = Path(__file__).parent.parent / "tests" / "servers" / "moto_main.py"
@@ -62,10 +63,10 @@ def server() -> Iterator[str]:
 
 @contextlib.contextmanager
 def proxy(upstream: str, latency: str, cap: int) -> Iterator[str]:
-    """`holdfast proxy` before it; its address."""
+    """`fencepost proxy` before it; its address."""
     words = ["proxy", upstream, "--latency", latency, "--cap", str(cap)]
     with subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "holdfast", *words], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "fencepost", *words], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         yield process.stdout.readline().split()[0]
@@ -73,11 +74,11 @@ def proxy(upstream: str, latency: str, cap: int) -> Iterator[str]:
 
 
 def measured_profile(url: str) -> dict[str, Any]:
-    """What `holdfast probe --profile` writes."""
+    """What `fencepost probe --profile` writes."""
     with tempfile.TemporaryDirectory() as folder:
         target = f"{folder}/profile.json"
         words = ["probe", url, "--quick", "--only", "create-only-put", "--profile", target]
-        words = [sys.executable, "-m", "holdfast", *words]
+        words = [sys.executable, "-m", "fencepost", *words]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
         return dict(json.loads(Path(target).read_text()))
 

@@ -1,4 +1,4 @@
-"""What `holdfast proxy` adds of its own to the 20 ms it was asked for.
+"""What `fencepost proxy` adds of its own to the 20 ms it was asked for.
 
     python -m bench.proxy [--in-flight 8] [--requests 100]
 
@@ -14,7 +14,7 @@ import sys
 import time
 
 from bench.report import median, write
-from holdfast.sim.proxy.clock import precise_loop
+from fencepost.sim.proxy.clock import precise_loop
 
 LATENCY_MS, BAR_MS = 20, 1.0
 REQUEST = b"GET /b/k HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
         port = int(upstream.stdout.readline())
         words = ["proxy", f"http://127.0.0.1:{port}", "--latency", f"{LATENCY_MS}ms"]
         with subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-m", "holdfast", *words], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "fencepost", *words], stdout=subprocess.PIPE, text=True
         ) as proxy:
             assert proxy.stdout is not None
             behind = int(proxy.stdout.readline().split()[0].rpartition(":")[2])

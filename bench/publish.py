@@ -15,9 +15,9 @@ from typing import Any
 
 from bench.loop import for_seconds
 from bench.report import tell
-from holdfast.impl.publish import Catalog, Draft, GroupCommit, Published
-from holdfast.impl.store.layers import Metered, Throttled
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.publish import Catalog, Draft, GroupCommit, Published
+from fencepost.impl.store.layers import Metered, Throttled
+from fencepost.impl.store.memory import MemoryStore
 
 BAR = 10
 

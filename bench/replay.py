@@ -28,14 +28,14 @@ from bench import report
 from bench.mutations import Mutation, mutations
 from bench.planted import PLANTS, Planted, plant
 from bench.traces import Spoiled, driven, random_choice, write
-from holdfast.impl.store.events import Event
-from holdfast.properties.publish import PublishRefinement
-from holdfast.properties.refinement import Automaton, follow
-from holdfast.sim.replay.judging import Judge
-from holdfast.sim.replay.letters import events as events_in
-from holdfast.sim.replay.local import Outcome, replay
-from holdfast.sim.replay.parts import in_order, plan
-from holdfast.sim.trace import table_of
+from fencepost.impl.store.events import Event
+from fencepost.properties.publish import PublishRefinement
+from fencepost.properties.refinement import Automaton, follow
+from fencepost.sim.replay.judging import Judge
+from fencepost.sim.replay.letters import events as events_in
+from fencepost.sim.replay.local import Outcome, replay
+from fencepost.sim.replay.parts import in_order, plan
+from fencepost.sim.trace import table_of
 
 RATE, FACTOR, RIGHT, MEMORY = 1_000_000, 30, 0.99, 4 << 30
 refinement = partial(PublishRefinement, 3, 4)
@@ -172,8 +172,8 @@ def on_spark(path: Path, master: str) -> dict[str, Any]:
 
 
 def _only_spark(path: Path, master: str) -> None:
-    from holdfast.sim.replay import spark
-    from holdfast.sim.spark import start
+    from fencepost.sim.replay import spark
+    from fencepost.sim.spark import start
 
     begun = perf_counter()
     with start(master, name="bench replay") as session, tempfile.TemporaryDirectory() as folder:

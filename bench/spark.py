@@ -26,13 +26,13 @@ SAME = ("verdict", "distinct", "generated", "depth")
 
 
 def checked(managers: int, *words: str) -> dict[str, Any]:
-    """`holdfast check two-phase`, in a process of its own."""
+    """`fencepost check two-phase`, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "result.json")
         command = ["check", "two-phase", "--set", f"managers={managers}", *words, "--json", str(target)]
         begun = perf_counter()
         process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "holdfast", *command], stdout=subprocess.DEVNULL
+            [sys.executable, "-m", "fencepost", *command], stdout=subprocess.DEVNULL
         )
         with _watched(process.pid) as peak:
             process.wait()

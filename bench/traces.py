@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish.facts import facts
-from holdfast.impl.store.events import Event
-from holdfast.sim.explore import Random, Setting
-from holdfast.sim.systems.publish import mended
-from holdfast.sim.trace import table_of, write_parquet
-from holdfast.sim.trace.schema import SCHEMA
-from holdfast.sim.world import Budget, World
-from holdfast.sim.world.trace import events
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish.facts import facts
+from fencepost.impl.store.events import Event
+from fencepost.sim.explore import Random, Setting
+from fencepost.sim.systems.publish import fixed
+from fencepost.sim.trace import table_of, write_parquet
+from fencepost.sim.trace.schema import SCHEMA
+from fencepost.sim.world import Budget, World
+from fencepost.sim.world.trace import events
 
 SCENES = ("skew", "rivals", "takeover", "heir", "two-tables", "cleaner")
 _NAMED = ("run", "process", "key", "facts")
@@ -40,7 +40,7 @@ class Source:
     """How many requests of a run may be answered 409."""
 
 
-PUBLISH = Source(mended, facts, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
+PUBLISH = Source(fixed, facts, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
 
 
 class Kept(Random):

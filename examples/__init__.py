@@ -1,1 +1,1 @@
-"""Small programs to audit, and to learn from. They ship with the package as `holdfast.examples`."""
+"""Small programs to audit, and to learn from. They ship with the package as `fencepost.examples`."""

@@ -1,6 +1,6 @@
 """The thin layer over a bucket that most projects write first, once on our interface and once on boto3.
 
-The larger programs of `holdfast.examples.zoo` use it. It hides nothing that matters: what is not known is
+The larger programs of `fencepost.examples.zoo` use it. It hides nothing that matters: what is not known is
 raised as `Unknown`, and the SDK is told not to ask again by itself, because whoever asks again must know what
 that means.
 """
@@ -10,9 +10,9 @@ from typing import Any
 from botocore.config import Config  # noqa: TID251 - the SDK, as users use it
 from botocore.exceptions import ClientError, HTTPClientError  # noqa: TID251 - the same
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
-from holdfast.impl.store.requests import Reply
-from holdfast.sim.world import World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
+from fencepost.impl.store.requests import Reply
+from fencepost.sim.world import World
 
 BUCKET = "zoo"
 

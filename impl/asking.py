@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import (
+from fencepost.impl.environment import Environment
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import (
     NOT_NOW,
     Get,
     ListReply,

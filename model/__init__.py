@@ -2,7 +2,7 @@
 
 A machine is a class with fields, actions and properties; `check` explores every reachable state:
 
-    from holdfast.model import Each, Enum, Machine, Size, Truth, action, check, invariant
+    from fencepost.model import Each, Enum, Machine, Size, Truth, action, check, invariant
 
     class Lamps(Machine):
         lamps = Size(3)
@@ -19,16 +19,17 @@ A machine is a class with fields, actions and properties; `check` explores every
 
     result = check(Lamps, {"lamps": 2})
     print(result.verdict)                                  # violated
-    print("\\n".join(result["never_all"].story.lines()))    # the shortest way there, step by step
+    print("\\n".join(result["never_all"].counterexample.lines()))    # the shortest way there, step by step
 
-Everything a machine's author needs is here. `holdfast.model.kernel` is how it works.
+Everything a machine's author needs is here. `fencepost.model.kernel` is how it works.
 """
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     NO_DEADLOCK,
     BadSettings,
     Bool,
     Choice,
+    Counterexample,
     Each,
     Enum,
     FieldOverflow,
@@ -52,7 +53,6 @@ from holdfast.model.kernel import (
     State,
     Step,
     Stepper,
-    Story,
     Truth,
     action,
     all_of,
@@ -77,6 +77,7 @@ __all__ = [
     "BadSettings",
     "Bool",
     "Choice",
+    "Counterexample",
     "Each",
     "Enum",
     "FieldOverflow",
@@ -100,7 +101,6 @@ __all__ = [
     "State",
     "Step",
     "Stepper",
-    "Story",
     "Truth",
     "action",
     "all_of",

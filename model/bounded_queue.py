@@ -7,7 +7,7 @@ reordered" is then one comparison, the place to read next holds the reader's own
 
 from typing import ClassVar
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     Each,
     Int,
     Machine,

@@ -15,7 +15,7 @@ delete once more harms nobody) and takes it anew, under a number that no request
 
 from typing import ClassVar
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     Each,
     Enum,
     Id,
@@ -32,7 +32,7 @@ from holdfast.model.kernel import (
     reachable,
     step,
 )
-from holdfast.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, Trouble, restart
+from fencepost.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, Trouble, restart
 
 
 class CreateOnlyLock(Machine):

@@ -13,7 +13,7 @@ clocks, pauses or landings.
 
 from typing import ClassVar
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     Each,
     Enum,
     Int,
@@ -29,7 +29,7 @@ from holdfast.model.kernel import (
     reachable,
     step,
 )
-from holdfast.model.store import UNKNOWN, Key, Late, restart
+from fencepost.model.store import UNKNOWN, Key, Late, restart
 
 SWAP = ("done", "changed")
 """Never "missing": nothing is ever deleted."""

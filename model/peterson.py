@@ -7,7 +7,7 @@ the two shared variables in two steps as well, because that is what the hardware
 
 from typing import ClassVar
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     Bool,
     Each,
     Enum,

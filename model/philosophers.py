@@ -6,7 +6,18 @@ last philosopher take the right fork first, which makes a circle of waiting impo
 
 from typing import ClassVar
 
-from holdfast.model.kernel import Bool, Each, Enum, Machine, Size, Truth, action, any_of, invariant, reachable
+from fencepost.model.kernel import (
+    Bool,
+    Each,
+    Enum,
+    Machine,
+    Size,
+    Truth,
+    action,
+    any_of,
+    invariant,
+    reachable,
+)
 
 
 class Philosophers(Machine):

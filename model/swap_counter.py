@@ -12,7 +12,7 @@ attempt. The client reads again, and finds itself.
 
 from typing import ClassVar
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     Each,
     Enum,
     Flags,
@@ -29,7 +29,7 @@ from holdfast.model.kernel import (
     reachable,
     step,
 )
-from holdfast.model.store import UNKNOWN, Key, Late, Trouble, restart
+from fencepost.model.store import UNKNOWN, Key, Late, Trouble, restart
 
 SWAP = ("done", "changed")
 """Never "missing": nothing is ever deleted."""

@@ -11,7 +11,7 @@ sees the state of a process.
 
 from typing import ClassVar
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     Bool,
     Each,
     Enum,

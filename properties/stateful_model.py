@@ -1,7 +1,7 @@
 """Any model under Hypothesis: one row at a time, every property after every step.
 
-    from holdfast.model.two_phase import TwoPhase
-    from holdfast.properties.stateful_model import machine_for
+    from fencepost.model.two_phase import TwoPhase
+    from fencepost.properties.stateful_model import machine_for
 
     TestTwoPhase = machine_for(TwoPhase, {"managers": 2}).TestCase
 
@@ -13,7 +13,8 @@ A failure prints the steps as they can be pasted, and so does `Stepper.label`:
     state.step(label='hear_commit(m=1)')
     state.teardown()
 
-What it is good for: `check` decides small machines outright and tells the shortest story. This drives the
+What it is good for: `check` decides small machines outright and tells the shortest counterexample. This
+drives the
 same machine as any stateful test drives a system, so it goes where a model is too large to finish, it
 runs inside a test suite that knows nothing of models, and a class derived from it can keep a real system
 beside the model (override `took`). It is also a second reading of the kernel: one row, no batches.
@@ -29,8 +30,8 @@ from functools import lru_cache
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from holdfast.model import NO_DEADLOCK, Label, Machine, Model, State, Stepper, Story
-from holdfast.model import Step as StoryStep
+from fencepost.model import NO_DEADLOCK, Counterexample, Label, Machine, Model, State, Stepper
+from fencepost.model import Step as CounterexampleStep
 
 
 class Broken(AssertionError):
@@ -64,17 +65,19 @@ class ModelMachine(RuleBasedStateMachine):
         if before is not None:
             broken = self.stepper.broken(state, before) or broken
         if broken:
-            raise Broken("\n".join([f"{', '.join(broken)} is violated:", *self.story().lines()]))
+            raise Broken("\n".join([f"{', '.join(broken)} is violated:", *self.counterexample().lines()]))
 
-    def story(self) -> Story:
+    def counterexample(self) -> Counterexample:
         """How this run came to where it is."""
         steps = tuple(
-            StoryStep(number, label.action, dict(label.parameters), self.stepper.changes(before, after))
+            CounterexampleStep(
+                number, label.action, dict(label.parameters), self.stepper.changes(before, after)
+            )
             for number, (label, before, after) in enumerate(
                 zip(self.labels, self.states, self.states[1:], strict=False), start=1
             )
         )
-        return Story(self.states[0].values, steps)
+        return Counterexample(self.states[0].values, steps)
 
     def begin_at(self, start: int) -> None:
         """Come to one of the initial states."""

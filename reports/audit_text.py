@@ -9,20 +9,20 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from holdfast.reports.driven_text import cost_lines, model_lines
-from holdfast.reports.quantities import amount
+from fencepost.reports.driven_text import cost_lines, model_lines
+from fencepost.reports.quantities import amount
 
 COLOURS = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
 WIDTH = 104
 
 
 def audit_text(result: Mapping[str, Any], *, quiet: bool = False, gaps: bool = False) -> RenderableType:
-    """The whole page but for the last word: size, coverage, findings, stories."""
+    """The whole page but for the last word: size, coverage, findings, counterexamples."""
     page = [*size_lines(result), *coverage_lines(result["coverage"]), *cost_lines(result)]
     return Group(
         *map(Text, [] if quiet else [*page, *model_lines(result, gaps=gaps)]),
         *(Text(line, "yellow") for line in finding_lines(result)),
-        *(Text(line, _colour(line)) for line in story_lines(result)),
+        *(Text(line, _colour(line)) for line in counterexample_lines(result)),
     )
 
 
@@ -40,7 +40,7 @@ def last_words(result: Mapping[str, Any], again: str) -> RenderableType:
 
 def replay_text(result: Mapping[str, Any]) -> RenderableType:
     """One run that was repeated from a token: its steps, and what they led to."""
-    lines = story_lines(result) or [f"  {line}" for line in result["story"]]
+    lines = counterexample_lines(result) or [f"  {line}" for line in result["counterexample"]]
     return Group(
         *(Text(line, _colour(line)) for line in lines),
         *(Text(line, "yellow") for line in finding_lines(result)),
@@ -48,7 +48,8 @@ def replay_text(result: Mapping[str, Any]) -> RenderableType:
 
 
 def failure_text(result: Mapping[str, Any], why: str, again: str) -> str:
-    """For a test report: what is wrong in the first line, then the story, and the replay command last."""
+    """For a test report: what is wrong in the first line, then the counterexample, and the replay command
+    last."""
     lines = [why, ""]
     if result["violations"]:
         lines += [*(line.rstrip() for line in _steps(result["violations"][0])), ""]
@@ -97,7 +98,7 @@ def finding_lines(result: Mapping[str, Any]) -> list[str]:
     return [f"finding: {finding}" for finding in result["findings"]]
 
 
-def story_lines(result: Mapping[str, Any]) -> list[str]:
+def counterexample_lines(result: Mapping[str, Any]) -> list[str]:
     """Every violation: the property, and the numbered steps that break it."""
     lines: list[str] = []
     for violation in result["violations"]:
@@ -108,7 +109,7 @@ def story_lines(result: Mapping[str, Any]) -> list[str]:
 
 def _steps(violation: Mapping[str, Any]) -> list[str]:
     raised = violation.get("raised_at", ())
-    return [*(f"  {line}" for line in violation["story"]), *(f"     at {line}" for line in raised)]
+    return [*(f"  {line}" for line in violation["counterexample"]), *(f"     at {line}" for line in raised)]
 
 
 def _colour(line: str) -> str:

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.reports.quantities import amount, byte_size
-from holdfast.reports.uncut import Uncut
+from fencepost.reports.quantities import amount, byte_size
+from fencepost.reports.uncut import Uncut
 
 SENTENCE = 30
 """A sentence in a narrower column than this cannot be read."""
@@ -16,14 +16,14 @@ COLOURS = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
 
 
 def check_text(result: Mapping[str, Any]) -> RenderableType:
-    """The whole page but for the verdict: size, properties, stories, coverage."""
+    """The whole page but for the verdict: size, properties, counterexamples, coverage."""
     return Group(
         _headline(result),
         *_notes(result.get("notes", ())),
         Uncut(_properties(result["properties"]), folded=True),
-        *_stories(result["properties"]),
+        *_counterexamples(result["properties"]),
         *_coverage(result["coverage"], complete=not result.get("stopped_by")),
-        *(Text(f"warning: {doubt}", "yellow") for doubt in result.get("doubts", ())),
+        *(Text(f"warning: {doubt}", "yellow") for doubt in result.get("vacuity_warnings", ())),
     )
 
 
@@ -66,15 +66,15 @@ def _properties(properties: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _stories(properties: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+def _counterexamples(properties: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
     for row in properties:
         if row["verdict"] != "violated":
             continue
         said = f"\n{row['name']} is violated: {row.get('reason') or row['doc']}"
-        yield Text("\n".join([said, *(f"  {line}" for line in story_lines(row["trace"]))]))
+        yield Text("\n".join([said, *(f"  {line}" for line in counterexample_lines(row["trace"]))]))
 
 
-def story_lines(trace: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def counterexample_lines(trace: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A trace as numbered steps: the start with every field, then only what changed."""
     for step in trace:
         if step["action"] is None:
@@ -90,7 +90,7 @@ def story_lines(trace: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def shown(value: object) -> str:
-    """A value as a story prints it."""
+    """A value as a counterexample prints it."""
     return "[" + ", ".join(map(shown, value)) + "]" if isinstance(value, list) else str(value)
 
 

@@ -6,7 +6,7 @@ Made from the keys `cost` and `model` of an audit's result, where a system gives
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.reports.quantities import amount
+from fencepost.reports.quantities import amount
 
 WIDTH = 104
 

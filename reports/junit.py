@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.quantities import printable
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.quantities import printable
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Case:
     name: str
     verdict: str
     said: str = ""
-    story: str = ""
+    counterexample: str = ""
 
 
 def cases(result: Result) -> Iterator[Case]:
@@ -30,7 +30,10 @@ def cases(result: Result) -> Iterator[Case]:
     elif result.command == "audit":
         for violation in data["violations"]:
             yield Case(
-                violation["property"], "violated", violation.get("reason", ""), "\n".join(violation["story"])
+                violation["property"],
+                "violated",
+                violation.get("reason", ""),
+                "\n".join(violation["counterexample"]),
             )
         if not data["violations"]:
             yield Case("every schedule", data["verdict"], data.get("bound", ""))
@@ -61,7 +64,7 @@ def cases(result: Result) -> Iterator[Case]:
 
 def junit(found: Findings) -> str:
     """The XML text. What is not decided is skipped, which is not passed."""
-    root = ET.Element("testsuites", name="holdfast")
+    root = ET.Element("testsuites", name="fencepost")
     for result in found.results:
         suite = ET.SubElement(root, "testsuite", name=result.title)
         seconds = result.data.get("seconds")
@@ -85,7 +88,7 @@ def _add(suite: ET.Element, result: Result, case: Case, counts: dict[str, int]) 
     counts["tests"] += 1
     if case.verdict in ("violated", "unsafe"):
         failure = ET.SubElement(element, "failure", message=printable(case.said or case.verdict))
-        failure.text = printable(case.story)
+        failure.text = printable(case.counterexample)
         counts["failures"] += 1
     elif case.verdict in ("undecided", "unsupported"):
         ET.SubElement(element, "skipped", message=printable(case.said or case.verdict))

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from holdfast.reports.quantities import amount
+from fencepost.reports.quantities import amount
 
 COLOURS = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
 
@@ -22,9 +22,9 @@ def row_text(row: Mapping[str, Any]) -> RenderableType:
 
 
 def again(row: Mapping[str, Any]) -> str:
-    """The command that shows the story."""
+    """The command that shows the counterexample."""
     mutant = ["--mutant", row["safeguard"]] if row["safeguard"] else []
-    words = ["holdfast", "audit", row["system"], *mutant]
+    words = ["fencepost", "audit", row["system"], *mutant]
     given = [word for name, value in row["parameters"].items() for word in ("--set", f"{name}={value}")]
     return shlex.join([*words, *given, "--replay", row["token"]])
 
@@ -41,7 +41,7 @@ def _said(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _long(row: Mapping[str, Any]) -> str:
-    """How long the story is, beside the model's."""
+    """How long the counterexample is, beside the model's."""
     model = row["model"]
     lines = f"{row['length']} lines"
     if model is None:
@@ -55,8 +55,8 @@ def total_text(result: Mapping[str, Any]) -> Text:
     rows = result["rows"]
     mutants = [row for row in rows if row["safeguard"]]
     found = sum(1 for row in mutants if row["found"])
-    mended = next((row["verdict"] for row in rows if not row["safeguard"]), "was not audited")
-    parts = [f"{found} of {len(mutants)} mutants found", f"{result['system']} as it is: {mended}"]
+    fixed = next((row["verdict"] for row in rows if not row["safeguard"]), "was not audited")
+    parts = [f"{found} of {len(mutants)} mutants found", f"{result['system']} as it is: {fixed}"]
     long = sum(1 for row in rows if row["long"])
     if any(row["model"] for row in rows):
         parts.append(f"{long or 'no'} stor{'y' if long == 1 else 'ies'} over 1.5 times the model's")

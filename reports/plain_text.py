@@ -1,4 +1,4 @@
-"""What people see of a plain run (`holdfast audit --store`), made from its JSON result and nothing else."""
+"""What people see of a plain run (`fencepost audit --store`), made from its JSON result and nothing else."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,14 +6,18 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from holdfast.reports.audit_text import COLOURS, finding_lines, met_lines
-from holdfast.reports.quantities import amount
+from fencepost.reports.audit_text import COLOURS, finding_lines, met_lines
+from fencepost.reports.quantities import amount
 
 
 def plain_text(result: Mapping[str, Any], *, quiet: bool = False) -> RenderableType:
-    """Size, what was met, findings, the story, and the verdict as the last word."""
-    story = result["violations"][0]["story"] if result["violations"] else []
-    told = ["The last round, in the order in which replies came back:", *story] if story else []
+    """Size, what was met, findings, the counterexample, and the verdict as the last word."""
+    counterexample = result["violations"][0]["counterexample"] if result["violations"] else []
+    told = (
+        ["The last round, in the order in which replies came back:", *counterexample]
+        if counterexample
+        else []
+    )
     return Group(
         *map(Text, [] if quiet else [_size(result), *met_lines(result["coverage"])]),
         *(Text(line, "yellow") for line in finding_lines(result)),

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.reports.driven_text import model_lines
-from holdfast.reports.quantities import amount
+from fencepost.reports.driven_text import model_lines
+from fencepost.reports.quantities import amount
 
 
 def replay_text(found: Mapping[str, Any], shown: int, *, gaps: bool = False) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.reports.page.found import Findings, Result
+from fencepost.reports.page.found import Findings, Result
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 RAISED = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
@@ -17,13 +17,13 @@ RAISED = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
 
 def sarif(found: Findings) -> str:
     """The JSON text."""
-    versions = [result.data.get("provenance", {}).get("holdfast", "") for result in found.results]
+    versions = [result.data.get("provenance", {}).get("fencepost", "") for result in found.results]
     results = [row for result in found.results for row in _results(result)]
     rules = sorted({row["ruleId"] for row in results})
     run = {
         "tool": {
             "driver": {
-                "name": "holdfast",
+                "name": "fencepost",
                 "version": next(filter(None, versions), "0"),
                 "rules": [{"id": rule, "shortDescription": {"text": rule}} for rule in rules],
             }
@@ -36,7 +36,7 @@ def sarif(found: Findings) -> str:
 def _results(result: Result) -> Iterator[dict[str, Any]]:
     if result.command == "audit":
         for violation in result.data["violations"]:
-            text = "\n".join([f"{result.title}: {violation.get('reason', '')}", *violation["story"]])
+            text = "\n".join([f"{result.title}: {violation.get('reason', '')}", *violation["counterexample"]])
             yield _row(violation["property"], text, place(result, violation))
     elif result.command == "check":
         for prop in result.data["properties"]:

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.reports.uncut import Uncut
+from fencepost.reports.uncut import Uncut
 
 RUNS_MAX = 60
 """Rows of a table that a person reads; the rest is in the JSON."""

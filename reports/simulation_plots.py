@@ -27,7 +27,7 @@ def figures(found: Row) -> dict[str, bytes]:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    with mpl.rc_context({"svg.hashsalt": "holdfast", "font.size": 9}):
+    with mpl.rc_context({"svg.hashsalt": "fencepost", "font.size": 9}):
         figure, charts = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
         figure.suptitle(found["title"])
         for chart, (title, unit, lines) in zip(charts.flat, _charts(found, axis), strict=True):

@@ -12,7 +12,7 @@ def row_text(row: Mapping[str, Any]) -> Text:
     """What was switched off, and what that led to."""
     name = {
         "model": row["model"],
-        "mended": f"{row['model']} mended",
+        "fixed": f"{row['model']} fixed",
         "broken": f"{row['model']} {row['safeguard']}",
     }.get(row["kind"], f"{row['model']} without {row['safeguard']}")
     return Text.assemble(f"{name:<48} ", _said(row), f"  {row['seconds']:.2f} s")
@@ -37,9 +37,9 @@ def _said(row: Mapping[str, Any]) -> tuple[str, str]:
 def total_text(result: Mapping[str, Any]) -> Text:
     """How many rows are as they should be."""
     rows = result["rows"]
-    wrong = sum(1 for row in rows if row["wrong"])
+    error = sum(1 for row in rows if row["wrong"])
     undecided = sum(1 for row in rows if row["verdict"] == "undecided")
-    parts = [f"{len(rows)} rows", f"{wrong} of them not as {'it' if wrong == 1 else 'they'} should be"]
+    parts = [f"{len(rows)} rows", f"{error} of them not as {'it' if error == 1 else 'they'} should be"]
     if undecided:
         parts.append(f"{undecided} undecided")
     verdict = result["verdict"]

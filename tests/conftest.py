@@ -11,7 +11,7 @@ import pytest
 
 # Suites that live beside the properties, and what tests share, explain their assertions like tests do.
 pytest.register_assert_rewrite(
-    "holdfast.properties.store_behaviour", "tests.model.told", "tests.sim.mistakes"
+    "fencepost.properties.store_behaviour", "tests.model.told", "tests.sim.mistakes"
 )
 
 pytest_plugins = ["tests.servers.fixtures"]
@@ -20,4 +20,4 @@ hypothesis.settings.register_profile(
     "fast", derandomize=True, deadline=None, max_examples=50, print_blob=True, database=None
 )
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
-hypothesis.settings.load_profile(os.environ.get("HOLDFAST_HYPOTHESIS", "fast"))
+hypothesis.settings.load_profile(os.environ.get("FENCEPOST_HYPOTHESIS", "fast"))

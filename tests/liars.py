@@ -1,4 +1,4 @@
-"""Stores that lie, each in one way: `holdfast probe` has to find every one of them.
+"""Stores that lie, each in one way: `fencepost probe` has to find every one of them.
 
 All are `MemoryStore`s (so that everything else about them is right) and most lie as a real store once
 did, which the docstring names. The pauses stand where the real ones do work between check and write.
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.bucket import Bucket
-from holdfast.impl.store.errors import Misuse, Unsupported
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ANYTHING, Absent, Matches, Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.bucket import Bucket
+from fencepost.impl.store.errors import Misuse, Unsupported
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ANYTHING, Absent, Matches, Outcome
 
 BETWEEN_S = 0.001
 """Between check and write: long enough for every rival that was released at the same moment."""

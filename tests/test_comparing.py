@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.comparing import compare, verdict_of
+from fencepost.comparing import compare, verdict_of
 
 
 def result(**more: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ MAY_IMPORT = {
 
 
 def imported_layers(source: str) -> set[str]:
-    """The parts of holdfast that `source` imports, at its top or inside of functions."""
+    """The parts of fencepost that `source` imports, at its top or inside of functions."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -29,9 +29,9 @@ def imported_layers(source: str) -> set[str]:
             assert node.level == 0, "relative imports hide the direction"
             module = node.module or ""
             names.add(module)
-            if module == "holdfast":
-                names.update(f"holdfast.{alias.name}" for alias in node.names)
-    return {name.split(".")[1] for name in names if name.startswith("holdfast.")}
+            if module == "fencepost":
+                names.update(f"fencepost.{alias.name}" for alias in node.names)
+    return {name.split(".")[1] for name in names if name.startswith("fencepost.")}
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -46,8 +46,8 @@ def test_layers_import_only_what_they_may(layer: str) -> None:
 
 def test_an_import_inside_a_function_is_seen() -> None:
     """The check above must not be fooled by a lazy import."""
-    assert imported_layers("def f():\n    from holdfast.impl.store import Store\n") == {"impl"}
-    assert imported_layers("from holdfast import sim\n") == {"sim"}
+    assert imported_layers("def f():\n    from fencepost.impl.store import Store\n") == {"impl"}
+    assert imported_layers("from fencepost import sim\n") == {"sim"}
 
 
 def test_every_folder_with_code_is_packaged() -> None:
@@ -55,17 +55,17 @@ def test_every_folder_with_code_is_packaged() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {
         file.parent.relative_to(ROOT)
-        for top in ("holdfast", "examples", *LAYERS)
+        for top in ("fencepost", "examples", *LAYERS)
         for file in (ROOT / top).rglob("*.py")
     }
     expected = {
-        ".".join(folder.parts if folder.parts[0] == "holdfast" else ("holdfast", *folder.parts))
+        ".".join(folder.parts if folder.parts[0] == "fencepost" else ("fencepost", *folder.parts))
         for folder in folders
     }
     assert set(settings["packages"]) == expected
 
 
-@pytest.mark.parametrize("words", [["-c", "import holdfast"], ["-m", "holdfast", "--help"]])
+@pytest.mark.parametrize("words", [["-c", "import fencepost"], ["-m", "fencepost", "--help"]])
 def test_starting_loads_no_heavy_library(words: list[str]) -> None:
     """Start-up under a second, and no Java, SDK or plotting needed to read the help."""
     heavy = ("pyspark", "boto3", "botocore", "matplotlib", "hypothesis", "networkx", "numpy", "pyarrow")
@@ -73,7 +73,7 @@ def test_starting_loads_no_heavy_library(words: list[str]) -> None:
         [sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True, cwd=ROOT
     )
     loaded = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in ran.stderr.splitlines()}
-    assert "holdfast" in loaded
+    assert "fencepost" in loaded
     assert loaded.isdisjoint(heavy)
 
 

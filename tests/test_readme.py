@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands.entry import SUMMARIES
+from fencepost.commands.entry import SUMMARIES
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
@@ -19,6 +19,8 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_command_it_names_exists() -> None:
-    named = set(re.findall(r"`holdfast ([a-z]+)", README)) | set(re.findall(r"&& holdfast ([a-z]+)", README))
+    named = set(re.findall(r"`fencepost ([a-z]+)", README)) | set(
+        re.findall(r"&& fencepost ([a-z]+)", README)
+    )
     assert "demo" in named
     assert named <= set(SUMMARIES)

@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("holdfast", "examples", "impl", "model", "properties", "reports", "sim")
+FOLDERS = ("fencepost", "examples", "impl", "model", "properties", "reports", "sim")
 
 pytestmark = pytest.mark.server
 
 USERS_TEST = """
-import holdfast
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome
+import fencepost
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome
 
 
 def look_first(store, world, name):
@@ -43,13 +43,13 @@ def start(world, elect):
     world.always("one leader", lambda view: len(set(view.notes("leads"))) <= 1)
 
 
-@holdfast.audit(processes=2, crashes=1)
+@fencepost.audit(processes=2, crashes=1)
 def test_broken(world):
     start(world, look_first)
 
 
-@holdfast.audit(processes=2, crashes=1)
-def test_mended(world):
+@fencepost.audit(processes=2, crashes=1)
+def test_fixed(world):
     start(world, create_only)
 """
 
@@ -79,14 +79,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_every_module_and_says_that_it_is_typed(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     for folder in FOLDERS:
-        inside = Path("holdfast") if folder == "holdfast" else Path("holdfast", folder)
+        inside = Path("fencepost") if folder == "fencepost" else Path("fencepost", folder)
         for file in (ROOT / folder).rglob("*.py"):
             assert str(inside / file.relative_to(ROOT / folder)) in held
-    for package in ("holdfast", "holdfast/impl", "holdfast/model", "holdfast/properties", "holdfast/sim"):
+    for package in (
+        "fencepost",
+        "fencepost/impl",
+        "fencepost/model",
+        "fencepost/properties",
+        "fencepost/sim",
+    ):
         assert f"{package}/py.typed" in held
-    assert not any(name.startswith(("tests/", "bench/", "holdfast/tests")) for name in held)
+    assert not any(name.startswith(("tests/", "bench/", "fencepost/tests")) for name in held)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert settings["project"]["entry-points"]["pytest11"] == {"holdfast": "holdfast.pytest_plugin"}
+    assert settings["project"]["entry-points"]["pytest11"] == {"fencepost": "fencepost.pytest_plugin"}
 
 
 def test_a_project_of_a_users_own_is_audited_with_nothing_but_the_wheel(wheel: Path, tmp_path: Path) -> None:
@@ -99,24 +105,24 @@ def test_a_project_of_a_users_own_is_audited_with_nothing_but_the_wheel(wheel: P
     (project / "test_election.py").write_text(USERS_TEST)
     (project / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
 
-    where = ran([python, "-c", "import holdfast.sim; print(holdfast.sim.__file__)"], project)
+    where = ran([python, "-c", "import fencepost.sim; print(fencepost.sim.__file__)"], project)
     assert Path(where.strip()).is_relative_to(home)
     said = ran([python, "-m", "pytest", "-n", "0"], project, code=1)
     assert "1 failed, 1 passed" in said
-    assert "holds      test_election.py::test_mended: " in said
+    assert "holds      test_election.py::test_fixed: " in said
     again = next(
         line for line in said.splitlines() if line.startswith("pytest test_election.py::test_broken")
     )
     repeated = ran([python, "-m", *again.split()], project, code=1)
     assert "violated: this schedule breaks a property" in repeated
     both = ran([python, "-m", "pytest", "-n", "2"], project, code=1)
-    assert "holds      test_election.py::test_mended: " in both
+    assert "holds      test_election.py::test_fixed: " in both
 
-    command = home / "bin" / "holdfast"
+    command = home / "bin" / "fencepost"
     assert "one leader is violated" in ran(
         [command, "audit", "test_election.py:test_broken"], project, code=1
     )
-    assert "holds: every schedule" in ran([command, "audit", "test_election.py:test_mended"], project)
+    assert "holds: every schedule" in ran([command, "audit", "test_election.py:test_fixed"], project)
     assert "read-modify-write" in ran([command, "audit", "--list"], project)
     ran([command, "audit", "election", "--mutant", "check-then-create"], project, code=1)
     ran([command, "check", "two-phase"], project)

@@ -14,13 +14,13 @@ from typing import Any
 
 import click
 
-import holdfast.model
-from holdfast.commands.entry import SUMMARIES, group
-from holdfast.commands.models import SHIPPED, find_machine
-from holdfast.impl.store import events
-from holdfast.model import Model
-from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.keys import KEYS, Key, latency
+import fencepost.model
+from fencepost.commands.entry import SUMMARIES, group
+from fencepost.commands.models import SHIPPED, find_machine
+from fencepost.impl.store import events
+from fencepost.model import Model
+from fencepost.sim.scenarios import units
+from fencepost.sim.scenarios.keys import KEYS, Key, latency
 
 HERE = Path(__file__).parent
 TIMES = (units.duration, units.positive_duration, latency)
@@ -33,7 +33,7 @@ def commands() -> str:
     for name in SUMMARIES:
         command = group.get_command(click.Context(group), name)
         assert command is not None
-        parts += _command(f"holdfast {name}", command)
+        parts += _command(f"fencepost {name}", command)
     return "\n".join(parts)
 
 
@@ -121,12 +121,12 @@ def model_interface() -> str:
     parts = [
         "# Models\n",
         NOTE,
-        _paragraphs(holdfast.model.__doc__ or ""),
+        _paragraphs(fencepost.model.__doc__ or ""),
         "## Names\n",
         "| name | what it is |\n|---|---|",
     ]
-    for name in sorted(holdfast.model.__all__):
-        value = getattr(holdfast.model, name)
+    for name in sorted(fencepost.model.__all__):
+        value = getattr(fencepost.model, name)
         said = inspect.getdoc(value) if callable(value) or isinstance(value, type) else ""
         parts.append(f"| `{name}` | {_cell((said or '').split(chr(10) * 2)[0])} |")
     parts.append("\n## Machines that ship\n")

@@ -1,7 +1,7 @@
 """A counter that several writers increment, each exactly once, on plain boto3.
 
 Broken: read, add one, write back. Two writers read the same value, and one increment is lost.
-Mended: write only if nobody wrote since, and keep in the body who has been counted. A refusal may be the
+Fixed: write only if nobody wrote since, and keep in the body who has been counted. A refusal may be the
 SDK's own doing (it asks again when a reply is lost), so after every refusal the body says what happened.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError
 
-from holdfast.sim.world import View, World
+from fencepost.sim.world import View, World
 
 # One attempt a request: whoever repeats a conditional write must know that it does.
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
@@ -65,9 +65,9 @@ def broken_read_modify_write(world: World) -> None:
     counting(world, add_one_blindly, "ann", "bob")
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     counting(world, add_one, "ann", "bob", config=ONCE)
 
 
-def mended_for_three(world: World) -> None:
+def fixed_for_three(world: World) -> None:
     counting(world, add_one, "ann", "bob", "cid", config=ONCE)

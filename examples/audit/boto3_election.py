@@ -4,7 +4,7 @@ Broken, check then create: look whether the key is there, and write it when it i
 before either writes, and both lead.
 Broken, own write taken as a rival's: with the SDK's settings as they come, a lost reply makes it ask again;
 the second attempt is refused because of the first, and the winner believes that somebody else won.
-Mended: one attempt a request, and whatever becomes of it, the key says who leads.
+Fixed: one attempt a request, and whatever becomes of it, the key says who leads.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError
 
-from holdfast.sim.world import View, World
+from fencepost.sim.world import View, World
 
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
 LOST = (EndpointConnectionError, HTTPClientError)
@@ -85,11 +85,11 @@ def broken_own_write_taken_as_a_loss(world: World) -> None:
     world.finally_("somebody leads", somebody)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     electing(world, claim, "ann", "bob", config=ONCE)
     world.finally_("somebody leads", somebody)
 
 
-def mended_for_three(world: World) -> None:
+def fixed_for_three(world: World) -> None:
     electing(world, claim, "ann", "bob", "cid", config=ONCE)
     world.finally_("somebody leads", somebody)

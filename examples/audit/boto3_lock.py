@@ -2,7 +2,7 @@
 
 Broken: trust the lease. The holder is paused just before it writes, its lease runs out, another takes the
 lock and writes, and then the first one wakes up and writes over it.
-Mended: a fencing token. Every new lease has a higher number; the book remembers the highest number that
+Fixed: a fencing token. Every new lease has a higher number; the book remembers the highest number that
 wrote it, and is written only if it is still what the writer has read and no higher number was there.
 
 A process tries for the lock once, so that the example stays small; it may leave empty-handed.
@@ -15,7 +15,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError
 
-from holdfast.sim.world import View, World
+from fencepost.sim.world import View, World
 
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
 LOST = (EndpointConnectionError, HTTPClientError)
@@ -80,9 +80,9 @@ def broken_lease_without_fence(world: World) -> None:
     entering(world, False, "ann", "bob")
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     entering(world, True, "ann", "bob")
 
 
-def mended_for_three(world: World) -> None:
+def fixed_for_three(world: World) -> None:
     entering(world, True, "ann", "bob", "cid")

@@ -2,14 +2,14 @@
 
 Broken: 412 always means that somebody else has the slot, so go on to the next. The SDK asks again by itself
 after a lost reply, so the slot may hold one's own record, and it is written twice.
-Mended: look who is in the slot before going on.
+Fixed: look who is in the slot before going on.
 """
 
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from holdfast.sim.world import View, World
+from fencepost.sim.world import View, World
 
 
 def created(s3: Any, slot: int, record: str) -> bool:
@@ -57,5 +57,5 @@ def broken_own_record_taken_for_anothers(world: World) -> None:
     start(world, append_blindly)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     start(world, append)

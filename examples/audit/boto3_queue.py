@@ -1,7 +1,7 @@
 """Workers share a queue of jobs on plain boto3; a cursor object says which job is next.
 
 Broken: take the job by moving the cursor, then do the work. A crash in between, and the job is never done.
-Mended: do the work first, in a way that can be done twice (create-only result), then move the cursor from
+Fixed: do the work first, in a way that can be done twice (create-only result), then move the cursor from
 what it was to the next. Several workers may do the same job; its result exists once.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError
 
-from holdfast.sim.world import View, World
+from fencepost.sim.world import View, World
 
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
 LOST = (EndpointConnectionError, HTTPClientError)
@@ -96,9 +96,9 @@ def broken_cursor_before_work(world: World) -> None:
     working(world, take_then_work, "ann", "bob")
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     working(world, work_then_move, "ann", "bob")
 
 
-def mended_for_three(world: World) -> None:
+def fixed_for_three(world: World) -> None:
     working(world, work_then_move, "ann", "bob", "cid")

@@ -1,15 +1,15 @@
 """A counter that several writers increment, each exactly once.
 
 Broken: read, add one, write back. Two writers read the same value, and one increment is lost.
-Mended: write only if nobody wrote since (compare and swap), and keep in the body who has been counted.
+Fixed: write only if nobody wrote since (compare and swap), and keep in the body who has been counted.
 The name is what makes a lost reply harmless: whoever cannot know whether its write landed looks for
 itself before it tries again, and so does a process that crashed and starts anew.
 """
 
 import json
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
+from fencepost.sim.world import View, World
 
 
 def add_one_blindly(store: Store, name: str) -> None:
@@ -45,7 +45,7 @@ def broken_read_modify_write(world: World) -> None:
     world.finally_("everybody is counted once", everybody_counted_once)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(add_one, world.store(), name, name=name)
     world.finally_("everybody is counted once", everybody_counted_once)

@@ -4,11 +4,11 @@ Broken, check then create: look whether the key is there, and write it when it i
 before either writes, and both lead.
 Broken, own write taken as a rival's: the reply to the create is lost, the second try is told "exists",
 and the winner believes that somebody else won. Nobody leads.
-Mended: create only if absent; whatever the reply, the key says who leads.
+Fixed: create only if absent; whatever the reply, the key says who leads.
 """
 
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
+from fencepost.sim.world import View, World
 
 
 def elect_by_looking_first(world: World, store: Store, name: str) -> None:
@@ -66,7 +66,7 @@ def broken_own_write_taken_as_a_loss(world: World) -> None:
     promises(world)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(elect, world, world.store(), name, name=name)
     promises(world)

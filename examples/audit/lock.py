@@ -2,7 +2,7 @@
 
 Broken: trust the lease. The holder is paused just before it writes, its lease runs out, another takes the
 lock and writes, and then the first one wakes up and writes over it.
-Mended: a fencing token. Every new lease has a higher number; the book remembers the highest number that
+Fixed: a fencing token. Every new lease has a higher number; the book remembers the highest number that
 wrote it, and is written only if it is still what the writer has read and no higher number was there.
 
 A process tries for the lock once, so that the example stays small; it may leave empty-handed.
@@ -10,8 +10,8 @@ A process tries for the lock once, so that the example stays small; it may leave
 
 import json
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
+from fencepost.sim.world import View, World
 
 LEASE_NS = 10_000_000_000
 
@@ -67,7 +67,7 @@ def broken_lease_without_fence(world: World) -> None:
     world.always("no entry is lost", nothing_lost)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(enter_fenced, world, world.store(), name, name=name)
     world.always("no entry is lost", nothing_lost)

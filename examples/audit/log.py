@@ -2,11 +2,11 @@
 
 Broken: "exists" always means that somebody else has the slot, so go on to the next. After a lost reply the
 slot may hold one's own record, and it is written twice.
-Mended: look who is in the slot before going on.
+Fixed: look who is in the slot before going on.
 """
 
-from holdfast.impl.store import ABSENT, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, Outcome, Store
+from fencepost.sim.world import View, World
 
 
 def append_blindly(store: Store, name: str) -> None:
@@ -48,7 +48,7 @@ def broken_own_record_taken_for_anothers(world: World) -> None:
     world.finally_("every record is there once", each_once)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(append, world.store(), name, name=name)
     world.finally_("every record is there once", each_once)

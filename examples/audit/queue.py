@@ -1,12 +1,12 @@
 """Workers share a queue of jobs; a cursor object says which job is next.
 
 Broken: take the job by moving the cursor, then do the work. A crash in between, and the job is never done.
-Mended: do the work first, in a way that can be done twice (create-only result), then move the cursor from
+Fixed: do the work first, in a way that can be done twice (create-only result), then move the cursor from
 what it was to the next. Several workers may do the same job; its result exists once.
 """
 
-from holdfast.impl.store import ABSENT, Matches, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, Matches, Outcome, Store
+from fencepost.sim.world import View, World
 
 JOBS = 1
 """Enough to show it. With two the proof takes minutes: three workers meet at every job."""
@@ -55,7 +55,7 @@ def broken_cursor_before_work(world: World) -> None:
     world.finally_("every job is done", all_done)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     world.store().put("cursor", b"0", when=ABSENT)
     for name in ("ann", "bob", "cid"):
         world.spawn(work_then_move, world.store(), name=name)

@@ -1,12 +1,13 @@
-"""The zoo: failures that really happened, as small programs of their users; each broken and mended.
+"""The zoo: failures that really happened, as small programs of their users; each broken and fixed.
 
-Every module is one entry. It holds `broken` and `mended` on the store interface, `broken_boto3` and
-`mended_boto3` on plain boto3, and sometimes a `tempting_...`: a mend that looks right and is wrong. Faults
+Every module is one entry. It holds `broken` and `fixed` on the store interface, `broken_boto3` and
+`fixed_boto3` on plain boto3, and sometimes a `tempting_...`: a mend that looks right and is wrong. Faults
 that a program needs beyond the default (one crash, one lost response, one stall) are declared by the program
-itself, with `@audit(...)`. `holdfast zoo --programs` audits them all, `holdfast audit self-412 --mutant
+itself, with `@audit(...)`. `fencepost zoo --programs` audits them all, `fencepost audit self-412 --mutant
 broken` one of them.
 
-Some stories are a safeguard of one of the large protocols as well; `like` says which: switched off there, the
+Some counterexamples are a safeguard of one of the large protocols as well; `like` says which: switched off
+there, the
 same thing goes wrong. The entry is here all the same, because a user's code will look like this.
 """
 
@@ -77,4 +78,4 @@ ENTRIES = {
     "manifest-without-token": Entry("the cursor never goes back", ("arkflow#1192",)),
     "retried-contention": Entry("no appended entry is lost", ("chroma#4888",)),
 }
-"""By name, in the order of the catalog they were taken from. Stores that lie are `holdfast probe`'s."""
+"""By name, in the order of the catalog they were taken from. Stores that lie are `fencepost probe`'s."""

@@ -1,10 +1,11 @@
 """A commit that succeeded, and whose files were deleted because nobody knew.
 
-Story (iceberg#2317, ClickHouse#112081): write the data, then commit by creating the next version of the
+Counterexample (iceberg#2317, ClickHouse#112081): write the data, then commit by creating the next version of
+the
 table's metadata. The commit is applied and its reply lost; whatever is not "done" counts as a lost race, and
 the clean-up of a failed insert deletes the data file. The table points at a file that is gone.
 
-Mended: what is not known is never cleaned up. Read the table: if it lists our file, we are committed; if
+Fixed: what is not known is never cleaned up. Read the table: if it lists our file, we are committed; if
 not, try to commit again. Why that is enough: the file's name says whose commit it is; versions are created
 only if absent, so the one attempt that may still be in flight can win a version or lose it, and either way
 the next look at the table tells. A file that is never committed is left to a collector of orphans.
@@ -21,14 +22,14 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Store
-from holdfast.sim.world import View, World
-from holdfast.testing import audit
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
+from fencepost.sim.world import View, World
+from fencepost.testing import audit
 
 BUCKET, METADATA, FILE = "zoo", "metadata/", "data/00000.parquet"
 EMPTY = b'{"files": []}'
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The mended program asks again by itself, where it knows what that means."""
+"""The fixed program asks again by itself, where it knows what that means."""
 
 
 def version_name(version: int) -> str:
@@ -177,7 +178,7 @@ def broken(world: World) -> None:
 
 
 @audit(late=1)
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _on_store(world, commit_until_known)
 
 
@@ -192,5 +193,5 @@ def broken_boto3(world: World) -> None:
 
 
 @audit(late=1)
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _on_boto3(world, commit_s3_until_known, config=ONCE)

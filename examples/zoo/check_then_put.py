@@ -1,11 +1,12 @@
 """Two winners of one marker.
 
-Story (dbtrail#929, #806; Quickwit's documentation warns of the same for its file-backed metastore): an agent
+Counterexample (dbtrail#929, #806; Quickwit's documentation warns of the same for its file-backed metastore):
+an agent
 that starts looks whether the marker of the archive is there, and writes its own if not. Two that start
 together both see nothing and both write. The last one stays; the first goes on under a key that nobody will
 ever look for.
 
-Mended: create the marker only if absent, and whatever the answer, read it and use what it says. Why that is
+Fixed: create the marker only if absent, and whatever the answer, read it and use what it says. Why that is
 enough: the marker is created once and never changed, so everybody reads the same.
 
 Tempting but wrong: write it, read it back, and use what it says. Another may write behind the reading.
@@ -16,8 +17,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
+from fencepost.sim.world import View, World
 
 BUCKET, MARKER = "zoo", "archive/_partition_key"
 KEY = f"{BUCKET}/{MARKER}"
@@ -102,7 +103,7 @@ def broken(world: World) -> None:
     _program(world, world.store(), ensure)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, world.store(), ensure_created)
 
 
@@ -115,6 +116,6 @@ def broken_boto3(world: World) -> None:
     _program(world, world.boto3_client("s3"), ensure_s3)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     world.boto3_bucket(BUCKET)
     _program(world, world.boto3_client("s3"), ensure_s3_created)

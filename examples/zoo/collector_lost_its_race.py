@@ -1,11 +1,12 @@
 """The collector fails to take fragments out of the manifest, and deletes them all the same.
 
-Story (chroma#4972): the collector reads the manifest of a log, decides which fragments are no longer needed,
+Counterexample (chroma#4972): the collector reads the manifest of a log, decides which fragments are no
+longer needed,
 writes a manifest without them on the condition that it is unchanged, and deletes them. A writer is faster.
 The write fails with "contention", contention is nothing unusual, and the collector goes on to the deletes.
 The manifest lists fragments that are gone.
 
-Mended: delete only what the manifest, read again, does not list; until then try again. Why that is enough:
+Fixed: delete only what the manifest, read again, does not list; until then try again. Why that is enough:
 fragments have names of their own and enter a manifest once, and every writer starts from the manifest that
 it replaces, so what was taken out can never come back.
 
@@ -16,8 +17,8 @@ what is gone.
 import json
 from collections.abc import Callable
 
-from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
-from holdfast.sim.world import View, World
+from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.sim.world import View, World
 
 MANIFEST = "log/MANIFEST"
 
@@ -97,7 +98,7 @@ def broken(world: World) -> None:
     _program(world, on_store(world), collect)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, on_store(world), collect_until_installed)
 
 
@@ -109,5 +110,5 @@ def broken_boto3(world: World) -> None:
     _program(world, on_boto3(world), collect)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _program(world, on_boto3(world), collect_until_installed)

@@ -1,10 +1,11 @@
 """Everybody believes that somebody holds the lock, and nobody does.
 
-Story (arrow-rs-object-store#852, opendal#6741): a create-only write is answered 409 when another request at
+Counterexample (arrow-rs-object-store#852, opendal#6741): a create-only write is answered 409 when another
+request at
 the same key is under way. It means that nothing was written, try again. Mapped to the same error as 412 it
 reads "already exists", and every contender leaves the work to a holder that does not exist.
 
-Mended: 409 proves nothing and is asked again; only what stands at the key says who holds it, and that also
+Fixed: 409 proves nothing and is asked again; only what stands at the key says who holds it, and that also
 tells one's own write after a lost reply. Why that is enough: the key is created once and never deleted.
 
 Tempting but wrong: after a 409 look at the key, and when it is not there, write it. The contenders all look
@@ -17,14 +18,14 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Store
-from holdfast.sim.world import View, World
-from holdfast.testing import audit
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
+from fencepost.sim.world import View, World
+from fencepost.testing import audit
 
 BUCKET, LOCK = "zoo", "jobs/nightly.lock"
 KEY = f"{BUCKET}/{LOCK}"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The mended program asks again by itself, where it knows what that means."""
+"""The fixed program asks again by itself, where it knows what that means."""
 
 
 # On the store interface.
@@ -136,7 +137,7 @@ def broken(world: World) -> None:
 
 
 @audit(conflicts=2)
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, world.store(), claim_until_known)
 
 
@@ -152,6 +153,6 @@ def broken_boto3(world: World) -> None:
 
 
 @audit(conflicts=2)
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     world.boto3_bucket(BUCKET)
     _program(world, world.boto3_client("s3", config=ONCE), claim_s3_until_known)

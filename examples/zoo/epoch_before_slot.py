@@ -1,11 +1,12 @@
 """Two writers open a log at the same time, and the older one wins.
 
-Story (slatedb#271, found by a model of the protocol, #266): to open the log a writer claims the next epoch,
+Counterexample (slatedb#271, found by a model of the protocol, #266): to open the log a writer claims the
+next epoch,
 then lists the log for the next free slot and fences it. A second one claims and fences between the two steps
 of the first; the first lists, sees the second's fence, and fences the slot behind it. Both are open, and the
 log goes back from epoch 2 to epoch 1.
 
-Mended: look for the slot first, then claim the epoch, then fence that very slot. When it is taken, read the
+Fixed: look for the slot first, then claim the epoch, then fence that very slot. When it is taken, read the
 manifest: a higher epoch there means that we are the older one and fenced. Why that is enough: whoever has a
 later epoch claimed it after us, so it had not fenced when we looked, and a fence of theirs that comes before
 ours lies at or beyond our slot: we run into it, and find the higher epoch.
@@ -16,8 +17,8 @@ Tempting but wrong: look first, but on a taken slot just go to the next one.
 import json
 from collections.abc import Callable
 
-from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
-from holdfast.sim.world import View, World
+from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.sim.world import View, World
 
 MANIFEST = "manifest"
 
@@ -97,7 +98,7 @@ def broken(world: World) -> None:
     _program(world, on_store(world), open_claiming_first, fence_or_yield)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, on_store(world), open_looking_first, fence_or_yield)
 
 
@@ -109,5 +110,5 @@ def broken_boto3(world: World) -> None:
     _program(world, on_boto3(world), open_claiming_first, fence_or_yield)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _program(world, on_boto3(world), open_looking_first, fence_or_yield)

@@ -1,11 +1,12 @@
 """A writer fences a slot that the old writer has long passed; both go on writing.
 
-Story (slatedb#1682, with three writers #1709): a new writer looks for the next slot of the log, claims the
+Counterexample (slatedb#1682, with three writers #1709): a new writer looks for the next slot of the log,
+claims the
 next epoch in the manifest, and fences the old writer by creating that slot. Between looking and claiming the
 old one has filled the slot and flushed, and the slot was collected. The fence lands where it fences nobody:
 the new writer reports itself open, and the old one keeps acknowledging rows the new one does not know.
 
-Mended: when the fence stands, read the manifest again. A fence behind "replay after" fences nobody, take the
+Fixed: when the fence stands, read the manifest again. A fence behind "replay after" fences nobody, take the
 next slot after it; another epoch means that we are fenced ourselves. Why that is enough: once our epoch is in
 the manifest the old writer cannot flush any more, so nothing beyond "replay after" can be collected, and the
 first slot that we win beyond it is one that the old writer must still pass.
@@ -18,8 +19,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
-from holdfast.sim.world import View, World
+from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.sim.world import View, World
 
 MANIFEST = "manifest"
 FRESH = b'{"epoch": 1, "after": 0, "rows": []}'
@@ -142,7 +143,7 @@ def broken(world: World) -> None:
     _program(world, on_store(world), open_log)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, on_store(world), open_log_and_check)
 
 
@@ -154,5 +155,5 @@ def broken_boto3(world: World) -> None:
     _program(world, on_boto3(world), open_log)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _program(world, on_boto3(world), open_log_and_check)

@@ -1,11 +1,12 @@
 """A commit that somebody else has finished is committed a second time.
 
-Story (delta-rs#268, found by a model in #540): a writer takes a lock with a lease and puts into the lock what
+Counterexample (delta-rs#268, found by a model in #540): a writer takes a lock with a lease and puts into the
+lock what
 it is about to do. Its write is slow, the lease runs out, and the next holder finishes what the lock says, as
 it must. The first one's write then finds that the version exists; "exists" is a lost race, so it takes the
 next version and commits the same rows again.
 
-Mended: read the version that exists; if it holds our own commit, we are done. Why that is enough: versions
+Fixed: read the version that exists; if it holds our own commit, we are done. Why that is enough: versions
 are created only if absent, nobody creates one but its owner or who finishes its work, and a commit carries
 the name of its owner, so each commit looks at every version below its own before it takes a new one.
 
@@ -17,8 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
-from holdfast.sim.world import View, World
+from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.sim.world import View, World
 
 LOCK = "lock"
 LEASE_S = 10
@@ -105,7 +106,7 @@ def broken(world: World) -> None:
     _on_store(world, write)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _on_store(world, write_unless_there)
 
 
@@ -117,5 +118,5 @@ def broken_boto3(world: World) -> None:
     _on_boto3(world, write)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _on_boto3(world, write_unless_there)

@@ -1,11 +1,12 @@
 """A version of the manifest is created a second time, by a writer that believes it has committed.
 
-Story (SlateDB's RFC 26, slatedb#355): versions 1, 2, 3 of a manifest, each created only if absent; the
+Counterexample (SlateDB's RFC 26, slatedb#355): versions 1, 2, 3 of a manifest, each created only if absent;
+the
 highest counts. A writer that has read version 1 is slow. Others commit 2 and 3, and the collector deletes
 what is older than the latest. Version 2 is free again: the slow writer creates it and reports success. Nobody
 ever reads it.
 
-Mended: before it deletes, the collector moves a boundary, and a writer reads the boundary after it has
+Fixed: before it deletes, the collector moves a boundary, and a writer reads the boundary after it has
 created a version: one that is not beyond it was not committed. Why that is enough: a version can only be
 free again after the boundary has passed it, so whoever creates it again sees that.
 
@@ -19,8 +20,8 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Store
+from fencepost.sim.world import View, World
 
 BUCKET, BOUNDARY = "zoo", "gc/manifest.boundary"
 ONCE = Config(retries={"total_max_attempts": 1})
@@ -169,7 +170,7 @@ def broken(world: World) -> None:
     _on_store(world, (latest, create, collect))
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _on_store(world, (latest, create_and_look, collect_behind_boundary))
 
 
@@ -181,5 +182,5 @@ def broken_boto3(world: World) -> None:
     _on_boto3(world, (latest_s3, create_s3, collect_s3))
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _on_boto3(world, (latest_s3, create_s3_and_look, collect_s3_behind_boundary))

@@ -1,10 +1,11 @@
 """Parallel workers rewrite one manifest, and its cursor goes back.
 
-Story (arkflow#1192): each worker that has stored a segment reads the manifest, moves the cursor on, and
+Counterexample (arkflow#1192): each worker that has stored a segment reads the manifest, moves the cursor on,
+and
 writes the manifest back without a condition. One that has read early writes late: the cursor is where it was
 before the other moved it, and after a restart events are processed that had been processed before.
 
-Mended: write on the condition that the manifest is what was read, and start again from what it is now. Why
+Fixed: write on the condition that the manifest is what was read, and start again from what it is now. Why
 that is enough: a manifest is only ever replaced by one that was computed from it, so the cursor only rises;
 an attempt whose reply was lost is repeated from a fresh reading, which does nothing if it had landed.
 
@@ -18,14 +19,14 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
+from fencepost.sim.world import View, World
 
 BUCKET, MANIFEST = "zoo", "stream/manifest.json"
 KEY = f"{BUCKET}/{MANIFEST}"
 EMPTY = b'{"cursor": 0, "segments": []}'
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The mended program asks again by itself, where it knows what that means."""
+"""The fixed program asks again by itself, where it knows what that means."""
 
 
 def sealed(body: bytes, segment: int) -> bytes:
@@ -104,7 +105,7 @@ def broken(world: World) -> None:
     _program(world, world.store(), seal)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, world.store(), seal_from_what_is)
 
 
@@ -113,6 +114,6 @@ def broken_boto3(world: World) -> None:
     _program(world, world.boto3_client("s3"), seal_s3)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     world.boto3_bucket(BUCKET)
     _program(world, world.boto3_client("s3", config=ONCE), seal_s3_from_what_is)

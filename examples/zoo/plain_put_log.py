@@ -1,11 +1,12 @@
 """Two writers of one log overwrite each other's entries.
 
-Story (lance#6432): the writers of a shard are fenced by an epoch in its manifest, but the entries of the log
+Counterexample (lance#6432): the writers of a shard are fenced by an epoch in its manifest, but the entries
+of the log
 are written without a condition. A writer that was fenced does not notice before it next touches the manifest;
 until then it and its successor count positions by themselves, and write to the same ones. What was
 acknowledged is gone.
 
-Mended: an entry is created only if absent; "exists" stops the writer. Why that is enough: what was
+Fixed: an entry is created only if absent; "exists" stops the writer. Why that is enough: what was
 acknowledged was created, and what was created is never written again.
 
 Tempting but wrong: read the epoch in the manifest before every entry. The takeover happens between the look
@@ -18,8 +19,8 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Store
+from fencepost.sim.world import View, World
 
 BUCKET, EPOCH = "zoo", "shard-0/epoch"
 ONCE = Config(retries={"total_max_attempts": 1})
@@ -133,7 +134,7 @@ def broken(world: World) -> None:
     _on_store(world, append)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _on_store(world, append_if_absent)
 
 
@@ -145,5 +146,5 @@ def broken_boto3(world: World) -> None:
     _on_boto3(world, append_s3)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _on_boto3(world, append_s3_if_absent)

@@ -1,11 +1,12 @@
 """An upload is reported complete because an object stands at its key; the object is a rival's.
 
-Story (ClickHouse#113994, #114348): completing a multipart upload is answered "no such upload". That happens
+Counterexample (ClickHouse#113994, #114348): completing a multipart upload is answered "no such upload". That
+happens
 when the first attempt had completed it and the reply was lost, so the code looks whether the object is there
 and, if so, reports success. It happens as well when a clean-up of unfinished uploads aborted it: then the
 object that is there is somebody else's, and our rows were never stored.
 
-Mended (as ClickHouse#118829): the upload carries an identifier of its own as metadata, and so does the object
+Fixed (as ClickHouse#118829): the upload carries an identifier of its own as metadata, and so does the object
 that it becomes. "No such upload" is success only if the object carries it. Why that is enough: the file is
 created only if absent, so the object that stands is the one that won.
 """
@@ -17,14 +18,14 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, Outcome, Store
+from fencepost.sim.world import View, World
 
 BUCKET, FILE = "zoo", "export/2026-05-01.csv"
 KEY = f"{BUCKET}/{FILE}"
 OURS, THEIRS = b"rows of ann", b"rows of bob"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The mended program asks again by itself, where it knows what that means."""
+"""The fixed program asks again by itself, where it knows what that means."""
 
 
 class Unavailable(Exception):
@@ -168,7 +169,7 @@ def broken(world: World) -> None:
     _on_store(world, export)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _on_store(world, export_signed)
 
 
@@ -176,5 +177,5 @@ def broken_boto3(world: World) -> None:
     _on_boto3(world, export_s3)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _on_boto3(world, export_s3_signed)

@@ -1,10 +1,11 @@
 """A lost race is retried like a passing fault, and the winner's entry disappears.
 
-Story (chroma#4888): the storage layer repeats what fails, and a failed precondition is a failure like any
+Counterexample (chroma#4888): the storage layer repeats what fails, and a failed precondition is a failure
+like any
 other. But the manifest to be written was computed before the race was lost. Here the repetition takes care to
 use the ETag of the moment, so that the condition holds at last: what the winner had added is not in it.
 
-Mended: a failed precondition leaves the storage layer, and goes back to where the manifest is computed. Why
+Fixed: a failed precondition leaves the storage layer, and goes back to where the manifest is computed. Why
 that is enough: every manifest that is written then contains all of the one that it replaces, and an entry
 that is there already is not added again, so a lost reply does no harm.
 
@@ -19,13 +20,13 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, Matches, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, Matches, Store
+from fencepost.sim.world import View, World
 
 BUCKET, MANIFEST = "zoo", "log/manifest/MANIFEST"
 KEY = f"{BUCKET}/{MANIFEST}"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The mended program asks again by itself, where it knows what that means."""
+"""The fixed program asks again by itself, where it knows what that means."""
 
 
 def with_entry(body: bytes, entry: str) -> bytes:
@@ -134,7 +135,7 @@ def broken(world: World) -> None:
     _program(world, world.store(), append)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, world.store(), append_from_what_is)
 
 
@@ -147,6 +148,6 @@ def broken_boto3(world: World) -> None:
     _program(world, world.boto3_client("s3"), append_s3)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     world.boto3_bucket(BUCKET)
     _program(world, world.boto3_client("s3", config=ONCE), append_s3_from_what_is)

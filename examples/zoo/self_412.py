@@ -1,10 +1,11 @@
 """A lock file that its own creator takes for somebody else's.
 
-Story (opentofu#4405, git-remote-s3#66, aws-sdk-java-v2#6580): create the lock if it is absent. The request
+Counterexample (opentofu#4405, git-remote-s3#66, aws-sdk-java-v2#6580): create the lock if it is absent. The
+request
 is applied and the reply lost; it is sent again and meets the lock that it has just made. "Exists", so the
 lock is somebody else's: the run gives up, and nobody is left who would ever release it.
 
-Mended: the lock carries a token that only this attempt knows. Whoever is told "exists" reads the lock, and
+Fixed: the lock carries a token that only this attempt knows. Whoever is told "exists" reads the lock, and
 the token says whose it is. The release names the ETag, so it can be repeated without hurting the next one.
 Why that is enough: a lock with our token was created by us, nobody deletes a lock of another ETag, so what
 we have read to be ours stays ours until we release it.
@@ -20,8 +21,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from holdfast.impl.store import ABSENT, Matches, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, Matches, Outcome, Store
+from fencepost.sim.world import View, World
 
 BUCKET, LOCK = "zoo", "state.tflock"
 KEY = f"{BUCKET}/{LOCK}"
@@ -155,7 +156,7 @@ def broken(world: World) -> None:
     _on_store(world, lock, ("run 1", "run 2"))
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _on_store(world, lock_knowing_oneself, ("run 1", "run 2"))
 
 
@@ -167,5 +168,5 @@ def broken_boto3(world: World) -> None:
     _on_boto3(world, lock_s3)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _on_boto3(world, lock_s3_knowing_oneself)

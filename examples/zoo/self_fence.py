@@ -1,10 +1,11 @@
 """A healthy writer that fences itself.
 
-Story (slatedb#766, slatedb#819): a writer owns its log by creating the next slot. A request is applied and
+Counterexample (slatedb#766, slatedb#819): a writer owns its log by creating the next slot. A request is
+applied and
 times out; the retry is told that the slot exists, and "exists" means "a newer writer has taken over": the
 only writer of a healthy database shuts itself down.
 
-Mended (as slatedb#1164): every write carries an identifier of its own beside the data. Whoever is told
+Fixed (as slatedb#1164): every write carries an identifier of its own beside the data. Whoever is told
 "exists" reads the slot: our identifier means that the first attempt had landed, any other means that the
 slot is somebody else's. Why that is enough: slots are never written twice, so what stands there is the one
 write that won.
@@ -20,8 +21,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from holdfast.impl.store import ABSENT, Outcome, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, Outcome, Store
+from fencepost.sim.world import View, World
 
 BUCKET, WAL = "zoo", "wal/"
 
@@ -145,7 +146,7 @@ def broken(world: World) -> None:
     _program(world, world.store(), create)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, world.store(), create_signed)
 
 
@@ -158,6 +159,6 @@ def broken_boto3(world: World) -> None:
     _program(world, world.boto3_client("s3"), create_s3)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     world.boto3_bucket(BUCKET)
     _program(world, world.boto3_client("s3"), create_s3_signed)

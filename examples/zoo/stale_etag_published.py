@@ -1,12 +1,13 @@
 """The pointer names an ETag that the object does not have, and never will have again.
 
-Story (lance#8455, #8499): a manifest is written under a staging name, recorded in a pointer, and finalized:
+Counterexample (lance#8455, #8499): a manifest is written under a staging name, recorded in a pointer, and
+finalized:
 copied to its final name, whose ETag then goes into the pointer. The writer finalizes, and so does any reader
 that meets the staging name first. Both copy; a copy of the same bytes has another ETag when it was made in
 another way (in parts, encrypted). The first one looks at its ETag, the second overwrites the object and
 publishes the new one, and the first publishes what it saw. Every later reader reports a corrupt table.
 
-Mended: the copy is made only if absent, and whoever finds one takes that one's ETag. Why that is enough: the
+Fixed: the copy is made only if absent, and whoever finds one takes that one's ETag. Why that is enough: the
 object is created once and never changed, so there is only one ETag to publish.
 
 Tempting but wrong: publish by compare-and-swap while the copies still overwrite. The pointer is then right
@@ -20,14 +21,14 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
-from holdfast.impl.store.requests import Condition
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
+from fencepost.impl.store.requests import Condition
+from fencepost.sim.world import View, World
 
 BUCKET, POINTER, STAGING, FINAL = "zoo", "latest", "_versions/7.manifest-5f", "_versions/7.manifest"
 MANIFEST = b"fragments 1 to 9"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The mended program does not ask again: what is left undone, the next reader does."""
+"""The fixed program does not ask again: what is left undone, the next reader does."""
 
 
 class Unavailable(Exception):
@@ -157,7 +158,7 @@ def broken(world: World) -> None:
     _program(world, world.store(), finalize, copy_in_parts, copy_in_one)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, world.store(), finalize_once, copy_in_parts, copy_in_one)
 
 
@@ -170,7 +171,7 @@ def broken_boto3(world: World) -> None:
     _program(world, world.boto3_client("s3"), finalize_s3, copy_s3_in_parts, copy_s3_in_one)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     world.boto3_bucket(BUCKET)
     s3 = world.boto3_client("s3", config=ONCE)
     _program(world, s3, finalize_s3_once, copy_s3_in_parts, copy_s3_in_one)

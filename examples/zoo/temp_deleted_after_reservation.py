@@ -1,11 +1,12 @@
 """A hole in the log: a number that is marked complete, and no entry under it.
 
-Story (delta-rs#2452): to commit, write the entry under a temporary name, reserve the next number by a record
+Counterexample (delta-rs#2452): to commit, write the entry under a temporary name, reserve the next number by
+a record
 that names it, copy it to the number, mark the record complete. Whoever meets an incomplete record finishes
 it. Here the copy fails, and the clean-up of a failed commit deletes the temporary object. The next one takes
 "temporary object missing" for "already copied", and marks the record complete.
 
-Mended: the reservation is the commit; nothing behind it is ever undone. The temporary object is deleted when
+Fixed: the reservation is the commit; nothing behind it is ever undone. The temporary object is deleted when
 the record is complete and not before, and "missing" is believed only when the entry stands under its number.
 Why that is enough: numbers and entries are created only if absent and never deleted.
 
@@ -17,8 +18,8 @@ was reported as failed is in the log.
 import json
 from collections.abc import Callable
 
-from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
-from holdfast.sim.world import View, World
+from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.sim.world import View, World
 
 RECORD, ENTRY, TEMPORARY = "lock-table/1", "_delta_log/1.json", "_delta_log/.tmp/ann.json"
 OURS = b'{"add": "part-ann.parquet"}'
@@ -128,7 +129,7 @@ def broken(world: World) -> None:
     _program(world, on_store(world), commit, repair)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, on_store(world), commit_for_good, repair_and_look)
     world.finally_("the report is true", report_true)
 
@@ -142,6 +143,6 @@ def broken_boto3(world: World) -> None:
     _program(world, on_boto3(world), commit, repair)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _program(world, on_boto3(world), commit_for_good, repair_and_look)
     world.finally_("the report is true", report_true)

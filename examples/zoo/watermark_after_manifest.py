@@ -1,12 +1,13 @@
 """The collector deletes files that a compaction has just put into the manifest.
 
-Story (slatedb#1031, from #604 and #1029): files that no manifest lists are garbage, unless a compaction is
+Counterexample (slatedb#1031, from #604 and #1029): files that no manifest lists are garbage, unless a
+compaction is
 still writing them; so compactions publish which files are too young to be judged, and the collector spares
 those. It reads the manifest, then this watermark. A compaction finishes between the two and the next one
 begins: the manifest that was read does not list its file yet, the watermark that was read does not protect it
 any more.
 
-Mended: the watermark is read first. Why that is enough: a compaction leaves the watermark where it is until
+Fixed: the watermark is read first. Why that is enough: a compaction leaves the watermark where it is until
 the next one raises it, so a file below the watermark that was read belongs to a compaction that had finished
 by then, and the manifest that is read later lists it if any ever will.
 
@@ -17,8 +18,8 @@ runs" was read, and its file is in no manifest when the collector looks.
 import json
 from collections.abc import Callable
 
-from holdfast.examples.storage import AnyStorage, Unknown, on_boto3, on_store
-from holdfast.sim.world import View, World
+from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.sim.world import View, World
 
 MANIFEST, WATERMARK = "manifest", "compactions"
 IDLE = 1_000_000
@@ -111,7 +112,7 @@ def broken(world: World) -> None:
     _program(world, on_store(world), collect_manifest_first, leave_watermark)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _program(world, on_store(world), collect_watermark_first, leave_watermark)
 
 
@@ -123,5 +124,5 @@ def broken_boto3(world: World) -> None:
     _program(world, on_boto3(world), collect_manifest_first, leave_watermark)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _program(world, on_boto3(world), collect_watermark_first, leave_watermark)

@@ -1,11 +1,12 @@
 """A stalled writer writes a slot of the log that was used, compacted and collected; nobody will read it.
 
-Story (slatedb#352, #1622): writers fence each other by creating the next slot of a log. The old writer is
+Counterexample (slatedb#352, #1622): writers fence each other by creating the next slot of a log. The old
+writer is
 slow; a newer one takes the slot, flushes the log into the manifest ("replay after slot 1") and collects the
 slots it no longer needs. The old one goes on: the slot is free again, its write succeeds and is acknowledged.
 Recovery starts behind it.
 
-Mended (as SlateDB's RFC 26): before it deletes, the collector moves a boundary, and after every write a
+Fixed (as SlateDB's RFC 26): before it deletes, the collector moves a boundary, and after every write a
 writer reads the boundary: a slot that is not beyond it does not count. Why that is enough: a slot can only
 be free again after the boundary has passed it, so whoever fills it sees that.
 
@@ -19,8 +20,8 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Store
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Store
+from fencepost.sim.world import View, World
 
 BUCKET, MANIFEST, BOUNDARY = "zoo", "manifest", "gc/wal.boundary"
 FRESH = b'{"after": 0, "rows": []}'
@@ -198,7 +199,7 @@ def broken(world: World) -> None:
     _on_store(world, append, collect)
 
 
-def mended(world: World) -> None:
+def fixed(world: World) -> None:
     _on_store(world, append_and_look, collect_behind_boundary)
 
 
@@ -210,5 +211,5 @@ def broken_boto3(world: World) -> None:
     _on_boto3(world, append_s3, collect_s3)
 
 
-def mended_boto3(world: World) -> None:
+def fixed_boto3(world: World) -> None:
     _on_boto3(world, append_s3_and_look, collect_s3_behind_boundary)

@@ -1,5 +1,5 @@
 """How far a reader of an object store has got: durable, and it only goes forward."""
 
-from holdfast.impl.cursor.cursor import Cursor, CursorError, Pace
+from fencepost.impl.cursor.cursor import Cursor, CursorError, Pace
 
 __all__ = ["Cursor", "CursorError", "Pace"]

@@ -20,11 +20,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import Environment
-from holdfast.impl.store import ABSENT, Matches
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Outcome
+from fencepost.impl.asking import Asking
+from fencepost.impl.environment import Environment
+from fencepost.impl.store import ABSENT, Matches
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Outcome
 
 FORMAT = 1
 SWAPS_MAX = 10
@@ -150,9 +150,9 @@ class Cursor:
             position, revision = said["position"], said["revision"]
             if said["format"] != FORMAT or not isinstance(position, str) or not isinstance(revision, int):
                 raise ValueError("another format")
-        except (ValueError, KeyError, TypeError) as wrong:
+        except (ValueError, KeyError, TypeError) as error:
             raise CursorError(
-                f"{self.key} is no cursor ({wrong}); look what wrote it, then delete it"
+                f"{self.key} is no cursor ({error}); look what wrote it, then delete it"
             ) from None
         self._etag, self._revision = reply.info.etag, revision
         self.saved = position

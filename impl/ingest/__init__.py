@@ -1,14 +1,14 @@
 """Active-active acceptance of batches, with nothing shared but a bucket.
 
-The protocol is in docs/decisions/0011-ingest-protocol.md; `python -m pydoc holdfast.impl.ingest.authority`
+The protocol is in docs/decisions/0011-ingest-protocol.md; `python -m pydoc fencepost.impl.ingest.authority`
 is where to begin reading.
 """
 
-from holdfast.impl.ingest.audit import Audited, full_audit
-from holdfast.impl.ingest.audit_report import audit_by_report
-from holdfast.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
-from holdfast.impl.ingest.documents import ConflictRecord, Manifest
-from holdfast.impl.ingest.errors import (
+from fencepost.impl.ingest.audit import Audited, full_audit
+from fencepost.impl.ingest.audit_report import audit_by_report
+from fencepost.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
+from fencepost.impl.ingest.documents import ConflictRecord, Manifest
+from fencepost.impl.ingest.errors import (
     Damaged,
     FrameError,
     IdentityError,
@@ -19,15 +19,15 @@ from holdfast.impl.ingest.errors import (
     SettingsError,
     StoreAway,
 )
-from holdfast.impl.ingest.frames import Frame, Limits, Point, encode, read
-from holdfast.impl.ingest.gc import Collected, collect
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.ingest.inventory import Report, report_at, report_in
-from holdfast.impl.ingest.policy import bucket_policy, lifecycle_rules
-from holdfast.impl.ingest.reconcile import Reconciled, Reconciler, reconcile_once
-from holdfast.impl.ingest.rollups import RolledUp, Rollups, roll_up, totals
-from holdfast.impl.ingest.safeguards import SAFEGUARDS, STANDARD, Safeguards
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Mode, Settings
+from fencepost.impl.ingest.frames import Frame, Limits, Point, encode, read
+from fencepost.impl.ingest.gc import Collected, collect
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.inventory import Report, report_at, report_in
+from fencepost.impl.ingest.policy import bucket_policy, lifecycle_rules
+from fencepost.impl.ingest.reconcile import Reconciled, Reconciler, reconcile_once
+from fencepost.impl.ingest.rollups import RolledUp, Rollups, roll_up, totals
+from fencepost.impl.ingest.safeguards import SAFEGUARDS, STANDARD, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Mode, Settings
 
 __all__ = [
     "SAFEGUARDS",

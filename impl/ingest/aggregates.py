@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.ingest.errors import Damaged
-from holdfast.impl.ingest.frames import Point
-from holdfast.impl.ingest.keys import hour_path
+from fencepost.impl.ingest.errors import Damaged
+from fencepost.impl.ingest.frames import Point
+from fencepost.impl.ingest.keys import hour_path
 
 SCHEMA = "lightmetrics.rollup_chunk.v1"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -104,7 +104,7 @@ def _decompress(body: bytes) -> bytes:
         return zlib.decompress(body)
     arrow = _arrow()
     if arrow is None:
-        raise ValueError("it is packed with zstd, for which pyarrow is missing: install holdfast[catalog]")
+        raise ValueError("it is packed with zstd, for which pyarrow is missing: install fencepost[catalog]")
     with arrow.input_stream(io.BytesIO(body), compression="zstd") as stream:
         plain: bytes = stream.read()
     return plain

@@ -7,17 +7,17 @@ turned away. To change it: stop all collectors, wait for the longer of the two h
 the object, begin again.
 """
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.documents import JSON, parse, write
-from holdfast.impl.ingest.errors import Damaged, SettingsError
-from holdfast.impl.ingest.hand import patience
-from holdfast.impl.ingest.settings import Settings
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Put
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.documents import JSON, parse, write
+from fencepost.impl.ingest.errors import Damaged, SettingsError
+from fencepost.impl.ingest.hand import patience
+from fencepost.impl.ingest.settings import Settings
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Put
 
-SCHEMA = "holdfast.ingest_agreement.v1"
+SCHEMA = "fencepost.ingest_agreement.v1"
 AGREED = ("horizon_s", "landing_bound_s", "skew_bound_s")
 
 

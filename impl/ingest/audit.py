@@ -13,25 +13,25 @@ every manifest and every blob, and compares the hashes.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.derived import derive
-from holdfast.impl.ingest.documents import JSON, ConflictRecord, Manifest, parse, write
-from holdfast.impl.ingest.errors import Damaged, IdentityError, StoreAway
-from holdfast.impl.ingest.hand import Hand, patience
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.ingest.indexes import DERIVED, Indexes
-from holdfast.impl.ingest.listing import AT_ONCE, bodies, everything, portions
-from holdfast.impl.ingest.rollups import mark_unrolled
-from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.ingest.verifying import without_data
-from holdfast.impl.store import ABSENT, ANYTHING, Matches
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Head, Outcome, Put
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.derived import derive
+from fencepost.impl.ingest.documents import JSON, ConflictRecord, Manifest, parse, write
+from fencepost.impl.ingest.errors import Damaged, IdentityError, StoreAway
+from fencepost.impl.ingest.hand import Hand, patience
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.indexes import DERIVED, Indexes
+from fencepost.impl.ingest.listing import AT_ONCE, bodies, everything, portions
+from fencepost.impl.ingest.rollups import mark_unrolled
+from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.ingest.verifying import without_data
+from fencepost.impl.store import ABSENT, ANYTHING, Matches
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Head, Outcome, Put
 
 LATEST = f"{keys.AUDITS}latest.json"
-SCHEMA = "holdfast.ingest_audit.v1"
+SCHEMA = "fencepost.ingest_audit.v1"
 SWAPS_MAX = 10
 
 
@@ -144,8 +144,8 @@ class Audit(Hand):
                 if manifest.key != key:
                     raise Damaged(f"{key} holds the manifest of {manifest.identity}")
                 found.append(manifest)
-            except (Damaged, IdentityError) as wrong:
-                result.damaged.append(str(wrong))
+            except (Damaged, IdentityError) as error:
+                result.damaged.append(str(error))
         result.repaired += self.derive(self.safeguards.reconcile(found))
         result.missing += without_data(self.store, self.env, self.asking, found, deep=self.deep)
 
@@ -166,8 +166,8 @@ class Audit(Hand):
                 try:
                     record = ConflictRecord.read(reply.body, key)
                     puts.append(Put(record.by_blob_key, reply.body, ABSENT, JSON))
-                except (Damaged, IdentityError) as wrong:
-                    result.damaged.append(str(wrong))
+                except (Damaged, IdentityError) as error:
+                    result.damaged.append(str(error))
             result.repaired += self.asking.ensure_all(self.store, self.env, puts)
 
     def write_down(self, key: str, result: Audited) -> None:

@@ -23,20 +23,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.audit import Audit, Audited, recorded_ns
-from holdfast.impl.ingest.derived import incomplete
-from holdfast.impl.ingest.documents import Manifest
-from holdfast.impl.ingest.errors import InventoryError
-from holdfast.impl.ingest.indexes import Indexes
-from holdfast.impl.ingest.inventory import Report
-from holdfast.impl.ingest.reconcile import Reconciler
-from holdfast.impl.ingest.rollups import Unrolled
-from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import List
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.audit import Audit, Audited, recorded_ns
+from fencepost.impl.ingest.derived import incomplete
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.ingest.errors import InventoryError
+from fencepost.impl.ingest.indexes import Indexes
+from fencepost.impl.ingest.inventory import Report
+from fencepost.impl.ingest.reconcile import Reconciler
+from fencepost.impl.ingest.rollups import Unrolled
+from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import List
 
 REPORTED = f"{keys.AUDITS}reported.json"
 

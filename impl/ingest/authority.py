@@ -28,18 +28,18 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.blobs import Blob, Blobs
-from holdfast.impl.ingest.derived import derive
-from holdfast.impl.ingest.documents import JSON, ConflictRecord, Manifest
-from holdfast.impl.ingest.errors import Damaged, FrameError, Refusal, Refused, StoreAway
-from holdfast.impl.ingest.frames import FRAME_VERSION, LIMITS, WIRE_VERSION, Frame, Limits, read
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.ingest.safeguards import STANDARD, Meaning, Safeguards
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.store import ABSENT, Outcome
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Head, ObjectInfo, Put
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.blobs import Blob, Blobs
+from fencepost.impl.ingest.derived import derive
+from fencepost.impl.ingest.documents import JSON, ConflictRecord, Manifest
+from fencepost.impl.ingest.errors import Damaged, FrameError, Refusal, Refused, StoreAway
+from fencepost.impl.ingest.frames import FRAME_VERSION, LIMITS, WIRE_VERSION, Frame, Limits, read
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.safeguards import STANDARD, Meaning, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.store import ABSENT, Outcome
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Head, ObjectInfo, Put
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ def check_batch(
         )
     try:
         frame = read(body, limits)
-    except FrameError as wrong:
-        raise Refused(Refusal.BAD_FRAME, str(wrong)) from None
+    except FrameError as error:
+        raise Refused(Refusal.BAD_FRAME, str(error)) from None
     if frame.identity != identity:
         raise Refused(
             Refusal.MISMATCH, f"the frame says it is batch {frame.identity}, it was sent as batch {identity}"
@@ -154,8 +154,8 @@ class Authority:
         offer = _Offer(identity, body, hashlib.sha256(body).hexdigest(), self.env.new_id())
         try:
             return self._accept(offer)
-        except (StoreAway, Damaged) as wrong:
-            return Unavailable(str(wrong), self.settings.retry_after_s)
+        except (StoreAway, Damaged) as error:
+            return Unavailable(str(error), self.settings.retry_after_s)
 
     def follow_up(self, manifest: Manifest) -> None:
         """Write what is derived from an accepted batch, after the answer. The reconciler makes up for it."""

@@ -1,6 +1,7 @@
 """The frames as objects, named by their hash, and who may rely on one that somebody else stored.
 
-The danger is one story, *gc-stalled-writer*: a collector meets the orphan blob of a batch that was never
+The danger is one counterexample, *gc-stalled-writer*: a collector meets the orphan blob of a batch that was
+never
 accepted, relies on it and is slow; garbage collection finds it old and unreferenced and deletes it; the
 collector creates its manifest: accepted, and the data gone. Looking again before answering is no help,
 since the delete may itself be slow. What helps is that a delete can never hit what somebody
@@ -25,12 +26,12 @@ may still rely on, and there are two ways to that, chosen by what the bucket off
 
 from dataclasses import dataclass
 
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.ingest.hand import Hand
-from holdfast.impl.ingest.uploads import Uploads
-from holdfast.impl.store import ABSENT, Matches
-from holdfast.impl.store.requests import Condition, Head, ObjectInfo, Outcome, PutReply
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.uploads import Uploads
+from fencepost.impl.store import ABSENT, Matches
+from fencepost.impl.store.requests import Condition, Head, ObjectInfo, Outcome, PutReply
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ one there finds its own.
 
 from collections.abc import Sequence
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.documents import JSON, Manifest, write
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Head, Put
+from fencepost.impl.asking import Asking
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.documents import JSON, Manifest, write
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Head, Put
 
 AT_ONCE_MAX = 300
 """Our own limit on requests in one parallel step."""

@@ -9,9 +9,9 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Self
 
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.errors import Damaged
-from holdfast.impl.ingest.identity import Identity
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.errors import Damaged
+from fencepost.impl.ingest.identity import Identity
 
 JSON = "application/json"
 
@@ -119,8 +119,8 @@ def parse(body: bytes, key: str) -> dict[str, Any]:
     """The JSON object in `body`."""
     try:
         said = json.loads(body)
-    except ValueError as wrong:
-        raise Damaged(f"{key} holds no JSON: {wrong}") from None
+    except ValueError as error:
+        raise Damaged(f"{key} holds no JSON: {error}") from None
     if not isinstance(said, dict):
         raise Damaged(f"{key} holds a JSON {type(said).__name__}, expected an object")
     return said

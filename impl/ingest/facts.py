@@ -14,10 +14,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.errors import IngestError
-from holdfast.impl.ingest.frames import read
-from holdfast.impl.ingest.identity import Identity
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.errors import IngestError
+from fencepost.impl.ingest.frames import read
+from fencepost.impl.ingest.identity import Identity
 
 
 def facts(key: str, body: bytes) -> str:

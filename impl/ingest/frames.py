@@ -26,8 +26,8 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.impl.ingest.errors import FrameError, IdentityError
-from holdfast.impl.ingest.identity import Identity
+from fencepost.impl.ingest.errors import FrameError, IdentityError
+from fencepost.impl.ingest.identity import Identity
 
 MAGIC = b"\x89LMB\r\n\x1a\n"
 FRAME_VERSION = 1

@@ -19,19 +19,19 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.agreement import agree
-from holdfast.impl.ingest.audit import last_audit_began_ns
-from holdfast.impl.ingest.audit_report import last_report_began_ns
-from holdfast.impl.ingest.hand import Hand
-from holdfast.impl.ingest.listing import AT_ONCE, everything, everything_begun, portions, versions
-from holdfast.impl.ingest.orphans import Found, Named, looked_up
-from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.store import ANYTHING, Unsupported
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import AbortUpload, Delete, List, Outcome
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.agreement import agree
+from fencepost.impl.ingest.audit import last_audit_began_ns
+from fencepost.impl.ingest.audit_report import last_report_began_ns
+from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.listing import AT_ONCE, everything, everything_begun, portions, versions
+from fencepost.impl.ingest.orphans import Found, Named, looked_up
+from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.store import ANYTHING, Unsupported
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import AbortUpload, Delete, List, Outcome
 
 
 @dataclass

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.ingest.safeguards import Safeguards
-from holdfast.impl.ingest.settings import Settings
-from holdfast.impl.store.interface import Store
+from fencepost.impl.asking import Asking
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.safeguards import Safeguards
+from fencepost.impl.ingest.settings import Settings
+from fencepost.impl.store.interface import Store
 
 
 def patience(settings: Settings) -> Asking:

@@ -12,7 +12,7 @@ with 20 digits, so that the order of keys is the order of sequence.
 import re
 from dataclasses import dataclass
 
-from holdfast.impl.ingest.errors import IdentityError
+from fencepost.impl.ingest.errors import IdentityError
 
 NAME_BYTES_MAX = 128
 """Of an agent or a boot, in UTF-8: keys with both and a hash stay below S3's 1,024 bytes."""

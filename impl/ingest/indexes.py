@@ -6,7 +6,7 @@ bytes of memory a batch. What is not one of our keys is passed over.
 
 import re
 
-from holdfast.impl.ingest import keys
+from fencepost.impl.ingest import keys
 
 DERIVED = (keys.RAW, keys.BY_BLOB, keys.BY_TIME, keys.RAW_BY_TIME)
 """The prefixes of what matters here."""

@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.documents import parse
-from holdfast.impl.ingest.errors import Damaged, InventoryError
-from holdfast.impl.ingest.inventory_files import Bucket, DataFile, Place, place_on_disk
-from holdfast.impl.ingest.inventory_rows import FORMATS, Rows, arrow, keys_of, needed
-from holdfast.impl.store.interface import Store
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.documents import parse
+from fencepost.impl.ingest.errors import Damaged, InventoryError
+from fencepost.impl.ingest.inventory_files import Bucket, DataFile, Place, place_on_disk
+from fencepost.impl.ingest.inventory_rows import FORMATS, Rows, arrow, keys_of, needed
+from fencepost.impl.store.interface import Store
 
 MANIFEST = "manifest.json"
 CHECKSUM = "manifest.checksum"
@@ -145,8 +145,8 @@ def _parsed(place: Place, manifest: str, name: str, folder: str) -> dict[str, An
             raise InventoryError(f"{name} does not have the MD5 that {CHECKSUM} says: copy both again")
     try:
         return parse(body, name)
-    except (Damaged, RecursionError) as wrong:
-        raise InventoryError(str(wrong)) from None
+    except (Damaged, RecursionError) as error:
+        raise InventoryError(str(error)) from None
 
 
 def _small(place: Place, path: str) -> bytes:
@@ -184,7 +184,7 @@ def _schema(said: Mapping[str, Any], name: str) -> tuple[str, tuple[str, ...]]:
     if kind != "CSV":
         if arrow() is None:
             raise InventoryError(
-                f"{name} is a {kind} report, for which pyarrow is needed: pip install 'holdfast[catalog]', "
+                f"{name} is a {kind} report, for which pyarrow is needed: pip install 'fencepost[catalog]', "
                 "or have the report written as CSV"
             )
         return kind, ()  # each file says itself what is in it

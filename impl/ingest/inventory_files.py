@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.errors import InventoryError
-from holdfast.impl.ingest.hand import patience
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Head, List, Outcome
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.errors import InventoryError
+from fencepost.impl.ingest.hand import patience
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Head, List, Outcome
 
 PIECE_BYTES = 1024 * 1024
 """Read at a time: what is in memory of a file."""
@@ -74,8 +74,8 @@ class Disk(Place):
     def open(self, path: str) -> IO[bytes]:
         try:
             return (self._root / path).open("rb")
-        except OSError as wrong:
-            raise InventoryError(f"cannot read {self.shown(path)}: {wrong.strerror}") from None
+        except OSError as error:
+            raise InventoryError(f"cannot read {self.shown(path)}: {error.strerror}") from None
 
     def folders(self, path: str) -> Iterator[str]:
         folder = self._root / path

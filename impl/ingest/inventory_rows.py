@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import IO, Any, NoReturn
 from urllib.parse import unquote
 
-from holdfast.impl.ingest.errors import InventoryError
-from holdfast.impl.ingest.inventory_files import DataFile, Hashed, Place
+from fencepost.impl.ingest.errors import InventoryError
+from fencepost.impl.ingest.inventory_files import DataFile, Hashed, Place
 
 LINE_MAX = 64 * 1024
 """Characters of one row; a key has at most 1,024 bytes, three times as many when it is encoded."""

@@ -24,7 +24,7 @@ import hashlib
 import re
 from functools import lru_cache
 
-from holdfast.impl.ingest.identity import Identity
+from fencepost.impl.ingest.identity import Identity
 
 RAW = "raw-blobs/v1/sha256/"
 ACCEPTED = "accepted/v1/"

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import Environment
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import (
+from fencepost.impl.asking import Asking
+from fencepost.impl.environment import Environment
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import (
     Get,
     GetReply,
     List,

@@ -14,17 +14,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.documents import JSON, ConflictRecord, parse, write
-from holdfast.impl.ingest.errors import Damaged, IngestError, Refusal, Refused
-from holdfast.impl.ingest.hand import patience
-from holdfast.impl.ingest.identity import Identity, agent_path, boot_path
-from holdfast.impl.ingest.listing import bodies, everything
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.store import ABSENT, ANYTHING
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Outcome, Put
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.documents import JSON, ConflictRecord, parse, write
+from fencepost.impl.ingest.errors import Damaged, IngestError, Refusal, Refused
+from fencepost.impl.ingest.hand import patience
+from fencepost.impl.ingest.identity import Identity, agent_path, boot_path
+from fencepost.impl.ingest.listing import bodies, everything
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Outcome, Put
 
 RESOLUTION = "lightmetrics.conflict_resolution.v1"
 BLOCK = "lightmetrics.block.v1"

@@ -11,14 +11,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.documents import Manifest
-from holdfast.impl.ingest.errors import Damaged, FrameError
-from holdfast.impl.ingest.frames import read
-from holdfast.impl.ingest.hand import Hand
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.ingest.rollups import ANY_SIZE
-from holdfast.impl.store.requests import Get, GetReply, Head
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.ingest.errors import Damaged, FrameError
+from fencepost.impl.ingest.frames import read
+from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.rollups import ANY_SIZE
+from fencepost.impl.store.requests import Get, GetReply, Head
 
 
 class Found(enum.Enum):

@@ -17,8 +17,8 @@ Lifecycle rules are not a part of a bucket policy: `lifecycle_rules` gives the o
 import re
 from typing import Any
 
-from holdfast.impl.ingest.errors import SettingsError
-from holdfast.impl.ingest.keys import ACCEPTED
+from fencepost.impl.ingest.errors import SettingsError
+from fencepost.impl.ingest.keys import ACCEPTED
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")

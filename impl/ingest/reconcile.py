@@ -17,18 +17,18 @@ late. What is stamped by a clock that is ahead does not move the cursor beyond n
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.impl.cursor import Cursor, Pace
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.derived import derive, incomplete
-from holdfast.impl.ingest.documents import Manifest
-from holdfast.impl.ingest.errors import Damaged, IdentityError
-from holdfast.impl.ingest.hand import Hand, patience
-from holdfast.impl.ingest.listing import AT_ONCE, Stop, bodies, everything, never, portions
-from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.ingest.verifying import without_data
-from holdfast.impl.store.interface import Store
+from fencepost.impl.cursor import Cursor, Pace
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.derived import derive, incomplete
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.ingest.errors import Damaged, IdentityError
+from fencepost.impl.ingest.hand import Hand, patience
+from fencepost.impl.ingest.listing import AT_ONCE, Stop, bodies, everything, never, portions
+from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.ingest.verifying import without_data
+from fencepost.impl.store.interface import Store
 
 
 @dataclass
@@ -131,8 +131,8 @@ class Reconciler(Hand):
                 continue
             try:
                 found[key] = Manifest.read(reply.body, key)
-            except (Damaged, IdentityError) as wrong:
-                result.damaged.append(str(wrong))
+            except (Damaged, IdentityError) as error:
+                result.damaged.append(str(error))
         return found
 
     def _repair(self, found: Sequence[Manifest], result: Reconciled) -> set[str]:

@@ -1,6 +1,6 @@
 """A small JSON object that many read and one at a time changes: by compare-and-swap, never blindly.
 
-record = Record(hand, "cursors/v1/turn.json", "holdfast.ingest_turn.v1")
+record = Record(hand, "cursors/v1/turn.json", "fencepost.ingest_turn.v1")
 said = record.read()
 if record.write({"holder": "collector-1"}):
     ...                                         # nobody had changed it in between
@@ -9,11 +9,11 @@ if record.write({"holder": "collector-1"}):
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.impl.ingest.documents import JSON, parse, write
-from holdfast.impl.ingest.errors import Damaged, StoreAway
-from holdfast.impl.ingest.hand import Hand
-from holdfast.impl.store import ABSENT, Matches
-from holdfast.impl.store.requests import Get, Outcome, Put
+from fencepost.impl.ingest.documents import JSON, parse, write
+from fencepost.impl.ingest.errors import Damaged, StoreAway
+from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.store import ABSENT, Matches
+from fencepost.impl.store.requests import Get, Outcome, Put
 
 
 class Record:

@@ -23,21 +23,21 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import quote, unquote
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.aggregates import Hours, Series, aggregate, merged, pack, unpack
-from holdfast.impl.ingest.documents import JSON, Manifest, parse, write
-from holdfast.impl.ingest.errors import Damaged, FrameError, IdentityError
-from holdfast.impl.ingest.frames import Limits, Point, read
-from holdfast.impl.ingest.hand import Hand, patience
-from holdfast.impl.ingest.listing import Stop, bodies, everything, never, portions
-from holdfast.impl.ingest.reconcile import by_time_cursor, time_of
-from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.store import ABSENT, ANYTHING, Matches
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import GetReply, Outcome, Put
+from fencepost.impl.asking import Asking
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.aggregates import Hours, Series, aggregate, merged, pack, unpack
+from fencepost.impl.ingest.documents import JSON, Manifest, parse, write
+from fencepost.impl.ingest.errors import Damaged, FrameError, IdentityError
+from fencepost.impl.ingest.frames import Limits, Point, read
+from fencepost.impl.ingest.hand import Hand, patience
+from fencepost.impl.ingest.listing import Stop, bodies, everything, never, portions
+from fencepost.impl.ingest.reconcile import by_time_cursor, time_of
+from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.store import ABSENT, ANYTHING, Matches
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import GetReply, Outcome, Put
 
 SCHEMA = "lightmetrics.rollup_manifest.v1"
 WINDOW = "1h"
@@ -207,9 +207,9 @@ class Rollups(Hand):
         for key, reply in bodies(self.store, self.env, self.asking, fresh):
             try:
                 yield Manifest.read(reply.body, key)
-            except (Damaged, IdentityError) as wrong:
+            except (Damaged, IdentityError) as error:
                 skipped.add(manifest_id_of(key))
-                result.missing.append(str(wrong))
+                result.missing.append(str(error))
 
     def _blobs(self, found: Iterable[Manifest]) -> Iterator[tuple[Manifest, GetReply]]:
         """Each batch with the reply to reading its blob, as many at once as fit into memory."""
@@ -237,9 +237,9 @@ class Rollups(Hand):
                     f"{manifest.raw_blob_key} is not what {manifest.key} accepted: its hash differs"
                 )
             return read(reply.body, ANY_SIZE).points
-        except (Damaged, FrameError) as wrong:
+        except (Damaged, FrameError) as error:
             skipped.add(manifest.id)
-            result.missing.append(str(wrong))
+            result.missing.append(str(error))
             return None
 
     def _chunks(self, hour: str, hours: Hours, members: list[str]) -> list[Put]:

@@ -6,7 +6,7 @@ collector a table in which one of them is broken, and must then find the failure
     broken = dataclasses.replace(STANDARD, compare_after_412=lambda *_: True)
     Authority(store, env, "c1", safeguards=broken)
 
-The story of each is in docs/decisions/0011-ingest-protocol.md.
+The counterexample of each is in docs/decisions/0011-ingest-protocol.md.
 """
 
 import enum
@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.requests import Condition
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.requests import Condition
 
 T = TypeVar("T")
 

@@ -18,23 +18,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.audit import last_audit_began_ns
-from holdfast.impl.ingest.derived import derive, incomplete
-from holdfast.impl.ingest.documents import Manifest
-from holdfast.impl.ingest.errors import Damaged, IdentityError
-from holdfast.impl.ingest.hand import Hand
-from holdfast.impl.ingest.listing import AT_ONCE, Stop, bodies, never, pages, portions
-from holdfast.impl.ingest.record import Record
-from holdfast.impl.ingest.rollups import hour_of, mark_hour
-from holdfast.impl.ingest.safeguards import STANDARD, Safeguards
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from holdfast.impl.ingest.verifying import without_data
-from holdfast.impl.store.interface import Store
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.audit import last_audit_began_ns
+from fencepost.impl.ingest.derived import derive, incomplete
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.ingest.errors import Damaged, IdentityError
+from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.listing import AT_ONCE, Stop, bodies, never, pages, portions
+from fencepost.impl.ingest.record import Record
+from fencepost.impl.ingest.rollups import hour_of, mark_hour
+from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.ingest.verifying import without_data
+from fencepost.impl.store.interface import Store
 
 STATE = f"{keys.CURSORS}search.json"
-SCHEMA = "holdfast.ingest_search.v1"
+SCHEMA = "fencepost.ingest_search.v1"
 EVERY_S = 6 * 3600.0
 IN_TIME_MAX = 500_000
 """Places in time that are kept in memory, some 50 MB; what is beyond them is looked at, which costs more."""
@@ -180,8 +180,8 @@ class Search(Hand):
                 continue
             try:
                 found.append(Manifest.read(reply.body, key))
-            except (Damaged, IdentityError) as wrong:
-                result.damaged.append(str(wrong))
+            except (Damaged, IdentityError) as error:
+                result.damaged.append(str(error))
         return found
 
     def _read(self) -> _State:
@@ -194,8 +194,8 @@ class Search(Hand):
                 covered_ns=int(said.get("covered_ns", 0)),
                 pending=tuple(map(str, said.get("pending", ()))),
             )
-        except (TypeError, ValueError) as wrong:
-            raise Damaged(f"{STATE} is no state of a search ({wrong}); delete it") from None
+        except (TypeError, ValueError) as error:
+            raise Damaged(f"{STATE} is no state of a search ({error}); delete it") from None
 
 
 def _said(state: _State) -> dict[str, Any]:

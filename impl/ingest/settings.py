@@ -8,8 +8,8 @@ accepted, acknowledged                                orphans may be deleted
 import enum
 from dataclasses import dataclass, field
 
-from holdfast.impl.ingest.errors import SettingsError
-from holdfast.impl.ingest.frames import LIMITS, Limits
+from fencepost.impl.ingest.errors import SettingsError
+from fencepost.impl.ingest.frames import LIMITS, Limits
 
 
 class Mode(enum.StrEnum):

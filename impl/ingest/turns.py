@@ -5,10 +5,10 @@ that is stolen, outlived, or read by a clock that is wrong does no harm. Whoever
 by coming back in time; when it does not, somebody else takes it.
 """
 
-from holdfast.impl.ingest.hand import Hand
-from holdfast.impl.ingest.record import Record
+from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.record import Record
 
-SCHEMA = "holdfast.ingest_turn.v1"
+SCHEMA = "fencepost.ingest_turn.v1"
 
 
 class Turn:

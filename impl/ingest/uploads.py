@@ -8,9 +8,9 @@ so one looks at the key.
 
 from dataclasses import dataclass, field
 
-from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.ingest.hand import Hand
-from holdfast.impl.store.requests import Absent, Condition, Head, Outcome, PutReply, UploadPart
+from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.store.requests import Absent, Condition, Head, Outcome, PutReply, UploadPart
 
 
 @dataclass

@@ -3,11 +3,11 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.documents import Manifest
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Head
+from fencepost.impl.asking import Asking
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Head
 
 
 def without_data(

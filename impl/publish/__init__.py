@@ -1,10 +1,10 @@
 """Publish: many tables, one visible commit. The protocol is in docs/decisions/0010-publish-protocol.md."""
 
-from holdfast.impl.publish.catalog import Catalog, Transaction
-from holdfast.impl.publish.compaction import Compacted, compact
-from holdfast.impl.publish.drafts import Draft
-from holdfast.impl.publish.endings import Published, Unknown
-from holdfast.impl.publish.errors import (
+from fencepost.impl.publish.catalog import Catalog, Transaction
+from fencepost.impl.publish.compaction import Compacted, compact
+from fencepost.impl.publish.drafts import Draft
+from fencepost.impl.publish.endings import Published, Unknown
+from fencepost.impl.publish.errors import (
     Absent,
     Damaged,
     Dangling,
@@ -15,12 +15,12 @@ from holdfast.impl.publish.errors import (
     StaleView,
     StoreAway,
 )
-from holdfast.impl.publish.group import GroupCommit
-from holdfast.impl.publish.handle import Mode
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.publish.safeguards import SAFEGUARDS, STANDARD, Safeguards
-from holdfast.impl.publish.snapshots import Snapshot
-from holdfast.impl.publish.verify import Verified, verify
+from fencepost.impl.publish.group import GroupCommit
+from fencepost.impl.publish.handle import Mode
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.safeguards import SAFEGUARDS, STANDARD, Safeguards
+from fencepost.impl.publish.snapshots import Snapshot
+from fencepost.impl.publish.verify import Verified, verify
 
 __all__ = [
     "SAFEGUARDS",

@@ -1,7 +1,7 @@
 """How patiently publish asks: five times again, about two seconds of pauses. The asking is `impl.asking`."""
 
-from holdfast.impl.asking import Asking, Stands
-from holdfast.impl.publish.errors import StoreAway
+from fencepost.impl.asking import Asking, Stands
+from fencepost.impl.publish.errors import StoreAway
 
 __all__ = ["Stands", "create_all", "pages", "pause", "read", "read_all"]
 

@@ -5,13 +5,13 @@ and a writer whose create succeeded, look at it *afterwards*: an id at or behind
 that was deleted and came back.
 """
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.publish.asking import pause, read
-from holdfast.impl.publish.documents import FORMAT, decode, encode
-from holdfast.impl.publish.errors import StoreAway
-from holdfast.impl.store import ABSENT, Matches
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, GetReply, Outcome
+from fencepost.impl.environment import Environment
+from fencepost.impl.publish.asking import pause, read
+from fencepost.impl.publish.documents import FORMAT, decode, encode
+from fencepost.impl.publish.errors import StoreAway
+from fencepost.impl.store import ABSENT, Matches
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, GetReply, Outcome
 
 ATTEMPTS_MAX = 10
 """Our own limit on swaps that rivals win."""

@@ -1,15 +1,15 @@
 """Branches: made with one object whatever the number of tables, merged by fast-forward, deleted by one."""
 
-from holdfast.impl.publish import keys, sidecar
-from holdfast.impl.publish.chain import newest_of
-from holdfast.impl.publish.documents import Manifest, read_manifest, tables_digest
-from holdfast.impl.publish.endings import Ended, Published, Unknown
-from holdfast.impl.publish.errors import Absent, Invalid, StaleView
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.handle import Handle
-from holdfast.impl.publish.holds import held
-from holdfast.impl.publish.machine import AGAIN, conclude, stage
-from holdfast.impl.publish.plan import Action, PublishPlan
+from fencepost.impl.publish import keys, sidecar
+from fencepost.impl.publish.chain import newest_of
+from fencepost.impl.publish.documents import Manifest, read_manifest, tables_digest
+from fencepost.impl.publish.endings import Ended, Published, Unknown
+from fencepost.impl.publish.errors import Absent, Invalid, StaleView
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.handle import Handle
+from fencepost.impl.publish.holds import held
+from fencepost.impl.publish.machine import AGAIN, conclude, stage
+from fencepost.impl.publish.plan import Action, PublishPlan
 
 MAIN = "main"
 

@@ -15,27 +15,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.publish import branches, keys, recovery, sidecar
-from holdfast.impl.publish.asking import pause
-from holdfast.impl.publish.branches import MAIN
-from holdfast.impl.publish.cleanup import Cleaned, cleanup
-from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Manifest, read_manifest
-from holdfast.impl.publish.drafts import Draft
-from holdfast.impl.publish.endings import Published, Unknown
-from holdfast.impl.publish.errors import Absent, Invalid, PublishError, StaleView
-from holdfast.impl.publish.ground import GRACE_S, Ground
-from holdfast.impl.publish.handle import Handle, Mode
-from holdfast.impl.publish.kept import Contents
-from holdfast.impl.publish.lowering import Lowering
-from holdfast.impl.publish.machine import publish
-from holdfast.impl.publish.recovery import Notice
-from holdfast.impl.publish.safeguards import STANDARD, Safeguards
-from holdfast.impl.publish.schema import Row
-from holdfast.impl.publish.snapshots import Snapshot
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.urls import open_store
+from fencepost.impl.environment import Environment
+from fencepost.impl.publish import branches, keys, recovery, sidecar
+from fencepost.impl.publish.asking import pause
+from fencepost.impl.publish.branches import MAIN
+from fencepost.impl.publish.cleanup import Cleaned, cleanup
+from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.documents import Manifest, read_manifest
+from fencepost.impl.publish.drafts import Draft
+from fencepost.impl.publish.endings import Published, Unknown
+from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView
+from fencepost.impl.publish.ground import GRACE_S, Ground
+from fencepost.impl.publish.handle import Handle, Mode
+from fencepost.impl.publish.kept import Contents
+from fencepost.impl.publish.lowering import Lowering
+from fencepost.impl.publish.machine import publish
+from fencepost.impl.publish.recovery import Notice
+from fencepost.impl.publish.safeguards import STANDARD, Safeguards
+from fencepost.impl.publish.schema import Row
+from fencepost.impl.publish.snapshots import Snapshot
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.urls import open_store
 
 WRITE_ATTEMPTS = 5
 KEEP = 20
@@ -194,8 +194,8 @@ class Catalog:
                     continue
             try:
                 lowering.add(draft)
-            except Invalid as wrong:
-                results[at] = wrong
+            except Invalid as error:
+                results[at] = error
         ended = self._publish(lowering) if None in results else None
         nothing = Invalid("nothing to publish: the changes leave every table as it is")
         return [result or ended or nothing for result in results]
@@ -274,7 +274,7 @@ class Catalog:
         handle.join()
         return branches.delete(handle)
 
-    # Upkeep.
+    # Maintenance.
 
     def recover(self) -> list[Notice]:
         """Settle the sidecars of this branch that are nobody's live write."""

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.publish.asking import Stands, create_all, pages, read, read_all
-from holdfast.impl.publish.boundary import Boundary
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Condition, Get, GetReply, List, ListReply, Outcome, Put
+from fencepost.impl.environment import Environment
+from fencepost.impl.publish.asking import Stands, create_all, pages, read, read_all
+from fencepost.impl.publish.boundary import Boundary
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Condition, Get, GetReply, List, ListReply, Outcome, Put
 
 Entry = tuple[int, bytes]
 PAGE = 1000

@@ -10,17 +10,17 @@ a polite horizon. The order of the steps carries the proof: see docs/decisions/0
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.impl.publish import branches, keys
-from holdfast.impl.publish.asking import pages, read_all
-from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Manifest, Pin, read_manifest, read_version
-from holdfast.impl.publish.endings import Published
-from holdfast.impl.publish.errors import Invalid, StaleView
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.handle import Handle, Mode
-from holdfast.impl.publish.machine import publish
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.requests import Delete, Get, List, Outcome
+from fencepost.impl.publish import branches, keys
+from fencepost.impl.publish.asking import pages, read_all
+from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.documents import Manifest, Pin, read_manifest, read_version
+from fencepost.impl.publish.endings import Published
+from fencepost.impl.publish.errors import Invalid, StaleView
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.handle import Handle, Mode
+from fencepost.impl.publish.machine import publish
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.requests import Delete, Get, List, Outcome
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 ATTEMPTS_MAX = 5

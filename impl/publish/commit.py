@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.impl.publish.documents import Manifest, Placed, next_manifest, read_manifest
-from holdfast.impl.publish.endings import Ended, Published, Refused, Unknown, Why
-from holdfast.impl.publish.expectations import conflict
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.documents import Manifest, Placed, next_manifest, read_manifest
+from fencepost.impl.publish.endings import Ended, Published, Refused, Unknown, Why
+from fencepost.impl.publish.expectations import conflict
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.plan import PublishPlan
 
 __all__ = ["Ended", "commit"]
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from holdfast.impl.publish.catalog import Catalog
-from holdfast.impl.publish.drafts import Draft
-from holdfast.impl.publish.endings import Published
-from holdfast.impl.publish.errors import StaleView
+from fencepost.impl.publish.catalog import Catalog
+from fencepost.impl.publish.drafts import Draft
+from fencepost.impl.publish.endings import Published
+from fencepost.impl.publish.errors import StaleView
 
 ATTEMPTS_MAX = 5
 """The protocol's own limit against live writers."""

@@ -6,16 +6,16 @@ Only runs that are new to this process are read: `kept` says what is remembered,
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.publish import keys
-from holdfast.impl.publish.asking import read_all
-from holdfast.impl.publish.documents import Entry, Pin, Version, digest, read_version
-from holdfast.impl.publish.errors import Damaged, StaleView
-from holdfast.impl.publish.fragments import decode_rows
-from holdfast.impl.publish.kept import Contents, Kept, Layer, last_layers
-from holdfast.impl.publish.schema import Row, Schema
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Outcome
+from fencepost.impl.environment import Environment
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.asking import read_all
+from fencepost.impl.publish.documents import Entry, Pin, Version, digest, read_version
+from fencepost.impl.publish.errors import Damaged, StaleView
+from fencepost.impl.publish.fragments import decode_rows
+from fencepost.impl.publish.kept import Contents, Kept, Layer, last_layers
+from fencepost.impl.publish.schema import Row, Schema
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Outcome
 
 
 class Library:

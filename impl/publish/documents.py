@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.impl.publish.errors import Damaged
+from fencepost.impl.publish.errors import Damaged
 
 if TYPE_CHECKING:
-    from holdfast.impl.publish.plan import Action, PublishPlan
+    from fencepost.impl.publish.plan import Action, PublishPlan
 
 FORMAT = 1
 
@@ -29,8 +29,8 @@ def decode(body: bytes, what: str) -> dict[str, Any]:
     """Read a document of ours."""
     try:
         document = json.loads(body)
-    except ValueError as wrong:
-        raise Damaged(f"{what} is not JSON ({wrong}); somebody altered it, restore it from a copy") from None
+    except ValueError as error:
+        raise Damaged(f"{what} is not JSON ({error}); somebody altered it, restore it from a copy") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise Damaged(f"{what} is not a document of format {FORMAT}; read it with the release that wrote it")
     return document
@@ -176,8 +176,8 @@ def read_manifest(body: bytes, what: str = "manifest") -> Manifest:
             origin=found["origin"],
             merged=found["merged"],
         )
-    except (KeyError, TypeError) as wrong:
-        raise Damaged(f"{what} lacks or misspells {wrong}; restore it from a copy") from None
+    except (KeyError, TypeError) as error:
+        raise Damaged(f"{what} lacks or misspells {error}; restore it from a copy") from None
 
 
 def tables_digest(tables: Mapping[str, Entry]) -> str:
@@ -301,5 +301,5 @@ def read_version(body: bytes, what: str = "version") -> Version:
             columns=tuple((name, kind) for name, kind in found["columns"]),
             runs=tuple(found["runs"]),
         )
-    except (KeyError, TypeError, ValueError) as wrong:
-        raise Damaged(f"{what} lacks or misspells {wrong}; restore it from a copy") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"{what} lacks or misspells {error}; restore it from a copy") from None

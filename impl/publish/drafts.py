@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.impl.publish.schema import Row
+from fencepost.impl.publish.schema import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.impl.publish.documents import Manifest, Placed, Version
+from fencepost.impl.publish.documents import Manifest, Placed, Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ refused here is refused for ever, by whoever executes it.
 
 from collections.abc import Sequence
 
-from holdfast.impl.publish.documents import Manifest, tables_digest
-from holdfast.impl.publish.endings import Refused, Why
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.publish.safeguards import Epoch, Safeguards
+from fencepost.impl.publish.documents import Manifest, tables_digest
+from fencepost.impl.publish.endings import Refused, Why
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.safeguards import Epoch, Safeguards
 
 
 def conflict(

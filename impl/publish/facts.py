@@ -20,7 +20,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.impl.publish import keys
+from fencepost.impl.publish import keys
 
 
 def facts(key: str, body: bytes) -> str:

@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from holdfast.impl.publish.errors import Damaged, Invalid
-from holdfast.impl.publish.schema import Row
+from fencepost.impl.publish.errors import Damaged, Invalid
+from fencepost.impl.publish.schema import Row
 
 CONTENT_TYPE = "application/vnd.apache.parquet"
 
@@ -32,8 +32,8 @@ def to_arrow(columns: Sequence[tuple[str, str]], rows: Iterable[Row]) -> Any:
 
     try:
         return pa.Table.from_pylist(list(rows), schema=arrow_schema(columns))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as wrong:
-        raise Invalid(f"these rows cannot be stored as Parquet: {wrong}") from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
+        raise Invalid(f"these rows cannot be stored as Parquet: {error}") from None
 
 
 def encode_rows(columns: Sequence[tuple[str, str]], rows: Iterable[Row]) -> bytes:
@@ -51,7 +51,7 @@ def decode_rows(body: bytes, key: str) -> list[dict[str, Any]]:
     try:
         # Threads would be invisible to a harness, and the files are small.
         table = pq.read_table(pa.BufferReader(body), use_threads=False)
-    except (pa.ArrowInvalid, OSError) as wrong:
-        raise Damaged(f"{key} cannot be read as Parquet ({wrong}); restore it from a copy") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise Damaged(f"{key} cannot be read as Parquet ({error}); restore it from a copy") from None
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows

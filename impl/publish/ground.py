@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.publish import keys
-from holdfast.impl.publish.asking import read_all
-from holdfast.impl.publish.boundary import Boundary
-from holdfast.impl.publish.chain import Chain, News
-from holdfast.impl.publish.documents import Manifest, Version, read_manifest, read_version
-from holdfast.impl.publish.safeguards import Safeguards
-from holdfast.impl.publish.sidecar import Sidecars
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Get, Outcome
+from fencepost.impl.environment import Environment
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.asking import read_all
+from fencepost.impl.publish.boundary import Boundary
+from fencepost.impl.publish.chain import Chain, News
+from fencepost.impl.publish.documents import Manifest, Version, read_manifest, read_version
+from fencepost.impl.publish.safeguards import Safeguards
+from fencepost.impl.publish.sidecar import Sidecars
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Get, Outcome
 
 GRACE_S = 60.0
 """How long an unfenced sidecar counts as a live write. Only politeness depends on it."""

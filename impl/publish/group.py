@@ -10,10 +10,10 @@ timer: a lone draft is published at once.
 
 from dataclasses import dataclass
 
-from holdfast.impl.publish.catalog import Catalog
-from holdfast.impl.publish.drafts import Draft
-from holdfast.impl.publish.endings import Published, Unknown
-from holdfast.impl.publish.waiting import Signal, ThreadWaiting, Waiting
+from fencepost.impl.publish.catalog import Catalog
+from fencepost.impl.publish.drafts import Draft
+from fencepost.impl.publish.endings import Published, Unknown
+from fencepost.impl.publish.waiting import Signal, ThreadWaiting, Waiting
 
 BATCH_MAX = 1000
 """Drafts in one plan: our own limit, so that one sidecar stays of a reasonable size."""

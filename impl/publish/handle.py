@@ -7,15 +7,15 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.impl.publish.asking import read_all
-from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Manifest, read_manifest
-from holdfast.impl.publish.endings import Published, Unknown
-from holdfast.impl.publish.errors import Absent, Fenced, Invalid, StaleView
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.publish.safeguards import Epoch
-from holdfast.impl.store.requests import Outcome
+from fencepost.impl.publish.asking import read_all
+from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.documents import Manifest, read_manifest
+from fencepost.impl.publish.endings import Published, Unknown
+from fencepost.impl.publish.errors import Absent, Fenced, Invalid, StaleView
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.safeguards import Epoch
+from fencepost.impl.store.requests import Outcome
 
 
 class Mode(enum.StrEnum):

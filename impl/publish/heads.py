@@ -5,15 +5,15 @@ lost or from another executor of the same plan; a dead one, which is stepped ove
 fences us; or a rival's.
 """
 
-from holdfast.impl.publish import keys
-from holdfast.impl.publish.asking import create_all
-from holdfast.impl.publish.documents import Pin, Placed, Version, digest, read_version, version_document
-from holdfast.impl.publish.endings import Blocked, Unknown, Why
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.plan import Action, PublishPlan
-from holdfast.impl.publish.safeguards import Head
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.requests import Put
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.asking import create_all
+from fencepost.impl.publish.documents import Pin, Placed, Version, digest, read_version, version_document
+from fencepost.impl.publish.endings import Blocked, Unknown, Why
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.plan import Action, PublishPlan
+from fencepost.impl.publish.safeguards import Head
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.requests import Put
 
 __all__ = ["Blocked", "judge", "place"]
 

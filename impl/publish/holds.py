@@ -7,10 +7,10 @@ sidecar first and looks at the boundary afterwards. Whatever the order, one of t
 
 from dataclasses import replace
 
-from holdfast.impl.publish.documents import Manifest
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.publish.undo import undo_id
+from fencepost.impl.publish.documents import Manifest
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.undo import undo_id
 
 
 def held(ground: Ground, plan: PublishPlan) -> bool:

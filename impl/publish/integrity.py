@@ -7,9 +7,9 @@ here. Both are decisions on what was read, so the plan pins what was read, and t
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.impl.publish.errors import Dangling
-from holdfast.impl.publish.safeguards import Safeguards
-from holdfast.impl.publish.schema import Row
+from fencepost.impl.publish.errors import Dangling
+from fencepost.impl.publish.safeguards import Safeguards
+from fencepost.impl.publish.schema import Row
 
 
 def check_outbound(

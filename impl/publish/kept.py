@@ -24,9 +24,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.publish import keys
-from holdfast.impl.publish.documents import Pin, Version
-from holdfast.impl.publish.schema import Row, Schema
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.documents import Pin, Version
+from fencepost.impl.publish.schema import Row, Schema
 
 LINEAGES_MAX = 1024
 """Lineages kept in memory: our own limit. Those that were not used for longest go first."""

@@ -2,8 +2,8 @@
 
 import re
 
-from holdfast.impl.publish.documents import Pin
-from holdfast.impl.publish.errors import Invalid
+from fencepost.impl.publish.documents import Pin
+from fencepost.impl.publish.errors import Invalid
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 RECOVERY = "recovery/"

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.impl.publish import keys
-from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Entry, Manifest
-from holdfast.impl.publish.drafts import Change, Draft
-from holdfast.impl.publish.errors import Absent, Invalid
-from holdfast.impl.publish.integrity import check_inbound, check_outbound
-from holdfast.impl.publish.kept import Contents
-from holdfast.impl.publish.plan import Action, PublishPlan
-from holdfast.impl.publish.runs import written
-from holdfast.impl.publish.safeguards import Safeguards
-from holdfast.impl.publish.schema import Row, Schema
-from holdfast.impl.publish.sheets import Sheet
-from holdfast.impl.store.requests import Put
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.documents import Entry, Manifest
+from fencepost.impl.publish.drafts import Change, Draft
+from fencepost.impl.publish.errors import Absent, Invalid
+from fencepost.impl.publish.integrity import check_inbound, check_outbound
+from fencepost.impl.publish.kept import Contents
+from fencepost.impl.publish.plan import Action, PublishPlan
+from fencepost.impl.publish.runs import written
+from fencepost.impl.publish.safeguards import Safeguards
+from fencepost.impl.publish.schema import Row, Schema
+from fencepost.impl.publish.sheets import Sheet
+from fencepost.impl.store.requests import Put
 
 _REMOVING = frozenset({"delete", "overwrite", "drop"})
 _SCHEMA = frozenset({"create", "drop", "add-column", "drop-column", "add-edge", "drop-edge"})

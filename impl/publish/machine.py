@@ -10,17 +10,17 @@ What follows decides what may be said truthfully about a plan that was not publi
 
 from collections.abc import Sequence
 
-from holdfast.impl.publish import sidecar
-from holdfast.impl.publish.asking import create_all
-from holdfast.impl.publish.documents import Manifest
-from holdfast.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown, Why
-from holdfast.impl.publish.errors import Fenced, HeadAhead, PublishError, StaleView, StoreAway
-from holdfast.impl.publish.expectations import conflict, refusal
-from holdfast.impl.publish.handle import Handle
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.publish.recovery import recover_plan
-from holdfast.impl.publish.undo import undo_left, undo_own
-from holdfast.impl.store.requests import Outcome, Put
+from fencepost.impl.publish import sidecar
+from fencepost.impl.publish.asking import create_all
+from fencepost.impl.publish.documents import Manifest
+from fencepost.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown, Why
+from fencepost.impl.publish.errors import Fenced, HeadAhead, PublishError, StaleView, StoreAway
+from fencepost.impl.publish.expectations import conflict, refusal
+from fencepost.impl.publish.handle import Handle
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.recovery import recover_plan
+from fencepost.impl.publish.undo import undo_left, undo_own
+from fencepost.impl.store.requests import Outcome, Put
 
 AGAIN = "nothing was published; begin again from a fresh snapshot"
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holdfast.impl.publish.documents import FORMAT, Entry, Manifest, Pin, decode, encode
-from holdfast.impl.publish.errors import Damaged
+from fencepost.impl.publish.documents import FORMAT, Entry, Manifest, Pin, decode, encode
+from fencepost.impl.publish.errors import Damaged
 
 if TYPE_CHECKING:
-    from holdfast.impl.publish.commit import Ended
-    from holdfast.impl.publish.ground import Ground
+    from fencepost.impl.publish.commit import Ended
+    from fencepost.impl.publish.ground import Ground
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ class PublishPlan:
 
         Its expectations hold on `parent`; `epoch` is the executor's, not the plan's.
         """
-        from holdfast.impl.publish.commit import commit
-        from holdfast.impl.publish.endings import Blocked, Unknown
-        from holdfast.impl.publish.heads import place
+        from fencepost.impl.publish.commit import commit
+        from fencepost.impl.publish.endings import Blocked, Unknown
+        from fencepost.impl.publish.heads import place
 
         placed = place(ground, self, epoch)
         if isinstance(placed, Blocked | Unknown):
@@ -144,8 +144,8 @@ class PublishPlan:
                     "hold": (hold[0], hold[1]) if hold else None,
                 }
             )
-        except (KeyError, TypeError) as wrong:
-            raise Damaged(f"{what} lacks or misspells {wrong}; restore it from a copy") from None
+        except (KeyError, TypeError) as error:
+            raise Damaged(f"{what} lacks or misspells {error}; restore it from a copy") from None
 
 
 def _action_to_json(action: Action) -> dict[str, Any]:

@@ -18,20 +18,20 @@ ones will be stepped over by their epoch; of an expired one every table it might
 import enum
 from dataclasses import dataclass
 
-from holdfast.impl.publish import keys, sidecar
-from holdfast.impl.publish.asking import read, read_all
-from holdfast.impl.publish.documents import Manifest, Pin, read_version
-from holdfast.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown
-from holdfast.impl.publish.errors import StoreAway
-from holdfast.impl.publish.expectations import refusal
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.handle import Handle
-from holdfast.impl.publish.heads import judge
-from holdfast.impl.publish.holds import held, occupy
-from holdfast.impl.publish.plan import Action, PublishPlan
-from holdfast.impl.publish.safeguards import Head, Standing
-from holdfast.impl.publish.undo import restorable, undo, undo_id
-from holdfast.impl.store.requests import Get, Outcome
+from fencepost.impl.publish import keys, sidecar
+from fencepost.impl.publish.asking import read, read_all
+from fencepost.impl.publish.documents import Manifest, Pin, read_version
+from fencepost.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown
+from fencepost.impl.publish.errors import StoreAway
+from fencepost.impl.publish.expectations import refusal
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.handle import Handle
+from fencepost.impl.publish.heads import judge
+from fencepost.impl.publish.holds import held, occupy
+from fencepost.impl.publish.plan import Action, PublishPlan
+from fencepost.impl.publish.safeguards import Head, Standing
+from fencepost.impl.publish.undo import restorable, undo, undo_id
+from fencepost.impl.store.requests import Get, Outcome
 
 ATTEMPTS_MAX = 5
 """How often a plan is classified anew because others moved meanwhile."""
@@ -139,8 +139,8 @@ def _retired(handle: Handle, plan: PublishPlan, classified: str, done: str) -> N
     gone = sidecar.delete(plan.id)  # blind, so that it may be asked again
     try:
         read(handle.ground.store, handle.ground.env, gone)
-    except StoreAway as wrong:
-        return _notice(plan, classified, "left", f"{classified}, and {wrong}")
+    except StoreAway as error:
+        return _notice(plan, classified, "left", f"{classified}, and {error}")
     return _notice(plan, classified, done, f"{classified}, {done} by {handle.author}")
 
 

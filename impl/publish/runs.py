@@ -19,13 +19,13 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast.impl.publish import fragments, keys
-from holdfast.impl.publish.documents import digest
-from holdfast.impl.publish.kept import BYTES_MAX, ROWS_MAX, Contents, Layer, last_layers
-from holdfast.impl.publish.schema import Row
-from holdfast.impl.publish.sheets import Sheet
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.requests import Put
+from fencepost.impl.publish import fragments, keys
+from fencepost.impl.publish.documents import digest
+from fencepost.impl.publish.kept import BYTES_MAX, ROWS_MAX, Contents, Layer, last_layers
+from fencepost.impl.publish.schema import Row
+from fencepost.impl.publish.sheets import Sheet
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.requests import Put
 
 FAN_IN = 8
 """Runs of a size that become one. Fewer: fewer runs to read. More: rows are written anew less often."""

@@ -6,17 +6,17 @@ catalog a table in which one of them is broken, and must then find the failure t
     broken = dataclasses.replace(STANDARD, grace_window=lambda *_: Standing.FENCED)
     Catalog.open(store, safeguards=broken)
 
-The story of each is in docs/decisions/0010-publish-protocol.md.
+The counterexample of each is in docs/decisions/0010-publish-protocol.md.
 """
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from holdfast.impl.publish.documents import Manifest, Pin, Version
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.requests import Condition, Put
+from fencepost.impl.publish.documents import Manifest, Pin, Version
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.requests import Condition, Put
 
 
 class Epoch(enum.Enum):

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.publish import keys
-from holdfast.impl.publish.documents import digest, encode
-from holdfast.impl.publish.errors import Invalid
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.documents import digest, encode
+from fencepost.impl.publish.errors import Invalid
 
 Row = Mapping[str, Any]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.impl.publish.documents import Entry
-from holdfast.impl.publish.errors import Absent, Invalid
-from holdfast.impl.publish.kept import Contents
-from holdfast.impl.publish.schema import Row, Schema
+from fencepost.impl.publish.documents import Entry
+from fencepost.impl.publish.errors import Absent, Invalid
+from fencepost.impl.publish.kept import Contents
+from fencepost.impl.publish.schema import Row, Schema
 
 
 @dataclass

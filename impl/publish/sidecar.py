@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.publish import keys
-from holdfast.impl.publish.asking import pages, read, read_all
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.store import ABSENT, ANYTHING
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Delete, Get, List, Outcome, Put
+from fencepost.impl.environment import Environment
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.asking import pages, read, read_all
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put
 
 
 def put(plan: PublishPlan) -> Put:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Entry, Manifest
-from holdfast.impl.publish.errors import Absent
-from holdfast.impl.publish.fragments import to_arrow
-from holdfast.impl.publish.kept import Contents
-from holdfast.impl.publish.schema import Row, Schema
+from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.documents import Entry, Manifest
+from fencepost.impl.publish.errors import Absent
+from fencepost.impl.publish.fragments import to_arrow
+from fencepost.impl.publish.kept import Contents
+from fencepost.impl.publish.schema import Row, Schema
 
 
 class Snapshot:

@@ -7,11 +7,11 @@ the undone plan stands until the undo is committed.
 
 from collections.abc import Collection
 
-from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Manifest, Version
-from holdfast.impl.publish.endings import Blocked, Ended, Published, Refused, Why
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.publish.plan import Action, PublishPlan
+from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.documents import Manifest, Version
+from fencepost.impl.publish.endings import Blocked, Ended, Published, Refused, Why
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.plan import Action, PublishPlan
 
 
 def undo_id(plan: str) -> str:

@@ -4,14 +4,14 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.impl.publish import keys
-from holdfast.impl.publish.asking import read_all
-from holdfast.impl.publish.catalog import Catalog
-from holdfast.impl.publish.contents import Library
-from holdfast.impl.publish.documents import Manifest
-from holdfast.impl.publish.errors import PublishError
-from holdfast.impl.publish.ground import Ground
-from holdfast.impl.store.requests import List
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.asking import read_all
+from fencepost.impl.publish.catalog import Catalog
+from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.documents import Manifest
+from fencepost.impl.publish.errors import PublishError
+from fencepost.impl.publish.ground import Ground
+from fencepost.impl.store.requests import List
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ def _chain(manifests: list[Manifest], boundary: int) -> Iterator[str]:
 def _tables(ground: Ground, manifest: Manifest, library: Library) -> Iterator[str]:
     try:
         tables = library.contents(manifest.tables)
-    except PublishError as wrong:
+    except PublishError as error:
         if ground.chain.boundary.read() < manifest.id:  # else a cleanup took it meanwhile, and may
-            yield f"manifest {manifest.id}: {wrong}"
+            yield f"manifest {manifest.id}: {error}"
         return
     for table, contents in sorted(tables.items()):
         for column, target in contents.schema.edges:

@@ -1,9 +1,9 @@
 """The object store: one narrow interface, three backends, and layers that compose over any of them."""
 
-from holdfast.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
-from holdfast.impl.store.urls import open_store
+from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store.urls import open_store
 
 __all__ = [
     "ABSENT",

@@ -22,10 +22,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Misuse, Unsupported
-from holdfast.impl.store.requests import Outcome, Reply, Request
-from holdfast.impl.store.validity import check
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Misuse, Unsupported
+from fencepost.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.store.validity import check
 
 R = TypeVar("R", bound=Reply)
 

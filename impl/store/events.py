@@ -1,4 +1,4 @@
-"""Everything observable about a request, as rows that every part of Holdfast writes and reads alike.
+"""Everything observable about a request, as rows that every part of Fencepost writes and reads alike.
 
 One request makes up to three events: `request` when it is issued, `landed` when the store applied it
 (only a harness that owns the store can tell), `response` when the caller learns the outcome. A request
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import Reply, Request
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import Reply, Request
 
 PHASES = ("request", "landed", "response", "note")
 

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import BINARY, NO_METADATA, Condition, Matches, Outcome, Reply, Request
+from fencepost.impl.environment import Environment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import BINARY, NO_METADATA, Condition, Matches, Outcome, Reply, Request
 
 R = TypeVar("R", bound=Reply)
 A = TypeVar("A")

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
 
-from holdfast.impl.environment import Environment, SystemEnvironment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.bucket import PART_BYTES_MIN, Bucket
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.bucket import PART_BYTES_MIN, Bucket
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Outcome, Reply, Request
 
 R = TypeVar("R", bound=Reply)
 

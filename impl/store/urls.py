@@ -5,9 +5,9 @@ import re
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, unquote_to_bytes, urlsplit
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.interface import Store
+from fencepost.impl.environment import Environment
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.interface import Store
 
 _USER = re.compile(r"//[^/?#]*@")
 SCHEMES = "memory://, file:///directory, s3://bucket/prefix?endpoint=...&region=..."
@@ -24,8 +24,8 @@ def open_store(url: str, env: Environment | None = None) -> Store:
     try:
         parts = urlsplit(given)
         port_is_sound = parts.port
-    except ValueError as wrong:
-        raise Misuse(f"store URL {url!r} cannot be read ({wrong}); known: {SCHEMES}") from None
+    except ValueError as error:
+        raise Misuse(f"store URL {url!r} cannot be read ({error}); known: {SCHEMES}") from None
     del port_is_sound
     options = _options(url, parts)
     match parts.scheme:
@@ -53,7 +53,7 @@ def _options(url: str, parts: SplitResult) -> dict[str, str]:
 
 
 def _memory(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
-    from holdfast.impl.store.memory import MemoryStore
+    from fencepost.impl.store.memory import MemoryStore
 
     if parts.netloc or parts.path.strip("/"):
         raise Misuse(f"store URL {url!r}: memory:// has no name; every opening is a new, empty store")
@@ -71,7 +71,7 @@ def _files(url: str, parts: SplitResult, options: dict[str, str], env: Environme
         raise Misuse(f"store URL {url!r} names a directory that this system's locale cannot spell") from None
     if not path.startswith("/") or "\0" in path:
         raise Misuse(f"store URL {url!r} names no directory; write file:///absolute/path")
-    from holdfast.impl.store.files import FileStore
+    from fencepost.impl.store.files import FileStore
 
     linger_ms = number(url, options, "linger_ms", default=None)
     return FileStore(path, env=env) if linger_ms is None else FileStore(path, linger_ms=linger_ms, env=env)
@@ -82,7 +82,7 @@ def _s3(url: str, parts: SplitResult, options: dict[str, str], env: Environment 
         raise Misuse("store URL: put no credentials in an s3:// URL; use the AWS environment or profile")
     if not parts.netloc:
         raise Misuse(f"store URL {url!r} names no bucket; write s3://bucket/prefix")
-    from holdfast.impl.store.s3 import S3Store
+    from fencepost.impl.store.s3 import S3Store
 
     patience: dict[str, Any] = {
         name: seconds

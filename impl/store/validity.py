@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Misuse
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Misuse
 
 KEY_BYTES_MAX = 1024
 """S3's own limit, counted in UTF-8."""

@@ -3,7 +3,7 @@
 Authority is its ground: what stands in the bucket, generations of blobs, and the horizon that passes.
 """
 
-from holdfast.model.ingest.authority import Authority
-from holdfast.model.ingest.machine import Ingest
+from fencepost.model.ingest.authority import Authority
+from fencepost.model.ingest.machine import Ingest
 
 __all__ = ["Authority", "Ingest"]

@@ -13,8 +13,8 @@ Late blobs are `another_stores_it`; late quarantine records are left out: they s
 operator decides about a parked batch changes nothing here: the agent drops it, or is shut out.
 """
 
-from holdfast.model.ingest.authority import USABLE, Authority
-from holdfast.model.kernel import Bool, Each, Enum, Id, Int, Number, Truth, action, pick
+from fencepost.model.ingest.authority import USABLE, Authority
+from fencepost.model.kernel import Bool, Each, Enum, Id, Int, Number, Truth, action, pick
 
 CLOCKS = {"right": 0, "behind": 1, "far-behind": 3}
 """By how many eras."""

@@ -18,7 +18,7 @@ Without `gc-stalled-writer-generation` a plain bucket has one key a blob, and de
 there by then; the same without `gc-stalled-writer-version` in a versioned one.
 """
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     Bool,
     Each,
     Flags,
@@ -32,7 +32,7 @@ from holdfast.model.kernel import (
     any_of,
     pick,
 )
-from holdfast.model.store import Budget, Key, KeyView, Late
+from fencepost.model.store import Budget, Key, KeyView, Late
 
 USABLE = 2
 """Eras, in a plain bucket: a clock may be one behind, a request one more on its way. The protocol's own."""

@@ -7,8 +7,8 @@ collector that crashed may still delete what it had decided on.
 The audit that the absence of a reference needs reads the manifests themselves, after the age was judged.
 """
 
-from holdfast.model.ingest.deriving import Deriving
-from holdfast.model.kernel import Bool, Id, Truth, action
+from fencepost.model.ingest.deriving import Deriving
+from fencepost.model.kernel import Bool, Id, Truth, action
 
 
 class Collecting(Deriving):

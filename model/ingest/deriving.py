@@ -12,8 +12,8 @@ manifest of this era or the last may land behind the place that the audit has re
 A rollup's chunk is named by what is in it and created once, so writing it and remembering it are one step.
 """
 
-from holdfast.model.ingest.accepting import ENTRIES, Accepting
-from holdfast.model.kernel import Int, Truth, action, any_of
+from fencepost.model.ingest.accepting import ENTRIES, Accepting
+from fencepost.model.kernel import Int, Truth, action, any_of
 
 OVERLAP = 1
 """Eras: the protocol's own limit for how late something may be listed."""

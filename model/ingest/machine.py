@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from holdfast.model.ingest.collecting import Collecting
-from holdfast.model.kernel import (
+from fencepost.model.ingest.collecting import Collecting
+from fencepost.model.kernel import (
     Truth,
     all_of,
     always_recoverable,

@@ -1,10 +1,11 @@
 """The kernel: machines on columns of packed states, and the search that explores them."""
 
-from holdfast.model.kernel.arrays import Array
-from holdfast.model.kernel.check import NO_DEADLOCK, check
-from holdfast.model.kernel.choices import Choice, pick
-from holdfast.model.kernel.columns import Column, Truth, all_of, any_of
-from holdfast.model.kernel.declare import (
+from fencepost.model.kernel.arrays import Array
+from fencepost.model.kernel.check import NO_DEADLOCK, check
+from fencepost.model.kernel.choices import Choice, pick
+from fencepost.model.kernel.columns import Column, Truth, all_of, any_of
+from fencepost.model.kernel.counterexample import Counterexample, Step
+from fencepost.model.kernel.declare import (
     Property,
     Together,
     action,
@@ -17,22 +18,21 @@ from holdfast.model.kernel.declare import (
     step,
     together,
 )
-from holdfast.model.kernel.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
-from holdfast.model.kernel.explore import Explorer
-from holdfast.model.kernel.extents import Extent, Size
-from holdfast.model.kernel.fields import Bool, Each, Enum, Field, Flags, Id, Int, Seq
-from holdfast.model.kernel.graph import Graph, graph_of, reachable_graph
-from holdfast.model.kernel.machine import Machine
-from holdfast.model.kernel.members import Members
-from holdfast.model.kernel.model import Label, Model, Successors
-from holdfast.model.kernel.numbers import Number, count_of
-from holdfast.model.kernel.result import PropertyResult, Result
-from holdfast.model.kernel.search import Bounds, Progress, Search
-from holdfast.model.kernel.sequences import Sequence
-from holdfast.model.kernel.stepping import State, Stepper
-from holdfast.model.kernel.story import Step, Story
-from holdfast.model.kernel.symmetry import Reduced
-from holdfast.model.kernel.walks import walk
+from fencepost.model.kernel.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
+from fencepost.model.kernel.explore import Explorer
+from fencepost.model.kernel.extents import Extent, Size
+from fencepost.model.kernel.fields import Bool, Each, Enum, Field, Flags, Id, Int, Seq
+from fencepost.model.kernel.graph import Graph, graph_of, reachable_graph
+from fencepost.model.kernel.machine import Machine
+from fencepost.model.kernel.members import Members
+from fencepost.model.kernel.model import Label, Model, Successors
+from fencepost.model.kernel.numbers import Number, count_of
+from fencepost.model.kernel.result import PropertyResult, Result
+from fencepost.model.kernel.search import Bounds, Progress, Search
+from fencepost.model.kernel.sequences import Sequence
+from fencepost.model.kernel.stepping import State, Stepper
+from fencepost.model.kernel.symmetry import Reduced
+from fencepost.model.kernel.walks import walk
 
 __all__ = [
     "NO_DEADLOCK",
@@ -42,6 +42,7 @@ __all__ = [
     "Bounds",
     "Choice",
     "Column",
+    "Counterexample",
     "Each",
     "Enum",
     "Explorer",
@@ -71,7 +72,6 @@ __all__ = [
     "State",
     "Step",
     "Stepper",
-    "Story",
     "Successors",
     "Together",
     "Truth",

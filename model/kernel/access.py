@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from holdfast.model.kernel.choices import Choice
-from holdfast.model.kernel.columns import Column, Match, Truth
-from holdfast.model.kernel.errors import FieldOverflow, ModellingMistake
-from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind
-from holdfast.model.kernel.layout import I64, U64, Slot
-from holdfast.model.kernel.members import Members
-from holdfast.model.kernel.numbers import Number
+from fencepost.model.kernel.choices import Choice
+from fencepost.model.kernel.columns import Column, Match, Truth
+from fencepost.model.kernel.errors import FieldOverflow, ModellingMistake
+from fencepost.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind
+from fencepost.model.kernel.layout import I64, U64, Slot
+from fencepost.model.kernel.members import Members
+from fencepost.model.kernel.numbers import Number
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.frame import Frame
+    from fencepost.model.kernel.frame import Frame
 
 Index = int | Number
 PackedState = tuple[int, ...]
@@ -104,8 +104,8 @@ class CellAccess(Access):
         word, shift = self._places[flat]
         try:
             state[word] |= self.kind.encode(value) << shift
-        except ModellingMistake as wrong:
-            raise ModellingMistake(f"`{self.slot.name}`: {wrong}") from None
+        except ModellingMistake as error:
+            raise ModellingMistake(f"`{self.slot.name}`: {error}") from None
 
     def _put(self, frame: "Frame", word: int, shift: int, codes: "int | U64") -> None:
         if isinstance(codes, int):
@@ -142,10 +142,10 @@ class CellAccess(Access):
         if not isinstance(value, Column):
             try:
                 return self.kind.encode(value)
-            except ModellingMistake as wrong:
+            except ModellingMistake as error:
                 if isinstance(self.kind, IntKind) and isinstance(value, int) and not isinstance(value, bool):
                     self._overflow(frame, int(value), 0)
-                raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {wrong}") from None
+                raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {error}") from None
         if not isinstance(value, _COLUMNS[type(self.kind)]):
             raise ModellingMistake(
                 f"{frame.doing()} assigns {value.describe()} to `{self.slot.name}`, "
@@ -173,15 +173,15 @@ class CellAccess(Access):
         """This field's codes for the names of another enum, when it has them all."""
         try:
             return np.array([self.kind.encode(option) for option in kind.options], np.int64)
-        except ModellingMistake as wrong:
-            raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {wrong}") from None
+        except ModellingMistake as error:
+            raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {error}") from None
 
     def _check_bounds(self, frame: "Frame", codes: I64) -> None:
         assert isinstance(self.kind, IntKind)
         if int(codes.min()) >= self.kind.least and int(codes.max()) <= self.kind.most:
             return
-        wrong = (codes < self.kind.least) | (codes > self.kind.most)
-        row = int(np.flatnonzero(wrong)[0])
+        error = (codes < self.kind.least) | (codes > self.kind.most)
+        row = int(np.flatnonzero(error)[0])
         self._overflow(frame, int(codes.flat[row]), row)
 
     def _overflow(self, frame: "Frame", value: int, row: int) -> NoReturn:

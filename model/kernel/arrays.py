@@ -7,15 +7,15 @@ unless its own bounds keep it inside.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from holdfast.model.kernel.access import Access, Index, PackedState
-from holdfast.model.kernel.columns import Truth, all_of, any_of, as_truth
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.numbers import Number, count_of
-from holdfast.model.kernel.refusing import question
-from holdfast.model.kernel.views import Live, check_place
+from fencepost.model.kernel.access import Access, Index, PackedState
+from fencepost.model.kernel.columns import Truth, all_of, any_of, as_truth
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.numbers import Number, count_of
+from fencepost.model.kernel.refusing import question
+from fencepost.model.kernel.views import Live, check_place
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.frame import Frame
+    from fencepost.model.kernel.frame import Frame
 
 R = TypeVar("R")
 W = TypeVar("W")

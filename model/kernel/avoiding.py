@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.model.kernel import keys
-from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.digraph import Digraph, from_pairs, pairs
-from holdfast.model.kernel.explore import cores
-from holdfast.model.kernel.keys import Batch
-from holdfast.model.kernel.layout import I64, U64, Mask
-from holdfast.model.kernel.model import Label, Model
-from holdfast.model.kernel.search import Search
-from holdfast.model.kernel.spill import resident
+from fencepost.model.kernel import keys
+from fencepost.model.kernel.declare import Property
+from fencepost.model.kernel.digraph import Digraph, from_pairs, pairs
+from fencepost.model.kernel.explore import cores
+from fencepost.model.kernel.keys import Batch
+from fencepost.model.kernel.layout import I64, U64, Mask
+from fencepost.model.kernel.model import Label, Model
+from fencepost.model.kernel.search import Search
+from fencepost.model.kernel.spill import resident
 
 _CHUNK = 1 << 15
 

@@ -1,21 +1,21 @@
-"""Checking a machine: explore it, decide every property, tell the stories."""
+"""Checking a machine: explore it, decide every property, tell the counterexamples."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.model.kernel import temporal
-from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.doubts import doubts
-from holdfast.model.kernel.errors import BadSettings
-from holdfast.model.kernel.explore import Explorer
-from holdfast.model.kernel.keys import odds
-from holdfast.model.kernel.machine import Machine
-from holdfast.model.kernel.model import Model
-from holdfast.model.kernel.result import PropertyResult, Result, Verdict, worst
-from holdfast.model.kernel.search import Bounds, Found, Progress, Search
-from holdfast.model.kernel.story import Story, chain, tell
-from holdfast.model.kernel.symmetry import Reduced
+from fencepost.model.kernel import temporal
+from fencepost.model.kernel.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.declare import Property
+from fencepost.model.kernel.errors import BadSettings
+from fencepost.model.kernel.explore import Explorer
+from fencepost.model.kernel.keys import odds
+from fencepost.model.kernel.machine import Machine
+from fencepost.model.kernel.model import Model
+from fencepost.model.kernel.result import PropertyResult, Result, Verdict, worst
+from fencepost.model.kernel.search import Bounds, Found, Progress, Search
+from fencepost.model.kernel.symmetry import Reduced
+from fencepost.model.kernel.vacuity import vacuity_warnings
 
 NO_DEADLOCK = "no-deadlock"
 DEADLOCK_DOC = "Something can always happen, except where the machine says that it may end."
@@ -98,7 +98,7 @@ def decide(
     verdict: Verdict
     if found is not None:
         verdict = "holds" if wanted.kind == "reachable" else "violated"
-        return PropertyResult(wanted.name, wanted.kind, verdict, story(search, found), wanted.doc)
+        return PropertyResult(wanted.name, wanted.kind, verdict, counterexample(search, found), wanted.doc)
     if not search.complete:
         reason = f"stopped by {search.stopped_by}"
         return PropertyResult(wanted.name, wanted.kind, "undecided", None, wanted.doc, reason)
@@ -107,8 +107,8 @@ def decide(
     return PropertyResult(wanted.name, wanted.kind, verdict, None, wanted.doc, reason)
 
 
-def story(search: Search, found: Found) -> Story:
-    """The shortest story to where a property was decided."""
+def counterexample(search: Search, found: Found) -> Counterexample:
+    """The shortest counterexample to where a property was decided."""
     steps, end = chain(search.model, search.levels, found.depth, found.state), found.state
     if found.label is not None and found.after is not None:
         steps, end = [*steps, (found.state, found.label)], found.after
@@ -118,7 +118,9 @@ def story(search: Search, found: Found) -> Story:
 def _deadlock(search: Search) -> PropertyResult:
     doc = DEADLOCK_DOC
     if search.deadlock is not None:
-        return PropertyResult(NO_DEADLOCK, "deadlock", "violated", story(search, search.deadlock), doc)
+        return PropertyResult(
+            NO_DEADLOCK, "deadlock", "violated", counterexample(search, search.deadlock), doc
+        )
     if search.complete:
         return PropertyResult(NO_DEADLOCK, "deadlock", "holds", None, doc)
     return PropertyResult(NO_DEADLOCK, "deadlock", "undecided", None, doc, f"stopped by {search.stopped_by}")
@@ -146,5 +148,5 @@ def _result(search: Search, properties: list[PropertyResult], notes: list[str]) 
         stopped_by=search.stopped_by,
         labels_fired={str(label): n for label, n in zip(model.labels, search.fired, strict=True)},
         notes=tuple(notes),
-        doubts=doubts(search, whole=not isinstance(model, Reduced)),
+        vacuity_warnings=vacuity_warnings(search, whole=not isinstance(model, Reduced)),
     )

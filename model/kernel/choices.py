@@ -11,11 +11,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from holdfast.model.kernel.columns import Column, Truth, any_of, to_truth
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.kinds import EnumKind
-from holdfast.model.kernel.numbers import Number, reach_of, to_numbers
-from holdfast.model.kernel.refusing import question
+from fencepost.model.kernel.columns import Column, Truth, any_of, to_truth
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.kinds import EnumKind
+from fencepost.model.kernel.numbers import Number, reach_of, to_numbers
+from fencepost.model.kernel.refusing import question
 
 
 class Choice(Column):

@@ -28,14 +28,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.kinds import BoolKind, Kind
-from holdfast.model.kernel.refusal import author_place
-from holdfast.model.kernel.refusing import Refusing, question
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.kinds import BoolKind, Kind
+from fencepost.model.kernel.refusal import author_place
+from fencepost.model.kernel.refusing import Refusing, question
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.frame import Frame
-    from holdfast.model.kernel.layout import U64, Mask
+    from fencepost.model.kernel.frame import Frame
+    from fencepost.model.kernel.layout import U64, Mask
 
 AS_TEXT = (
     "a column holds one value a state, so it is no text: in an action or a property compare it, and to look "

@@ -16,8 +16,8 @@ happens to be numbered does not make its chains slow.
 
 import numpy as np
 
-from holdfast.model.kernel.digraph import Digraph, closure, once, reverse, subgraph, trimmed
-from holdfast.model.kernel.layout import I64, U64
+from fencepost.model.kernel.digraph import Digraph, closure, once, reverse, subgraph, trimmed
+from fencepost.model.kernel.layout import I64, U64
 
 SMALL = 1 << 17
 """Edges below which Tarjan's algorithm is as fast as whole columns."""

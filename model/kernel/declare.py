@@ -23,13 +23,13 @@ from dis import get_instructions
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.extents import Extent, resolve
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.extents import Extent, resolve
 
 F = TypeVar("F", bound=Callable[..., Any])
 Domain = int | str | Extent | Sequence[object]
 Kind = Literal["invariant", "step", "reachable", "eventually", "always_recoverable", "deadlock"]
-MARK = "__holdfast__"
+MARK = "__fencepost__"
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def step(function: F) -> F:
 
 
 def reachable(function: F) -> F:
-    """Some reachable state satisfies it; the verdict's story shows the shortest way there."""
+    """Some reachable state satisfies it; the verdict's counterexample shows the shortest way there."""
     return _property("reachable")(function)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.model.kernel.layout import I64, U64, Mask
+from fencepost.model.kernel.layout import I64, U64, Mask
 
 U32 = NDArray[np.uint32]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.layout import U64, Mask
-from holdfast.model.kernel.model import Label, Model
+from fencepost.model.kernel.declare import Property
+from fencepost.model.kernel.layout import U64, Mask
+from fencepost.model.kernel.model import Label, Model
 
 
 def tells(model: Model, wanted: Property | None, before: U64, after: U64) -> Mask:

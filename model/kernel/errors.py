@@ -44,7 +44,7 @@ def names(known: Iterable[str]) -> str:
     return ", ".join(known) or "none"
 
 
-def suggestion(wrong: object, known: Iterable[str]) -> str:
+def suggestion(error: object, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` when a known name is near, else nothing."""
-    near = get_close_matches(str(wrong), list(known), n=1)
+    near = get_close_matches(str(error), list(known), n=1)
     return f" (did you mean '{near[0]}'?)" if near else ""

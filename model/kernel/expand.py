@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.model.kernel import keys
-from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.frame import Frame
-from holdfast.model.kernel.keys import Batch
-from holdfast.model.kernel.layout import I64, U64
-from holdfast.model.kernel.model import Model
-from holdfast.model.kernel.search import Found, packed
+from fencepost.model.kernel import keys
+from fencepost.model.kernel.declare import Property
+from fencepost.model.kernel.frame import Frame
+from fencepost.model.kernel.keys import Batch
+from fencepost.model.kernel.layout import I64, U64
+from fencepost.model.kernel.model import Model
+from fencepost.model.kernel.search import Found, packed
 
 _PENDING = 1 << 22
 """Successors to gather before repetitions are dropped, so that many labels need no more memory."""

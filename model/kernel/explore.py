@@ -13,8 +13,10 @@ NumPy releases the interpreter lock in its loops and sorts, so plain threads kee
 Nothing depends on the order in which threads finish: chunks and ranges are put together in order,
 and of several violations on one level the first in that order is reported.
 
-A level is what is new after one more step, so a state is first met by a shortest way, and the story to it
-cannot be shorter. Parents are not stored: the levels are kept instead, and `story` walks back through them.
+A level is what is new after one more step, so a state is first met by a shortest way, and the counterexample
+to it
+cannot be shorter. Parents are not stored: the levels are kept instead, and `counterexample` walks back
+through them.
 Memory is therefore 8 bytes a word and state for the levels and 8 bytes a state for the visited
 keys, plus what the level at hand needs while it is merged; all of it is counted.
 
@@ -31,15 +33,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from holdfast.model.kernel import keys
-from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.expand import Expanded, Expander
-from holdfast.model.kernel.keys import Batch
-from holdfast.model.kernel.layout import U64
-from holdfast.model.kernel.model import Model
-from holdfast.model.kernel.search import Bounds, Found, Progress, Search, packed
-from holdfast.model.kernel.spill import Shelf, resident
-from holdfast.model.kernel.visited import Visited
+from fencepost.model.kernel import keys
+from fencepost.model.kernel.declare import Property
+from fencepost.model.kernel.expand import Expanded, Expander
+from fencepost.model.kernel.keys import Batch
+from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.model import Model
+from fencepost.model.kernel.search import Bounds, Found, Progress, Search, packed
+from fencepost.model.kernel.spill import Shelf, resident
+from fencepost.model.kernel.visited import Visited
 
 _CHUNK = 1 << 16
 """States a task: large enough that NumPy's loops outweigh Python, small enough for the caches."""

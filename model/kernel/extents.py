@@ -13,10 +13,10 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self, overload
 
-from holdfast.model.kernel.errors import BadSettings, ModellingMistake, names, suggestion
+from fencepost.model.kernel.errors import BadSettings, ModellingMistake, names, suggestion
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.machine import Machine
+    from fencepost.model.kernel.machine import Machine
 
 
 class Extent:

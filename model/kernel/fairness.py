@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.model.kernel.declare import Property, Together
-from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.declare import Property, Together
+from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.model import Label
+    from fencepost.model.kernel.model import Label
 
 
 @dataclass(frozen=True)

@@ -16,20 +16,20 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from holdfast.model.kernel.access import Access, CellAccess
-from holdfast.model.kernel.arrays import Array, ArrayAccess
-from holdfast.model.kernel.choices import Choice
-from holdfast.model.kernel.columns import Truth
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.extents import AnyExtent, Extent, resolve
-from holdfast.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind, Kind
-from holdfast.model.kernel.layout import Slot
-from holdfast.model.kernel.members import Members
-from holdfast.model.kernel.numbers import Number
-from holdfast.model.kernel.sequences import Sequence, SequenceAccess
+from fencepost.model.kernel.access import Access, CellAccess
+from fencepost.model.kernel.arrays import Array, ArrayAccess
+from fencepost.model.kernel.choices import Choice
+from fencepost.model.kernel.columns import Truth
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.extents import AnyExtent, Extent, resolve
+from fencepost.model.kernel.kinds import BoolKind, EnumKind, FlagsKind, IntKind, Kind
+from fencepost.model.kernel.layout import Slot
+from fencepost.model.kernel.members import Members
+from fencepost.model.kernel.numbers import Number
+from fencepost.model.kernel.sequences import Sequence, SequenceAccess
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.machine import Machine
+    from fencepost.model.kernel.machine import Machine
 
 R = TypeVar("R")
 W = TypeVar("W")

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.layout import U64, Mask
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.layout import U64, Mask
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.access import Access, Index
-    from holdfast.model.kernel.columns import Truth
-    from holdfast.model.kernel.layout import I64
-    from holdfast.model.kernel.model import Label, Model
-    from holdfast.model.kernel.views import Replaced
+    from fencepost.model.kernel.access import Access, Index
+    from fencepost.model.kernel.columns import Truth
+    from fencepost.model.kernel.layout import I64
+    from fencepost.model.kernel.model import Label, Model
+    from fencepost.model.kernel.views import Replaced
 
 
 _FULL = (1 << 64) - 1

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.model.kernel.errors import BadSettings
-from holdfast.model.kernel.explore import Explorer
-from holdfast.model.kernel.keys import fingerprints
-from holdfast.model.kernel.layout import I64, U64
-from holdfast.model.kernel.model import Model
-from holdfast.model.kernel.search import Bounds, Search
-from holdfast.model.kernel.story import show
+from fencepost.model.kernel.counterexample import show
+from fencepost.model.kernel.errors import BadSettings
+from fencepost.model.kernel.explore import Explorer
+from fencepost.model.kernel.keys import fingerprints
+from fencepost.model.kernel.layout import I64, U64
+from fencepost.model.kernel.model import Model
+from fencepost.model.kernel.search import Bounds, Search
 
 if TYPE_CHECKING:
     import networkx as nx

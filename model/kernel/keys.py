@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.model.kernel.layout import I64, U64, Mask
+from fencepost.model.kernel.layout import I64, U64, Mask
 
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
 

@@ -7,7 +7,7 @@ unsigned number that is packed. Codes start at 0, and the all-zero word is every
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
 
 WIDEST_CELL = 62
 """Bits of one cell: keeps every code and every sum of two codes inside a signed 64-bit column."""

@@ -17,13 +17,13 @@ from functools import cached_property
 
 import numpy as np
 
-from holdfast.model.kernel.avoiding import Avoiding
-from holdfast.model.kernel.components import components
-from holdfast.model.kernel.digraph import Digraph, distances, reverse, subgraph, walk
-from holdfast.model.kernel.fairness import Demand
-from holdfast.model.kernel.layout import I64, Mask
-from holdfast.model.kernel.loops import Loops, Move
-from holdfast.model.kernel.model import Label
+from fencepost.model.kernel.avoiding import Avoiding
+from fencepost.model.kernel.components import components
+from fencepost.model.kernel.digraph import Digraph, distances, reverse, subgraph, walk
+from fencepost.model.kernel.fairness import Demand
+from fencepost.model.kernel.layout import I64, Mask
+from fencepost.model.kernel.loops import Loops, Move
+from fencepost.model.kernel.model import Label
 
 _CHUNK = 1 << 15
 _EXACT_STATES = 2_000

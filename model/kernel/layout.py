@@ -19,8 +19,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.kinds import Kind
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.kinds import Kind
 
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]

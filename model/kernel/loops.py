@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.model.kernel.fairness import Demand
-from holdfast.model.kernel.model import Label
+from fencepost.model.kernel.fairness import Demand
+from fencepost.model.kernel.model import Label
 
 _EACH = 20_000
 """Pairs of a state and the demands met so far that one search may look at."""

@@ -11,15 +11,15 @@ from dataclasses import replace
 from types import FunctionType
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from holdfast.model.kernel.columns import Truth, describe
-from holdfast.model.kernel.declare import MARK, ActionDeclared, Ending, Property
-from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
-from holdfast.model.kernel.extents import Size
-from holdfast.model.kernel.fields import Field
-from holdfast.model.kernel.refusing import Refusing, question
+from fencepost.model.kernel.columns import Truth, describe
+from fencepost.model.kernel.declare import MARK, ActionDeclared, Ending, Property
+from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.extents import Size
+from fencepost.model.kernel.fields import Field
+from fencepost.model.kernel.refusing import Refusing, question
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.frame import Frame
+    from fencepost.model.kernel.frame import Frame
 
 _T = TypeVar("_T")
 _D = TypeVar("_D", ActionDeclared, Property, Ending)
@@ -38,7 +38,8 @@ class Machine(Refusing):
     """Sizes whose members are interchangeable: any two may swap their numbers and nothing else changes."""
 
     shown_at: ClassVar[Mapping[str, Mapping[str, int]]] = {}
-    """Sizes at which the story of a safeguard is its own, where at the default sizes another is shorter."""
+    """Sizes at which the counterexample of a safeguard is its own, where at the default sizes another is
+    shorter."""
 
     frame: "Frame"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.model.kernel.columns import Column, Match, Truth, describe
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.kinds import FlagsKind
-from holdfast.model.kernel.numbers import Number
-from holdfast.model.kernel.refusing import question
+from fencepost.model.kernel.columns import Column, Match, Truth, describe
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.kinds import FlagsKind
+from fencepost.model.kernel.numbers import Number
+from fencepost.model.kernel.refusing import question
 
 
 class Members(Column):

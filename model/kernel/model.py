@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.model.kernel.access import PackedState
-from holdfast.model.kernel.columns import Truth, describe
-from holdfast.model.kernel.declare import ActionDeclared, Ending, Property, choices
-from holdfast.model.kernel.errors import BadSettings, ModellingMistake, names, suggestion
-from holdfast.model.kernel.extents import Size, settle
-from holdfast.model.kernel.fairness import demands
-from holdfast.model.kernel.fields import AnyField, Each, Field
-from holdfast.model.kernel.frame import Frame, NothingLeft
-from holdfast.model.kernel.layout import I64, U64, Mask, arrange
-from holdfast.model.kernel.machine import Machine, declared, marked
-from holdfast.model.kernel.refusal import Refusal, locate, locate_mistake
+from fencepost.model.kernel.access import PackedState
+from fencepost.model.kernel.columns import Truth, describe
+from fencepost.model.kernel.declare import ActionDeclared, Ending, Property, choices
+from fencepost.model.kernel.errors import BadSettings, ModellingMistake, names, suggestion
+from fencepost.model.kernel.extents import Size, settle
+from fencepost.model.kernel.fairness import demands
+from fencepost.model.kernel.fields import AnyField, Each, Field
+from fencepost.model.kernel.frame import Frame, NothingLeft
+from fencepost.model.kernel.layout import I64, U64, Mask, arrange
+from fencepost.model.kernel.machine import Machine, declared, marked
+from fencepost.model.kernel.refusal import Refusal, locate, locate_mistake
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Label:
 
 
 Transition = tuple[PackedState, Label]
-"""A step of a story: the state before, and the label."""
+"""A step of a counterexample: the state before, and the label."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,8 @@ class Model:
         return states
 
     def lifted(self, steps: list[Transition], end: PackedState) -> tuple[list[Transition], PackedState]:
-        """The same story through states of the machine itself, where `representatives` replaced them."""
+        """The same counterexample through states of the machine itself, where `representatives` replaced
+        them."""
         return steps, end
 
     def apply(self, states: U64, label: Label) -> Frame | None:
@@ -183,8 +184,8 @@ class Model:
             answer = function(self._rows(frame), **parameters)
         except NothingLeft:
             return None
-        except Exception as wrong:  # noqa: BLE001  # whatever the author's text raises is said with its place
-            locate_mistake(wrong, str(label))
+        except Exception as error:  # noqa: BLE001  # whatever the author's text raises is said with its place
+            locate_mistake(error, str(label))
         finally:
             frame.close()
         if frame.stopped:
@@ -207,8 +208,8 @@ class Model:
         try:
             answer = function(*(self._rows(frame) for frame in frames))
             mask = answer.mask() if isinstance(answer, Truth) else None
-        except Exception as wrong:  # noqa: BLE001  # whatever the author's text raises is said with its place
-            locate_mistake(wrong, f"property `{name}`")
+        except Exception as error:  # noqa: BLE001  # whatever the author's text raises is said with its place
+            locate_mistake(error, f"property `{name}`")
         finally:
             for frame in frames:
                 frame.close()

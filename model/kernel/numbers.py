@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.model.kernel.columns import Column, Truth, any_of, describe, to_truth
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.kinds import IntKind
-from holdfast.model.kernel.refusing import question
+from fencepost.model.kernel.columns import Column, Truth, any_of, describe, to_truth
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.kinds import IntKind
+from fencepost.model.kernel.refusing import question
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.frame import Frame
-    from holdfast.model.kernel.layout import I64, U64
+    from fencepost.model.kernel.frame import Frame
+    from fencepost.model.kernel.layout import I64, U64
 
 
 class Number(Column):

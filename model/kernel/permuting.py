@@ -18,11 +18,11 @@ from itertools import combinations, product
 
 import numpy as np
 
-from holdfast.model.kernel.extents import AnyExtent, Size
-from holdfast.model.kernel.fields import Flags, Id
-from holdfast.model.kernel.kinds import IntKind
-from holdfast.model.kernel.layout import I64, U64, WORD, Mask, Slot
-from holdfast.model.kernel.model import Model
+from fencepost.model.kernel.extents import AnyExtent, Size
+from fencepost.model.kernel.fields import Flags, Id
+from fencepost.model.kernel.kinds import IntKind
+from fencepost.model.kernel.layout import I64, U64, WORD, Mask, Slot
+from fencepost.model.kernel.model import Model
 
 
 @dataclass(frozen=True)

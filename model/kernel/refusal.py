@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from holdfast.model.kernel.errors import FieldOverflow, ModellingMistake
+from fencepost.model.kernel.errors import FieldOverflow, ModellingMistake
 
 _OURS = (Path(__file__).parent, Path(__file__).parent.parent / "store")
 """Where the text is ours; a mistake is shown in the last line that is the author's."""
@@ -48,17 +48,17 @@ def locate(stopped: BaseException, row: int) -> Refusal:
     return Refusal(*found, row)
 
 
-def locate_mistake(wrong: Exception, where: str) -> NoReturn:
+def locate_mistake(error: Exception, where: str) -> NoReturn:
     """Raise a mistake again with its place in the machine's own text, unless it already says the action.
 
     What Python itself refused, a `len` of a column for example, is the author's mistake as well.
     """
-    if isinstance(wrong, FieldOverflow):
-        raise wrong
-    found = _place(wrong)
+    if isinstance(error, FieldOverflow):
+        raise error
+    found = _place(error)
     place = f" ({found[0]}:{found[1]}: `{found[2]}`)" if found is not None and found[2] else ""
-    said = str(wrong) if isinstance(wrong, ModellingMistake) else _by_python(wrong)
-    raise ModellingMistake(f"in {where}{place}: {said}") from wrong
+    said = str(error) if isinstance(error, ModellingMistake) else _by_python(error)
+    raise ModellingMistake(f"in {where}{place}: {said}") from error
 
 
 def author_place() -> str:
@@ -67,11 +67,11 @@ def author_place() -> str:
     return f"{Path(entry.filename).name}:{entry.lineno}"
 
 
-def _place(wrong: BaseException) -> tuple[str, int, str] | None:
+def _place(error: BaseException) -> tuple[str, int, str] | None:
     """File, line and statement, on one line."""
     entries = [
         entry
-        for entry in traceback.extract_tb(wrong.__traceback__)
+        for entry in traceback.extract_tb(error.__traceback__)
         if Path(entry.filename).parent not in _OURS
     ]
     if not entries:
@@ -82,7 +82,7 @@ def _place(wrong: BaseException) -> tuple[str, int, str] | None:
     return Path(last.filename).name, first, " ".join(" ".join(lines).split())
 
 
-def _by_python(wrong: Exception) -> str:
-    said = _COLUMNS.sub(lambda name: _NOUNS.get(name[1], "a view of the store"), str(wrong))
+def _by_python(error: Exception) -> str:
+    said = _COLUMNS.sub(lambda name: _NOUNS.get(name[1], "a view of the store"), str(error))
     said = " ".join(said.split())
-    return f"Python cannot do this ({type(wrong).__name__}: {said})"
+    return f"Python cannot do this ({type(error).__name__}: {said})"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial, update_wrapper
 from typing import Any, NoReturn, TypeVar, cast
 
-from holdfast.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.errors import ModellingMistake
 
 F = TypeVar("F", bound=Callable[..., Any])
 

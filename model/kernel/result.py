@@ -3,25 +3,25 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from holdfast.model.kernel.declare import Kind
-from holdfast.model.kernel.story import Story
+from fencepost.model.kernel.counterexample import Counterexample
+from fencepost.model.kernel.declare import Kind
 
 Verdict = Literal["holds", "violated", "undecided"]
 
 
 @dataclass(frozen=True)
 class PropertyResult:
-    """One property's verdict. The story is the violation's, or for `reachable` the way there."""
+    """One property's verdict. The counterexample is the violation's, or for `reachable` the way there."""
 
     name: str
     kind: Kind
     verdict: Verdict
-    story: Story | None = None
+    counterexample: Counterexample | None = None
     doc: str = ""
     reason: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        trace = self.story.as_json() if self.story is not None else []
+        trace = self.counterexample.as_json() if self.counterexample is not None else []
         return {
             "name": self.name,
             "kind": self.kind,
@@ -57,7 +57,7 @@ class Result:
     stopped_by: str = ""
     labels_fired: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    vacuity_warnings: tuple[str, ...] = ()
     """What no reachable state ever tests: to know before believing that it holds."""
 
     @property
@@ -90,7 +90,7 @@ class Result:
             "collision_odds": self.collision_odds,
             "stopped_by": self.stopped_by,
             "notes": list(self.notes),
-            "doubts": list(self.doubts),
+            "vacuity_warnings": list(self.vacuity_warnings),
         }
 
 

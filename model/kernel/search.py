@@ -1,14 +1,14 @@
 """An exploration from outside: what bounds it, what it reports on the way, and what it has seen in the end.
 
 Every engine answers with a `Search`, be it the threads of `explore`, random walks or Spark. Verdicts,
-stories and graphs read nothing else.
+counterexamples and graphs read nothing else.
 """
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.model.kernel.layout import U64
-from holdfast.model.kernel.model import Label, Model
+from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.model import Label, Model
 
 
 @dataclass(frozen=True)

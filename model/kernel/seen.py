@@ -12,9 +12,9 @@ from threading import Lock
 
 import numpy as np
 
-from holdfast.model.kernel.keys import distinct, fingerprints
-from holdfast.model.kernel.layout import U64
-from holdfast.model.kernel.visited import Visited
+from fencepost.model.kernel.keys import distinct, fingerprints
+from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.visited import Visited
 
 
 class Seen:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
-from holdfast.model.kernel.access import Access, CellAccess, Index, PackedState, overflow
-from holdfast.model.kernel.choices import pick
-from holdfast.model.kernel.columns import Column, Truth, all_of, any_of, as_truth
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.numbers import Number
-from holdfast.model.kernel.refusing import question
-from holdfast.model.kernel.views import Live, check_place
+from fencepost.model.kernel.access import Access, CellAccess, Index, PackedState, overflow
+from fencepost.model.kernel.choices import pick
+from fencepost.model.kernel.columns import Column, Truth, all_of, any_of, as_truth
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.numbers import Number
+from fencepost.model.kernel.refusing import question
+from fencepost.model.kernel.views import Live, check_place
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.frame import Frame
+    from fencepost.model.kernel.frame import Frame
 
 R = TypeVar("R")
 W = TypeVar("W")

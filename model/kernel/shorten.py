@@ -1,6 +1,6 @@
-"""From a walk that happened to find something to the shortest story that can be found quickly.
+"""From a walk that happened to find something to the shortest counterexample that can be found quickly.
 
-    explore   from the starts, breadth first, up to a bound: what is found there is a shortest story
+    explore   from the starts, breadth first, up to a bound: what is found there is a shortest counterexample
 
 and otherwise, each no longer than the one before:
 
@@ -13,24 +13,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.model.kernel import keys
-from holdfast.model.kernel.access import PackedState
-from holdfast.model.kernel.check import story
-from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.dropping import needed, tells
-from holdfast.model.kernel.explore import Explorer
-from holdfast.model.kernel.keys import Batch
-from holdfast.model.kernel.layout import U64
-from holdfast.model.kernel.model import Model, Transition
-from holdfast.model.kernel.search import Bounds, packed
-from holdfast.model.kernel.story import Story, chain, tell
-from holdfast.model.kernel.visited import Visited
+from fencepost.model.kernel import keys
+from fencepost.model.kernel.access import PackedState
+from fencepost.model.kernel.check import counterexample
+from fencepost.model.kernel.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.declare import Property
+from fencepost.model.kernel.dropping import needed, tells
+from fencepost.model.kernel.explore import Explorer
+from fencepost.model.kernel.keys import Batch
+from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.model import Model, Transition
+from fencepost.model.kernel.search import Bounds, packed
+from fencepost.model.kernel.visited import Visited
 
 EXPLORED = 100_000
-"""States that may be explored for a shortest story."""
+"""States that may be explored for a shortest counterexample."""
 
 CORRIDOR = 20_000
-"""States around the walk that a story may lead through."""
+"""States around the walk that a counterexample may lead through."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +50,21 @@ class Walk:
 
 @dataclass(frozen=True)
 class Shortened:
-    """A story, and whether no shorter one exists."""
+    """A counterexample, and whether no shorter one exists."""
 
-    story: Story
+    counterexample: Counterexample
     is_shortest: bool
 
 
 def shortened(model: Model, walk: Walk, wanted: Property | None) -> Shortened:
-    """The shortest known story of what a walk found: a property decided, or (for None) a deadlock."""
+    """The shortest known counterexample of what a walk found: a property decided, or (for None) a
+    deadlock."""
     bounds = Bounds(max_states=EXPLORED)
     properties = () if wanted is None else (wanted,)
     search = Explorer(model, properties=properties, bounds=bounds, deadlocks=wanted is None).run()
     found = search.deadlock if wanted is None else search.found.get(wanted.name)
     if found is not None:
-        return Shortened(story(search, found), True)
+        return Shortened(counterexample(search, found), True)
     short = _needed(model, wanted, without_loops(walk, but_last=_is_step(wanted)))
     if _is_step(wanted):
         # The last step is the point: only the way to it is shortened further.

@@ -16,8 +16,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from holdfast.model.kernel.errors import NoRoom
-from holdfast.model.kernel.layout import U64
+from fencepost.model.kernel.errors import NoRoom
+from fencepost.model.kernel.layout import U64
 
 _SLAB = 1 << 21
 """Words a file at least (16 MB): many small arrays share one, because each open file counts."""
@@ -56,20 +56,20 @@ class Shelf:
             with tempfile.TemporaryFile(dir=self.directory) as file:
                 _reserve(file, 8 * words)
                 return np.asarray(np.memmap(file, np.uint64, "r+", shape=(words,)))
-        except OSError as wrong:
-            raise self._no_room(8 * words, wrong) from None
+        except OSError as error:
+            raise self._no_room(8 * words, error) from None
 
     def _check_writable(self) -> None:
         try:
             with tempfile.TemporaryFile(dir=self.directory):
                 pass
-        except OSError as wrong:
-            raise self._no_room(0, wrong) from None
+        except OSError as error:
+            raise self._no_room(0, error) from None
 
-    def _no_room(self, nbytes: int, wrong: OSError) -> NoRoom:
+    def _no_room(self, nbytes: int, error: OSError) -> NoRoom:
         what = f"{nbytes:,} bytes of explored states" if nbytes else "explored states"
         return NoRoom(
-            f"cannot put {what} into {self.directory}: {os.strerror(wrong.errno or 0)}; "
+            f"cannot put {what} into {self.directory}: {os.strerror(error.errno or 0)}; "
             "give another directory with enough room, more memory, or smaller sizes"
         )
 

@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from holdfast.model.kernel.errors import BadSettings, names, suggestion
-from holdfast.model.kernel.layout import U64
-from holdfast.model.kernel.model import Label, Model
-from holdfast.model.kernel.story import PackedState, changed, show
+from fencepost.model.kernel.counterexample import PackedState, changed, show
+from fencepost.model.kernel.errors import BadSettings, names, suggestion
+from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.model import Label, Model
 
 
 @dataclass(frozen=True)

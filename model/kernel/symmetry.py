@@ -10,7 +10,7 @@ What stays exact, and why
 - always_recoverable: a way to the goal from one state of an orbit is, renumbered, a way from each;
 - eventually is decided on the machine itself, without reduction: fairness to `deliver(m=1)` means
   something only as long as 1 goes on being the same manager;
-- stories: the way through representatives is walked again through real states, one after the other.
+- counterexamples: the way through representatives is walked again through real states, one after the other.
 
 What a machine must do for it
 - numbers that name a member are declared `Id(managers)`, sets of them `Flags(managers)`; numbers that
@@ -26,16 +26,16 @@ from math import factorial, prod
 
 import numpy as np
 
-from holdfast.model.kernel import keys
-from holdfast.model.kernel.access import PackedState
-from holdfast.model.kernel.errors import BadSettings, ModellingMistake, names, suggestion
-from holdfast.model.kernel.extents import resolve
-from holdfast.model.kernel.fields import Id, Int
-from holdfast.model.kernel.layout import U64, Mask
-from holdfast.model.kernel.machine import Machine
-from holdfast.model.kernel.model import Label, Model, Transition
-from holdfast.model.kernel.permuting import Permuter
-from holdfast.model.kernel.search import Search, packed
+from fencepost.model.kernel import keys
+from fencepost.model.kernel.access import PackedState
+from fencepost.model.kernel.errors import BadSettings, ModellingMistake, names, suggestion
+from fencepost.model.kernel.extents import resolve
+from fencepost.model.kernel.fields import Id, Int
+from fencepost.model.kernel.layout import U64, Mask
+from fencepost.model.kernel.machine import Machine
+from fencepost.model.kernel.model import Label, Model, Transition
+from fencepost.model.kernel.permuting import Permuter
+from fencepost.model.kernel.search import Search, packed
 
 _TESTED = 2_000
 """States, about, on which the claim of symmetry is tested."""

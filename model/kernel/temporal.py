@@ -5,7 +5,7 @@
                          Counterexample: a stem that ends where nothing is enabled, or a stem and a
                          loop, all of it without the goal (`lasso.py`).
     always_recoverable   from every reachable state some way leads to the goal. Counterexample: the
-                         shortest story to a state from which none does.
+                         shortest counterexample to a state from which none does.
 
 Runs are maximal: without any demand of fairness a machine does not stop where something can still
 happen (TLA+ lets it stop there). A state that `may_end` allows is an end like any other here, it has
@@ -19,15 +19,15 @@ and 12 an edge for the graph and what is worked out on it; all counted, and a li
 
 import numpy as np
 
-from holdfast.model.kernel.avoiding import Avoiding, TooLarge, build
-from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.digraph import closure, reverse
-from holdfast.model.kernel.fairness import demands
-from holdfast.model.kernel.lasso import Run, shortest_run
-from holdfast.model.kernel.layout import Mask
-from holdfast.model.kernel.result import PropertyResult, Verdict
-from holdfast.model.kernel.search import Found, Search, packed
-from holdfast.model.kernel.story import Story, chain, tell
+from fencepost.model.kernel.avoiding import Avoiding, TooLarge, build
+from fencepost.model.kernel.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.declare import Property
+from fencepost.model.kernel.digraph import closure, reverse
+from fencepost.model.kernel.fairness import demands
+from fencepost.model.kernel.lasso import Run, shortest_run
+from fencepost.model.kernel.layout import Mask
+from fencepost.model.kernel.result import PropertyResult, Verdict
+from fencepost.model.kernel.search import Found, Search, packed
 
 
 def decide(
@@ -51,7 +51,7 @@ def _decide_eventually(search: Search, wanted: Property, avoiding: Avoiding) -> 
     if run is None:
         return _result(wanted, "holds")
     reason = "a fair run goes on forever without it" if run.loop else "a run can end without it"
-    return _result(wanted, "violated", _story(avoiding, run), reason)
+    return _result(wanted, "violated", _counterexample(avoiding, run), reason)
 
 
 def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) -> PropertyResult:
@@ -61,8 +61,8 @@ def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) ->
     if found is None:
         return _result(wanted, "holds")
     steps = chain(search.model, search.levels, found.depth, found.state)
-    story = tell(search.model, *search.model.lifted(steps, found.state))
-    return _result(wanted, "violated", story, "from there it can never be reached again")
+    counterexample = tell(search.model, *search.model.lifted(steps, found.state))
+    return _result(wanted, "violated", counterexample, "from there it can never be reached again")
 
 
 def _first_of(search: Search, avoiding: Avoiding, wanted: Mask) -> Found | None:
@@ -77,12 +77,12 @@ def _first_of(search: Search, avoiding: Avoiding, wanted: Mask) -> Found | None:
     raise AssertionError("every node was met by the exploration")
 
 
-def _story(avoiding: Avoiding, run: Run) -> Story:
+def _counterexample(avoiding: Avoiding, run: Run) -> Counterexample:
     states = [avoiding.packed(node) for node in run.nodes]
     return tell(avoiding.model, list(zip(states, run.labels, strict=False)), states[-1], run.loop)
 
 
 def _result(
-    wanted: Property, verdict: Verdict, story: Story | None = None, reason: str = ""
+    wanted: Property, verdict: Verdict, counterexample: Counterexample | None = None, reason: str = ""
 ) -> PropertyResult:
-    return PropertyResult(wanted.name, wanted.kind, verdict, story, wanted.doc, reason)
+    return PropertyResult(wanted.name, wanted.kind, verdict, counterexample, wanted.doc, reason)

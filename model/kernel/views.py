@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from holdfast.model.kernel.columns import ONE_TRUTH, describe
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.kinds import IntKind
-from holdfast.model.kernel.numbers import Number
-from holdfast.model.kernel.refusing import Refusing
+from fencepost.model.kernel.columns import ONE_TRUTH, describe
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.kinds import IntKind
+from fencepost.model.kernel.numbers import Number
+from fencepost.model.kernel.refusing import Refusing
 
 if TYPE_CHECKING:
-    from holdfast.model.kernel.access import Index
-    from holdfast.model.kernel.frame import Frame
+    from fencepost.model.kernel.access import Index
+    from fencepost.model.kernel.frame import Frame
 
 Replaced = tuple[Any, Any]
 """What was assigned as a whole: its access, and its flat number."""
@@ -86,9 +86,9 @@ def _check_column(frame: "Frame", name: str, index: Number, extent: int, what: s
     if isinstance(index.kind, IntKind) and index.kind.least >= 0 and index.kind.most < extent:
         return
     values = np.atleast_1d(index.values())
-    wrong = (values < 0) | (values >= extent)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+    error = (values < 0) | (values >= extent)
+    if error.any():
+        row = int(np.flatnonzero(error)[0])
         raise ModellingMistake(
             f"{frame.doing()} reaches for `{name}[{int(values[row])}]` in state "
             f"{frame.state_before(row)}; its {what} are 0..{extent - 1}: "

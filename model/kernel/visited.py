@@ -11,9 +11,9 @@ from concurrent.futures import Executor
 
 import numpy as np
 
-from holdfast.model.kernel.keys import span
-from holdfast.model.kernel.layout import U64, Mask
-from holdfast.model.kernel.spill import resident
+from fencepost.model.kernel.keys import span
+from fencepost.model.kernel.layout import U64, Mask
+from fencepost.model.kernel.spill import resident
 
 _RATIO = 2
 """A run at least this many times larger than all newer ones together is left alone."""

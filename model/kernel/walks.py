@@ -8,7 +8,7 @@ replaces the choice so far with probability 1/k, so every enabled label is equal
 Walks find violations and never prove anything: what was not violated is `undecided`. Every block has
 its own stream of random numbers, made from the seed and the block's number, so the same seed walks
 the same walks on any number of cores. No history is kept: when a walk finds something, its block
-walks again, and only that row is written down. The story told is a shortened one (`shorten.py`).
+walks again, and only that row is written down. The counterexample told is a shortened one (`shorten.py`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,18 +18,18 @@ from time import perf_counter
 
 import numpy as np
 
-from holdfast.model.kernel.check import DEADLOCK_DOC, NO_DEADLOCK
-from holdfast.model.kernel.declare import Kind, Property
-from holdfast.model.kernel.errors import BadSettings
-from holdfast.model.kernel.explore import cores
-from holdfast.model.kernel.keys import odds
-from holdfast.model.kernel.layout import I64, U64
-from holdfast.model.kernel.machine import Machine
-from holdfast.model.kernel.model import Model, Transition
-from holdfast.model.kernel.result import PropertyResult, Result, Verdict, worst
-from holdfast.model.kernel.search import Progress, packed
-from holdfast.model.kernel.seen import Seen
-from holdfast.model.kernel.shorten import Walk, shortened
+from fencepost.model.kernel.check import DEADLOCK_DOC, NO_DEADLOCK
+from fencepost.model.kernel.declare import Kind, Property
+from fencepost.model.kernel.errors import BadSettings
+from fencepost.model.kernel.explore import cores
+from fencepost.model.kernel.keys import odds
+from fencepost.model.kernel.layout import I64, U64
+from fencepost.model.kernel.machine import Machine
+from fencepost.model.kernel.model import Model, Transition
+from fencepost.model.kernel.result import PropertyResult, Result, Verdict, worst
+from fencepost.model.kernel.search import Progress, packed
+from fencepost.model.kernel.seen import Seen
+from fencepost.model.kernel.shorten import Walk, shortened
 
 _BLOCK = 1 << 15
 """Walks that go side by side: enough for NumPy's loops, few enough for the caches."""
@@ -233,14 +233,14 @@ class _Walker:
     def _tell(self, name: str, found: Walk) -> None:
         wanted = self._open.pop(name, None)
         short = shortened(self._model, found, wanted)
-        fewest = "the fewest possible" if short.is_shortest else "there may be a shorter story"
+        fewest = "the fewest possible" if short.is_shortest else "there may be a shorter counterexample"
         self._notes.append(
-            f"{name}: met by a walk after {len(found)} steps, told in {len(short.story)}: {fewest}"
+            f"{name}: met by a walk after {len(found)} steps, told in {len(short.counterexample)}: {fewest}"
         )
         verdict: Verdict = "holds" if wanted is not None and wanted.kind == "reachable" else "violated"
         kind: Kind = "deadlock" if wanted is None else wanted.kind
         doc = DEADLOCK_DOC if wanted is None else wanted.doc
-        self._told[name] = PropertyResult(name, kind, verdict, short.story, doc)
+        self._told[name] = PropertyResult(name, kind, verdict, short.counterexample, doc)
 
     def _property(self, wanted: Property) -> PropertyResult:
         if wanted.name in self._told:

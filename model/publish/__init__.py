@@ -4,9 +4,9 @@ Chain, Lineages and Sidecars are its building blocks: a protocol that commits th
 manifests derives from them and adds its own actions.
 """
 
-from holdfast.model.publish.chain import Chain
-from holdfast.model.publish.lineages import Lineages
-from holdfast.model.publish.machine import Publish
-from holdfast.model.publish.sidecars import Sidecars
+from fencepost.model.publish.chain import Chain
+from fencepost.model.publish.lineages import Lineages
+from fencepost.model.publish.machine import Publish
+from fencepost.model.publish.sidecars import Sidecars
 
 __all__ = ["Chain", "Lineages", "Publish", "Sidecars"]

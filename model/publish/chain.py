@@ -7,8 +7,8 @@ Deleting is two steps, the boundary and then the manifests, because a writer may
 behind the boundary are deleted all at once: nobody reads one of them without looking at the boundary after.
 """
 
-from holdfast.model.kernel import Int, Machine, Size, action
-from holdfast.model.store import Budget
+from fencepost.model.kernel import Int, Machine, Size, action
+from fencepost.model.store import Budget
 
 
 class Chain(Machine):

@@ -11,9 +11,9 @@ pins, and some later one is past, is so for ever.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.model.kernel import Bool, Each, Id, Int, Number, Truth, action, any_of, pick
-from holdfast.model.publish.chain import Chain
-from holdfast.model.store import Key, KeyView
+from fencepost.model.kernel import Bool, Each, Id, Int, Number, Truth, action, any_of, pick
+from fencepost.model.publish.chain import Chain
+from fencepost.model.store import Key, KeyView
 
 TABLES = ("nodes", "edges")
 NODES, EDGES = 0, 1

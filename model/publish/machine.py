@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from holdfast.model.kernel import (
+from fencepost.model.kernel import (
     Truth,
     all_of,
     always_recoverable,
@@ -12,8 +12,8 @@ from holdfast.model.kernel import (
     reachable,
     step,
 )
-from holdfast.model.publish.recovery import Recovery
-from holdfast.model.publish.writing import BOTH
+from fencepost.model.publish.recovery import Recovery
+from fencepost.model.publish.writing import BOTH
 
 
 class Publish(Recovery):

@@ -9,9 +9,9 @@ again. Undoing takes steps of its own.
 An opener may stop after any step: `give_up` is its crash, or it was fenced, or overtaken again and again.
 """
 
-from holdfast.model.kernel import Bool, Each, Enum, Id, Int, Number, Size, Truth, action, all_of, any_of
-from holdfast.model.publish.lineages import TABLES, Place
-from holdfast.model.publish.writing import BOTH, Writing
+from fencepost.model.kernel import Bool, Each, Enum, Id, Int, Number, Size, Truth, action, all_of, any_of
+from fencepost.model.publish.lineages import TABLES, Place
+from fencepost.model.publish.writing import BOTH, Writing
 
 
 class Recovery(Writing):

@@ -6,8 +6,8 @@ add     adds another node               touches nodes
 both    another node, and its edge      touches both
 """
 
-from holdfast.model.kernel import Bool, Each, Enum, Int, Number, Truth, all_of, any_of, pick
-from holdfast.model.publish.lineages import EDGES, NODES, TABLES, Lineages
+from fencepost.model.kernel import Bool, Each, Enum, Int, Number, Truth, all_of, any_of, pick
+from fencepost.model.publish.lineages import EDGES, NODES, TABLES, Lineages
 
 KINDS = ("link", "drop", "add", "both")
 

@@ -18,9 +18,9 @@ Left out: retries that run out (here at most a handful of others commit), and un
 an opener that takes its time does the same.
 """
 
-from holdfast.model.kernel import Each, Enum, Int, Truth, action, all_of, any_of, pick
-from holdfast.model.publish.lineages import EDGES, NODES, TABLES
-from holdfast.model.publish.sidecars import KINDS, Sidecars
+from fencepost.model.kernel import Each, Enum, Int, Truth, action, all_of, any_of, pick
+from fencepost.model.publish.lineages import EDGES, NODES, TABLES
+from fencepost.model.publish.sidecars import KINDS, Sidecars
 
 BOTH = (NODES, EDGES)
 

@@ -1,7 +1,7 @@
 '''The object store as pieces of a machine, so that a protocol's model says only what is its own.
 
-    from holdfast.model import Each, Enum, Id, Machine, Size, Truth, action, invariant, may_end, pick
-    from holdfast.model.store import CREATE, UNKNOWN, Budget, Key, Late
+    from fencepost.model import Each, Enum, Id, Machine, Size, Truth, action, invariant, may_end, pick
+    from fencepost.model.store import CREATE, UNKNOWN, Budget, Key, Late
 
     class Election(Machine):
         """Whoever creates the key leads. Who was not told, or is told that it exists, looks whose it is."""
@@ -51,7 +51,7 @@ One step, or several? A request is issued, lands and is answered; between these,
 are one step here, and nothing is lost: only the landing touches anything that another process can see.
 Issuing it any time before, and hearing the answer any time after, changes only what its own process
 knows, so each can be moved next to the landing. What cannot be moved is said by the `answer`, a parameter
-of the action, so that a story tells what the store did:
+of the action, so that a counterexample tells what the store did:
 
     done                      took effect, and the sender is told
     exists changed missing    refused (412, 412, 404), and the sender is told; nothing happened
@@ -75,7 +75,7 @@ What this leaves out: lists (read the keys one by one, in as many steps as the l
 uploads (an upload that was overtaken is a flag of the protocol), stores that break their promises.
 '''
 
-from holdfast.model.store.answers import (
+from fencepost.model.store.answers import (
     CREATE,
     DELETE,
     FAULTS,
@@ -85,10 +85,10 @@ from holdfast.model.store.answers import (
     UNKNOWN,
     Told,
 )
-from holdfast.model.store.faults import Budget, Trouble, restart
-from holdfast.model.store.keys import Key, KeyView
-from holdfast.model.store.late import Late, LateView
-from holdfast.model.store.versions import VersionedKey, VersionedKeyView
+from fencepost.model.store.faults import Budget, Trouble, restart
+from fencepost.model.store.keys import Key, KeyView
+from fencepost.model.store.late import Late, LateView
+from fencepost.model.store.versions import VersionedKey, VersionedKeyView
 
 __all__ = [
     "CREATE",

@@ -15,20 +15,20 @@ Leave both out where nothing is asked of recovery: a lost reply adds no state th
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
-from holdfast.model.kernel.access import Access, CellAccess, Index, PackedState
-from holdfast.model.kernel.arrays import Array
-from holdfast.model.kernel.choices import Choice
-from holdfast.model.kernel.columns import Truth
-from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
-from holdfast.model.kernel.extents import AnyExtent, resolve
-from holdfast.model.kernel.fields import Cells, Each, Enum, Field, Int, Run
-from holdfast.model.kernel.frame import Frame
-from holdfast.model.kernel.kinds import IntKind
-from holdfast.model.kernel.layout import Slot
-from holdfast.model.kernel.machine import Machine
-from holdfast.model.kernel.numbers import Number
-from holdfast.model.kernel.refusing import Refusing, question
-from holdfast.model.store.answers import FAULTS, POSSIBLE
+from fencepost.model.kernel.access import Access, CellAccess, Index, PackedState
+from fencepost.model.kernel.arrays import Array
+from fencepost.model.kernel.choices import Choice
+from fencepost.model.kernel.columns import Truth
+from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.extents import AnyExtent, resolve
+from fencepost.model.kernel.fields import Cells, Each, Enum, Field, Int, Run
+from fencepost.model.kernel.frame import Frame
+from fencepost.model.kernel.kinds import IntKind
+from fencepost.model.kernel.layout import Slot
+from fencepost.model.kernel.machine import Machine
+from fencepost.model.kernel.numbers import Number
+from fencepost.model.kernel.refusing import Refusing, question
+from fencepost.model.store.answers import FAULTS, POSSIBLE
 
 KNOWN = tuple(dict.fromkeys(answer for answers in POSSIBLE.values() for answer in answers))
 

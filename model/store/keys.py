@@ -6,28 +6,28 @@ Its state is one bit for "there" and the bits of its parts; where nothing stands
 value, so that equal situations are equal states. Inside an action `s.lock` is a view: `s.lock.is_there`,
 `s.lock.owner` (a number that names a member is -1 where nothing stands), `s.lock.holds(owner=c)`, and the
 requests. A request takes its `answer` first, a plain string and usually a parameter of the action; it
-keeps the rows where that can be the answer. So every label writes constants, and a story says what
+keeps the rows where that can be the answer. So every label writes constants, and a counterexample says what
 the store answered.
 """
 
 from collections.abc import Mapping
 from typing import Any, Self
 
-from holdfast.model.kernel.access import Access, Index, PackedState
-from holdfast.model.kernel.arrays import Array
-from holdfast.model.kernel.choices import Choice, pick
-from holdfast.model.kernel.columns import Truth, all_of
-from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
-from holdfast.model.kernel.extents import AnyExtent
-from holdfast.model.kernel.fields import AnyField, Bool, Each, Seq
-from holdfast.model.kernel.frame import Frame
-from holdfast.model.kernel.kinds import EnumKind
-from holdfast.model.kernel.layout import Slot
-from holdfast.model.kernel.numbers import Number
-from holdfast.model.kernel.refusing import question
-from holdfast.model.kernel.story import show
-from holdfast.model.store.answers import APPLIED, CONDITIONAL, WRITES, Told
-from holdfast.model.store.record import Part, Record, RecordAccess, View, complete, neutral
+from fencepost.model.kernel.access import Access, Index, PackedState
+from fencepost.model.kernel.arrays import Array
+from fencepost.model.kernel.choices import Choice, pick
+from fencepost.model.kernel.columns import Truth, all_of
+from fencepost.model.kernel.counterexample import show
+from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.extents import AnyExtent
+from fencepost.model.kernel.fields import AnyField, Bool, Each, Seq
+from fencepost.model.kernel.frame import Frame
+from fencepost.model.kernel.kinds import EnumKind
+from fencepost.model.kernel.layout import Slot
+from fencepost.model.kernel.numbers import Number
+from fencepost.model.kernel.refusing import question
+from fencepost.model.store.answers import APPLIED, CONDITIONAL, WRITES, Told
+from fencepost.model.store.record import Part, Record, RecordAccess, View, complete, neutral
 
 THERE = "there"
 RESERVED = frozenset({THERE, "answer", "match", "late", "version", "do", "is", "frame", "access", "flat"})
@@ -35,7 +35,7 @@ RESERVED = frozenset({THERE, "answer", "match", "late", "version", "do", "is", "
 
 
 class Standing(str):
-    """What stands at a key, as a story prints it: `absent`, or `owner=0 take=2`."""
+    """What stands at a key, as a counterexample prints it: `absent`, or `owner=0 take=2`."""
 
     __slots__ = ("content",)
     content: Mapping[str, object] | None

@@ -21,18 +21,18 @@ under way: the key may come to suit it later. One that never lands needs no step
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from holdfast.model.kernel.access import Access, Index, PackedState
-from holdfast.model.kernel.arrays import ArrayAccess
-from holdfast.model.kernel.columns import Truth, any_of
-from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
-from holdfast.model.kernel.extents import AnyExtent, resolve
-from holdfast.model.kernel.fields import Each, Enum, Field, Id
-from holdfast.model.kernel.frame import Frame
-from holdfast.model.kernel.layout import Slot
-from holdfast.model.kernel.refusing import question
-from holdfast.model.store.answers import POSSIBLE, WRITES
-from holdfast.model.store.keys import Key, KeyAccess, KeyView, is_own, shown
-from holdfast.model.store.record import Part, Record, RecordAccess, View
+from fencepost.model.kernel.access import Access, Index, PackedState
+from fencepost.model.kernel.arrays import ArrayAccess
+from fencepost.model.kernel.columns import Truth, any_of
+from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.extents import AnyExtent, resolve
+from fencepost.model.kernel.fields import Each, Enum, Field, Id
+from fencepost.model.kernel.frame import Frame
+from fencepost.model.kernel.layout import Slot
+from fencepost.model.kernel.refusing import question
+from fencepost.model.store.answers import POSSIBLE, WRITES
+from fencepost.model.store.keys import Key, KeyAccess, KeyView, is_own, shown
+from fencepost.model.store.record import Part, Record, RecordAccess, View
 
 DO, MATCH, VERSION = "do", "match", "version"
 NOTHING = "nothing"
@@ -141,7 +141,7 @@ class Late(Record[LateView]):
 
 
 class Waiting(str):
-    """A late request as a story prints it: `nothing`, or `create lock owner=1`."""
+    """A late request as a counterexample prints it: `nothing`, or `create lock owner=1`."""
 
     __slots__ = ("parts",)
     parts: Mapping[str, object]
@@ -222,8 +222,8 @@ def _operations(key: Key, only: Sequence[str] | None) -> tuple[str, ...]:
         known.remove(DELETE_VERSION)
     if only is None:
         return tuple(op for op in known if op != DELETE_VERSION)
-    wrong = [op for op in only if op not in known]
-    if wrong or isinstance(only, str) or not only:
+    error = [op for op in only if op not in known]
+    if error or isinstance(only, str) or not only:
         raise ModellingMistake(f"only={only!r} must be a tuple of some of {names(known)}")
     if DELETE_VERSION in only and len(only) > 1:
         raise ModellingMistake(

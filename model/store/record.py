@@ -7,17 +7,17 @@ symmetry can see. What differs is the view that an action holds.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from holdfast.model.kernel.access import Access, Index, PackedState
-from holdfast.model.kernel.choices import Choice
-from holdfast.model.kernel.columns import Truth
-from holdfast.model.kernel.errors import ModellingMistake, names, suggestion
-from holdfast.model.kernel.extents import AnyExtent
-from holdfast.model.kernel.fields import AnyField, Cells, Field, Id, Run
-from holdfast.model.kernel.frame import Frame
-from holdfast.model.kernel.layout import Slot
-from holdfast.model.kernel.members import Members
-from holdfast.model.kernel.numbers import Number
-from holdfast.model.kernel.refusing import Refusing
+from fencepost.model.kernel.access import Access, Index, PackedState
+from fencepost.model.kernel.choices import Choice
+from fencepost.model.kernel.columns import Truth
+from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.extents import AnyExtent
+from fencepost.model.kernel.fields import AnyField, Cells, Field, Id, Run
+from fencepost.model.kernel.frame import Frame
+from fencepost.model.kernel.layout import Slot
+from fencepost.model.kernel.members import Members
+from fencepost.model.kernel.numbers import Number
+from fencepost.model.kernel.refusing import Refusing
 
 R = TypeVar("R")
 

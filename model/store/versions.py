@@ -14,20 +14,20 @@ the machine a bound on writes, or more versions.
 from collections.abc import Mapping
 from typing import Any, Self
 
-from holdfast.model.kernel.access import Index, PackedState, overflow
-from holdfast.model.kernel.arrays import ArrayAccess
-from holdfast.model.kernel.choices import Choice, pick
-from holdfast.model.kernel.columns import Truth, all_of, any_of
-from holdfast.model.kernel.errors import ModellingMistake
-from holdfast.model.kernel.extents import AnyExtent
-from holdfast.model.kernel.fields import AnyField, Each, Enum
-from holdfast.model.kernel.frame import Frame
-from holdfast.model.kernel.layout import Slot
-from holdfast.model.kernel.numbers import Number
-from holdfast.model.kernel.refusing import question
-from holdfast.model.store.answers import APPLIED, Told
-from holdfast.model.store.keys import Key, KeyAccess, KeyView, late_slot, leaves_object, shown
-from holdfast.model.store.record import complete, neutral
+from fencepost.model.kernel.access import Index, PackedState, overflow
+from fencepost.model.kernel.arrays import ArrayAccess
+from fencepost.model.kernel.choices import Choice, pick
+from fencepost.model.kernel.columns import Truth, all_of, any_of
+from fencepost.model.kernel.errors import ModellingMistake
+from fencepost.model.kernel.extents import AnyExtent
+from fencepost.model.kernel.fields import AnyField, Each, Enum
+from fencepost.model.kernel.frame import Frame
+from fencepost.model.kernel.layout import Slot
+from fencepost.model.kernel.numbers import Number
+from fencepost.model.kernel.refusing import question
+from fencepost.model.store.answers import APPLIED, Told
+from fencepost.model.store.keys import Key, KeyAccess, KeyView, late_slot, leaves_object, shown
+from fencepost.model.store.record import complete, neutral
 
 IS = "is"
 FREE, OBJECT, MARKER, GONE = "free", "object", "marker", "gone"
@@ -154,7 +154,7 @@ class VersionedKey(Key):
 
 
 class Versions(str):
-    """All versions of a key as a story prints them, oldest first: `by=0, marker, gone, by=1`."""
+    """All versions of a key as a counterexample prints them, oldest first: `by=0, marker, gone, by=1`."""
 
     __slots__ = ("versions",)
     versions: tuple[Mapping[str, object] | str, ...]

@@ -32,11 +32,11 @@ token is the last entry of the page before, or None. Any other outcome stands al
 It leaves out what is not sequential (conflicts between rivals, throttling, lost replies) and time.
 """
 
-from holdfast.model.store_reference.bucket import Answer, Metadata, Operation, State, Upload, Write
-from holdfast.model.store_reference.objects import fingerprint
-from holdfast.model.store_reference.one_key import KeyOperation, Standing, When, on_key, reading, refusal
-from holdfast.model.store_reference.steps import step
-from holdfast.model.store_reference.uploads import fingerprint_of_parts
+from fencepost.model.store_reference.bucket import Answer, Metadata, Operation, State, Upload, Write
+from fencepost.model.store_reference.objects import fingerprint
+from fencepost.model.store_reference.one_key import KeyOperation, Standing, When, on_key, reading, refusal
+from fencepost.model.store_reference.steps import step
+from fencepost.model.store_reference.uploads import fingerprint_of_parts
 
 __all__ = [
     "Answer",

@@ -4,7 +4,7 @@ import bisect
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.model.store_reference.one_key import Standing
+from fencepost.model.store_reference.one_key import Standing
 
 Operation = tuple[Any, ...]
 Answer = tuple[Any, ...]

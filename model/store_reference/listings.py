@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.model.store_reference.bucket import Answer, State
+from fencepost.model.store_reference.bucket import Answer, State
 
 
 def list_objects(

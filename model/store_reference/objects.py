@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from holdfast.model.store_reference.bucket import Answer, Metadata, State, Write
-from holdfast.model.store_reference.one_key import When, on_key, reading
+from fencepost.model.store_reference.bucket import Answer, Metadata, State, Write
+from fencepost.model.store_reference.one_key import When, on_key, reading
 
 
 def put(

@@ -1,9 +1,9 @@
 """Every operation by its name: what it does is in `objects`, `listings` and `uploads`."""
 
-from holdfast.model.store_reference.bucket import Answer, Operation, State
-from holdfast.model.store_reference.listings import list_objects, list_uploads, list_versions
-from holdfast.model.store_reference.objects import delete, delete_version, fingerprint, get, head, put
-from holdfast.model.store_reference.uploads import abort_upload, complete_upload, create_upload, upload_part
+from fencepost.model.store_reference.bucket import Answer, Operation, State
+from fencepost.model.store_reference.listings import list_objects, list_uploads, list_versions
+from fencepost.model.store_reference.objects import delete, delete_version, fingerprint, get, head, put
+from fencepost.model.store_reference.uploads import abort_upload, complete_upload, create_upload, upload_part
 
 
 def step(state: State, operation: Operation) -> tuple[State, Answer]:

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from holdfast.model.store_reference.bucket import Answer, Metadata, State, Upload
-from holdfast.model.store_reference.objects import fingerprint, put
-from holdfast.model.store_reference.one_key import When, refusal
+from fencepost.model.store_reference.bucket import Answer, Metadata, State, Upload
+from fencepost.model.store_reference.objects import fingerprint, put
+from fencepost.model.store_reference.one_key import When, refusal
 
 
 def create_upload(state: State, key: str, content_type: str, metadata: Metadata) -> tuple[State, Answer]:

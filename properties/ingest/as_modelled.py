@@ -7,17 +7,17 @@ time in it, and a run in which a blob is deleted counts up to there.
 
 from collections.abc import Callable, Mapping
 
-from holdfast.model import Label, Model, Truth
-from holdfast.model.ingest import Ingest
-from holdfast.properties.ingest.refinement import IngestRefinement
-from holdfast.properties.refinement import (
+from fencepost.model import Label, Model, Truth
+from fencepost.model.ingest import Ingest
+from fencepost.properties.ingest.refinement import IngestRefinement
+from fencepost.properties.refinement import (
     NO_ROOM,
     SILENT,
     Meaning,
+    Observation,
     Reading,
     Refinement,
     Role,
-    Sighting,
     where,
 )
 
@@ -46,7 +46,7 @@ class AsModelled(Refinement):
             return dict(label.parameters)["answer"] not in ASKED[label.action]
         return label.action not in SHOWN
 
-    def meaning(self, seen: Sighting) -> Meaning:
+    def meaning(self, seen: Observation) -> Meaning:
         if seen.phase == "note" or not seen.done:
             return SILENT
         if seen.kind == "delete":

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from holdfast.impl.store.events import Event
-from holdfast.properties.ingest.refinement import IDENTITY
+from fencepost.impl.store.events import Event
+from fencepost.properties.ingest.refinement import IDENTITY
 
 _IDENTITY = re.compile(IDENTITY)
 _SHA = re.compile(r"(?:^|[/ =])([0-9a-f]{64})(?=[~./ ]|$)")

@@ -29,9 +29,9 @@ it may do at any time as long as nothing refers to it; and nobody knows whether 
 
 from typing import ClassVar
 
-from holdfast.model import Bool, Each, Truth, action
-from holdfast.model.ingest import Authority, Ingest
-from holdfast.model.ingest.authority import USABLE
+from fencepost.model import Bool, Each, Truth, action
+from fencepost.model.ingest import Authority, Ingest
+from fencepost.model.ingest.authority import USABLE
 
 ENTRIES = ("listing", "reference")
 TOLD = ("stored", "parked")

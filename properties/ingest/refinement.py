@@ -19,19 +19,19 @@ more batches or generations than the machine has there is no room: undecided.
 
 from collections.abc import Mapping
 
-from holdfast.model import Model
-from holdfast.model.ingest.authority import USABLE
-from holdfast.properties.ingest.machine import Followed
-from holdfast.properties.refinement import (
+from fencepost.model import Model
+from fencepost.model.ingest.authority import USABLE
+from fencepost.properties.ingest.machine import Followed
+from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
     NO_ROOM,
     SILENT,
     Keys,
     Meaning,
+    Observation,
     Refinement,
     Role,
-    Sighting,
     where,
 )
 
@@ -78,11 +78,11 @@ class IngestRefinement(Refinement):
         )
 
     def modelled(self) -> Refinement:
-        from holdfast.properties.ingest.as_modelled import AsModelled  # it derives from what stands here
+        from fencepost.properties.ingest.as_modelled import AsModelled  # it derives from what stands here
 
         return AsModelled()
 
-    def meaning(self, seen: Sighting) -> Meaning:
+    def meaning(self, seen: Observation) -> Meaning:
         if seen.phase == "note":
             return self.noted(seen)
         if not seen.done:
@@ -91,20 +91,20 @@ class IngestRefinement(Refinement):
             return self.deleted(seen) if seen.what == "blob" else IMPOSSIBLE
         return _PUT[seen.what](self, seen)
 
-    def generation(self, seen: Sighting) -> dict[str, int]:
+    def generation(self, seen: Observation) -> dict[str, int]:
         """The generation, where it is told."""
         return {} if self.versioned else {"generation": seen.rank("generation")}
 
-    def is_foreign(self, seen: Sighting) -> bool:
+    def is_foreign(self, seen: Observation) -> bool:
         """Whether the names are those of a bucket of the other kind."""
         return (seen.rank("generation") >= 0) is self.versioned
 
-    def stored(self, seen: Sighting) -> Meaning:
+    def stored(self, seen: Observation) -> Meaning:
         if self.is_foreign(seen):
             return NO_ROOM
         return self.does("blob_stands", h=seen.rank("sha"), **self.generation(seen))
 
-    def deleted(self, seen: Sighting) -> Meaning:
+    def deleted(self, seen: Observation) -> Meaning:
         if self.is_foreign(seen):
             return NO_ROOM
         if seen.fact("what") == "everything":
@@ -117,25 +117,25 @@ class IngestRefinement(Refinement):
         )
         return (*self.does("deleted", h=h, **given), *gone)
 
-    def accepted(self, seen: Sighting) -> Meaning:
+    def accepted(self, seen: Observation) -> Meaning:
         if self.is_foreign(seen):
             return NO_ROOM
         h = seen.rank("sha")
         # Put over what stands: a create would have been told that one does.
         return self.does("accepted", h=h, **self.generation(seen))
 
-    def recorded(self, seen: Sighting) -> Meaning:
+    def recorded(self, seen: Observation) -> Meaning:
         if self.is_foreign(seen):
             return NO_ROOM
         return self.does("recorded", h=seen.rank("sha"), **self.generation(seen))
 
-    def listed(self, seen: Sighting) -> Meaning:
+    def listed(self, seen: Observation) -> Meaning:
         return self._derived(seen, "listing")
 
-    def referenced(self, seen: Sighting) -> Meaning:
+    def referenced(self, seen: Observation) -> Meaning:
         return self._derived(seen, "reference")
 
-    def _derived(self, seen: Sighting, entry: str) -> Meaning:
+    def _derived(self, seen: Observation, entry: str) -> Meaning:
         h = seen.rank("sha")
         return where(
             f"batch {h} is what is accepted",
@@ -143,7 +143,7 @@ class IngestRefinement(Refinement):
             self.does("derived", entry=entry),
         )
 
-    def noted(self, seen: Sighting) -> Meaning:
+    def noted(self, seen: Observation) -> Meaning:
         h, what = seen.rank("sha"), seen.fact("what")
         if seen.what == "live":
             return self.does("shown_live", h=h)

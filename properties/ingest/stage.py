@@ -1,4 +1,5 @@
-"""Where the ingest library works in random trouble: one bucket, three collectors, the upkeep, and the books.
+"""Where the ingest library works in random trouble: one bucket, three collectors, the maintenance, and the
+books.
 
 Work runs inside work: between any two requests of a collector another one accepts a batch, garbage is
 collected, or hours pass. In a plain bucket time does not pass while a document is on its way, and what is
@@ -13,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.impl.environment import Environment, SeededEnvironment
-from holdfast.impl.ingest import (
+from fencepost.impl.environment import Environment, SeededEnvironment
+from fencepost.impl.ingest import (
     Accepted,
     Authority,
     Conflict,
@@ -31,14 +32,14 @@ from holdfast.impl.ingest import (
     reconcile_once,
     roll_up,
 )
-from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Request
-from holdfast.properties.ingest.refinement import IngestRefinement
-from holdfast.properties.ingest.unsteady import Crashed, Fault, Unsteady
-from holdfast.properties.ingest.watching import Watch
-from holdfast.properties.refinement import Automaton, Lens, Verdict
+from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Request
+from fencepost.properties.ingest.refinement import IngestRefinement
+from fencepost.properties.ingest.unsteady import Crashed, Fault, Unsteady
+from fencepost.properties.ingest.watching import Watch
+from fencepost.properties.refinement import Automaton, Lens, Verdict
 
 HORIZON_S = 3600.0
 SETTINGS = Settings(
@@ -55,7 +56,7 @@ BATCHES = [
     for value in values
 ]
 """Two batches of each identity."""
-UPKEEP: dict[str, Callable[..., object]] = {
+MAINTENANCE: dict[str, Callable[..., object]] = {
     "reconcile": reconcile_once,
     "audit": full_audit,
     "collect": collect,
@@ -81,7 +82,7 @@ class Stage:
         self.bucket = MemoryStore(versioned=versioned, env=self.env)
         self.late: list[Request[Any]] = []
         self.watch = Watch(_lens(versioned=versioned), versioned=versioned)
-        self.wrong: list[str] = []
+        self.error: list[str] = []
         self.stored: set[int] = set()
         self.parked: set[int] = set()
         """The batches of which some agent was told that they are accepted, or are a conflict."""
@@ -107,7 +108,7 @@ class Stage:
             elif name == "hours-later":
                 self.hours_later()
             else:
-                self.upkeep(name, {})
+                self.maintenance(name, {})
             self.on_its_way = False
 
         return act
@@ -123,7 +124,7 @@ class Stage:
         elif isinstance(answer, Conflict):
             self.parked.add(batch)
         if batch in self.stored & self.parked:
-            self.wrong.append(f"batch {batch} was told both that it is accepted and that it is a conflict")
+            self.error.append(f"batch {batch} was told both that it is accepted and that it is a conflict")
 
     def ask(self, collector: str, batch: int, faults: dict[int, Fault]) -> Accepted | Conflict | Unavailable:
         identity, body, _ = BATCHES[batch]
@@ -149,12 +150,12 @@ class Stage:
 
     def hours_later(self) -> None:
         self.sleep(4 * HORIZON_S)
-        self.upkeep("audit", {})
-        self.upkeep("collect", {})
+        self.maintenance("audit", {})
+        self.maintenance("collect", {})
 
-    def upkeep(self, work: str, faults: dict[int, Fault]) -> None:
+    def maintenance(self, work: str, faults: dict[int, Fault]) -> None:
         store, env = self._store(faults), _Ahead(self.env, 0.0)
-        self._unless_crashed(lambda: UPKEEP[work](store, env, SETTINGS, safeguards=self.safeguards))
+        self._unless_crashed(lambda: MAINTENANCE[work](store, env, SETTINGS, safeguards=self.safeguards))
 
     def _unless_crashed(self, act: Callable[[], object]) -> None:
         try:
@@ -189,7 +190,7 @@ class Stage:
 
     def _judge(self, verdict: Verdict | None) -> None:
         if verdict is not None and verdict.verdict == "violated":
-            self.wrong.append(f"the model does not allow this: {verdict}")
+            self.error.append(f"the model does not allow this: {verdict}")
 
     def manifests(self) -> dict[Identity, Manifest]:
         found = (

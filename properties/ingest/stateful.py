@@ -17,7 +17,7 @@ from typing import ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from holdfast.impl.ingest import (
+from fencepost.impl.ingest import (
     STANDARD,
     Accepted,
     Conflict,
@@ -28,9 +28,17 @@ from holdfast.impl.ingest import (
     keys,
     totals,
 )
-from holdfast.impl.ingest.derived import derived
-from holdfast.properties.ingest.stage import BATCHES, COLLECTORS, HORIZON_S, SETTINGS, UPKEEP, Stage, sha_of
-from holdfast.properties.ingest.unsteady import FAULTS
+from fencepost.impl.ingest.derived import derived
+from fencepost.properties.ingest.stage import (
+    BATCHES,
+    COLLECTORS,
+    HORIZON_S,
+    MAINTENANCE,
+    SETTINGS,
+    Stage,
+    sha_of,
+)
+from fencepost.properties.ingest.unsteady import FAULTS
 
 SLEEPS_S = (30.0, 900.0, HORIZON_S, 4 * HORIZON_S)
 _WORTH = {sha_of(body): value for _, body, value in BATCHES}
@@ -38,7 +46,7 @@ _WORTH = {sha_of(body): value for _, body, value in BATCHES}
 batches = st.sampled_from(range(len(BATCHES)))
 collectors = st.sampled_from(sorted(COLLECTORS))
 sleeps = st.sampled_from(SLEEPS_S)
-work = st.sampled_from(sorted(UPKEEP))
+work = st.sampled_from(sorted(MAINTENANCE))
 meanwhiles = st.one_of(
     st.tuples(st.just("accept"), collectors, batches),
     st.tuples(st.just("sleep"), sleeps),
@@ -75,8 +83,8 @@ class IngestMachine(RuleBasedStateMachine):
         self.stage.accept(collector, batch, self.stage.faults(trouble))
 
     @rule(work=work, trouble=rare_troubles)
-    def upkeep(self, work: str, trouble: dict[int, object]) -> None:
-        self.stage.upkeep(work, self.stage.faults(trouble))
+    def maintenance(self, work: str, trouble: dict[int, object]) -> None:
+        self.stage.maintenance(work, self.stage.faults(trouble))
 
     @rule()
     def hours_later(self) -> None:
@@ -102,7 +110,7 @@ class IngestMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_wrong(self) -> None:
-        assert not self.stage.wrong, self.stage.wrong[0]
+        assert not self.stage.error, self.stage.error[0]
 
     @invariant()
     def an_identity_stays_what_it_first_was(self) -> None:
@@ -136,7 +144,7 @@ class IngestMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         stage = self.stage
-        if stage.wrong:
+        if stage.error:
             return
         stage.land_all()
         for batch in range(len(BATCHES)):
@@ -151,7 +159,7 @@ class IngestMachine(RuleBasedStateMachine):
         stage.sleep(8 * HORIZON_S)
         manifests = stage.manifests()
         for work in ("audit", "reconcile", "roll-up", "roll-up"):
-            stage.upkeep(work, {})
+            stage.maintenance(work, {})
         contents = stage.bucket.contents()
         for identity, manifest in manifests.items():
             missing = [put.key for put in derived(manifest) if put.key not in contents]
@@ -164,7 +172,7 @@ class IngestMachine(RuleBasedStateMachine):
         assert sum(one.sum for one in counted) == sum(_WORTH[m.frame_sha256] for m in here)
         stage.sleep(20 * HORIZON_S)
         for work in ("audit", "collect"):
-            stage.upkeep(work, {})
+            stage.maintenance(work, {})
         self.what_was_acknowledged_stands()
         self.what_is_parked_is_on_record()
         self.nothing_is_wrong()

@@ -8,9 +8,18 @@ protocol on a store, so `meanwhile` runs anything there: another collector, garb
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from holdfast.impl.store.interface import Store, settle
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import Absent, CompleteUpload, Delete, Matches, Outcome, Put, Reply, Request
+from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import (
+    Absent,
+    CompleteUpload,
+    Delete,
+    Matches,
+    Outcome,
+    Put,
+    Reply,
+    Request,
+)
 
 R = TypeVar("R", bound=Reply)
 Fault = str | Callable[[Request[Any]], None]

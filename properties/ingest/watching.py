@@ -5,11 +5,11 @@ watch.landed(request, reply)            # None, or the verdict, as soon as there
 watch.told(identity, sha256, "accepted")
 """
 
-from holdfast.impl.ingest.facts import facts
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.store.requests import CompleteUpload, Delete, Put, Reply, Request
-from holdfast.properties.ingest.grouping import Names
-from holdfast.properties.refinement import Follower, Lens, Verdict
+from fencepost.impl.ingest.facts import facts
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.store.requests import CompleteUpload, Delete, Put, Reply, Request
+from fencepost.properties.ingest.grouping import Names
+from fencepost.properties.refinement import Follower, Lens, Verdict
 
 SHOWN = (Put, Delete, CompleteUpload)
 """Requests that can mean something. Deleting a blob in parts is no thing."""

@@ -4,7 +4,7 @@ verdict = check_history(operations_of(events))
 assert verdict.judgement is Judgement.LINEARIZABLE, verdict.explanation
 """
 
-from holdfast.properties.linearizability.check import Judgement, Verdict, check_history
-from holdfast.properties.linearizability.history import Operation, operation, operations_of
+from fencepost.properties.linearizability.check import Judgement, Verdict, check_history
+from fencepost.properties.linearizability.history import Operation, operation, operations_of
 
 __all__ = ["Judgement", "Operation", "Verdict", "check_history", "operation", "operations_of"]

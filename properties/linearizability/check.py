@@ -10,22 +10,22 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from holdfast.properties.linearizability.contents import Contents
-from holdfast.properties.linearizability.explain import explain
-from holdfast.properties.linearizability.history import UNJUDGED, Operation
-from holdfast.properties.linearizability.moves import Move, moves_of, tells
-from holdfast.properties.linearizability.search import Found, Search
-from holdfast.properties.linearizability.windows import narrow
+from fencepost.properties.linearizability.contents import Contents
+from fencepost.properties.linearizability.explain import explain
+from fencepost.properties.linearizability.history import UNJUDGED, Operation
+from fencepost.properties.linearizability.moves import Move, moves_of, tells
+from fencepost.properties.linearizability.search import Found, Search
+from fencepost.properties.linearizability.windows import narrow
 
 STEPS_MAX = 100_000
 """Configurations looked at for one key before giving up, a few seconds: keeps the search finite."""
 
 
 EXPLAIN_STEPS_MAX = 2_000
-"""The same for each attempt at a smaller story, of which there may be hundreds."""
+"""The same for each attempt at a smaller counterexample, of which there may be hundreds."""
 EXPLAIN_WORK_MAX = 500_000
 """Operations and steps (a step counts as twenty) for all those attempts together: some ten seconds. Running
-out only leaves the story longer than it could be."""
+out only leaves the counterexample longer than it could be."""
 
 
 class Judgement(enum.StrEnum):
@@ -42,8 +42,9 @@ class Verdict:
     keys: tuple[str, ...]
     """The keys that are violated, or else those that are undecided."""
     explanation: str
-    """For people. Of a violation: the smallest story on one of its keys, and why no order explains it."""
-    story: tuple[Operation, ...] = ()
+    """For people. Of a violation: the smallest counterexample on one of its keys, and why no order explains
+    it."""
+    counterexample: tuple[Operation, ...] = ()
     """Of a violation: the operations of the explanation, as numbered there. They violate by themselves."""
     operations: int = 0
     """How many of the operations say anything."""
@@ -66,8 +67,8 @@ def check_history(operations: Iterable[Operation], *, steps_max: int = STEPS_MAX
         result, used = _judge(by_key[key], steps_max)
         found[result].append(key)
         steps += used
-    judgement, keys, text, story = _sum_up(by_key, found, steps_max)
-    return Verdict(judgement, tuple(keys), text, story, telling, steps)
+    judgement, keys, text, counterexample = _sum_up(by_key, found, steps_max)
+    return Verdict(judgement, tuple(keys), text, counterexample, telling, steps)
 
 
 def _nothing_to_judge(loose: int) -> str:
@@ -128,15 +129,15 @@ def _impossible(moves: Sequence[Move]) -> bool:
 def _sum_up(
     by_key: dict[str, list[Operation]], found: dict[Found, list[str]], steps_max: int
 ) -> tuple[Judgement, list[str], str, tuple[Operation, ...]]:
-    wrong, open_, good = found[Found.NO_ORDER], found[Found.OUT_OF_STEPS], found[Found.AN_ORDER]
-    if wrong:
-        shown = min(wrong, key=lambda key: (len(by_key[key]), key))
-        text, story = explain(by_key[shown], Doubter().violated)
-        others = [repr(key) for key in wrong if key != shown]
+    error, open_, good = found[Found.NO_ORDER], found[Found.OUT_OF_STEPS], found[Found.AN_ORDER]
+    if error:
+        shown = min(error, key=lambda key: (len(by_key[key]), key))
+        text, counterexample = explain(by_key[shown], Doubter().violated)
+        others = [repr(key) for key in error if key != shown]
         if others:
             more = "" if len(others) <= 5 else f" and {len(others) - 5} more"
             text += f"\nAlso violated: {', '.join(others[:5])}{more}."
-        return Judgement.VIOLATED, wrong, text, story
+        return Judgement.VIOLATED, error, text, counterexample
     if open_:
         return Judgement.UNDECIDED, open_, _undecided(by_key, open_, steps_max), ()
     return (

@@ -19,9 +19,9 @@ blind writes from being a thousand different states.
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.model.store_reference import Standing
-from holdfast.properties.linearizability.history import Operation
+from fencepost.impl.store.requests import Outcome
+from fencepost.model.store_reference import Standing
+from fencepost.properties.linearizability.history import Operation
 
 OTHER = "\0other"
 """Stands for every object that no read and no condition can tell apart. No store has such an ETag."""

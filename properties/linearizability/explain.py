@@ -1,45 +1,46 @@
 """Why a key's history is not linearizable, told the way one would tell a colleague.
 
-First the story is made small. Striking an operation from a history is only honest when the rest still
+First the counterexample is made small. Striking an operation from a history is only honest when the rest
+still
 proves something about the whole: without the put of "a", a get that reads "a" would look like a miracle.
 So an operation that changed nothing is struck out, but a write that was done is only *doubted*: from then
 on it may have landed at any time after its call, or never. When the rest is contradictory even so, the
 operation does not matter. What is left cannot lose any of its facts.
 
-Then every order of the story is walked, and each step says what it rests on.
+Then every order of the counterexample is walked, and each step says what it rests on.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.properties.linearizability.contents import Contents
-from holdfast.properties.linearizability.history import Operation
-from holdfast.properties.linearizability.moves import NEVER, moves_of, tells
-from holdfast.properties.linearizability.narrate import listing, orders
+from fencepost.impl.store.requests import Outcome
+from fencepost.properties.linearizability.contents import Contents
+from fencepost.properties.linearizability.history import Operation
+from fencepost.properties.linearizability.moves import NEVER, moves_of, tells
+from fencepost.properties.linearizability.narrate import listing, orders
 
 Violated = Callable[[Sequence[Operation]], bool]
 
 
 def explain(part: Sequence[Operation], violated: Violated) -> tuple[str, tuple[Operation, ...]]:
-    """The explanation of one key's violation, and its story in the order it is numbered."""
+    """The explanation of one key's violation, and its counterexample in the order it is numbered."""
     part = _identified([each for each in part if tells(each)])
     facts, doubted = smallest(part, violated)
     torn = Contents([*facts, *doubted]).torn
-    story = _recorded(torn, part) if torn else [*facts, *_context(facts, doubted, part)]
-    story.sort(
+    counterexample = _recorded(torn, part) if torn else [*facts, *_context(facts, doubted, part)]
+    counterexample.sort(
         key=lambda each: (each.called, NEVER if each.returned is None else each.returned, each.process)
     )
     lines = [
         f"Key {part[0].key!r} is not linearizable: no order explains what these operations were told.",
         "",
     ]
-    lines += [*listing(story), "", *(_torn_text(story) if torn else orders(story))]
-    others = len(part) - len(story)
+    lines += [*listing(counterexample), "", *(_torn_text(counterexample) if torn else orders(counterexample))]
+    others = len(part) - len(counterexample)
     if others:
         noun = "operation" if others == 1 else "operations"
         lines.append(f"{others} more {noun} on the key cannot help, whenever they took effect.")
-    return "\n".join(lines), tuple(story)
+    return "\n".join(lines), tuple(counterexample)
 
 
 def smallest(part: Sequence[Operation], violated: Violated) -> tuple[list[Operation], list[Operation]]:
@@ -136,6 +137,6 @@ def _recorded(operations: Sequence[Operation], part: Sequence[Operation]) -> lis
     return [each for each in part if (each.process, each.called, each.kind) in known]
 
 
-def _torn_text(story: Sequence[Operation]) -> list[str]:
-    numbers = " and ".join(f"({number})" for number in range(1, len(story) + 1))
-    return [f"{numbers} saw different contents under one ETag, {story[0].etag!r}."]
+def _torn_text(counterexample: Sequence[Operation]) -> list[str]:
+    numbers = " and ".join(f"({number})" for number in range(1, len(counterexample) + 1))
+    return [f"{numbers} saw different contents under one ETag, {counterexample[0].etag!r}."]

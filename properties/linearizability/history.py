@@ -12,16 +12,16 @@ A key starts empty. What stood there before is told by a put that returned befor
 A delete with a condition that is `done` is taken at its word: it removed the object it named. A store that
 also answers so where nothing stands (204, as S3's directory buckets do to some conditions) does not keep
 the interface's word, `missing`, and its histories are called violated. Two who each "removed" the same lock
-are what this would otherwise hide. `holdfast probe` asks a store for its habit first.
+are what this would otherwise hide. `fencepost probe` asks a store for its habit first.
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.events import Event, short_hash
-from holdfast.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.events import Event, short_hash
+from fencepost.impl.store.requests import Outcome, Reply, Request
 
 WRITES = ("put", "complete-upload", "delete")
 READS = ("get", "head")

@@ -3,10 +3,10 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.model.store_reference import KeyOperation, Standing, When, on_key
-from holdfast.properties.linearizability.contents import OTHER, Contents, saw
-from holdfast.properties.linearizability.history import Operation
+from fencepost.impl.store.requests import Outcome
+from fencepost.model.store_reference import KeyOperation, Standing, When, on_key
+from fencepost.properties.linearizability.contents import OTHER, Contents, saw
+from fencepost.properties.linearizability.history import Operation
 
 NEVER = 1 << 200
 """Later than any time: when an operation returns that did not."""

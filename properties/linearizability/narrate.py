@@ -3,28 +3,28 @@
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.model.store_reference import Standing
-from holdfast.properties.linearizability.contents import Contents
-from holdfast.properties.linearizability.history import Operation
-from holdfast.properties.linearizability.moves import NEVER, moves_of
+from fencepost.impl.store.requests import Outcome
+from fencepost.model.store_reference import Standing
+from fencepost.properties.linearizability.contents import Contents
+from fencepost.properties.linearizability.history import Operation
+from fencepost.properties.linearizability.moves import NEVER, moves_of
 
 LINES_MAX = 60
 """A walk that would need more lines is not told: nobody would read it."""
 LISTED_MAX = 40
-"""A story this long was not made small within its steps; the rest of it is only counted."""
+"""A counterexample this long was not made small within its steps; the rest of it is only counted."""
 _SHOWN_MAX = 24
 
 
-def listing(story: Sequence[Operation]) -> list[str]:
+def listing(counterexample: Sequence[Operation]) -> list[str]:
     """One line an operation: number, process, from when to when, what was asked, what was told."""
-    names = [f"({number})" for number in range(1, len(story) + 1)]
-    times = [_time(each) for each in story]
-    asked = [_asked(each) for each in story]
-    columns = [names, [each.process for each in story], times, asked]
+    names = [f"({number})" for number in range(1, len(counterexample) + 1)]
+    times = [_time(each) for each in counterexample]
+    asked = [_asked(each) for each in counterexample]
+    columns = [names, [each.process for each in counterexample], times, asked]
     widths = [max(map(len, column)) for column in columns]
     lines = []
-    for *cells, told in zip(*columns, [_told(each) for each in story], strict=True):
+    for *cells, told in zip(*columns, [_told(each) for each in counterexample], strict=True):
         padded = "  ".join(text.ljust(width) for text, width in zip(cells, widths, strict=True))
         lines.append(f"  {padded}  -> {told}")
     left_out = len(lines) - LISTED_MAX
@@ -64,24 +64,26 @@ def shown(value: Hashable) -> str:
     return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 3] + "..."
 
 
-def orders(story: Sequence[Operation]) -> list[str]:
-    """Every order of the story, and where each breaks down."""
-    walk = _Walk(story)
+def orders(counterexample: Sequence[Operation]) -> list[str]:
+    """Every order of the counterexample, and where each breaks down."""
+    walk = _Walk(counterexample)
     unwritten = walk.unwritten()
     if unwritten:
         return unwritten
-    lines = [*_before(story), *walk.lines()]
+    lines = [*_before(counterexample), *walk.lines()]
     if len(lines) > LINES_MAX:
-        return [f"All orders of these {len(story)} operations were tried; each ends in a contradiction."]
+        return [
+            f"All orders of these {len(counterexample)} operations were tried; each ends in a contradiction."
+        ]
     return lines
 
 
-def _before(story: Sequence[Operation]) -> list[str]:
+def _before(counterexample: Sequence[Operation]) -> list[str]:
     """What the clock forces: pairs with nothing in between."""
     lines = []
-    for second, later in enumerate(story):
-        for first, earlier in enumerate(story):
-            between = any(_precedes(earlier, other) and _precedes(other, later) for other in story)
+    for second, later in enumerate(counterexample):
+        for first, earlier in enumerate(counterexample):
+            between = any(_precedes(earlier, other) and _precedes(other, later) for other in counterexample)
             if _precedes(earlier, later) and not between:
                 lines.append(
                     f"({first + 1}) comes before ({second + 1}): "
@@ -99,8 +101,8 @@ def _precedes(earlier: Operation, later: Operation) -> bool:
 class _Walk:
     """All orders, depth first, with the same rules as the search but nothing left out for speed."""
 
-    def __init__(self, story: Sequence[Operation]) -> None:
-        self._moves = moves_of(story, Contents(story))
+    def __init__(self, counterexample: Sequence[Operation]) -> None:
+        self._moves = moves_of(counterexample, Contents(counterexample))
         self._lines: list[str] = []
 
     def lines(self) -> list[str]:
@@ -110,7 +112,7 @@ class _Walk:
         return self._lines
 
     def unwritten(self) -> list[str]:
-        """The operation that saw what nobody in the story was asked to write."""
+        """The operation that saw what nobody in the counterexample was asked to write."""
         left = {left for move in self._moves if move.changes for left in move.left()}
         return [
             f"{_number(index)} {_claim(move.operation)}, but nobody had been asked to write that."
@@ -119,7 +121,8 @@ class _Walk:
         ]
 
     def _go(self, done: frozenset[int], there: "_There", indent: str) -> None:
-        """Told recursively, as the cases nest: as deep as the story is long, and stories are short."""
+        """Told recursively, as the cases nest: as deep as the counterexample is long, and counterexamples
+        are short."""
         if len(self._lines) > LINES_MAX:
             return
         done, fitting = self._settled(done, there.standing)

@@ -27,9 +27,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.model.store_reference import Standing
-from holdfast.properties.linearizability.contents import OTHER
-from holdfast.properties.linearizability.moves import NEVER, Move
+from fencepost.model.store_reference import Standing
+from fencepost.properties.linearizability.contents import OTHER
+from fencepost.properties.linearizability.moves import NEVER, Move
 
 
 class Found(enum.Enum):

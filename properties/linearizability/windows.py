@@ -20,8 +20,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.model.store_reference import Standing
-from holdfast.properties.linearizability.moves import Move
+from fencepost.model.store_reference import Standing
+from fencepost.properties.linearizability.moves import Move
 
 ROUNDS_MAX = 20
 """Narrowing one operation can narrow another. Stopping early loses speed, never correctness."""

@@ -19,13 +19,13 @@ What is different from `model/publish`, and why that is no other protocol:
 - *Troubles are not counted* in `Unlimited`: how many crashes a run has is the adversary's to say.
 """
 
-from holdfast.model import Bool, Each, Int, Truth, action, all_of, any_of
-from holdfast.model.publish import Publish
-from holdfast.model.publish.lineages import EDGES, NODES, TABLES
-from holdfast.model.publish.sidecars import KINDS
-from holdfast.model.publish.writing import BOTH
-from holdfast.model.store import Budget
-from holdfast.model.store.faults import BudgetView
+from fencepost.model import Bool, Each, Int, Truth, action, all_of, any_of
+from fencepost.model.publish import Publish
+from fencepost.model.publish.lineages import EDGES, NODES, TABLES
+from fencepost.model.publish.sidecars import KINDS
+from fencepost.model.publish.writing import BOTH
+from fencepost.model.store import Budget
+from fencepost.model.store.faults import BudgetView
 
 IDS = 1 + Publish.claims + 3 * Publish.writers
 EPOCHS = 1 + Publish.claims

@@ -22,19 +22,19 @@ with a merge or a sweep in it, it has no room: undecided.
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from holdfast.model import Label, Model, Truth
-from holdfast.model.publish.lineages import EDGES, NODES, TABLES
-from holdfast.properties.publish.machine import Followed
-from holdfast.properties.refinement import (
+from fencepost.model import Label, Model, Truth
+from fencepost.model.publish.lineages import EDGES, NODES, TABLES
+from fencepost.properties.publish.machine import Followed
+from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
     NO_ROOM,
     SILENT,
     Keys,
     Meaning,
+    Observation,
     Refinement,
     Role,
-    Sighting,
     where,
 )
 
@@ -113,7 +113,7 @@ class PublishMap(Refinement):
 
     # What is the same.
 
-    def meaning(self, seen: Sighting) -> Meaning:
+    def meaning(self, seen: Observation) -> Meaning:
         if seen.phase == "note":
             return self.told(seen)
         if not seen.done:
@@ -125,7 +125,7 @@ class PublishMap(Refinement):
 
     # Plans.
 
-    def begun(self, seen: Sighting) -> Meaning:
+    def begun(self, seen: Observation) -> Meaning:
         kind = KINDS.get((seen.fact("moves"), seen.fact("reads")))
         base = seen.rank("base")
         if kind is None or seen.fact("kind") != "publish" or base < 1:
@@ -142,14 +142,14 @@ class PublishMap(Refinement):
             begins,
         )
 
-    def told(self, seen: Sighting) -> Meaning:
+    def told(self, seen: Observation) -> Meaning:
         """A caller was told that its plan is published. What else it is told, the audit judges."""
         w = seen.rank("plan")
         if seen.outcome != "acked" or w < 0:
             return SILENT
         return where(f"the caller of {w} can be told", lambda s: s.told[w] == "published", SILENT)
 
-    def retired(self, seen: Sighting) -> Meaning:
+    def retired(self, seen: Observation) -> Meaning:
         w = seen.rank("plan")
         by_writer = self.does("retire", w=w) if seen.own else IMPOSSIBLE
         gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.sidecar[w], SILENT)
@@ -157,7 +157,7 @@ class PublishMap(Refinement):
 
     # Heads.
 
-    def head(self, seen: Sighting) -> Meaning:
+    def head(self, seen: Observation) -> Meaning:
         table = next((table for table in TABLES if seen.rank(table) == 0), None)
         w, undo, epoch = seen.rank("plan"), seen.fact("undo") == "yes", seen.rank("epoch")
         if table is None:
@@ -180,7 +180,7 @@ class PublishMap(Refinement):
             moved,
         )
 
-    def head_deleted(self, seen: Sighting) -> Meaning:
+    def head_deleted(self, seen: Observation) -> Meaning:
         table = next((table for table in TABLES if seen.rank(table) == 0 or self._at(seen, table)), None)
         number = seen.rank("number in version")
         if table is None or number < 1:
@@ -189,12 +189,12 @@ class PublishMap(Refinement):
         gone = where("it was gone before", lambda s: ~s.version[t][number - 1].is_there, SILENT)
         return (*self.does("delete_version", table=table, number=number - 1), *gone)
 
-    def _at(self, seen: Sighting, table: str) -> bool:
+    def _at(self, seen: Observation, table: str) -> bool:
         return (f"location in {table}", 0) in seen.ranks
 
     # Manifests.
 
-    def committed(self, seen: Sighting) -> Meaning:
+    def committed(self, seen: Observation) -> Meaning:
         kind, id_ = seen.fact("kind"), seen.rank("id in manifest")
         if id_ < 2:
             return NO_ROOM
@@ -218,7 +218,7 @@ class PublishMap(Refinement):
             readings,
         )
 
-    def deleted(self, seen: Sighting) -> Meaning:
+    def deleted(self, seen: Observation) -> Meaning:
         id_ = seen.rank("id in manifest")
         gone = where(f"manifest {id_} was gone before", lambda s: s.deleted >= id_, SILENT)
         return (
@@ -226,29 +226,29 @@ class PublishMap(Refinement):
             *gone,
         )
 
-    def boundary(self, seen: Sighting) -> Meaning:
+    def boundary(self, seen: Observation) -> Meaning:
         to = seen.rank("boundary in manifest")
         if to >= self.ids:
             return NO_ROOM
         return SILENT if to < 1 else self.moves_boundary(to)
 
 
-def _based_on(seen: Sighting) -> list[str]:
+def _based_on(seen: Observation) -> list[str]:
     """The tables that a plan moves or has read."""
     return [table for fact in ("moves", "reads") for table in seen.fact(fact).split(",") if table]
 
 
-def _based(s: Followed, w: int, seen: Sighting) -> Truth:
+def _based(s: Followed, w: int, seen: Observation) -> Truth:
     """Whether the plan stands on the versions that its sidecar names."""
     return _agree(seen, "base", s.base[w])
 
 
-def _pinned(s: Followed, seen: Sighting) -> Truth:
+def _pinned(s: Followed, seen: Observation) -> Truth:
     """Whether the newest manifest pins what the document says."""
     return _agree(seen, "number", s.pin)
 
 
-def _agree(seen: Sighting, name: str, column: object) -> Truth:
+def _agree(seen: Observation, name: str, column: object) -> Truth:
     said = {t: seen.rank(f"{TABLES[t]}_{name}") for t in (NODES, EDGES)}
     holds = Truth.constant(True)
     for t, number in said.items():
@@ -257,13 +257,13 @@ def _agree(seen: Sighting, name: str, column: object) -> Truth:
     return holds
 
 
-_PUT: Mapping[str, Callable[[PublishMap, Sighting], Meaning]] = {
+_PUT: Mapping[str, Callable[[PublishMap, Observation], Meaning]] = {
     "sidecar": PublishMap.begun,
     "version": PublishMap.head,
     "manifest": PublishMap.committed,
     "boundary": PublishMap.boundary,
 }
-_DELETED: Mapping[str, Callable[[PublishMap, Sighting], Meaning]] = {
+_DELETED: Mapping[str, Callable[[PublishMap, Observation], Meaning]] = {
     "sidecar": PublishMap.retired,
     "version": PublishMap.head_deleted,
     "manifest": PublishMap.deleted,

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from holdfast.model import Label, Model
-from holdfast.model.kernel.layout import U64
-from holdfast.model.publish import Publish
-from holdfast.properties.publish.meanings import PublishMap
-from holdfast.properties.publish.windowed import Windowed, renamed, window
-from holdfast.properties.refinement import Meaning, Sighting, where
+from fencepost.model import Label, Model
+from fencepost.model.kernel.layout import U64
+from fencepost.model.publish import Publish
+from fencepost.properties.publish.meanings import PublishMap
+from fencepost.properties.publish.windowed import Windowed, renamed, window
+from fencepost.properties.refinement import Meaning, Observation, where
 
 RECOVERY = ("roll_forward", "undo_head", "undo_commit", "retire_settled")
 BY_THEMSELVES = ("leave_unmoved", "begin_undo", "leave_to_rival", "undo_lost", "give_up")
@@ -70,7 +70,7 @@ class PublishRefinement(PublishMap):
     def modelled(self) -> "AsModelled":
         return AsModelled()
 
-    def renamed(self, seen: Sighting, label: Label) -> Sighting | None:
+    def renamed(self, seen: Observation, label: Label) -> Observation | None:
         return renamed(seen, label)
 
     def begins(self, w: int, kind: str, base: int) -> Meaning:

@@ -19,14 +19,14 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.impl.publish import Catalog, HeadAhead, Mode, Published, PublishError
-from holdfast.impl.publish.facts import facts
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import Outcome, Request
-from holdfast.properties.publish.refinement import PublishRefinement
-from holdfast.properties.refinement import Automaton, Follower, Lens
+from fencepost.impl.publish import Catalog, HeadAhead, Mode, Published, PublishError
+from fencepost.impl.publish.facts import facts
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import Outcome, Request
+from fencepost.properties.publish.refinement import PublishRefinement
+from fencepost.properties.refinement import Automaton, Follower, Lens
 
 PLANS_MAX, CLAIMS_MAX = 6, 4
 """Room in the model. A run that has used it up goes on without plans, or without claims."""
@@ -51,7 +51,7 @@ class Landing(Layer):
         self._process = process
         self.countdown = -1
         """How many requests from now something goes wrong; below 0 nothing does."""
-        self.wrong: Callable[[], None] | None = None
+        self.error: Callable[[], None] | None = None
         """What steps in before the request."""
         self.after = False
         """Whether the request lands before its process dies; a lost reply lets it live."""
@@ -60,8 +60,8 @@ class Landing(Layer):
     def send(self, request: Request[Any]) -> Any:
         strikes = self.countdown == 0
         self.countdown -= 1
-        if strikes and self.wrong is not None:
-            self.wrong()
+        if strikes and self.error is not None:
+            self.error()
             strikes = False
         if strikes and self.dies and not self.after:
             raise Crashed
@@ -153,12 +153,12 @@ class PublishStateful(RuleBasedStateMachine):
     def publish(self, at: int, kind: str, fresh: bool, trouble: str, countdown: int) -> None:
         catalog, landing = self.handles[at % len(self.handles)]
         others = [handle for handle in self.handles if handle[0] is not catalog]
-        landing.wrong = None
+        landing.error = None
         if trouble == "rival" and others and len(self.plans) + 1 < PLANS_MAX:
-            landing.wrong = lambda: self._publish(*others[0], kind, fresh=True)
+            landing.error = lambda: self._publish(*others[0], kind, fresh=True)
         elif trouble in ("visit", "takeover"):
-            landing.wrong = lambda: self.open_handle(Mode.CLAIM if trouble == "takeover" else Mode.JOIN)
-        goes_wrong = landing.wrong is not None or trouble in ("crash-before", "crash-after", "lost")
+            landing.error = lambda: self.open_handle(Mode.CLAIM if trouble == "takeover" else Mode.JOIN)
+        goes_wrong = landing.error is not None or trouble in ("crash-before", "crash-after", "lost")
         landing.countdown = countdown if goes_wrong else -1
         landing.dies, landing.after = trouble != "lost", trouble == "crash-after"
         try:
@@ -190,7 +190,7 @@ class PublishStateful(RuleBasedStateMachine):
 
     @precondition(lambda self: self.handles)
     @rule(at=st.integers(0, 2), act=st.sampled_from(("recover", "cleanup", "close")))
-    def upkeep(self, at: int, act: str) -> None:
+    def maintenance(self, at: int, act: str) -> None:
         catalog, _ = self.handles[at % len(self.handles)]
         self.look()  # what a cleanup deletes has been seen
         with suppress(PublishError):

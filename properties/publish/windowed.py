@@ -42,13 +42,13 @@ is deleted behind the window shows nothing more here; whether it might go is see
 
 from dataclasses import replace
 
-from holdfast.model import Label, Number, Truth, action, pick
-from holdfast.model.publish.lineages import TABLES
-from holdfast.model.publish.writing import BOTH
-from holdfast.model.store.keys import THERE, KeyView
-from holdfast.properties.publish.machine import SETS, Unlimited
-from holdfast.properties.refinement import Sighting
-from holdfast.properties.refinement.window import Slide, Window
+from fencepost.model import Label, Number, Truth, action, pick
+from fencepost.model.publish.lineages import TABLES
+from fencepost.model.publish.writing import BOTH
+from fencepost.model.store.keys import THERE, KeyView
+from fencepost.properties.publish.machine import SETS, Unlimited
+from fencepost.properties.refinement import Observation
+from fencepost.properties.refinement.window import Slide, Window
 
 
 class Windowed(Unlimited):
@@ -231,7 +231,7 @@ def window(ids: int, writers: int, claims: int) -> Window:
     )
 
 
-def renamed(seen: Sighting, label: Label) -> Sighting | None:
+def renamed(seen: Observation, label: Label) -> Observation | None:
     """A request that is under way, after a renaming; None when its landing would change nothing any more."""
     told = dict(label.parameters)
     if "w" in told:

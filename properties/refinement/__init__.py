@@ -1,11 +1,12 @@
 """Whether what the code did is something the model allows. See docs/guides/write-a-refinement-map.md."""
 
-from holdfast.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Letter, Move
-from holdfast.properties.refinement.coverage import Driven, Gap, Share
-from holdfast.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
-from holdfast.properties.refinement.follow import Follower, Verdict, follow
-from holdfast.properties.refinement.reader import Lens, Reader
-from holdfast.properties.refinement.refinement import (
+from fencepost.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Letter, Move
+from fencepost.properties.refinement.coverage import Driven, Gap, Share
+from fencepost.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
+from fencepost.properties.refinement.follow import Follower, Verdict, follow
+from fencepost.properties.refinement.observation import COUNTED, SEEN, Keys, Observation, Order, Role
+from fencepost.properties.refinement.reader import Lens, Reader
+from fencepost.properties.refinement.refinement import (
     IMPOSSIBLE,
     NO_ROOM,
     SILENT,
@@ -14,8 +15,7 @@ from holdfast.properties.refinement.refinement import (
     Refinement,
     where,
 )
-from holdfast.properties.refinement.sighting import COUNTED, SEEN, Keys, Order, Role, Sighting
-from holdfast.properties.refinement.window import Slide, Window, renaming
+from fencepost.properties.refinement.window import Slide, Window, renaming
 
 __all__ = [
     "COUNTED",
@@ -37,6 +37,7 @@ __all__ = [
     "Letter",
     "Meaning",
     "Move",
+    "Observation",
     "Order",
     "Reader",
     "Reading",
@@ -44,7 +45,6 @@ __all__ = [
     "Refused",
     "Role",
     "Share",
-    "Sighting",
     "Slide",
     "Unmoved",
     "Verdict",

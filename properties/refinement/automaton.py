@@ -31,12 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.model import FieldOverflow, Label, Property, Truth
-from holdfast.model.kernel.layout import I64, U64, Mask
-from holdfast.properties.refinement.refinement import IMPOSSIBLE, NO_ROOM, Meaning, Reading, Refinement
-from holdfast.properties.refinement.sighting import Sighting
-from holdfast.properties.refinement.space import Space
-from holdfast.properties.refinement.window import PHASE
+from fencepost.model import FieldOverflow, Label, Property, Truth
+from fencepost.model.kernel.layout import I64, U64, Mask
+from fencepost.properties.refinement.observation import Observation
+from fencepost.properties.refinement.refinement import IMPOSSIBLE, NO_ROOM, Meaning, Reading, Refinement
+from fencepost.properties.refinement.space import Space
+from fencepost.properties.refinement.window import PHASE
 
 DEAD, OUTSIDE, START = 0, 1, 2
 """Numbers of the first sets."""
@@ -61,10 +61,10 @@ class Move(enum.Enum):
 
 @dataclass(frozen=True)
 class Letter:
-    """One letter: a sighting, and how it is read."""
+    """One letter: a observation, and how it is read."""
 
     move: Move
-    sighting: Sighting
+    observation: Observation
     left: int = 0
     """Of an answer: how many equal requests are still unanswered."""
 
@@ -78,7 +78,7 @@ class Automaton:
         self.slots = slots
         self.letters: list[Letter | None] = [None]
         self._numbers: dict[Letter, int] = {}
-        self._meanings: dict[Sighting, Meaning] = {}
+        self._meanings: dict[Observation, Meaning] = {}
         self._hidden = refinement.hidden_labels()
         self.space = Space(self._words)
         self._onward: dict[int, list[int]] = {}
@@ -97,24 +97,24 @@ class Automaton:
 
     # Letters.
 
-    def letter(self, sighting: Sighting, move: Move = Move.NOW, left: int = 0) -> int:
+    def letter(self, observation: Observation, move: Move = Move.NOW, left: int = 0) -> int:
         """The number of a letter."""
-        letter = Letter(move, sighting, left)
+        letter = Letter(move, observation, left)
         number = self._numbers.get(letter)
         if number is None:
             number = self._numbers[letter] = len(self.letters)
             self.letters.append(letter)
         return number
 
-    def meaning(self, sighting: Sighting) -> Meaning:
-        found = self._meanings.get(sighting)
+    def meaning(self, observation: Observation) -> Meaning:
+        found = self._meanings.get(observation)
         if found is None:
-            found = NO_ROOM if sighting.stranger else self._meant(sighting)
-            self._meanings[sighting] = found
+            found = NO_ROOM if observation.stranger else self._meant(observation)
+            self._meanings[observation] = found
         return found
 
-    def _meant(self, sighting: Sighting) -> Meaning:
-        return IMPOSSIBLE if sighting.phase == PHASE else self.refinement.meaning(sighting)
+    def _meant(self, observation: Observation) -> Meaning:
+        return IMPOSSIBLE if observation.phase == PHASE else self.refinement.meaning(observation)
 
     # Going from set to set.
 
@@ -136,12 +136,12 @@ class Automaton:
         assert read is not None
         rows, members = self._rows(number), self._sets[number]
         if read.move is Move.ASKED:
-            yield from self._edges(members, -1, self._pended(rows, read.sighting))
+            yield from self._edges(members, -1, self._pended(rows, read.observation))
         elif read.move is Move.ANSWERED:
-            members = members[self._waiting(rows, read.sighting) <= read.left]
+            members = members[self._waiting(rows, read.observation) <= read.left]
             yield from self._edges(members, -1, self.space.rows(members))
         else:
-            for reading in self.meaning(read.sighting):
+            for reading in self.meaning(read.observation):
                 after, origin = self._after(rows, reading)
                 label = -1 if reading.label is None else reading.label.number
                 yield from self._edges(members[origin], label, after)
@@ -159,9 +159,9 @@ class Automaton:
         numbers = self.space.numbers(after)
         return ((int(one), label, to) for one, to in zip(members.tolist(), numbers, strict=True))
 
-    def _waiting(self, rows: U64, sighting: Sighting) -> I64:
+    def _waiting(self, rows: U64, observation: Observation) -> I64:
         """How many equal requests are pending in each row."""
-        waiting: I64 = (rows[self.model.words :] == self.letter(sighting)).sum(axis=0)
+        waiting: I64 = (rows[self.model.words :] == self.letter(observation)).sum(axis=0)
         return waiting
 
     def _rows(self, number: int) -> U64:
@@ -202,16 +202,16 @@ class Automaton:
         assert read is not None
         rows = self._rows(number)
         if read.move is Move.ANSWERED:
-            kept = self._waiting(rows, read.sighting) <= read.left
+            kept = self._waiting(rows, read.observation) <= read.left
             return self._number(frozenset(self._sets[number][kept].tolist()))
         if read.move is Move.RENAMED:
-            return self._renamed(rows, self.refinement.renaming(read.sighting))
-        meaning = self.meaning(read.sighting)
+            return self._renamed(rows, self.refinement.renaming(read.observation))
+        meaning = self.meaning(read.observation)
         if meaning == NO_ROOM:
             return OUTSIDE
         if read.move is Move.ASKED:
             full = (rows[-1] != 0).any() if self.slots else True
-            return OUTSIDE if full else self._number(self._closed(self._pended(rows, read.sighting)))
+            return OUTSIDE if full else self._number(self._closed(self._pended(rows, read.observation)))
         return self._number(self._closed(self._taken(rows, meaning)))
 
     def _renamed(self, rows: U64, label: Label) -> int:
@@ -222,12 +222,12 @@ class Automaton:
         for number in np.unique(pending[pending != 0]).tolist():
             read = self.letters[number]
             assert read is not None
-            name = self.refinement.renamed(read.sighting, label)
+            name = self.refinement.renamed(read.observation, label)
             pending[pending == number] = self._later(name)
         pending[:] = -np.sort(-(pending & ~_NEW).astype(np.int64), axis=0)
         return self._number(self._closed(after))
 
-    def _later(self, name: Sighting | None) -> np.uint64:
+    def _later(self, name: Observation | None) -> np.uint64:
         """A letter that was just written, told from those that are still to be renamed."""
         return np.uint64(0) if name is None else np.uint64(self.letter(name)) | _NEW
 
@@ -330,13 +330,13 @@ class Automaton:
             first = (slots == number).argmax(axis=0)
             slots[first, np.arange(slots.shape[1])] = 0
             slots[:] = -np.sort(-slots.astype(np.int64), axis=0)
-            for reading in self.meaning(read.sighting):
+            for reading in self.meaning(read.observation):
                 after, came_from = self._after(having, reading)
                 yield after, origin[came_from], reading.label
 
-    def _pended(self, rows: U64, sighting: Sighting) -> U64:
+    def _pended(self, rows: U64, observation: Observation) -> U64:
         asked = rows.copy()
-        asked[-1] = self.letter(sighting)
+        asked[-1] = self.letter(observation)
         slots = asked[self.model.words :]
         slots[:] = -np.sort(-slots.astype(np.int64), axis=0)
         return asked

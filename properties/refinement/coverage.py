@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.model import Label, Model
-from holdfast.model.kernel.explore import Explorer
-from holdfast.model.kernel.search import Search
-from holdfast.model.kernel.story import chain, tell
-from holdfast.properties.refinement.automaton import OUTSIDE, START, Automaton
-from holdfast.properties.refinement.sighting import Sighting
-from holdfast.properties.refinement.space import Space
+from fencepost.model import Label, Model
+from fencepost.model.kernel.counterexample import chain, tell
+from fencepost.model.kernel.explore import Explorer
+from fencepost.model.kernel.search import Search
+from fencepost.properties.refinement.automaton import OUTSIDE, START, Automaton
+from fencepost.properties.refinement.observation import Observation
+from fencepost.properties.refinement.space import Space
 
 Edge = tuple[int, int, int]
 """State, label, state, by number."""
@@ -92,12 +92,12 @@ class Driven:
         self._across: dict[tuple[int, int], list[Edge]] = {}
         self._back: dict[tuple[int, int, frozenset[int]], frozenset[int]] = {}
 
-    def drive(self, word: Iterable[Sighting]) -> None:
+    def drive(self, word: Iterable[Observation]) -> None:
         """Take up one run."""
         self.runs += 1
         sets, letters = [START], []
-        for sighting in word:
-            letter = self.automaton.letter(sighting)
+        for observation in word:
+            letter = self.automaton.letter(observation)
             after = self.automaton.step(sets[-1], letter)
             if after <= OUTSIDE:
                 self.beyond += 1

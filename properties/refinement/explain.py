@@ -6,13 +6,13 @@ that the event could have been, the guard at which the last of them fell out, an
 
 from dataclasses import dataclass
 
-from holdfast.model import Label
-from holdfast.model.kernel.layout import U64
-from holdfast.model.kernel.refusal import Refusal
-from holdfast.model.kernel.story import show
-from holdfast.properties.refinement.automaton import Automaton, Move
-from holdfast.properties.refinement.refinement import Reading
-from holdfast.properties.refinement.sighting import Sighting
+from fencepost.model import Label
+from fencepost.model.kernel.counterexample import show
+from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.refusal import Refusal
+from fencepost.properties.refinement.automaton import Automaton, Move
+from fencepost.properties.refinement.observation import Observation
+from fencepost.properties.refinement.refinement import Reading
 
 TOLD_MAX = 8
 """Refusals that are told; a label has many parameters that no event shows."""
@@ -68,10 +68,10 @@ def explain(automaton: Automaton, before: int, letter: int) -> Explanation:
     if read.move is Move.ANSWERED:
         refused = [(Refused("landed", "it cannot have landed between its request and its response"), 0)]
     else:
-        refused = [_refused(automaton, rows, reading) for reading in automaton.meaning(read.sighting)]
+        refused = [_refused(automaton, rows, reading) for reading in automaton.meaning(read.observation)]
     furthest = refused[0][1] if refused else 0
     return Explanation(
-        event=_event(read.move, read.sighting),
+        event=_event(read.move, read.observation),
         candidates=rows.shape[1],
         state=told(automaton, rows, furthest),
         refused=tuple(dict.fromkeys(one for one, _ in refused)),
@@ -91,7 +91,7 @@ def refusal(automaton: Automaton, before: int, letter: int) -> Unmoved:
     """Why not every state of the set `before` allows a renaming."""
     read = automaton.letters[letter]
     assert read is not None
-    label = automaton.refinement.renaming(read.sighting)
+    label = automaton.refinement.renaming(read.observation)
     rows = automaton.states(before)
     for row in range(rows.shape[1]):
         found = automaton.model.refusal(rows[:, row : row + 1], label)
@@ -100,8 +100,8 @@ def refusal(automaton: Automaton, before: int, letter: int) -> Unmoved:
     return Unmoved("the model has no room", told(automaton, rows, 0))
 
 
-def _event(move: Move, sighting: Sighting) -> str:
-    return str(sighting) if move is Move.NOW else f"{sighting}, {move.value}"
+def _event(move: Move, observation: Observation) -> str:
+    return str(observation) if move is Move.NOW else f"{observation}, {move.value}"
 
 
 def told(automaton: Automaton, rows: U64, row: int) -> str:

@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from holdfast.impl.store.events import Event
-from holdfast.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Move
-from holdfast.properties.refinement.explain import Explanation, explain
-from holdfast.properties.refinement.reader import Lens, Looks, Reader
-from holdfast.properties.refinement.sighting import Sighting
+from fencepost.impl.store.events import Event
+from fencepost.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Move
+from fencepost.properties.refinement.explain import Explanation, explain
+from fencepost.properties.refinement.observation import Observation
+from fencepost.properties.refinement.reader import Lens, Looks, Reader
 
 UNTOLD = frozenset({"", "unknown"})
 """Outcomes of a response that say nothing."""
@@ -80,9 +80,9 @@ def judged(automaton: Automaton, before: int, letter: int, after: int, letters: 
     read = automaton.letters[letter]
     assert read is not None
     if after == OUTSIDE:
-        stranger = read.sighting.stranger
+        stranger = read.observation.stranger
         room = f"the model has no room for this {stranger}" if stranger else "the model has no room for it"
-        return Verdict("undecided", len(letters), reason=f"{read.sighting}: {room}")
+        return Verdict("undecided", len(letters), reason=f"{read.observation}: {room}")
     assert after == DEAD
     told = explain(automaton, before, letter)
     return Verdict("violated", len(letters), reason=told.sentence(), explanation=told)
@@ -119,8 +119,8 @@ def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
     """The letters of requests and of responses."""
     outcomes = {_operation(event): event.outcome for event in run if event.phase == "response"}
     lens, automaton = reader.lens, reader.lens.automaton
-    open_: Counter[Sighting] = Counter()
-    asked: dict[tuple[str, int, int], Sighting] = {}
+    open_: Counter[Observation] = Counter()
+    asked: dict[tuple[str, int, int], Observation] = {}
     for place, event in enumerate(run):
         if event.phase == "note":
             letter = reader.letter(
@@ -138,13 +138,13 @@ def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
                 "done" if outcome in UNTOLD else outcome,
                 event.facts,
             )
-            sighting = reader.sighting(looks, event.process, event.incarnation)
-            if sighting is None or lens.silent(sighting):
+            observation = reader.observation(looks, event.process, event.incarnation)
+            if observation is None or lens.silent(observation):
                 continue
-            open_[sighting] += 1
+            open_[observation] += 1
             if outcome not in UNTOLD:
-                asked[_operation(event)] = sighting
-            yield place, automaton.letter(sighting, Move.ASKED)
+                asked[_operation(event)] = observation
+            yield place, automaton.letter(observation, Move.ASKED)
         elif event.phase == "response" and _operation(event) in asked:
             answered = asked.pop(_operation(event))
             open_[answered] -= 1

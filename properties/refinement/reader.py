@@ -9,9 +9,9 @@ import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from holdfast.properties.refinement.automaton import NOTHING, Automaton
-from holdfast.properties.refinement.refinement import SILENT, Refinement
-from holdfast.properties.refinement.sighting import SEEN, Role, Sighting
+from fencepost.properties.refinement.automaton import NOTHING, Automaton
+from fencepost.properties.refinement.observation import SEEN, Observation, Role
+from fencepost.properties.refinement.refinement import SILENT, Refinement
 
 PROCESS, LIFE = "process", "life"
 """Values that every event has: its process, and the process with restarts told apart."""
@@ -38,7 +38,7 @@ class Played:
 class Form:
     """An event without its names."""
 
-    bare: Sighting
+    bare: Observation
     played: tuple["Played", ...]
     owned: str
     """The text of the value that somebody owns."""
@@ -63,7 +63,7 @@ class Names:
         ranks = tuple((place, tuple(known.items())) for place, known in sorted(self._ranks.items()) if known)
         return (ranks, tuple(self._owners.items()))
 
-    def sighting(self, form: Form, process: str, incarnation: int) -> Sighting:
+    def observation(self, form: Form, process: str, incarnation: int) -> Observation:
         """The event as the model could have seen it. New names get their ranks."""
         ranks, stranger = [], ""
         whose = {PROCESS: process, LIFE: f"{process}/{incarnation}"}
@@ -107,7 +107,7 @@ class Lens:
             self._forms[looks] = self._made(looks)
         return self._forms[looks]
 
-    def runs(self) -> Iterator[list[Sighting]]:
+    def runs(self) -> Iterator[list[Observation]]:
         """The runs that were followed, each once; those that are the beginning of another are left out."""
         before = {place: step for step, place in self.words.items()}
         inner = {place for place, _ in self.words}
@@ -117,7 +117,7 @@ class Lens:
                 place, letter = before[place]
                 letters.append(letter)
             read = [self.automaton.letters[letter] for letter in reversed(letters)]
-            yield [letter.sighting for letter in read if letter is not None]
+            yield [letter.observation for letter in read if letter is not None]
 
     def names(self, number: int) -> Names:
         return self._names[number]
@@ -130,9 +130,9 @@ class Lens:
             self._names.append(names)
         return self._numbers[key]
 
-    def silent(self, sighting: Sighting) -> bool:
+    def silent(self, observation: Observation) -> bool:
         """Whether the model notices nothing, whenever it lands."""
-        return self.automaton.meaning(sighting) == SILENT
+        return self.automaton.meaning(observation) == SILENT
 
     def _made(self, looks: Looks) -> Form | None:
         phase, kind, key, condition, outcome, facts = looks
@@ -154,7 +154,7 @@ class Lens:
             name, _, text = word.partition("=")
             values[name] = text
         plain = tuple((name, values[name]) for name in refinement.facts if name in values)
-        bare = Sighting(phase, kind, what, condition, outcome, (), plain)
+        bare = Observation(phase, kind, what, condition, outcome, (), plain)
         return Form(bare, self._played(values), values.get(refinement.owned, ""))
 
     def _played(self, values: Mapping[str, str]) -> tuple[Played, ...]:
@@ -168,7 +168,7 @@ class Lens:
         )
 
     def _said(self, role: int, name: str, lookup: bool) -> str:
-        """What a sighting calls the rank: a value that is looked up may be so in several roles."""
+        """What a observation calls the rank: a value that is looked up may be so in several roles."""
         return f"{name} in {self.refinement.roles[role].name}" if lookup else name
 
 
@@ -185,13 +185,13 @@ class Reader:
         self.lens = lens
         self.names = 0
 
-    def sighting(self, looks: Looks, process: str, incarnation: int) -> Sighting | None:
+    def observation(self, looks: Looks, process: str, incarnation: int) -> Observation | None:
         """What is seen; None for an event that means nothing to the model."""
         form = self.lens.form(looks)
         if form is None:
             return None
         names = self.lens.names(self.names).copy()
-        seen = names.sighting(form, process, incarnation)
+        seen = names.observation(form, process, incarnation)
         self.names = self.lens.number(names)
         return seen
 
@@ -202,7 +202,7 @@ class Reader:
         if found is None:
             if len(self.lens.read) > FORMS_MAX:
                 self.lens.read.clear()
-            seen = self.sighting(looks, process, incarnation)
+            seen = self.observation(looks, process, incarnation)
             letter = NOTHING if seen is None else self.lens.automaton.letter(seen)
             self.lens.read[key] = found = (letter, self.names)
         letter, self.names = found

@@ -14,7 +14,7 @@ A map is small because the model need not be told everything. Labels of `hidden`
 time, between any two events: what a process decides by itself, what only reading shows. The less is hidden,
 the more a run is held to; what is hidden is never wrong, only untested.
 
-The meaning of a sighting is a tuple of *readings*, of which one at least must be possible:
+The meaning of a observation is a tuple of *readings*, of which one at least must be possible:
 
     does(action, **parameters)      one of these labels; parameters that are not given are anything
     SILENT                          nothing that the model would notice
@@ -29,10 +29,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from holdfast.model import Label, Model, Truth
-from holdfast.model.kernel.layout import U64
-from holdfast.properties.refinement.sighting import Keys, Role, Sighting
-from holdfast.properties.refinement.window import Window
+from fencepost.model import Label, Model, Truth
+from fencepost.model.kernel.layout import U64
+from fencepost.properties.refinement.observation import Keys, Observation, Role
+from fencepost.properties.refinement.window import Window
 
 Test = Callable[[Any], Truth]
 
@@ -76,13 +76,13 @@ class Refinement:
     keys: ClassVar[tuple[Keys, ...]] = ()
     roles: tuple[Role, ...] = ()
     facts: ClassVar[tuple[str, ...]] = ()
-    """Facts that play no role and that `meaning` asks for. All others are left out of sightings."""
+    """Facts that play no role and that `meaning` asks for. All others are left out of observations."""
     kinds: ClassVar[frozenset[str]] = frozenset({"put", "delete", "complete-upload"})
     """The requests that can mean something. All others are not looked at."""
     notes: ClassVar[frozenset[str]] = frozenset()
     """First words of the topics of notes that mean something."""
     owned: ClassVar[str] = ""
-    """The value whose first process owns it, see `Sighting.own`."""
+    """The value whose first process owns it, see `Observation.own`."""
     hidden: ClassVar[tuple[str, ...]] = ()
     """Actions that no event shows."""
     eager: ClassVar[tuple[str, ...]] = ()
@@ -112,9 +112,9 @@ class Refinement:
     def name(self) -> str:
         return self.model.name
 
-    def meaning(self, seen: Sighting) -> Meaning:
-        """What the event was to the model. Pure, and asked once for each sighting."""
-        raise AssertionError("a refinement says what a sighting means")
+    def meaning(self, seen: Observation) -> Meaning:
+        """What the event was to the model. Pure, and asked once for each observation."""
+        raise AssertionError("a refinement says what a observation means")
 
     def hides(self, label: Label) -> bool:
         """Whether no event shows this label."""
@@ -130,13 +130,13 @@ class Refinement:
         """
         return None if self.eager or self.forgets else self
 
-    def renaming(self, seen: Sighting) -> Label:
-        """The renaming label that a sighting is."""
+    def renaming(self, seen: Observation) -> Label:
+        """The renaming label that a observation is."""
         (reading,) = self.does(seen.what, **dict(seen.ranks), **dict(seen.facts))
         assert reading.label is not None
         return reading.label
 
-    def renamed(self, seen: Sighting, label: Label) -> Sighting | None:
+    def renamed(self, seen: Observation, label: Label) -> Observation | None:
         """What is under way, after a renaming; None when it can show nothing any more."""
         raise AssertionError("a refinement with a window says how what is under way is renamed")
 

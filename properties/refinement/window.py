@@ -7,16 +7,16 @@ model's machine that nobody does, that only rename its state. Each must be possi
 model may be in; else the run is undecided from there on. That a renaming changes nothing is the machine's
 to argue, see `properties.publish.windowed`.
 
-A renaming label is a letter like any other, of the sighting that `renaming` makes.
+A renaming label is a letter like any other, of the observation that `renaming` makes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.properties.refinement.sighting import Sighting
+from fencepost.properties.refinement.observation import Observation
 
 PHASE = "window"
-"""The phase of a sighting that is a renaming."""
+"""The phase of a observation that is a renaming."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Slide:
 
     action: str
     values: tuple[str, ...]
-    """The values of sightings that name such a number, and that the state is compared with."""
+    """The values of observations that name such a number, and that the state is compared with."""
     reached: str
     """The value whose largest, among those of things done to what `commit` names, is the newest number."""
     capacity: int
@@ -67,10 +67,10 @@ class Window:
     parameter: str = "w"
 
 
-NEEDED = Sighting(PHASE, "delete", "what is still needed", "", "done", (), ())
+NEEDED = Observation(PHASE, "delete", "what is still needed", "", "done", (), ())
 """What is swept although somebody may need it."""
 
 
-def renaming(action: str, ranks: Mapping[str, int], parameters: tuple[tuple[str, str], ...]) -> Sighting:
-    """A renaming label as a sighting."""
-    return Sighting(PHASE, "rename", action, "", "", tuple(ranks.items()), parameters)
+def renaming(action: str, ranks: Mapping[str, int], parameters: tuple[tuple[str, str], ...]) -> Observation:
+    """A renaming label as a observation."""
+    return Observation(PHASE, "rename", action, "", "", tuple(ranks.items()), parameters)

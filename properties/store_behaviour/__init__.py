@@ -12,13 +12,13 @@ Where a store is known to deviate, the class says so, test by test and with the 
 those tests must then fail. A deviation that is not declared fails, and so does one that is healed.
 """
 
-from holdfast.properties.store_behaviour.asking import Asking
-from holdfast.properties.store_behaviour.keys import Keys
-from holdfast.properties.store_behaviour.listings import Listings, Plenty
-from holdfast.properties.store_behaviour.objects import Objects
-from holdfast.properties.store_behaviour.reads import Reads
-from holdfast.properties.store_behaviour.uploads import Uploads
-from holdfast.properties.store_behaviour.versions import Unversioned, Versioned
+from fencepost.properties.store_behaviour.asking import Asking
+from fencepost.properties.store_behaviour.keys import Keys
+from fencepost.properties.store_behaviour.listings import Listings, Plenty
+from fencepost.properties.store_behaviour.objects import Objects
+from fencepost.properties.store_behaviour.reads import Reads
+from fencepost.properties.store_behaviour.uploads import Uploads
+from fencepost.properties.store_behaviour.versions import Unversioned, Versioned
 
 __all__ = ["StoreBehaviour", "VersionedStoreBehaviour"]
 

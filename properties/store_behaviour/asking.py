@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Misuse, Outcome, Store
-from holdfast.impl.store import requests as ask
-from holdfast.properties.store_behaviour.parts import all_keys, expect, holds, refuses, stored
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Misuse, Outcome, Store
+from fencepost.impl.store import requests as ask
+from fencepost.properties.store_behaviour.parts import all_keys, expect, holds, refuses, stored
 
 NONSENSE: dict[str, Callable[[Store], Any]] = {
     "an empty key": lambda store: store.get(""),

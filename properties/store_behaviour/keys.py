@@ -1,7 +1,7 @@
 """Keys: every one that is allowed comes back as it was given, and no two become one."""
 
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Store
-from holdfast.properties.store_behaviour.parts import all_keys, expect, holds, stored
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
+from fencepost.properties.store_behaviour.parts import all_keys, expect, holds, stored
 
 
 def stay_apart(store: Store, *keys: str) -> None:

@@ -2,9 +2,9 @@
 
 import math
 
-from holdfast.impl.store import ANYTHING, Store
-from holdfast.impl.store import requests as ask
-from holdfast.properties.store_behaviour.parts import all_keys, info_of, keys_of, pages_of, stored
+from fencepost.impl.store import ANYTHING, Store
+from fencepost.impl.store import requests as ask
+from fencepost.properties.store_behaviour.parts import all_keys, info_of, keys_of, pages_of, stored
 
 
 def fill(store: Store, *keys: str) -> None:

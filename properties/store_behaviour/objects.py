@@ -1,7 +1,7 @@
 """Writing and deleting one object: each condition on a missing, an existing and a deleted key."""
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
-from holdfast.properties.store_behaviour.parts import expect, holds, info_of, stored
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
+from fencepost.properties.store_behaviour.parts import expect, holds, info_of, stored
 
 OTHER = "0123456789abcdef0123456789abcdef"
 """An ETag that no object has."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from holdfast.impl.store import ANYTHING, Outcome, Store, StoreError
-from holdfast.impl.store import requests as ask
+from fencepost.impl.store import ANYTHING, Outcome, Store, StoreError
+from fencepost.impl.store import requests as ask
 
 P = TypeVar("P", ask.ListReply, ask.VersionsReply, ask.UploadsReply)
 

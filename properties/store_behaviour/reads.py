@@ -1,8 +1,8 @@
 """Reading: ranges and conditions."""
 
-from holdfast.impl.store import ANYTHING, Outcome, Store
-from holdfast.properties.store_behaviour.objects import OTHER
-from holdfast.properties.store_behaviour.parts import expect, info_of, stored
+from fencepost.impl.store import ANYTHING, Outcome, Store
+from fencepost.properties.store_behaviour.objects import OTHER
+from fencepost.properties.store_behaviour.parts import expect, info_of, stored
 
 TEN = b"0123456789"
 

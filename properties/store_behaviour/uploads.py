@@ -1,8 +1,8 @@
 """Multipart uploads, and what a condition on completing one looks at."""
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Misuse, Outcome, Store
-from holdfast.properties.store_behaviour.objects import OTHER
-from holdfast.properties.store_behaviour.parts import (
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Misuse, Outcome, Store
+from fencepost.properties.store_behaviour.objects import OTHER
+from fencepost.properties.store_behaviour.parts import (
     expect,
     holds,
     info_of,

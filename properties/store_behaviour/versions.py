@@ -1,7 +1,7 @@
 """Versions and delete markers, and stores without them."""
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store, Unsupported
-from holdfast.properties.store_behaviour.parts import (
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store, Unsupported
+from fencepost.properties.store_behaviour.parts import (
     all_keys,
     expect,
     holds,

@@ -29,7 +29,7 @@ What a backend is known and declared to do otherwise (`deviations`) is not asked
     parts                  uploads of several parts (where a part has to be larger than a test wants to send)
 """
 
-from holdfast.properties.store_lockstep.machine import StoreLockstep
-from holdfast.properties.store_lockstep.sides import DEVIATIONS
+from fencepost.properties.store_lockstep.machine import StoreLockstep
+from fencepost.properties.store_lockstep.sides import DEVIATIONS
 
 __all__ = ["DEVIATIONS", "StoreLockstep"]

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from holdfast.impl.store import requests as ask
+from fencepost.impl.store import requests as ask
 
 KEYS = ("a", "a/", "a/b", "a/b/c", "a-b", "é/x")
 PREFIXES = ("", "a", "a/", "a/b", "é", "zz")

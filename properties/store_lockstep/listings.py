@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from holdfast.properties.store_lockstep.draws import keys, limits, prefixes
-from holdfast.properties.store_lockstep.sides import Sides
+from fencepost.properties.store_lockstep.draws import keys, limits, prefixes
+from fencepost.properties.store_lockstep.sides import Sides
 
 
 class Listings(Sides):

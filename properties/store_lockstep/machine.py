@@ -4,10 +4,10 @@ import shutil
 
 from hypothesis.stateful import rule
 
-from holdfast.properties.store_lockstep.draws import KEYS
-from holdfast.properties.store_lockstep.listings import Listings
-from holdfast.properties.store_lockstep.objects import Objects
-from holdfast.properties.store_lockstep.uploads import Uploads
+from fencepost.properties.store_lockstep.draws import KEYS
+from fencepost.properties.store_lockstep.listings import Listings
+from fencepost.properties.store_lockstep.objects import Objects
+from fencepost.properties.store_lockstep.uploads import Uploads
 
 
 class StoreLockstep(Objects, Listings, Uploads):

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.model.store_reference import Answer
+from fencepost.impl.store import requests as ask
+from fencepost.model.store_reference import Answer
 
 NEVER = "f" * 32
 """An ETag, a version and an upload that nobody ever had."""

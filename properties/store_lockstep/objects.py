@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import ANYTHING
-from holdfast.properties.store_lockstep.draws import bodies, keys, metadatas, places, reads, types, whens
-from holdfast.properties.store_lockstep.sides import Sides
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import ANYTHING
+from fencepost.properties.store_lockstep.draws import bodies, keys, metadatas, places, reads, types, whens
+from fencepost.properties.store_lockstep.sides import Sides
 
 
 class Objects(Sides):

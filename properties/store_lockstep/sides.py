@@ -12,12 +12,12 @@ from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine
 
-from holdfast.impl.store.errors import Misuse, Unsupported
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome, Reply
-from holdfast.model import store_reference as reference
-from holdfast.model.store_reference import Answer, State, When
-from holdfast.properties.store_lockstep.names import NEVER, Names
+from fencepost.impl.store.errors import Misuse, Unsupported
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome, Reply
+from fencepost.model import store_reference as reference
+from fencepost.model.store_reference import Answer, State, When
+from fencepost.properties.store_lockstep.names import NEVER, Names
 
 DEVIATIONS = frozenset(
     {
@@ -57,7 +57,7 @@ class Sides(RuleBasedStateMachine):
 
     def directory(self) -> str:
         """A new directory that is removed afterwards."""
-        self._folders.append(tempfile.mkdtemp(prefix="holdfast-lockstep-"))
+        self._folders.append(tempfile.mkdtemp(prefix="fencepost-lockstep-"))
         return self._folders[-1]
 
     def _both(

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from holdfast.impl.store import requests as ask
-from holdfast.model.store_reference import Answer, Upload
-from holdfast.properties.store_lockstep.draws import bodies, endings, metadatas, places, types, upload_keys
-from holdfast.properties.store_lockstep.names import NEVER
-from holdfast.properties.store_lockstep.sides import Sides
+from fencepost.impl.store import requests as ask
+from fencepost.model.store_reference import Answer, Upload
+from fencepost.properties.store_lockstep.draws import bodies, endings, metadatas, places, types, upload_keys
+from fencepost.properties.store_lockstep.names import NEVER
+from fencepost.properties.store_lockstep.sides import Sides
 
 
 class Uploads(Sides):

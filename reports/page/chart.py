@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.reports.page.elements import Markup, tag
+from fencepost.reports.page.elements import Markup, tag
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 46

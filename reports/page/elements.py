@@ -10,7 +10,7 @@ body that somebody else chose can never become markup.
 import html
 from collections.abc import Iterable
 
-from holdfast.reports.quantities import printable
+from fencepost.reports.quantities import printable
 
 VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
 

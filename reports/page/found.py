@@ -86,8 +86,8 @@ def read_folder(folder: Path) -> Findings:
             continue
         try:
             result = read_file(path, name)
-        except ValueError as wrong:
-            found.unread[name] = str(wrong)
+        except ValueError as error:
+            found.unread[name] = str(error)
             continue
         if result is not None:
             found.results.append(result)
@@ -103,10 +103,10 @@ def shaped(found: Findings, makers: Iterable[Callable[[Findings], object]]) -> F
         try:
             for make in forms:
                 make(Findings([result]))
-        except BROKEN as wrong:
+        except BROKEN as error:
             whole.unread[result.file] = (
-                f"it looks like a result of holdfast {result.command}, but is not one "
-                f"({type(wrong).__name__}: {wrong})"
+                f"it looks like a result of fencepost {result.command}, but is not one "
+                f"({type(error).__name__}: {error})"
             )
             continue
         whole.results.append(result)
@@ -120,14 +120,14 @@ def read_file(path: Path, name: str) -> Result | None:
         if size > BYTES_MAX:
             raise ValueError(f"it has {size:,} bytes, more than the {BYTES_MAX:,} a result may have")
         data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as wrong:
-        raise ValueError(f"it cannot be read: {wrong.strerror}") from wrong
-    except UnicodeDecodeError as wrong:
-        raise ValueError(f"it is not text: byte {wrong.start} is no UTF-8") from wrong
-    except json.JSONDecodeError as wrong:
-        raise ValueError(f"line {wrong.lineno}: it is not whole JSON ({wrong.msg})") from wrong
-    except RecursionError as wrong:
-        raise ValueError("it is nested too deep") from wrong
+    except OSError as error:
+        raise ValueError(f"it cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not text: byte {error.start} is no UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}: it is not whole JSON ({error.msg})") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
     if not isinstance(data, dict):
         return None
     command = command_of(data)

@@ -8,7 +8,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 
-from holdfast.reports.page.elements import Markup, tag
+from fencepost.reports.page.elements import Markup, tag
 
 RADIUS = 13
 LEVEL_HEIGHT = 74

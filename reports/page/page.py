@@ -9,11 +9,12 @@ import hashlib
 from collections.abc import Callable
 from importlib import resources
 
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings, shaped
-from holdfast.reports.page.sections import (
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings, shaped
+from fencepost.reports.page.sections import (
     changes,
     costs,
+    counterexamples,
     coverage,
     making,
     matrix,
@@ -21,7 +22,6 @@ from holdfast.reports.page.sections import (
     replays,
     simulations,
     states,
-    stories,
     verdicts,
 )
 
@@ -32,7 +32,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
     ("verdicts", "Verdicts", verdicts.section),
     ("changes", "What the change did", changes.section),
     ("matrix", "Safeguards", matrix.section),
-    ("stories", "Counterexamples", stories.section),
+    ("counterexamples", "Counterexamples", counterexamples.section),
     ("states", "State graphs", states.section),
     ("coverage", "Coverage", coverage.section),
     ("costs", "Cost contract", costs.section),
@@ -43,7 +43,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
 )
 
 
-def page(found: Findings, *, title: str = "Holdfast report") -> str:
+def page(found: Findings, *, title: str = "Fencepost report") -> str:
     """The HTML text."""
     found = shaped(found, [make for _, _, make in SECTIONS])
     parts = [(name, heading, html) for name, heading, make in SECTIONS if (html := make(found)) is not None]
@@ -97,7 +97,7 @@ def _shortened(title: str, parts: list[tuple[str, str, Markup]], size: int) -> s
     note = tag(
         "p",
         f"The whole page would have {size:,} bytes. Left out: {', '.join(left)}. "
-        "Give holdfast report a folder with fewer results.",
+        "Give fencepost report a folder with fewer results.",
         class_="warning",
     )
     return _document(title, join(tag("header", tag("h1", title), note), tag("main", *kept), _tip()))

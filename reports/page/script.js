@@ -1,4 +1,4 @@
-// Two conveniences; the page says everything without them: a filter for long tables, and a story step by step.
+// Two conveniences; the page says everything without them: a filter for long tables, and a counterexample step by step.
 (function () {
   "use strict";
   function make(name, text, attributes) {
@@ -27,8 +27,8 @@
     });
   });
 
-  document.querySelectorAll("[data-story]").forEach(function (story) {
-    var rows = story.querySelectorAll("g.row");
+  document.querySelectorAll("[data-counterexample]").forEach(function (counterexample) {
+    var rows = counterexample.querySelectorAll("g.row");
     if (rows.length < 2) return;
     var now = rows.length;
     var bar = make("div", "", { class: "controls" });
@@ -49,7 +49,7 @@
       bar.append(element);
     });
     bar.append(said);
-    story.before(bar);
+    counterexample.before(bar);
     show(rows.length);
   });
 })();

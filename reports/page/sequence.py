@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.elements import Markup, join, tag
 
 PROCESS_WIDTH = 150
 KEY_WIDTH = 176

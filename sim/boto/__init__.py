@@ -22,9 +22,9 @@ Not the world's: files, the environment, memory that processes share (give each 
 
 from typing import Any
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.sim.boto import buckets, clients, patches, present, serve
-from holdfast.sim.boto.escapes import Escape
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.boto import buckets, clients, patches, present, serve
+from fencepost.sim.boto.escapes import Escape
 
 __all__ = ["Escape", "bucket", "client", "lost_shows_as", "resource", "session"]
 

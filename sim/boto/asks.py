@@ -8,10 +8,10 @@ everything when they change something, and so cost nothing anywhere else.
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.requests import Condition, Metadata, PartReply, PutReply, Reply
-from holdfast.sim.world.objects import EVERY_STEP, EVERYTHING, LOCAL, Masks
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.requests import Condition, Metadata, PartReply, PutReply, Reply
+from fencepost.sim.world.objects import EVERY_STEP, EVERYTHING, LOCAL, Masks
 
 
 class Refused(StoreError):

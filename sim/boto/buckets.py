@@ -1,4 +1,5 @@
-"""All buckets of a world in one: an object's key is `bucket/key`, in stories, tokens, events and properties.
+"""All buckets of a world in one: an object's key is `bucket/key`, in counterexamples, tokens, events and
+properties.
 
 The semantics are the reference bucket's. Added is what only an SDK asks for (see `asks`), and what S3
 refuses that the interface cannot express. Requests arrive here as S3 would take them, so the stricter
@@ -8,13 +9,13 @@ rules of the interface for keys and metadata do not apply.
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.bucket import fingerprint
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.requests import Matches, Outcome
-from holdfast.sim.boto import asks
-from holdfast.sim.boto.asks import BucketReply, Refused
-from holdfast.sim.world.landing import WorldBucket
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.bucket import fingerprint
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.requests import Matches, Outcome
+from fencepost.sim.boto import asks
+from fencepost.sim.boto.asks import BucketReply, Refused
+from fencepost.sim.world.landing import WorldBucket
 
 ANY = Matches("*")
 """If-Match: *, which only deletes may say: whatever stands there, but something must."""

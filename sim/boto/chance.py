@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holdfast.sim.boto.present import REAL, controlled, kind_of
+from fencepost.sim.boto.present import REAL, controlled, kind_of
 
 _FUNCTIONS = (
     "random uniform triangular randint choice randrange sample shuffle choices normalvariate lognormvariate "

@@ -24,12 +24,12 @@ from botocore.utils import parse_timestamp
 from s3transfer.futures import NonThreadedExecutor
 from s3transfer.manager import TransferManager
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.sim.boto import patches, retries, serve
-from holdfast.sim.boto.escapes import escape
-from holdfast.sim.boto.listings import REGION
-from holdfast.sim.boto.present import controlled, here, outside
-from holdfast.sim.boto.wire import Message
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.boto import patches, retries, serve
+from fencepost.sim.boto.escapes import escape
+from fencepost.sim.boto.listings import REGION
+from fencepost.sim.boto.present import controlled, here, outside
+from fencepost.sim.boto.wire import Message
 
 _DEFAULTS = Config(
     signature_version=UNSIGNED,
@@ -37,7 +37,7 @@ _DEFAULTS = Config(
     request_checksum_calculation="when_required",
     response_checksum_validation="when_required",
     # The SDK composes its own anew for every request, which takes a quarter of its time.
-    user_agent="holdfast-world",
+    user_agent="fencepost-world",
 )
 
 
@@ -121,7 +121,7 @@ def session() -> Session:
             core.get_component("response_parser_factory").set_parser_defaults(
                 timestamp_parser=functools.lru_cache(4096)(parse_timestamp)
             )
-            _sessions.append(Session("holdfast", "holdfast", region_name=REGION, botocore_session=core))
+            _sessions.append(Session("fencepost", "fencepost", region_name=REGION, botocore_session=core))
     return _sessions[0]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from holdfast.sim.boto.present import REAL, SILENT, controlled, here, kind_of
+from fencepost.sim.boto.present import REAL, SILENT, controlled, here, kind_of
 
 _real_datetime = datetime.datetime
 _real_date = datetime.date

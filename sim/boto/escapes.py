@@ -2,7 +2,7 @@
 
 A run that talks to something else is no function of its choices any more, so nothing it shows can be
 relied on. The call is refused with `Escape`, which is no `Exception`, and the run is marked at once: code
-that swallows everything does not hide it. The mark is a violation of its own, with story and token.
+that swallows everything does not hide it. The mark is a violation of its own, with counterexample and token.
 
 Not caught: files that are read and written, a lock taken by a process that waits (which hangs), waits of
 libraries written in C, and calls through a reference to the real function that an object keeps.
@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.sim.boto.present import REAL, controlled, kind_of
-from holdfast.sim.world.store import refuse
-from holdfast.sim.world.view import Violation
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.boto.present import REAL, controlled, kind_of
+from fencepost.sim.world.store import refuse
+from fencepost.sim.world.view import Violation
 
 PROPERTY = "nothing leads out of the world"
 
@@ -74,7 +74,7 @@ _LIBRARIES = tuple(
 
 def _is_library(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
-    ours = frame.f_globals.get("__name__", "").startswith("holdfast.sim.")
+    ours = frame.f_globals.get("__name__", "").startswith("fencepost.sim.")
     return ours or file.startswith(_LIBRARIES)
 
 

@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Condition, Matches, Metadata
-from holdfast.sim.boto.asks import Refused
-from holdfast.sim.boto.wire import CHECKSUMS, Message
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Condition, Matches, Metadata
+from fencepost.sim.boto.asks import Refused
+from fencepost.sim.boto.wire import CHECKSUMS, Message
 
 ATTRIBUTES = (
     "cache-control",

@@ -8,11 +8,11 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.sim.boto import asks, fields, xml
-from holdfast.sim.boto.asks import Refused
-from holdfast.sim.boto.objects import Answer
-from holdfast.sim.boto.wire import Message
+from fencepost.impl.store import requests as ask
+from fencepost.sim.boto import asks, fields, xml
+from fencepost.sim.boto.asks import Refused
+from fencepost.sim.boto.objects import Answer
+from fencepost.sim.boto.wire import Message
 
 REGION = "us-east-1"
 """Where all buckets are."""

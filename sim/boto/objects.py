@@ -6,12 +6,12 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import ANYTHING, Matches
-from holdfast.sim.boto import asks, fields, xml
-from holdfast.sim.boto.asks import Refused
-from holdfast.sim.boto.buckets import ANY
-from holdfast.sim.boto.wire import CHECKSUMS, Message
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import ANYTHING, Matches
+from fencepost.sim.boto import asks, fields, xml
+from fencepost.sim.boto.asks import Refused
+from fencepost.sim.boto.buckets import ANY
+from fencepost.sim.boto.wire import CHECKSUMS, Message
 
 Answer = tuple[int, dict[str, str], bytes]
 DELETES_MAX = 1000

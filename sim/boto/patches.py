@@ -11,8 +11,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holdfast.sim.boto import chance, clocks, escapes
-from holdfast.sim.boto.present import REAL, _classify
+from fencepost.sim.boto import chance, clocks, escapes
+from fencepost.sim.boto.present import REAL, _classify
 
 Place = tuple[Any, str, Any, Any]
 """A dictionary, class or function; the name there; the real thing and its stand-in."""

@@ -17,11 +17,11 @@ REAL, SILENT, STEP = 1, 2, 3
 the SDK reads to sign and to stamp headers decides nothing), or as a step of the schedule."""
 
 _HARNESS = frozenset(
-    "holdfast pytest _pytest pluggy hypothesis xdist execnet coverage greenlet rich logging threading queue "
+    "fencepost pytest _pytest pluggy hypothesis xdist execnet coverage greenlet rich logging threading queue "
     "selectors asyncio concurrent multiprocessing importlib unittest faulthandler traceback linecache".split()
 )
 """These run between the steps of a process, or have waits of their own."""
-_RUN = ("holdfast.impl.", "holdfast.examples.")
+_RUN = ("fencepost.impl.", "fencepost.examples.")
 """What of ours is run in a world."""
 # dateutil fills in what a date does not say from today, and reads the clock for it with every timestamp.
 _SDK = frozenset("botocore boto3 s3transfer urllib3 dateutil".split())
@@ -92,7 +92,7 @@ def _classify(name: str) -> int:
     root = name.partition(".")[0]
     if name.startswith(_RUN):
         return STEP
-    if root in _HARNESS and not name.startswith("holdfast.examples."):
+    if root in _HARNESS and not name.startswith("fencepost.examples."):
         return REAL
     # The adaptive mode decides by the clock when to send.
     return SILENT if root in _SDK and not name.startswith("botocore.retries") else STEP

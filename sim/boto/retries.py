@@ -9,8 +9,8 @@ from typing import Any
 
 from botocore.retries import adaptive, bucket, quota, standard, throttling
 
-from holdfast.sim.boto.chance import stream
-from holdfast.sim.boto.present import controlled, here, memory
+from fencepost.sim.boto.chance import stream
+from fencepost.sim.boto.present import controlled, here, memory
 
 
 class _Quota:

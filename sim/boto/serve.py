@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.requests import Outcome
-from holdfast.sim.boto import asks, fields, listings, objects, uploads, xml
-from holdfast.sim.boto.asks import Refused
-from holdfast.sim.boto.buckets import Buckets
-from holdfast.sim.boto.escapes import escape
-from holdfast.sim.boto.objects import Answer
-from holdfast.sim.boto.present import here
-from holdfast.sim.boto.wire import Message, respond
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.requests import Outcome
+from fencepost.sim.boto import asks, fields, listings, objects, uploads, xml
+from fencepost.sim.boto.asks import Refused
+from fencepost.sim.boto.buckets import Buckets
+from fencepost.sim.boto.escapes import escape
+from fencepost.sim.boto.objects import Answer
+from fencepost.sim.boto.present import here
+from fencepost.sim.boto.wire import Message, respond
 
 
 class Operation(NamedTuple):

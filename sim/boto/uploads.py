@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.sim.boto import asks, fields, objects, xml
-from holdfast.sim.boto.asks import Refused
-from holdfast.sim.boto.objects import Answer
-from holdfast.sim.boto.wire import CHECKSUMS, Message
+from fencepost.impl.store import requests as ask
+from fencepost.sim.boto import asks, fields, objects, xml
+from fencepost.sim.boto.asks import Refused
+from fencepost.sim.boto.objects import Answer
+from fencepost.sim.boto.wire import CHECKSUMS, Message
 
 PARTS_MAX = 10_000
 """S3's own limit on the parts of an upload."""

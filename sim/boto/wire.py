@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from botocore.awsrequest import AWSResponse
 
-from holdfast.sim.boto.asks import Refused
+from fencepost.sim.boto.asks import Refused
 
 _VIRTUAL = re.compile(r"(?P<bucket>.+?)\.s3[.-][a-z0-9.-]*amazonaws\.com(\.cn)?(:\d+)?")
 """A host of AWS with the bucket in front, whatever the region."""

@@ -9,7 +9,7 @@ from urllib.parse import quote_plus
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
-from holdfast.sim.boto.asks import Refused
+from fencepost.sim.boto.asks import Refused
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SPACE = "http://s3.amazonaws.com/doc/2006-03-01/"

@@ -6,16 +6,16 @@ A `Setup` says everything about a run; equal set-ups give equal results. Parts f
 runs: Engine, Server, Client, SimulatedEnvironment, Scene.
 """
 
-from holdfast.sim.des.client import Client, ClientModel
-from holdfast.sim.des.engine import Crash, Deadlock, Engine
-from holdfast.sim.des.environment import SimulatedEnvironment
-from holdfast.sim.des.faults import Faults
-from holdfast.sim.des.latency import Constant, Empirical, Lognormal, Profile
-from holdfast.sim.des.result import Result, Stats
-from holdfast.sim.des.scene import Scene
-from holdfast.sim.des.server import Server, StoreModel
-from holdfast.sim.des.setup import Setup, Workload
-from holdfast.sim.des.simulate import simulate
+from fencepost.sim.des.client import Client, ClientModel
+from fencepost.sim.des.engine import Crash, Deadlock, Engine
+from fencepost.sim.des.environment import SimulatedEnvironment
+from fencepost.sim.des.faults import Faults
+from fencepost.sim.des.latency import Constant, Empirical, Lognormal, Profile
+from fencepost.sim.des.result import Result, Stats
+from fencepost.sim.des.scene import Scene
+from fencepost.sim.des.server import Server, StoreModel
+from fencepost.sim.des.setup import Setup, Workload
+from fencepost.sim.des.simulate import simulate
 
 __all__ = [
     "Client",

@@ -9,17 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.interface import Store, settle
-from holdfast.impl.store.layers.retrying import Retrying
-from holdfast.impl.store.requests import Reply, Request
-from holdfast.sim.des.engine import Tick
-from holdfast.sim.des.environment import START_NS, SimulatedEnvironment
-from holdfast.sim.des.faults import Faults
-from holdfast.sim.des.latency import Draw, Profile, draw
-from holdfast.sim.des.limits import Gate
-from holdfast.sim.des.server import Flight, Server
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.layers.retrying import Retrying
+from fencepost.impl.store.requests import Reply, Request
+from fencepost.sim.des.engine import Tick
+from fencepost.sim.des.environment import START_NS, SimulatedEnvironment
+from fencepost.sim.des.faults import Faults
+from fencepost.sim.des.latency import Draw, Profile, draw
+from fencepost.sim.des.limits import Gate
+from fencepost.sim.des.server import Flight, Server
 
 R = TypeVar("R", bound=Reply)
 

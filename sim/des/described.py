@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from holdfast.sim.des.client import Client
-from holdfast.sim.des.drive import Drive
-from holdfast.sim.des.engine import Signal
-from holdfast.sim.des.expressions import BadExpression
-from holdfast.sim.des.meter import Operation
-from holdfast.sim.des.paths import Path, Step, Upkeep
-from holdfast.sim.des.requests import nominal
-from holdfast.sim.des.scene import Scene
+from fencepost.sim.des.client import Client
+from fencepost.sim.des.drive import Drive
+from fencepost.sim.des.engine import Signal
+from fencepost.sim.des.expressions import BadExpression
+from fencepost.sim.des.meter import Operation
+from fencepost.sim.des.paths import Maintenance, Path, Step
+from fencepost.sim.des.requests import nominal
+from fencepost.sim.des.scene import Scene
 
 REQUESTS_MAX = 1_000_000
 """Of one step: more is a slip in its arithmetic."""
@@ -94,21 +94,21 @@ class Describing:
                         client.send(request)
                 together = []
 
-    # Upkeep.
+    # Maintenance.
 
-    def spawn_upkeep(self, drive: Drive) -> None:
-        for name, upkeep in self.path.upkeep.items():
-            given = self.scene.setup.workload.upkeep.get(name)
+    def spawn_maintenance(self, drive: Drive) -> None:
+        for name, maintenance in self.path.maintenance.items():
+            given = self.scene.setup.workload.maintenance.get(name)
             if given is not None:
-                upkeep = replace(upkeep, every=given[0], every_ns=given[1])
-            if upkeep.every is None and upkeep.every_ns is None:
+                maintenance = replace(maintenance, every=given[0], every_ns=given[1])
+            if maintenance.every is None and maintenance.every_ns is None:
                 continue
-            drive.upkeep.add(name)
-            _Keeper(self, drive, name, upkeep).spawn()
+            drive.maintenance.add(name)
+            _Keeper(self, drive, name, maintenance).spawn()
 
-    def take(self, upkeep: Upkeep, values: dict[str, float]) -> None:
-        """What an upkeep took off, reckoned on the values it began with."""
-        for name, taken in upkeep.takes.items():
+    def take(self, maintenance: Maintenance, values: dict[str, float]) -> None:
+        """What an maintenance took off, reckoned on the values it began with."""
+        for name, taken in maintenance.takes.items():
             self.values[name] -= taken.value(values)
         self._publish_counters()
 
@@ -131,23 +131,25 @@ class _Walker:
 
 
 class _Keeper:
-    """One kind of upkeep: an actor that waits until it is due, does it, and waits again."""
+    """One kind of maintenance: an actor that waits until it is due, does it, and waits again."""
 
-    def __init__(self, describing: Describing, drive: Drive, name: str, upkeep: Upkeep) -> None:
+    def __init__(self, describing: Describing, drive: Drive, name: str, maintenance: Maintenance) -> None:
         self._describing = describing
         self._drive = drive
         self._name = name
-        self._upkeep = upkeep
+        self._maintenance = maintenance
         self._client = describing._client(name)  # noqa: SLF001 - a part of it in a class of its own
 
     def spawn(self) -> None:
-        self._drive.keep(self._name, self._run, every=self._upkeep.every, every_ns=self._upkeep.every_ns)
+        self._drive.keep(
+            self._name, self._run, every=self._maintenance.every, every_ns=self._maintenance.every_ns
+        )
 
     def _run(self) -> None:
         describing = self._describing
         values = dict(describing.values)
-        describing.walk(self._client, self._upkeep.steps, values, None)
-        describing.take(self._upkeep, values)
+        describing.walk(self._client, self._maintenance.steps, values, None)
+        describing.take(self._maintenance, values)
 
 
 def _requests(step: Step, values: dict[str, float]) -> list[Any]:

@@ -12,10 +12,10 @@ end are let finish, so that the slowest are not cut away.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.sim.des.engine import Channel, Crash, Deadlock, Engine, Signal, Tick
-from holdfast.sim.des.meter import Operation
-from holdfast.sim.des.setup import Setup
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.sim.des.engine import Channel, Crash, Deadlock, Engine, Signal, Tick
+from fencepost.sim.des.meter import Operation
+from fencepost.sim.des.setup import Setup
 
 SPREAD = 4
 """Within so many latencies of one another writers begin: about one operation of a short path."""
@@ -64,7 +64,7 @@ class Drive:
         self._dues: list[Channel] = []
         self.over = False
         self._working = setup.workload.writers
-        self.upkeep: set[str] = set()
+        self.maintenance: set[str] = set()
         """Names of operations that are not the workload's own."""
 
     def spawn(self) -> None:
@@ -192,8 +192,8 @@ class Drive:
     def keep(
         self, name: str, run: Callable[[], object], *, every: int | None = None, every_ns: int | None = None
     ) -> None:
-        """Run upkeep every so many operations, or every so often, as an operation of its own."""
-        self.upkeep.add(name)
+        """Run maintenance every so many operations, or every so often, as an operation of its own."""
+        self.maintenance.add(name)
         due = Channel(self._engine)
         self._dues.append(due)
         self._engine.spawn(name, lambda: self._serve(name, lambda _: run(), due))
@@ -205,7 +205,7 @@ class Drive:
 
     def serve(self, name: str, operation: str, act: Callable[[Any], object]) -> Channel:
         """An actor that does `act` to everything put into the channel, each as an operation of its own."""
-        self.upkeep.add(operation)
+        self.maintenance.add(operation)
         items = Channel(self._engine)
         self._dues.append(items)
         self._engine.spawn(name, lambda: self._serve(operation, act, items))

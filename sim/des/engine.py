@@ -26,7 +26,7 @@ import simpy
 from greenlet import GreenletExit, getcurrent, greenlet
 from simpy.events import NORMAL
 
-from holdfast.sim.des.meter import Meter
+from fencepost.sim.des.meter import Meter
 
 REFUSALS_MAX = 50
 """How often a dying actor may ask for something before it is given up."""

@@ -6,8 +6,8 @@ derived from the run's seed, its name and its incarnation, so that adding a writ
 
 from typing import Any
 
-from holdfast.impl.environment import Environment, SeededEnvironment
-from holdfast.sim.des.engine import Engine
+from fencepost.impl.environment import Environment, SeededEnvironment
+from fencepost.sim.des.engine import Engine
 
 START_NS = 1_700_000_000_000_000_000
 """When every simulation begins, by everybody's clock: in November 2023."""

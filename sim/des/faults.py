@@ -13,7 +13,7 @@ how far clocks are off, drawn once for each actor.
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.store import requests as ask
+from fencepost.impl.store import requests as ask
 
 
 @dataclass(frozen=True, slots=True)

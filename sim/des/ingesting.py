@@ -1,5 +1,5 @@
 """Our own ingest, simulated: collectors accept batches and follow up; behind them a reconciler, audits and a
-collector of garbage go round. All of it is the code of `holdfast.impl.ingest` as it ships.
+collector of garbage go round. All of it is the code of `fencepost.impl.ingest` as it ships.
 
     accept       from the collector's first request until it may answer 200; one batch of `bytes`
     follow-up    after the answer, by an actor of its own for each collector: what is derived
@@ -15,8 +15,8 @@ minutes set it with the parameter `horizon_s` and leave requests and clocks a hu
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.impl.cursor import CursorError
-from holdfast.impl.ingest import (
+from fencepost.impl.cursor import CursorError
+from fencepost.impl.ingest import (
     Accepted,
     Authority,
     Conflict,
@@ -30,12 +30,12 @@ from holdfast.impl.ingest import (
     encode,
     full_audit,
 )
-from holdfast.sim.des.drive import Drive, Failed
-from holdfast.sim.des.engine import Channel
-from holdfast.sim.des.meter import Operation
-from holdfast.sim.des.scene import Scene
+from fencepost.sim.des.drive import Drive, Failed
+from fencepost.sim.des.engine import Channel
+from fencepost.sim.des.meter import Operation
+from fencepost.sim.des.scene import Scene
 
-UPKEEP = ("reconcile", "audit", "collect")
+MAINTENANCE = ("reconcile", "audit", "collect")
 PARAMETERS = ("horizon_s",)
 LABEL_BYTES = 4000
 """Of one label that pads a frame: a frame's own limit is a little more."""
@@ -68,7 +68,7 @@ class Ingesting:
             self._followers[number] = self._drive.serve(name, "follow-up", act)
         return self._followers[number]
 
-    def spawn_upkeep(self, drive: Drive) -> None:
+    def spawn_maintenance(self, drive: Drive) -> None:
         self._drive = drive
         reconciler = Reconciler(self.scene.store("reconcile"), self.scene.env, self.settings)
         act: dict[str, Callable[[], Any]] = {
@@ -76,7 +76,7 @@ class Ingesting:
             "audit": lambda: full_audit(self.scene.store("audit"), self.scene.env, self.settings),
             "collect": self._collect,
         }
-        for name, (every, every_ns) in self.scene.setup.workload.upkeep.items():
+        for name, (every, every_ns) in self.scene.setup.workload.maintenance.items():
             if every is not None or every_ns is not None:
                 drive.keep(name, counted(act[name]), every=every, every_ns=every_ns)
 
@@ -125,8 +125,8 @@ def counted(act: Callable[..., Any]) -> Callable[..., Any]:
     def acts(*args: Any) -> Any:
         try:
             return act(*args)
-        except (IngestError, CursorError) as wrong:
-            raise Failed(type(wrong).__name__) from None
+        except (IngestError, CursorError) as error:
+            raise Failed(type(error).__name__) from None
 
     return acts
 

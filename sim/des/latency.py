@@ -1,4 +1,4 @@
-"""How long a request is under way: constant, lognormal, or as `holdfast probe` measured it.
+"""How long a request is under way: constant, lognormal, or as `fencepost probe` measured it.
 
     Constant(20_000_000)                                20 ms, always
     Lognormal(p50_ns=15_000_000, p99_ns=80_000_000)     half of them above 15 ms, one in a hundred above 80
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.impl.environment import SeededEnvironment
+from fencepost.impl.environment import SeededEnvironment
 
 Draw = Callable[[], int]
 

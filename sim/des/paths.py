@@ -1,13 +1,13 @@
 """A write path that is only described: its steps, and how they grow with the history behind it.
 
-A *counter* is something that grows with every operation and that upkeep takes away again: versions of a
+A *counter* is something that grows with every operation and that maintenance takes away again: versions of a
 table, fragments of a file, objects that wait to be reconciled. A step says how many requests it sends, as
 arithmetic over counters and parameters, and whether they wait for one another.
 """
 
 from dataclasses import dataclass, field
 
-from holdfast.sim.des.expressions import Expression
+from fencepost.sim.des.expressions import Expression
 
 NAMES = frozenset({"depth", "batch", "history"})
 """What expressions may use besides counters and parameters: operations before the run began; operations that
@@ -49,7 +49,7 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class Maintenance:
     """What is done beside the operations, every so many of them or every so often."""
 
     steps: tuple[Step, ...] = ()
@@ -70,5 +70,5 @@ class Path:
     parameters: dict[str, float] = field(default_factory=dict)
     counters: dict[str, Counter] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
-    upkeep: dict[str, Upkeep] = field(default_factory=dict)
+    maintenance: dict[str, Maintenance] = field(default_factory=dict)
     compute_per_request_ns: int = 0

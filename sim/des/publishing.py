@@ -1,4 +1,4 @@
-"""Our own publish, simulated: the code of `holdfast.impl.publish` as it ships, every writer a handle.
+"""Our own publish, simulated: the code of `fencepost.impl.publish` as it ships, every writer a handle.
 
     publish     each writer joins the branch and publishes through a handle of its own; whoever loses a race
                 begins again from a fresh snapshot, by `Catalog.write`
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog, Draft, GroupCommit, Mode, Published, PublishError, Unknown
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ANYTHING, Put
-from holdfast.sim.des.drive import Failed
-from holdfast.sim.des.engine import Engine, Signal
-from holdfast.sim.des.meter import Operation
-from holdfast.sim.des.scene import Scene
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Catalog, Draft, GroupCommit, Mode, Published, PublishError, Unknown
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ANYTHING, Put
+from fencepost.sim.des.drive import Failed
+from fencepost.sim.des.engine import Engine, Signal
+from fencepost.sim.des.meter import Operation
+from fencepost.sim.des.scene import Scene
 
 COLUMNS = {"id": "int64", "n": "int64"}
 _founded: dict[tuple[int, int], dict[str, bytes]] = {}
@@ -50,8 +50,8 @@ def opened(scene: Scene, author: str) -> Catalog:
     """A handle that joined the branch."""
     try:
         return Catalog.open(scene.store(author), env=scene.env, author=author, mode=Mode.JOIN)
-    except PublishError as wrong:
-        raise Failed(type(wrong).__name__) from None
+    except PublishError as error:
+        raise Failed(type(error).__name__) from None
 
 
 class Publishing:
@@ -84,8 +84,8 @@ class _Publisher:
 
         try:
             ended = self._catalog.write(change, attempts=self._attempts)
-        except PublishError as wrong:
-            raise Failed(type(wrong).__name__) from None
+        except PublishError as error:
+            raise Failed(type(error).__name__) from None
         finally:
             operation.retries += max(0, tries - 1)
         if isinstance(ended, Unknown):
@@ -153,8 +153,8 @@ class Windowed:
         batch, self._queue = self._queue, []
         try:
             results: Sequence[Any] = self._catalog.publish_all([waiter.draft for waiter in batch])
-        except PublishError as wrong:
-            results = [wrong] * len(batch)
+        except PublishError as error:
+            results = [error] * len(batch)
         self._led = bool(self._queue)
         for waiter, result in zip(batch, results, strict=True):
             waiter.result = result
@@ -184,8 +184,8 @@ class _Member:
         draft.append(table, rows)
         try:
             ended = self._group.publish(draft)
-        except PublishError as wrong:
-            raise Failed(type(wrong).__name__) from None
+        except PublishError as error:
+            raise Failed(type(error).__name__) from None
         if isinstance(ended, Unknown):
             raise Failed("Unknown")
 

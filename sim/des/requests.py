@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.impl.store.requests import Outcome, Reply
+from fencepost.impl.store.requests import Outcome, Reply
 
 READS = frozenset({"get", "head", "list", "list-versions", "list-uploads"})
 WRITES = frozenset({"put", "delete", "create-upload", "upload-part", "complete-upload", "abort-upload"})

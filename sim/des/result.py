@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.sim.des.meter import Meter, Samples
+from fencepost.sim.des.meter import Meter, Samples
 
 MS = 1_000_000
 
@@ -41,7 +41,7 @@ class Result:
     window_s: float
     """From when the first operation began until the last ended, or as long as the workload says."""
     requests: dict[str, int]
-    """Requests that a bill would count, by kind: of operations and upkeep, but not of getting ready."""
+    """Requests that a bill would count, by kind: of operations and maintenance, but not of getting ready."""
     outcomes: dict[str, int]
     """Answers other than `done`, by kind and outcome."""
     faults: dict[str, int]

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store.events import Event, Facts
-from holdfast.impl.store.interface import Store
-from holdfast.sim.des.client import Client, retrying
-from holdfast.sim.des.engine import Engine
-from holdfast.sim.des.environment import SimulatedEnvironment
-from holdfast.sim.des.server import Server
-from holdfast.sim.des.setup import Setup
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store.events import Event, Facts
+from fencepost.impl.store.interface import Store
+from fencepost.sim.des.client import Client, retrying
+from fencepost.sim.des.engine import Engine
+from fencepost.sim.des.environment import SimulatedEnvironment
+from fencepost.sim.des.server import Server
+from fencepost.sim.des.setup import Setup
 
 
 class Scene:

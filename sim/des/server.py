@@ -23,16 +23,16 @@ from typing import Any
 import simpy
 from simpy.events import NORMAL
 
-from holdfast.impl.store.bucket import Bucket
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.events import Event, Facts, arguments, landing, results
-from holdfast.impl.store.requests import Outcome, Reply
-from holdfast.sim.des.engine import Engine
-from holdfast.sim.des.environment import START_NS
-from holdfast.sim.des.faults import Faults, fate
-from holdfast.sim.des.latency import Constant, Profile
-from holdfast.sim.des.limits import Gate, Rate
-from holdfast.sim.des.requests import Nominal
+from fencepost.impl.store.bucket import Bucket
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.events import Event, Facts, arguments, landing, results
+from fencepost.impl.store.requests import Outcome, Reply
+from fencepost.sim.des.engine import Engine
+from fencepost.sim.des.environment import START_NS
+from fencepost.sim.des.faults import Faults, fate
+from fencepost.sim.des.latency import Constant, Profile
+from fencepost.sim.des.limits import Gate, Rate
+from fencepost.sim.des.requests import Nominal
 
 RATES_BURST_S = 1.0
 """A prefix may save up one second's worth of requests."""
@@ -196,8 +196,8 @@ class Server:
             else:
                 try:
                     reply = self._answer(request, START_NS + now_ns)
-                except StoreError as wrong:
-                    reply = wrong
+                except StoreError as error:
+                    reply = error
             self.requests[request.kind] += 1
         flight.reply = reply
         if self._sink is not None:

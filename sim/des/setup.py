@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.sim.des.client import ClientModel
-from holdfast.sim.des.faults import Faults
-from holdfast.sim.des.server import StoreModel
+from fencepost.sim.des.client import ClientModel
+from fencepost.sim.des.faults import Faults
+from fencepost.sim.des.server import StoreModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Workload:
     """The described write path, where there is no code."""
     counters: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, float] = field(default_factory=dict)
-    upkeep: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
-    """How often upkeep runs, by kind: every so many operations, or nanoseconds; both None: never."""
+    maintenance: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    """How often maintenance runs, by kind: every so many operations, or nanoseconds; both None: never."""
     size: int = 4096
     """Bytes of what an operation brings (ingest: of a batch)."""
     follow_up: bool = True

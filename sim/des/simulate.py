@@ -7,37 +7,37 @@ result.operations["publish"].p99
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.des.drive import Drive
-from holdfast.sim.des.engine import Tick
-from holdfast.sim.des.meter import Samples
-from holdfast.sim.des.result import MS, Result, statistics
-from holdfast.sim.des.scene import Scene
-from holdfast.sim.des.setup import Setup
+from fencepost.impl.store.events import Event
+from fencepost.sim.des.drive import Drive
+from fencepost.sim.des.engine import Tick
+from fencepost.sim.des.meter import Samples
+from fencepost.sim.des.result import MS, Result, statistics
+from fencepost.sim.des.scene import Scene
+from fencepost.sim.des.setup import Setup
 
 HOUR_NS = 3_600_000_000_000
 
 
 def _publish(scene: Scene) -> Any:
-    from holdfast.sim.des.publishing import Publishing
+    from fencepost.sim.des.publishing import Publishing
 
     return Publishing(scene)
 
 
 def _group(scene: Scene) -> Any:
-    from holdfast.sim.des.publishing import Grouping
+    from fencepost.sim.des.publishing import Grouping
 
     return Grouping(scene)
 
 
 def _ingest(scene: Scene) -> Any:
-    from holdfast.sim.des.ingesting import Ingesting
+    from fencepost.sim.des.ingesting import Ingesting
 
     return Ingesting(scene)
 
 
 def _describe(scene: Scene) -> Any:
-    from holdfast.sim.des.described import Describing
+    from fencepost.sim.des.described import Describing
 
     return Describing(scene)
 
@@ -53,11 +53,11 @@ SYSTEMS: dict[str, Callable[[Scene], Any]] = {
 def _facts(system: str) -> Any:
     """What events tell of the bodies of a protocol's own documents."""
     if system in ("publish", "group"):
-        from holdfast.impl.publish.facts import facts as of_publish
+        from fencepost.impl.publish.facts import facts as of_publish
 
         return of_publish
     if system == "ingest":
-        from holdfast.impl.ingest.facts import facts as of_ingest
+        from fencepost.impl.ingest.facts import facts as of_ingest
 
         return of_ingest
     return None
@@ -75,9 +75,9 @@ def perform(scene: Scene) -> Result:
     drive = Drive(scene.engine, scene.setup, system.open)
     drive.spawn()
     _schedule_crashes(scene, drive)
-    upkeep = getattr(system, "spawn_upkeep", None)
-    if upkeep is not None:
-        upkeep(drive)
+    maintenance = getattr(system, "spawn_maintenance", None)
+    if maintenance is not None:
+        maintenance(drive)
     _skew(scene)
     drive.at_begin.append(lambda: scene.opening.update(scene.server.requests))
     scene.engine.run()
@@ -114,7 +114,7 @@ def _schedule_crashes(scene: Scene, drive: Drive) -> None:
 def _result(scene: Scene, drive: Drive, parts: dict[str, int]) -> Result:
     meter = scene.engine.meter
     window_s = drive.window_s()
-    done = sum(len(found.ended_ns) for name, found in meter.samples.items() if name not in drive.upkeep)
+    done = sum(len(found.ended_ns) for name, found in meter.samples.items() if name not in drive.maintenance)
     return Result(
         operations=statistics(meter),
         failed={f"{name}: {why}": count for (name, why), count in sorted(meter.failed.items())},
@@ -134,12 +134,12 @@ def _result(scene: Scene, drive: Drive, parts: dict[str, int]) -> Result:
 
 
 def _completed(drive: Drive, samples: dict[str, Samples]) -> int:
-    """Operations of the workload that ended within the window; upkeep's are not the workload's."""
+    """Operations of the workload that ended within the window; maintenance's are not the workload's."""
     until = drive.until_ns
     return sum(
         len(found.ended_ns) if until is None else sum(ended <= until for ended in found.ended_ns)
         for name, found in samples.items()
-        if name not in drive.upkeep
+        if name not in drive.maintenance
     )
 
 

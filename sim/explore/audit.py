@@ -10,7 +10,8 @@
     print(result)
 
 Three verdicts. `holds`: every schedule within the budget was explored, up to swaps nobody can notice.
-`violated`: here is the shortest story found, and the token that repeats it. `undecided`: time or bounds
+`violated`: here is the shortest counterexample found, and the token that repeats it. `undecided`: time or
+bounds
 ran out first, or only samples were taken, or everything was explored and nothing was covered by it.
 """
 
@@ -19,16 +20,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.sim.explore import tokens
-from holdfast.sim.explore.checkpoint import load, save
-from holdfast.sim.explore.jobs import Together
-from holdfast.sim.explore.minimise import minimise as make_minimal
-from holdfast.sim.explore.plain import Plain
-from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import Coverage, Diverged, Failure, Setting
-from holdfast.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
-from holdfast.sim.explore.story import Story, tell
-from holdfast.sim.world import Budget, Program
+from fencepost.sim.explore import tokens
+from fencepost.sim.explore.checkpoint import load, save
+from fencepost.sim.explore.counterexample import Counterexample, tell
+from fencepost.sim.explore.jobs import Together
+from fencepost.sim.explore.minimise import minimise as make_minimal
+from fencepost.sim.explore.plain import Plain
+from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting
+from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
+from fencepost.sim.world import Budget, Program
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
 SAMPLES = 2_000
@@ -47,7 +48,7 @@ class Audit:
     pruned: int
     """Runs given up early: they could only repeat another, or met a known state."""
     seconds: float
-    stories: list[Story]
+    counterexamples: list[Counterexample]
     findings: list[str]
     coverage: Coverage
     still_to_run: int | None = None
@@ -60,8 +61,8 @@ class Audit:
             f"{self.verdict}: {self.bound}",
             f"{self.schedules} schedules ({self.pruned} given up early) in {self.seconds:.2f} s",
         ]
-        for story in self.stories:
-            lines += ["", *story.text(), "", f"replay token: {story.token}"]
+        for counterexample in self.counterexamples:
+            lines += ["", *counterexample.text(), "", f"replay token: {counterexample.token}"]
         lines += [f"finding: {finding}" for finding in self.findings]
         return "\n".join(lines)
 
@@ -75,8 +76,8 @@ class Audit:
             "pruned": self.pruned,
             "seconds": self.seconds,
             "violations": [
-                {"property": s.property, "reason": s.reason, "story": s.text(), "token": s.token}
-                for s in self.stories
+                {"property": s.property, "reason": s.reason, "counterexample": s.text(), "token": s.token}
+                for s in self.counterexamples
             ],
             "findings": self.findings,
             "coverage": {
@@ -118,7 +119,7 @@ def audit(
     checkpoint: str | None = None,
     resume: bool = False,
 ) -> Audit:
-    """Explore `program` and judge it. Stops at the first violation, and makes its story short.
+    """Explore `program` and judge it. Stops at the first violation, and makes its counterexample short.
 
     `progress` is called after every run with the search, and may answer True to end it there.
     `checkpoint` names a file to which an exhaustive search is put down when a limit stops it; with
@@ -141,10 +142,11 @@ def audit(
     if checkpoint and not search.failures:
         save(search, checkpoint)
     elapsed = time.perf_counter() - start
-    stories = [
-        story_of(setting, failure, search.objects, minimise_seconds) for failure in search.failures[:1]
+    counterexamples = [
+        counterexample_of(setting, failure, search.objects, minimise_seconds)
+        for failure in search.failures[:1]
     ]
-    return _judged(setting, strategy, search, elapsed, stories)
+    return _judged(setting, strategy, search, elapsed, counterexamples)
 
 
 def _make(setting: Setting, strategy: str, depth: int, database: Any, jobs: int) -> Any:
@@ -177,7 +179,9 @@ def _searched(
     return search.explore(stop) or search
 
 
-def _judged(setting: Setting, strategy: str, search: Any, elapsed: float, stories: list[Story]) -> Audit:
+def _judged(
+    setting: Setting, strategy: str, search: Any, elapsed: float, counterexamples: list[Counterexample]
+) -> Audit:
     complete = search.exhausted and not search.cut
     findings = [*getattr(search, "findings", [])]
     if search.cut:
@@ -185,10 +189,10 @@ def _judged(setting: Setting, strategy: str, search: Any, elapsed: float, storie
             f"{search.cut} runs were cut after {setting.steps_max} steps: some process spins, "
             "or steps_max is too small"
         )
-    gaps = [] if stories else search.coverage.findings()
+    gaps = [] if counterexamples else search.coverage.findings()
     findings += gaps
     # What never happened cannot have been shown to go well: a pass that covered nothing is no pass.
-    verdict = "violated" if stories else "holds" if complete and not gaps else "undecided"
+    verdict = "violated" if counterexamples else "holds" if complete and not gaps else "undecided"
     return Audit(
         verdict=verdict,
         bound=_bound(setting, strategy, search, verdict),
@@ -196,7 +200,7 @@ def _judged(setting: Setting, strategy: str, search: Any, elapsed: float, storie
         schedules=search.schedules,
         pruned=getattr(search, "pruned", 0) + getattr(search, "merged", 0),
         seconds=elapsed,
-        stories=stories,
+        counterexamples=counterexamples,
         findings=findings,
         coverage=search.coverage,
         still_to_run=search.still_to_run() if isinstance(search, Reduced) else None,
@@ -224,8 +228,8 @@ def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
     return f"{search.schedules} schedules of {scope} tried ({strategy}), which proves nothing about the rest"
 
 
-def story_of(setting: Setting, failure: Failure, objects: Any, seconds: float) -> Story:
-    """The shortest story of a failure that can be found in `seconds`."""
+def counterexample_of(setting: Setting, failure: Failure, objects: Any, seconds: float) -> Counterexample:
+    """The shortest counterexample of a failure that can be found in `seconds`."""
     steps = list(failure.steps) or tokens.name_choices(setting, failure.choices, objects, timed=failure.timed)
     found = tokens.follow(setting, steps)
     if found.violation is None:

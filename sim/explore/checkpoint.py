@@ -10,12 +10,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from holdfast.sim.explore.costs import Costs
-from holdfast.sim.explore.races import Node
-from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import Coverage
-from holdfast.sim.whole_files import write_whole
-from holdfast.sim.world import Objects
+from fencepost.sim.explore.costs import Costs
+from fencepost.sim.explore.races import Node
+from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.runs import Coverage
+from fencepost.sim.whole_files import write_whole
+from fencepost.sim.world import Objects
 
 VERSION = 2
 
@@ -34,8 +34,8 @@ def load(search: Reduced, path: str | Path) -> None:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         version = data["version"]
-    except (OSError, ValueError, KeyError, TypeError) as wrong:
-        raise BadCheckpoint(f"{path} is no checkpoint ({wrong}); start without it") from wrong
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadCheckpoint(f"{path} is no checkpoint ({error}); start without it") from error
     if version != VERSION:
         raise BadCheckpoint(f"{path} is of version {version}, this is {VERSION}; start without it")
     if data["of"] != identity(search):

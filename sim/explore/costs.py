@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.sim.world.costs import AtMost, Spent, ended_since, spent
+from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 
 UNITS = ("requests", "hops")
 

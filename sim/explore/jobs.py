@@ -12,12 +12,12 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from holdfast.sim.explore import checkpoint
-from holdfast.sim.explore.races import Node
-from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import Failure, Setting
-from holdfast.sim.explore.tokens import Target, name_choices
-from holdfast.sim.world import Violation
+from fencepost.sim.explore import checkpoint
+from fencepost.sim.explore.races import Node
+from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.runs import Failure, Setting
+from fencepost.sim.explore.tokens import Target, name_choices
+from fencepost.sim.world import Violation
 
 PIECES_EACH = 8
 """Pieces for each process: some are small, and nobody should wait for long."""

@@ -6,7 +6,7 @@ process's memory. Histories are kept once and numbered; no hash is trusted.
 
 from typing import Any
 
-from holdfast.sim.world import World
+from fencepost.sim.world import World
 
 Memories = tuple[Any, ...]
 """By the number of the process; 0 is the program that sets up."""

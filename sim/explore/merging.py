@@ -14,9 +14,9 @@ seen to:
 
 from typing import Any
 
-from holdfast.sim.explore.races import Entry, Node, Races
-from holdfast.sim.explore.runs import Choice
-from holdfast.sim.world import Objects, World
+from fencepost.sim.explore.races import Entry, Node, Races
+from fencepost.sim.explore.runs import Choice
+from fencepost.sim.world import Objects, World
 
 KNOWN_MAX = 200_000
 """States kept for merging: bounds the memory, about 2 kB each."""

@@ -1,4 +1,5 @@
-"""From a run that fails to the story with the fewest switches and faults that we find in a stated time.
+"""From a run that fails to the counterexample with the fewest switches and faults that we find in a stated
+time.
 
 First what was found is thinned out: a target of its token that is not needed goes, a fault that is not
 needed goes, data goes back to the first option. Then, with the time that is left, all schedules with no
@@ -10,15 +11,15 @@ looked for until there is none. All of this as long as time suffices.
 import time
 from collections.abc import Sequence
 
-from holdfast.sim.explore.memory import Memory
-from holdfast.sim.explore.runs import Choice, Setting
-from holdfast.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
-from holdfast.sim.world import CLOCK_ACTOR, Objects, World
-from holdfast.sim.world.recall import Recall
+from fencepost.sim.explore.memory import Memory
+from fencepost.sim.explore.runs import Choice, Setting
+from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
+from fencepost.sim.world import CLOCK_ACTOR, Objects, World
+from fencepost.sim.world.recall import Recall
 
 
 def cost(steps: Sequence[Target]) -> tuple[int, int]:
-    """What makes a story hard to follow: switches and faults, then length."""
+    """What makes a counterexample hard to follow: switches and faults, then length."""
     faults = sum(1 for step in steps if step.alternative not in HARMLESS)
     return (switches_of(list(steps)) + faults, len(steps))
 
@@ -154,7 +155,7 @@ class _Bounded:
         return found
 
     def _owner(self, world: World, actor: int) -> str:
-        """Whose story line a step belongs to; the clock and the set-up have none."""
+        """Whose counterexample line a step belongs to; the clock and the set-up have none."""
         if actor in (0, CLOCK_ACTOR):
             return ""
         index = actor if actor <= len(world.processes) else world.objects.owner(actor)

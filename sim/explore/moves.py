@@ -1,6 +1,7 @@
-"""How long a story is in *moves*, so that it can be held against the story of a model.
+"""How long a counterexample is in *moves*, so that it can be held against the counterexample of a model.
 
-A model's step is one of the protocol ("stage", "create the manifest", "look whose it is"), a line of a story
+A model's step is one of the protocol ("stage", "create the manifest", "look whose it is"), a line of a
+counterexample
 is a request. So requests are taken together as a model takes them:
 
 - a look: what one process reads, and what it writes in vain, until somebody's step has an effect or another
@@ -21,12 +22,12 @@ for something that did not come, and then the whole run counts.
 from dataclasses import replace
 from typing import Any
 
-from holdfast.impl.store.requests import Outcome, Request
-from holdfast.sim.explore.runs import Setting
-from holdfast.sim.explore.tokens import HARMLESS, Replay, Target, follow, read
-from holdfast.sim.world import World
-from holdfast.sim.world.objects import FLIGHTS_FROM
-from holdfast.sim.world.view import View
+from fencepost.impl.store.requests import Outcome, Request
+from fencepost.sim.explore.runs import Setting
+from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read
+from fencepost.sim.world import World
+from fencepost.sim.world.objects import FLIGHTS_FROM
+from fencepost.sim.world.view import View
 
 _IN_VAIN = frozenset({"dropped", "late", "never", "conflict", "throttled"})
 
@@ -34,7 +35,7 @@ _IN_VAIN = frozenset({"dropped", "late", "never", "conflict", "throttled"})
 def moves_of(setting: Setting, found: Replay, token: str) -> int:
     """The moves of a run that violates a property, up to where that was settled."""
     violation = found.violation
-    assert violation is not None, "only a violation has a story"
+    assert violation is not None, "only a violation has a counterexample"
     seen = [_well_until(setting, found, violation.name), _turned_at(setting, found, token, violation.name)]
     return count(found.world, until=max(seen) + 1 if max(seen) >= 0 else None)
 

@@ -6,8 +6,8 @@ number of schedules grows like the number of ways to shuffle the processes' step
 
 from collections.abc import Callable
 
-from holdfast.sim.explore.runs import Choice, Coverage, Failure, Setting
-from holdfast.sim.world import Objects, World
+from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting
+from fencepost.sim.world import Objects, World
 
 
 class Plain:

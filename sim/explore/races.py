@@ -10,7 +10,7 @@ such actor must be tried there: if none is in the node's `backtrack` yet, one is
 
 from typing import Any
 
-from holdfast.sim.explore.runs import Choice
+from fencepost.sim.explore.runs import Choice
 
 Footprint = tuple[int, int]
 Entry = tuple[int, int, int, int, int, int]

@@ -20,14 +20,14 @@ variable shared with another is not covered (write notes instead). Waiting loops
 
 from collections.abc import Callable
 
-from holdfast.sim.explore.memory import Memory
-from holdfast.sim.explore.races import Node
-from holdfast.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
-from holdfast.sim.explore.sleeping import Sleeping
-from holdfast.sim.world import CLOCK_ACTOR, World
-from holdfast.sim.world.objects import CLOCK
-from holdfast.sim.world.operations import same
-from holdfast.sim.world.recall import Recall
+from fencepost.sim.explore.memory import Memory
+from fencepost.sim.explore.races import Node
+from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
+from fencepost.sim.explore.sleeping import Sleeping
+from fencepost.sim.world import CLOCK_ACTOR, World
+from fencepost.sim.world.objects import CLOCK
+from fencepost.sim.world.operations import same
+from fencepost.sim.world.recall import Recall
 
 TRIAL_RUNS = 4_000
 """After so many runs merging must have shown that it pays."""

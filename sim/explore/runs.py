@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.sim.explore.costs import Costs
-from holdfast.sim.world import Budget, Objects, Program, Violation, World
-from holdfast.sim.world.objects import FLIGHTS_FROM
-from holdfast.sim.world.operations import same
-from holdfast.sim.world.recall import Diverged, Recall
-from holdfast.sim.world.scheduler import SPINS
-from holdfast.sim.world.view import SOMETIMES
+from fencepost.sim.explore.costs import Costs
+from fencepost.sim.world import Budget, Objects, Program, Violation, World
+from fencepost.sim.world.objects import FLIGHTS_FROM
+from fencepost.sim.world.operations import same
+from fencepost.sim.world.recall import Diverged, Recall
+from fencepost.sim.world.scheduler import SPINS
+from fencepost.sim.world.view import SOMETIMES
 
 Choice = tuple[int, str]
 """An actor and the alternative of its step."""

@@ -19,10 +19,10 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.sim.explore.runs import Choice, Coverage, Failure, Setting, run
-from holdfast.sim.explore.tokens import HARMLESS, by_rule
-from holdfast.sim.world import CLOCK_ACTOR, Objects, Violation, World
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, run
+from fencepost.sim.explore.tokens import HARMLESS, by_rule
+from fencepost.sim.world import CLOCK_ACTOR, Objects, Violation, World
 
 Stop = Callable[[Any], bool]
 

@@ -13,10 +13,10 @@ would only be found by a race with that very alternative. Where nobody is wide a
 
 from collections.abc import Iterator
 
-from holdfast.sim.explore.memory import Memory
-from holdfast.sim.explore.merging import Merging
-from holdfast.sim.explore.races import Node
-from holdfast.sim.world import CLOCK_ACTOR, World
+from fencepost.sim.explore.memory import Memory
+from fencepost.sim.explore.merging import Merging
+from fencepost.sim.explore.races import Node
+from fencepost.sim.world import CLOCK_ACTOR, World
 
 
 class Sleeping(Merging):

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.explore.runs import Choice, Setting, name_of
-from holdfast.sim.world import CLOCK_ACTOR, Budget, Violation, World
-from holdfast.sim.world.operations import Parallel
-from holdfast.sim.world.trace import events
+from fencepost.impl.store.events import Event
+from fencepost.sim.explore.runs import Choice, Setting, name_of
+from fencepost.sim.world import CLOCK_ACTOR, Budget, Violation, World
+from fencepost.sim.world.operations import Parallel
+from fencepost.sim.world.trace import events
 
 MANY = 1_000_000
 

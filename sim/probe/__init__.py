@@ -1,9 +1,9 @@
 """Certifying a store for coordination: what it promises, tried; what it takes, measured."""
 
-from holdfast.sim.probe.features import BY_NAME, FEATURES, Feature
-from holdfast.sim.probe.plan import QUICK, THOROUGH, Plan
-from holdfast.sim.probe.run import Probe
-from holdfast.sim.probe.verdict import Finding, Report, Verdict
+from fencepost.sim.probe.features import BY_NAME, FEATURES, Feature
+from fencepost.sim.probe.plan import QUICK, THOROUGH, Plan
+from fencepost.sim.probe.run import Probe
+from fencepost.sim.probe.verdict import Finding, Report, Verdict
 
 __all__ = [
     "BY_NAME",

@@ -8,17 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError, Unsupported
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.retrying import Retrying
-from holdfast.impl.store.requests import ANYTHING, NOT_NOW, Outcome, Reply, Request
-from holdfast.sim.probe.crew import Crew, Opener, ProcessCrew, Sent, ThreadCrew
-from holdfast.sim.probe.ground import Ground, batches
-from holdfast.sim.probe.history import History, Recorded, Step, body_of, token_of
-from holdfast.sim.probe.plan import Plan
-from holdfast.sim.probe.verdict import Broken, Inconclusive, NotOffered, bound_of
+from fencepost.impl.environment import Environment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError, Unsupported
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.retrying import Retrying
+from fencepost.impl.store.requests import ANYTHING, NOT_NOW, Outcome, Reply, Request
+from fencepost.sim.probe.crew import Crew, Opener, ProcessCrew, Sent, ThreadCrew
+from fencepost.sim.probe.ground import Ground, batches
+from fencepost.sim.probe.history import History, Recorded, Step, body_of, token_of
+from fencepost.sim.probe.plan import Plan
+from fencepost.sim.probe.verdict import Broken, Inconclusive, NotOffered, bound_of
 
 RIVALS_MIN = 2
 BAD_ROUNDS_MAX = 10
@@ -108,8 +108,8 @@ class Bench:
         if self._processes is None:
             try:
                 self._processes = ProcessCrew(self._opener, self.plan.processes)
-            except OSError as wrong:
-                raise Inconclusive(f"no processes could be started here ({wrong})") from wrong
+            except OSError as error:
+                raise Inconclusive(f"no processes could be started here ({error})") from error
         return self._processes
 
     def tidy(self) -> None:
@@ -241,13 +241,13 @@ class Bench:
         self.rivals_max = max(self.rivals_max, self._rivals)
         return crew.names[: self._rivals]
 
-    def judged(self, wrong: str | None) -> None:
+    def judged(self, error: str | None) -> None:
         """The round that just ended was bad when `wrong` says something."""
-        if wrong is None:
+        if error is None:
             return
         self.rounds_bad += 1
         if self._first_bad is None:
-            self._first_bad = (wrong, self.history.steps())
+            self._first_bad = (error, self.history.steps())
 
     def conclude(self, most: int | None = None) -> str:
         """Raise what the rounds showed; answers how strong the evidence is when they showed nothing."""
@@ -312,8 +312,8 @@ def offered(act: Callable[[], Any], what: str) -> Any:
     """`act()`, where the store may answer that it does not offer it."""
     try:
         return act()
-    except Unsupported as wrong:
-        raise NotOffered(f"{what} is not offered: {wrong}") from wrong
+    except Unsupported as error:
+        raise NotOffered(f"{what} is not offered: {error}") from error
 
 
 def _named(token: str | None) -> str:

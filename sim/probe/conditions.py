@@ -5,11 +5,11 @@ that it was not *and that the reason given is true*. So every case looks at the 
 Codes that differ from S3's without misleading anybody are notes.
 """
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import ABSENT, Matches, Outcome
-from holdfast.sim.probe.bench import Bench, expect, offered, refused
-from holdfast.sim.probe.history import body_of
-from holdfast.sim.probe.verdict import Broken
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import ABSENT, Matches, Outcome
+from fencepost.sim.probe.bench import Bench, expect, offered, refused
+from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.verdict import Broken
 
 
 def create_only_put(bench: Bench) -> None:

@@ -21,12 +21,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Outcome, Reply, Request
-from holdfast.sim.probe.heldback import HeldBack
-from holdfast.sim.probe.verdict import Inconclusive
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Outcome, Reply, Request
+from fencepost.sim.probe.heldback import HeldBack
+from fencepost.sim.probe.verdict import Inconclusive
 
 GATE_SECONDS_MAX = 30.0
 """A member that never arrives must not hold the others for ever."""

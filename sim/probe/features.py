@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.sim.probe import conditions, listings, mixed, multipart, races, reads
-from holdfast.sim.probe.bench import Bench
-from holdfast.sim.probe.crew import Crew
+from fencepost.sim.probe import conditions, listings, mixed, multipart, races, reads
+from fencepost.sim.probe.bench import Bench
+from fencepost.sim.probe.crew import Crew
 
 
 @dataclass(frozen=True, slots=True)

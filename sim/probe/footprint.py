@@ -8,8 +8,8 @@ import contextlib
 import shutil
 from pathlib import Path
 
-from holdfast.impl.store.files.names import INTERNAL
-from holdfast.impl.store.interface import Store
+from fencepost.impl.store.files.names import INTERNAL
+from fencepost.impl.store.interface import Store
 
 
 class Footprint:

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError, Unsupported
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import ANYTHING, Outcome, Reply, Request
+from fencepost.impl.environment import Environment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError, Unsupported
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import ANYTHING, Outcome, Reply, Request
 
-ROOT = "holdfast-probe/"
+ROOT = "fencepost-probe/"
 PASSES = 3
 """A write whose reply was lost may land while we sweep; each pass looks again."""
 BATCH = 64
@@ -124,8 +124,8 @@ class Ground:
                 replies = self._store.send_all(batch)
             except Unsupported:
                 continue
-            except StoreError as wrong:
-                complaints.append(str(wrong))
+            except StoreError as error:
+                complaints.append(str(error))
                 return
             for request, reply in zip(batch, replies, strict=True):
                 if reply.outcome in (Outcome.DONE, Outcome.MISSING, Outcome.GONE):
@@ -168,6 +168,6 @@ def _pages(turn: Callable[[str], Any], complaints: list[str]) -> list[Any]:
                 break
     except Unsupported:
         pass
-    except StoreError as wrong:
-        complaints.append(str(wrong))
+    except StoreError as error:
+        complaints.append(str(error))
     return pages

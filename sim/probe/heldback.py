@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Outcome, Reply, Request
 
 R = TypeVar("R", bound=Reply)
 Signal = Callable[[], None]

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Reply, Request
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Reply, Request
 
 R = TypeVar("R", bound=Reply)
 

@@ -3,7 +3,7 @@
 The profile is written for people and, with `--profile FILE`, for the simulator:
 
     {
-      "format": "holdfast-latency/1",
+      "format": "fencepost-latency/1",
       "url": "s3://bucket?endpoint=...",
       "unit": "ms",
       "in_flight": 1,                             how many requests were under way at once
@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Request
-from holdfast.sim.probe.bench import Bench
-from holdfast.sim.probe.history import body_of
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Request
+from fencepost.sim.probe.bench import Bench
+from fencepost.sim.probe.history import body_of
 
-FORMAT = "holdfast-latency/1"
+FORMAT = "fencepost-latency/1"
 SMALL = 1_024
 LARGE = 1_048_576
 LISTED = 50

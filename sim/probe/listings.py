@@ -4,13 +4,13 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import ANYTHING, Outcome
-from holdfast.sim.probe.bench import Bench, expect
-from holdfast.sim.probe.history import body_of
-from holdfast.sim.probe.reads import LOOKS_MAX
-from holdfast.sim.probe.verdict import Broken, NotOffered
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import ANYTHING, Outcome
+from fencepost.sim.probe.bench import Bench, expect
+from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.reads import LOOKS_MAX
+from fencepost.sim.probe.verdict import Broken, NotOffered
 
 SMALL_PAGE = 100
 """Small pages cross more seams while others write."""
@@ -33,11 +33,11 @@ def list_after_write(bench: Bench) -> str:
         sent = bench.together(
             bench.threads, [ask.Put(key, body_of(f"first.{number}"), ANYTHING) for key in keys]
         )
-        wrong = _unlisted(bench, folder, {one.request.key: one.reply.etag for one in sent if one.reply.done})
-        if wrong is None:
+        error = _unlisted(bench, folder, {one.request.key: one.reply.etag for one in sent if one.reply.done})
+        if error is None:
             etag = bench.put(keys[0], f"second.{number}")
-            wrong = _unlisted(bench, folder, {keys[0]: etag})
-        bench.judged(wrong)
+            error = _unlisted(bench, folder, {keys[0]: etag})
+        bench.judged(error)
     return bench.conclude(most)
 
 
@@ -73,12 +73,12 @@ def list_after_delete(bench: Bench) -> str:
         deleted = {
             one.request.subject for one in sent if isinstance(one.request, ask.Delete) and one.reply.done
         }
-        wrong = None
+        error = None
         for store, who in ((bench.store, "the writer"), (bench.other, "another reader")):
             ghosts = deleted & {entry.key for entry in _everything(store, folder)}
-            if ghosts and wrong is None:
-                wrong = f"{who} listed {min(ghosts)[-8:]}, which was deleted before"
-        bench.judged(wrong)
+            if ghosts and error is None:
+                error = f"{who} listed {min(ghosts)[-8:]}, which was deleted before"
+        bench.judged(error)
     return bench.conclude(most)
 
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError, Unsupported
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome, Reply, Request
-from holdfast.properties.linearizability import Judgement, Operation, check_history, operation
-from holdfast.sim.probe.bench import Bench
-from holdfast.sim.probe.conditions import deletes_missing
-from holdfast.sim.probe.history import body_of
-from holdfast.sim.probe.verdict import Broken, Inconclusive
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError, Unsupported
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome, Reply, Request
+from fencepost.properties.linearizability import Judgement, Operation, check_history, operation
+from fencepost.sim.probe.bench import Bench
+from fencepost.sim.probe.conditions import deletes_missing
+from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.verdict import Broken, Inconclusive
 
 OPERATIONS_A_KEY = 60
 """Few enough that every judgement is quick, enough that rivals meet all the time."""
@@ -52,7 +52,7 @@ def linearizable(bench: Bench) -> str:
         raise Inconclusive(f"only {len(recording.operations)} operations fitted into the time")
     verdict = check_history(recording.operations)
     if verdict.judgement is Judgement.VIOLATED:
-        _show(bench, recording, verdict.story)
+        _show(bench, recording, verdict.counterexample)
         raise Broken(
             f"no order of these operations explains their answers: {_last_line(verdict.explanation)}"
         )
@@ -166,9 +166,9 @@ class Actor:
             self._seen[request.subject] = etag
 
 
-def _show(bench: Bench, recording: Recording, story: Sequence[Operation]) -> None:
-    """The history of the finding is the checker's story, nothing around it."""
-    wanted = {(each.process, each.called) for each in story}
+def _show(bench: Bench, recording: Recording, counterexample: Sequence[Operation]) -> None:
+    """The history of the finding is the checker's counterexample, nothing around it."""
+    wanted = {(each.process, each.called) for each in counterexample}
     bench.history.begin()
     for name, request, reply, called, returned in recording.steps:
         if (name, called) in wanted:

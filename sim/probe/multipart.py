@@ -5,11 +5,11 @@ look only at what stands when it is completed answer `done` in those cases; that
 caller that has no other safeguard could take an A-B-A for its own A.
 """
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
-from holdfast.sim.probe.bench import Bench, expect, offered, refused
-from holdfast.sim.probe.history import body_of
-from holdfast.sim.probe.verdict import Broken
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.sim.probe.bench import Bench, expect, offered, refused
+from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.verdict import Broken
 
 NO_MATCH = (Outcome.CHANGED, Outcome.CONFLICT, Outcome.MISSING)
 

@@ -14,15 +14,15 @@ afterwards. Of a race in which all wanted the same version replaced,
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.requests import ABSENT, Matches, Outcome
-from holdfast.sim.probe.bench import Bench, offered
-from holdfast.sim.probe.conditions import deletes_missing
-from holdfast.sim.probe.crew import Crew, Sent
-from holdfast.sim.probe.history import body_of
-from holdfast.sim.probe.multipart import Begun
-from holdfast.sim.probe.verdict import Inconclusive
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.requests import ABSENT, Matches, Outcome
+from fencepost.sim.probe.bench import Bench, offered
+from fencepost.sim.probe.conditions import deletes_missing
+from fencepost.sim.probe.crew import Crew, Sent
+from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.multipart import Begun
+from fencepost.sim.probe.verdict import Inconclusive
 
 LIES = frozenset({Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING})
 """Refusals with a reason, which must be true."""

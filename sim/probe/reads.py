@@ -3,12 +3,12 @@
 import functools
 from collections.abc import Sequence
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.requests import ANYTHING, Outcome
-from holdfast.sim.probe.bench import ROUNDS_MIN, Bench, expect, offered
-from holdfast.sim.probe.history import body_of, token_of
-from holdfast.sim.probe.verdict import Broken, NotOffered
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.requests import ANYTHING, Outcome
+from fencepost.sim.probe.bench import ROUNDS_MIN, Bench, expect, offered
+from fencepost.sim.probe.history import body_of, token_of
+from fencepost.sim.probe.verdict import Broken, NotOffered
 
 LOOKS_MAX = 50
 """Rounds of looking after each step: staleness shows early or by luck."""
@@ -70,7 +70,7 @@ def whole_objects(bench: Bench) -> str:
         sent = bench.together(bench.threads, requests)
         last = bench.store.get(key)
         seen = [one.reply for one in sent if isinstance(one.reply, ask.GetReply)] + [last]
-        bench.judged(next((wrong for reply in seen if (wrong := _torn(reply, allowed))), None))
+        bench.judged(next((error for reply in seen if (error := _torn(reply, allowed))), None))
     return bench.conclude(most)
 
 

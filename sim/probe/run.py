@@ -13,18 +13,18 @@ rivals are sent home first and then everything that was written is removed.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.impl.environment import Environment, SystemEnvironment
-from holdfast.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import ANYTHING, Outcome
-from holdfast.sim.probe import latency
-from holdfast.sim.probe.bench import Bench
-from holdfast.sim.probe.crew import Opener
-from holdfast.sim.probe.features import BY_NAME, FEATURES, Feature, Sizes
-from holdfast.sim.probe.footprint import Footprint
-from holdfast.sim.probe.history import body_of
-from holdfast.sim.probe.plan import Plan
-from holdfast.sim.probe.verdict import (
+from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import ANYTHING, Outcome
+from fencepost.sim.probe import latency
+from fencepost.sim.probe.bench import Bench
+from fencepost.sim.probe.crew import Opener
+from fencepost.sim.probe.features import BY_NAME, FEATURES, Feature, Sizes
+from fencepost.sim.probe.footprint import Footprint
+from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.plan import Plan
+from fencepost.sim.probe.verdict import (
     Broken,
     Finding,
     Inconclusive,
@@ -175,20 +175,20 @@ class Probe:
     def _tried(self, feature: Feature) -> tuple[Verdict, str]:
         try:
             return Verdict.SAFE, feature.run(self._bench) or "every answer right"
-        except Broken as wrong:
-            return Verdict.UNSAFE, str(wrong)
-        except BrokenPromise as wrong:
-            return Verdict.UNSAFE, f"the store broke its word: {wrong}"
-        except NotOffered as wrong:
-            return Verdict.UNSUPPORTED, str(wrong)
-        except Unsupported as wrong:
-            return Verdict.UNSUPPORTED, f"not offered: {wrong}"
-        except (Inconclusive, Misuse) as wrong:
-            return Verdict.UNDECIDED, str(wrong)
-        except Unusable as wrong:
+        except Broken as error:
+            return Verdict.UNSAFE, str(error)
+        except BrokenPromise as error:
+            return Verdict.UNSAFE, f"the store broke its word: {error}"
+        except NotOffered as error:
+            return Verdict.UNSUPPORTED, str(error)
+        except Unsupported as error:
+            return Verdict.UNSUPPORTED, f"not offered: {error}"
+        except (Inconclusive, Misuse) as error:
+            return Verdict.UNDECIDED, str(error)
+        except Unusable as error:
             # Perhaps one permission is missing, perhaps the disk is full: in that case this raises as well.
             self._preflight()
-            return Verdict.UNDECIDED, str(wrong)
+            return Verdict.UNDECIDED, str(error)
 
     def _finding(self, feature: Feature, verdict: Verdict, detail: str, seconds: float) -> Finding:
         bench = self._bench
@@ -217,8 +217,8 @@ class Probe:
         self._bench.close()
         try:
             left = self._bench.ground.sweep() if self._bench.ground.touched else []
-        except StoreError as wrong:
-            left = [str(wrong)]
+        except StoreError as error:
+            left = [str(error)]
         self._footprint.remove()
         return left
 

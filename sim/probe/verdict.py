@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.sim.probe.history import Step
+from fencepost.sim.probe.history import Step
 
 
 class Verdict(enum.StrEnum):

@@ -6,7 +6,7 @@
 `plan` says what can be asked for, `server` does it, `http` knows as much of HTTP as a proxy must.
 """
 
-from holdfast.sim.proxy.plan import BadPlan, Delay, Plan, Upstream, read_delay
-from holdfast.sim.proxy.server import Proxy, running
+from fencepost.sim.proxy.plan import BadPlan, Delay, Plan, Upstream, read_delay
+from fencepost.sim.proxy.server import Proxy, running
 
 __all__ = ["BadPlan", "Delay", "Plan", "Proxy", "Upstream", "read_delay", "running"]

@@ -58,8 +58,8 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
     """The next head; None when the connection ends before it begins."""
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.IncompleteReadError as wrong:
-        if wrong.partial.strip():
+    except asyncio.IncompleteReadError as error:
+        if error.partial.strip():
             raise Gone from None
         return None
     except asyncio.LimitOverrunError:

@@ -78,8 +78,8 @@ def by_kind(words: Sequence[str], what: str) -> dict[str, str]:
 def read_delays(words: Sequence[str], what: str) -> dict[str, Delay]:
     try:
         return {kind: read_delay(text) for kind, text in by_kind(words, what).items()}
-    except BadPlan as wrong:
-        raise BadPlan(str(wrong) if str(wrong).startswith(what) else f"{what}: {wrong}") from None
+    except BadPlan as error:
+        raise BadPlan(str(error) if str(error).startswith(what) else f"{what}: {error}") from None
 
 
 def read_chances(words: Sequence[str], what: str) -> dict[str, float]:
@@ -110,8 +110,8 @@ class Upstream:
         try:
             parts = urlsplit(url)
             port = parts.port
-        except ValueError as wrong:
-            raise BadPlan(f"the upstream cannot be read ({wrong}); say http://host:port") from None
+        except ValueError as error:
+            raise BadPlan(f"the upstream cannot be read ({error}); say http://host:port") from None
         if parts.username is not None or parts.password is not None:
             raise BadPlan(
                 "put no credentials into the upstream: clients sign for themselves; say http://host:port"

@@ -25,12 +25,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store.errors import Unusable
-from holdfast.sim.proxy.clock import precise_loop
-from holdfast.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_body, read_head, read_reply
-from holdfast.sim.proxy.plan import Plan, kind_of
-from holdfast.sim.proxy.statistics import Statistics
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store.errors import Unusable
+from fencepost.sim.proxy.clock import precise_loop
+from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_body, read_head, read_reply
+from fencepost.sim.proxy.plan import Plan, kind_of
+from fencepost.sim.proxy.statistics import Statistics
 
 IDLE_MAX = 256
 """Connections to the upstream kept for the next requests."""
@@ -40,7 +40,7 @@ _LOST = (Gone, OSError, asyncio.IncompleteReadError)
 
 _XML = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
-    "<Error><Code>{code}</Code><Message>{message}</Message><RequestId>holdfast-proxy</RequestId></Error>"
+    "<Error><Code>{code}</Code><Message>{message}</Message><RequestId>fencepost-proxy</RequestId></Error>"
 )
 _SAID = {
     400: ("Bad Request", "InvalidRequest"),
@@ -78,11 +78,11 @@ class Proxy:
             self._server = await asyncio.start_server(
                 self._accept, plan.listen, plan.port, limit=HEAD_BYTES_MAX, backlog=1024
             )
-        except OSError as wrong:
+        except OSError as error:
             raise Unusable(
-                f"cannot listen on {plan.listen}:{plan.port}: {wrong.strerror or wrong}; "
+                f"cannot listen on {plan.listen}:{plan.port}: {error.strerror or error}; "
                 "give another --listen or --port"
-            ) from wrong
+            ) from error
         port = self._server.sockets[0].getsockname()[1]
         host = f"[{plan.listen}]" if ":" in plan.listen else plan.listen
         self.url = f"http://{host}:{port}"
@@ -91,11 +91,11 @@ class Proxy:
         """Raises `Unusable` when nobody answers there."""
         try:
             _, writer = await self._connected()
-        except OSError as wrong:
-            why = os.strerror(wrong.errno) if (wrong.errno or 0) > 0 else str(wrong)
+        except OSError as error:
+            why = os.strerror(error.errno) if (error.errno or 0) > 0 else str(error)
             raise Unusable(
                 f"nobody answers at {self.plan.upstream.url}: {why}; start the store first"
-            ) from wrong
+            ) from error
         writer.close()
 
     async def stop(self) -> None:
@@ -118,10 +118,10 @@ class Proxy:
         try:
             while await self._serve(reader, writer):
                 pass
-        except BadMessage as wrong:
-            self.statistics.fates["other"][f"{wrong.status} by the proxy"] += 1
+        except BadMessage as error:
+            self.statistics.fates["other"][f"{error.status} by the proxy"] += 1
             with contextlib.suppress(OSError):
-                writer.write(_reply(wrong.status, str(wrong), close=True))
+                writer.write(_reply(error.status, str(error), close=True))
                 await writer.drain()
         except (*_LOST, asyncio.CancelledError):
             pass  # the client went, or we are to go
@@ -273,7 +273,7 @@ def _reply(status: int, message: str, *, close: bool = False, bare: bool = False
         f"HTTP/1.1 {status} {reason}",
         "Content-Type: application/xml",
         f"Content-Length: {len(body)}",
-        "x-amz-request-id: holdfast-proxy",
+        "x-amz-request-id: fencepost-proxy",
         *(["Connection: close"] if close else []),
     ]
     return "\r\n".join([*lines, "", ""]).encode() + (b"" if bare else body)
@@ -283,7 +283,7 @@ def _reply(status: int, message: str, *, close: bool = False, bare: bool = False
 def running(plan: Plan, sleep: Sleep = asyncio.sleep) -> Iterator[Proxy]:
     """A proxy in a thread of its own, for as long as the context lasts."""
     loop = precise_loop()
-    thread = threading.Thread(target=loop.run_forever, name="holdfast-proxy", daemon=True)
+    thread = threading.Thread(target=loop.run_forever, name="fencepost-proxy", daemon=True)
     thread.start()
 
     def call(work: Any) -> Any:

@@ -4,7 +4,7 @@ It shows what the adversary cannot (the real store, its real timing) and proves 
 they happen to. What it finds is real, what it does not find is not decided.
 """
 
-from holdfast.sim.real.rounds import Found, Plain, run_rounds
-from holdfast.sim.real.world import NotForReal, RealWorld
+from fencepost.sim.real.rounds import Found, Plain, run_rounds
+from fencepost.sim.real.world import NotForReal, RealWorld
 
 __all__ = ["Found", "NotForReal", "Plain", "RealWorld", "run_rounds"]

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.interface import Store, settle
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import Reply, Request
-from holdfast.impl.store.validity import check
-from holdfast.sim.probe.ground import Ground
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import Reply, Request
+from fencepost.impl.store.validity import check
+from fencepost.sim.probe.ground import Ground
 
 R = TypeVar("R", bound=Reply)
 

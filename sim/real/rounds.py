@@ -5,16 +5,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.interface import Store
-from holdfast.sim.probe.footprint import Footprint
-from holdfast.sim.probe.ground import Ground
-from holdfast.sim.real.prefixed import Prefixed
-from holdfast.sim.real.world import RealWorld
-from holdfast.sim.world.view import SOMETIMES
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.interface import Store
+from fencepost.sim.probe.footprint import Footprint
+from fencepost.sim.probe.ground import Ground
+from fencepost.sim.real.prefixed import Prefixed
+from fencepost.sim.real.world import RealWorld
+from fencepost.sim.world.view import SOMETIMES
 
-ROOT = "holdfast-audit/"
+ROOT = "fencepost-audit/"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Found:
     unconfirmed: int = 0
     seconds: float = 0.0
     violation: tuple[str, str] | None = None
-    story: list[str] = field(default_factory=list)
+    counterexample: list[str] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)
     steps: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
@@ -113,7 +113,7 @@ def _round(
     found.rounds = number
     if world.violation is not None:
         found.violation = (world.violation.name, world.violation.reason)
-        found.story = [*world.lines, f"  => {world.violation.name}: {world.violation.reason}"]
+        found.counterexample = [*world.lines, f"  => {world.violation.name}: {world.violation.reason}"]
     unmet = {promise.name for promise in world.properties if promise.kind == SOMETIMES and not promise.met}
     return unmet if number == 1 else never & unmet
 
@@ -132,8 +132,8 @@ def _add(found: Found, world: RealWorld) -> None:
 def _sweep(ground: Ground, footprint: Footprint, found: Found) -> None:
     try:
         found.left = ground.sweep() if ground.touched else []
-    except StoreError as wrong:
-        found.left = [str(wrong)]
+    except StoreError as error:
+        found.left = [str(error)]
     footprint.remove()
 
 

@@ -19,14 +19,14 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from holdfast.impl.environment import Environment, SeededEnvironment
-from holdfast.impl.store.errors import StoreError, Unsupported, Unusable
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Request
-from holdfast.sim.explore.story import operation_text, outcome_text
-from holdfast.sim.real.gate import Gate
-from holdfast.sim.real.store import Blind, Ended, Glass, Interruptible, JudgedStore
-from holdfast.sim.world.view import EVENTUALLY, FINALLY, Property, View, Violation
+from fencepost.impl.environment import Environment, SeededEnvironment
+from fencepost.impl.store.errors import StoreError, Unsupported, Unusable
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Request
+from fencepost.sim.explore.counterexample import operation_text, outcome_text
+from fencepost.sim.real.gate import Gate
+from fencepost.sim.real.store import Blind, Ended, Glass, Interruptible, JudgedStore
+from fencepost.sim.world.view import EVENTUALLY, FINALLY, Property, View, Violation
 
 LINES_MAX = 60
 """The end of a round is told this far back."""

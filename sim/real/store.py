@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import NOT_NOW, Outcome, Reply, Request
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import NOT_NOW, Outcome, Reply, Request
 
 if TYPE_CHECKING:
-    from holdfast.sim.real.run import RealRun
+    from fencepost.sim.real.run import RealRun
 
 R = TypeVar("R", bound=Reply)
 
@@ -90,8 +90,8 @@ class Glass:
         for _ in range(LOOKS_MAX):
             try:
                 reply = ask()
-            except StoreError as wrong:
-                raise Blind from wrong
+            except StoreError as error:
+                raise Blind from error
             if reply.outcome not in NOT_NOW and reply.outcome is not Outcome.UNKNOWN:
                 return reply
         raise Blind

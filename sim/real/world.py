@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from holdfast.impl.store.interface import Store
-from holdfast.sim.real.run import Member, RealRun
-from holdfast.sim.world.declaring import Declaring
+from fencepost.impl.store.interface import Store
+from fencepost.sim.real.run import Member, RealRun
+from fencepost.sim.world.declaring import Declaring
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class RealWorld(Declaring, RealRun):
         if name.startswith("boto3"):
             raise NotForReal(
                 "the program is written on boto3, whose buckets cannot be given a prefix of their own; "
-                "--store runs programs on Holdfast's own interface"
+                "--store runs programs on Fencepost's own interface"
             )
         raise NotForReal(
             f"the program uses world.{name}, which only the world under control has; leave out --store"

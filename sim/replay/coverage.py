@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.properties.refinement import OUTSIDE, Automaton, Move
-from holdfast.properties.refinement.refinement import Reading
-from holdfast.sim.replay.lockstep import Lockstep
+from fencepost.properties.refinement import OUTSIDE, Automaton, Move
+from fencepost.properties.refinement.refinement import Reading
+from fencepost.sim.replay.lockstep import Lockstep
 
 PAIRS_MAX = 20_000
 """Pairs of set and letter that are looked at; a trace that takes more has taken the common ones by then."""
@@ -24,9 +24,9 @@ def taken(lockstep: Lockstep) -> set[int]:
     pairs = np.argwhere(lockstep.taken())[:PAIRS_MAX].tolist()
     for number, letter in pairs:
         read = automaton.letters[letter] if 0 < letter < len(automaton.letters) else None
-        if number <= OUTSIDE or read is None or read.move is Move.ANSWERED or read.sighting.stranger:
+        if number <= OUTSIDE or read is None or read.move is Move.ANSWERED or read.observation.stranger:
             continue
-        open_ = [one for one in automaton.meaning(read.sighting) if _counts(automaton, one, found)]
+        open_ = [one for one in automaton.meaning(read.observation) if _counts(automaton, one, found)]
         rows = automaton.states(number) if open_ else None
         for reading in open_:
             if _possible(automaton, rows, reading):

@@ -11,21 +11,21 @@ import threading
 
 import numpy as np
 
-from holdfast.properties.refinement import (
+from fencepost.properties.refinement import (
     OUTSIDE,
     Automaton,
     Driven,
     Letter,
     Move,
+    Observation,
     Refinement,
     Share,
-    Sighting,
 )
-from holdfast.sim.replay.letters import Letters
-from holdfast.sim.replay.lockstep import Lockstep
-from holdfast.sim.replay.texts import I64
+from fencepost.sim.replay.letters import Letters
+from fencepost.sim.replay.lockstep import Lockstep
+from fencepost.sim.replay.texts import I64
 
-BEYOND = Sighting("window", "beyond", "the bound", "", "", (), (), stranger="event")
+BEYOND = Observation("window", "beyond", "the bound", "", "", (), (), stranger="event")
 
 
 class Driving:
@@ -75,17 +75,17 @@ class Driving:
 
     def _letter(self, read: Letter | None) -> int:
         assert read is not None
-        if read.move is Move.RENAMED or read.sighting.stranger:
+        if read.move is Move.RENAMED or read.observation.stranger:
             return self._automaton.letter(BEYOND)
-        return self._automaton.letter(self._seen(read.sighting), read.move, read.left)
+        return self._automaton.letter(self._seen(read.observation), read.move, read.left)
 
-    def _seen(self, seen: Sighting) -> Sighting:
+    def _seen(self, seen: Observation) -> Observation:
         """What the model as it is checked sees, which may know fewer roles and have less room."""
         ranks = [(name, rank) for name, rank in seen.ranks if name in self._names]
         for name, rank in ranks:
             role = self._names[name]
             if rank < role.least or (role.most is not None and rank > role.most):
                 return BEYOND
-        return Sighting(
+        return Observation(
             seen.phase, seen.kind, seen.what, seen.condition, seen.outcome, tuple(ranks), seen.facts, seen.own
         )

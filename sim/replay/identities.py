@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.properties.ingest.refinement import IDENTITY
+from fencepost.properties.ingest.refinement import IDENTITY
 
 SHA = "sha"
 """The column of hashes, of events that are halfway."""

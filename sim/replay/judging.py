@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from holdfast.properties.refinement import DEAD, OUTSIDE, Automaton, Move, explain, refusal
-from holdfast.sim.replay.driving import Driving
-from holdfast.sim.replay.letters import Events, Letters, Speller
-from holdfast.sim.replay.lockstep import Ends, Lockstep
-from holdfast.sim.replay.windows import Lives
+from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, Move, explain, refusal
+from fencepost.sim.replay.driving import Driving
+from fencepost.sim.replay.letters import Events, Letters, Speller
+from fencepost.sim.replay.lockstep import Ends, Lockstep
+from fencepost.sim.replay.windows import Lives
 
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 VERDICTS = pa.schema(
@@ -114,14 +114,14 @@ class Judge:
         assert read is not None
         if read.move is Move.RENAMED:
             refused = refusal(self.automaton, before, letter)
-            return f"{read.sighting.what} is not possible here: {refused.why}", refused.state, ""
+            return f"{read.observation.what} is not possible here: {refused.why}", refused.state, ""
         if outside:
-            stranger = read.sighting.stranger
+            stranger = read.observation.stranger
             what = f"this {stranger}" if stranger else "it"
-            return f"{read.sighting}: the model has no room for {what}", "", ""
+            return f"{read.observation}: the model has no room for {what}", "", ""
         if read.move is Move.ANSWERED:
             # It did not land since it was asked for: nor could it now, and that is what can be explained.
-            letter = self.automaton.letter(read.sighting)
+            letter = self.automaton.letter(read.observation)
         told = explain(self.automaton, before, letter)
         return told.sentence(), told.state, ", ".join(told.possible)
 

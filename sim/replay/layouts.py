@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.sim.trace.schema import TraceError
+from fencepost.sim.trace.schema import TraceError
 
 _SECTIONS = {
     "promises": None,
@@ -69,7 +69,7 @@ LAYOUTS = {
         ),
     ),
 }
-"""Of the protocols that come with Holdfast. A blob may carry its generation behind its name."""
+"""Of the protocols that come with Fencepost. A blob may carry its generation behind its name."""
 
 
 def layout(name: str) -> Layout:

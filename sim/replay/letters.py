@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.properties.refinement import SILENT, Automaton, Move
-from holdfast.properties.refinement.follow import NEVER_THERE, UNTOLD
-from holdfast.properties.refinement.window import NEEDED, Window
-from holdfast.sim.replay.sightings import Columns, Looks, Seen, Sightings
-from holdfast.sim.replay.texts import I64, NONE, Text, firsts, numbered, text
-from holdfast.sim.replay.windows import ANSWERED, ASKED, STANDS, Lives, moved, too_long
-from holdfast.sim.trace.schema import KINDS
+from fencepost.properties.refinement import SILENT, Automaton, Move
+from fencepost.properties.refinement.follow import NEVER_THERE, UNTOLD
+from fencepost.properties.refinement.window import NEEDED, Window
+from fencepost.sim.replay.observations import Columns, Looks, Observations, Seen
+from fencepost.sim.replay.texts import I64, NONE, Text, firsts, numbered, text
+from fencepost.sim.replay.windows import ANSWERED, ASKED, STANDS, Lives, moved, too_long
+from fencepost.sim.trace.schema import KINDS
 
 COLUMNS = (
     "run",
@@ -133,11 +133,11 @@ class Speller:
 
     def _ordinary(self, seen: Events, told: "_Told", rows: I64, found: Seen) -> tuple[I64, I64]:
         """The letters of runs that fit the model, each with the row of its event."""
-        sightings = self._columns.sightings(found)
-        at = rows[sightings.rows]
+        observations = self._columns.observations(found)
+        at = rows[observations.rows]
         asked = told.read[at]
-        answered = told.answers(at, sightings.codes, asked)
-        return self._spelt(seen, sightings, at, asked, answered)
+        answered = told.answers(at, observations.codes, asked)
+        return self._spelt(seen, observations, at, asked, answered)
 
     def _windowed(
         self, seen: Events, told: "_Told", rows: I64, found: Seen, window: Window
@@ -153,25 +153,25 @@ class Speller:
         alike = self._columns.alike(found)[whole]
         through = moved(window, self._columns, found.take(whole), side)
         at, side, alike, all_rows = at[through.rows], side[through.rows], alike[through.rows], at
-        sightings = self._columns.sightings(through.seen)
+        observations = self._columns.observations(through.seen)
         left = np.zeros(len(at), np.int64)
         asks, answers = side == ASKED, side == ANSWERED
         left[answers] = _left(seen, at[asks], alike[asks], at[answers], alike[answers])
         with self._lock:  # type: ignore[attr-defined]
             silent = np.array(
-                [self._automaton.meaning(one) == SILENT for one in sightings.distinct], np.bool_
+                [self._automaton.meaning(one) == SILENT for one in observations.distinct], np.bool_
             )
             named = [self._automaton.letter(one, Move.RENAMED) for one in through.renamings]
-            wrong = self._automaton.letter(NEEDED)
+            error = self._automaton.letter(NEEDED)
         letters = np.zeros(len(at), np.int64)
         for which, move in ((STANDS, Move.NOW), (ASKED, Move.ASKED), (ANSWERED, Move.ANSWERED)):
             those = side == which
-            letters[those] = self._moved(sightings, sightings.codes[those], left[those], move)
+            letters[those] = self._moved(observations, observations.codes[those], left[those], move)
         # What may be deleted at one time may be ever after, so it is as if it were deleted when that is told.
         late = through.swept & answers
-        letters[late] = self._moved(sightings, sightings.codes[late], left[late] * 0, Move.NOW)
-        letters[through.needed] = wrong
-        heard = (side == STANDS) | ~silent[sightings.codes] | through.needed if len(at) else asks
+        letters[late] = self._moved(observations, observations.codes[late], left[late] * 0, Move.NOW)
+        letters[through.needed] = error
+        heard = (side == STANDS) | ~silent[observations.codes] | through.needed if len(at) else asks
         loud = np.flatnonzero(heard & ~(through.swept & asks))
         lives = Lives(
             through.lives.run,
@@ -205,7 +205,7 @@ class Speller:
         return strange
 
     def _spelt(
-        self, seen: Events, found: Sightings, at: I64, asked: Mask, answered: tuple[I64, I64]
+        self, seen: Events, found: Observations, at: I64, asked: Mask, answered: tuple[I64, I64]
     ) -> tuple[I64, I64]:
         """Letters in the order of their events."""
         with self._lock:  # type: ignore[attr-defined]
@@ -226,7 +226,7 @@ class Speller:
         order = np.argsort(at, kind="stable")
         return letters[order], at[order]
 
-    def _moved(self, found: Sightings, codes: I64, left: I64, move: Move) -> I64:
+    def _moved(self, found: Observations, codes: I64, left: I64, move: Move) -> I64:
         """Letters of one move; `left` is a part of the letter."""
         if not len(codes):
             return codes
@@ -271,15 +271,15 @@ class _Told:
         return Text(whole.indices.to_numpy().astype(np.int64)[codes], whole.dictionary)
 
     def answers(self, at: I64, codes: I64, asked: Mask) -> tuple[I64, I64]:
-        """The rows of answers that say something, each with the sighting of its request."""
-        sighting = np.full(int(self._op_of_ask.max(initial=-1)) + 1, NONE, np.int64)
+        """The rows of answers that say something, each with the observation of its request."""
+        observation = np.full(int(self._op_of_ask.max(initial=-1)) + 1, NONE, np.int64)
         place = np.full(int(self._asks.max(initial=-1)) + 1, NONE, np.int64)
         place[self._asks[self._answered]] = self._op_of_ask[self._answered]
         telling = asked & (place[at.clip(max=len(place) - 1)] != NONE) if len(place) else asked & False
-        sighting[place[at[telling]]] = codes[telling]
-        known = self._op_of_end < len(sighting)
+        observation[place[at[telling]]] = codes[telling]
+        known = self._op_of_end < len(observation)
         ends, op = self._ends[known], self._op_of_end[known]
-        of = sighting[op]
+        of = observation[op]
         ends, op, of = ends[of != NONE], op[of != NONE], of[of != NONE]
         dense, count = numbered(op)
         once = np.zeros(len(ends), np.bool_)
@@ -316,7 +316,7 @@ def _blanked(column: Text, rows: Mask, word: str) -> Text:
 
 
 def _left(seen: Events, asks: I64, asked: I64, ends: I64, ended: I64) -> I64:
-    """Of each answer: how many requests of its run with its sighting are still open after it."""
+    """Of each answer: how many requests of its run with its observation are still open after it."""
     rows, codes = np.concatenate([asks, ends]), np.concatenate([asked, ended])
     group, _ = numbered(seen.run[rows], codes)
     change = np.concatenate([np.ones(len(asks), np.int64), np.full(len(ends), -1)])

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from holdfast.sim.replay.coverage import coverage, taken
-from holdfast.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
-from holdfast.sim.replay.letters import COLUMNS, events
-from holdfast.sim.replay.parts import Part, load
-from holdfast.sim.replay.statistics import EXTRA, Statistics, statistics
-from holdfast.sim.trace.schema import Problem
+from fencepost.sim.replay.coverage import coverage, taken
+from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
+from fencepost.sim.replay.letters import COLUMNS, events
+from fencepost.sim.replay.parts import Part, load
+from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
+from fencepost.sim.trace.schema import Problem
 
 TOLD_MAX = 1000
 """Runs that are told one by one in a summary; all of them are in the table of verdicts."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.properties.refinement import DEAD, OUTSIDE, START, Automaton
+from fencepost.properties.refinement import DEAD, OUTSIDE, START, Automaton
 
 I64 = NDArray[np.int64]
 FEW = 24

@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.sim.replay.identities import learnt, named
-from holdfast.sim.trace.grouping import IDENTITY, grouped
-from holdfast.sim.trace.ordering import ordered
-from holdfast.sim.trace.reading import Report, batches, is_parquet, open_parquet, read_group
-from holdfast.sim.trace.schema import SCHEMA, Problem, TraceError, completed
-from holdfast.sim.trace.writing import sorted_by_run
+from fencepost.sim.replay.identities import learnt, named
+from fencepost.sim.trace.grouping import IDENTITY, grouped
+from fencepost.sim.trace.ordering import ordered
+from fencepost.sim.trace.reading import Report, batches, is_parquet, open_parquet, read_group
+from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError, completed
+from fencepost.sim.trace.writing import sorted_by_run
 
 EVENTS_A_PART = 1 << 18
 _PART_BYTES = 32 << 20
@@ -80,8 +80,8 @@ def load(part: Part, columns: Iterable[str], report: Report) -> pa.Table:
         for group in groups if file is not None else ():
             try:
                 tables.append(read_group(file, group, columns))
-            except TraceError as wrong:
-                report(Problem(path, str(wrong)))
+            except TraceError as error:
+                report(Problem(path, str(error)))
     if not tables:
         return pa.table([pa.array([], SCHEMA.field(name).type) for name in columns], names=list(columns))
     table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")

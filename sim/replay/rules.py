@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.sim.replay.layouts import Layout
-from holdfast.sim.replay.texts import I64, NONE, Text, extracted, firsts, numbered, text
+from fencepost.sim.replay.layouts import Layout
+from fencepost.sim.replay.texts import I64, NONE, Text, extracted, firsts, numbered, text
 
 SECOND = 1_000_000_000
 WRITES = ("put", "complete-upload")

@@ -22,22 +22,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.properties.refinement import Automaton, Refinement
-from holdfast.sim.replay.coverage import coverage, taken
-from holdfast.sim.replay.identities import SHA, halfway
-from holdfast.sim.replay.judging import VERDICTS, Judge
-from holdfast.sim.replay.letters import COLUMNS, events
-from holdfast.sim.replay.local import Outcome
-from holdfast.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
-from holdfast.sim.replay.statistics import EXTRA, Statistics, statistics
-from holdfast.sim.trace.grouping import IDENTITY, grouped
-from holdfast.sim.trace.reading import batches
-from holdfast.sim.trace.schema import SCHEMA, Problem, completed
+from fencepost.properties.refinement import Automaton, Refinement
+from fencepost.sim.replay.coverage import coverage, taken
+from fencepost.sim.replay.identities import SHA, halfway
+from fencepost.sim.replay.judging import VERDICTS, Judge
+from fencepost.sim.replay.letters import COLUMNS, events
+from fencepost.sim.replay.local import Outcome
+from fencepost.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
+from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
+from fencepost.sim.trace.grouping import IDENTITY, grouped
+from fencepost.sim.trace.reading import batches
+from fencepost.sim.trace.schema import SCHEMA, Problem, completed
 
 _SQL = {pa.string(): "string", pa.int64(): "long"}
 SUMMED = ", ".join([*(f"{field.name} {_SQL[field.type]}" for field in VERDICTS), "summary string"])
 EVENTS = ", ".join(f"{field.name} {_SQL[field.type]}" for field in SCHEMA)
-_DAMAGE = "holdfast-problem"
+_DAMAGE = "fencepost-problem"
 """The phase of a row that is no event but says what could not be read; its `key` and `note` are the
 problem."""
 
@@ -131,7 +131,7 @@ def ship(made: Any) -> None:
     names |= {base.__module__ for base in getattr(getattr(made, "func", made), "__mro__", ())}
     for name in names:
         module = sys.modules.get(name)
-        if module is not None and not name.startswith(("holdfast.", "builtins")):
+        if module is not None and not name.startswith(("fencepost.", "builtins")):
             cloudpickle.register_pickle_by_value(module)
 
 

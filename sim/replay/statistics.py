@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.sim.replay.letters import Events, operations
-from holdfast.sim.replay.texts import I64, NONE, Text, firsts, numbered
+from fencepost.sim.replay.letters import Events, operations
+from fencepost.sim.replay.texts import I64, NONE, Text, firsts, numbered
 
 EXTRA = ("t_ns", "hash")
 """Columns besides those that judging needs."""

@@ -13,9 +13,9 @@ What a run does not tell (a boundary that moved before it began, and commits fro
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.properties.refinement.window import Window
-from holdfast.sim.replay.sightings import Rank, Seen
-from holdfast.sim.replay.texts import I64
+from fencepost.properties.refinement.window import Window
+from fencepost.sim.replay.observations import Rank, Seen
+from fencepost.sim.replay.texts import I64
 
 FAR = 1 << 30
 """No number is larger: what has more digits is too old or too new for any window."""

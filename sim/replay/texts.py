@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 I64 = NDArray[np.int64]
 NONE = -1
 """The number of a text that is not there."""
-_ALL = "holdfast_all"
+_ALL = "fencepost_all"
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.properties.refinement import Sighting
-from holdfast.properties.refinement.window import Slide, Window, renaming
-from holdfast.sim.replay.sightings import Columns, Rank, Seen
-from holdfast.sim.replay.sweeping import FAR, needed
-from holdfast.sim.replay.texts import I64, NONE, numbered
+from fencepost.properties.refinement import Observation
+from fencepost.properties.refinement.window import Slide, Window, renaming
+from fencepost.sim.replay.observations import Columns, Rank, Seen
+from fencepost.sim.replay.sweeping import FAR, needed
+from fencepost.sim.replay.texts import I64, NONE, numbered
 
 STANDS, ASKED, ANSWERED = 0, 1, 2
 """What a row is: something where it happened, a request, the answer to one."""
@@ -66,7 +66,7 @@ class Moved:
     before: I64
     """Of each renaming the row, of those given, before which it stands; in order."""
     which: I64
-    renamings: list[Sighting]
+    renamings: list[Observation]
     lives: Lives
 
 
@@ -118,12 +118,12 @@ class _Through:
         before, which, renamings = self._renamings(shifts, lives, leaves)
         swept = self.done & ~self.put & np.any([self._is(name) for name in self.window.swept], axis=0)
         commits = self._is(self.window.commit) & self.put & self.sure
-        wrong = swept & self.sure & needed(self.window, self.seen, self.run, self.done, commits)
+        error = swept & self.sure & needed(self.window, self.seen, self.run, self.done, commits)
         return Moved(
             replace(self.seen, ranks=tuple(ranks)).take(kept),
             self._places[kept],
             swept[kept],
-            wrong[kept],
+            error[kept],
             self._places[before],
             which,
             renamings,
@@ -259,9 +259,9 @@ class _Through:
 
     def _renamings(
         self, shifts: dict[Slide, I64], lives: Lives, leaves: Mask
-    ) -> tuple[I64, I64, list[Sighting]]:
+    ) -> tuple[I64, I64, list[Observation]]:
         window = self.window
-        made: list[Sighting] = []
+        made: list[Observation] = []
         before, which = [], []
         room = (lives.slot < window.slots) & (lives.free < self.ends[lives.run])
         for slot in range(window.slots):

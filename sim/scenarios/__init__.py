@@ -1,15 +1,15 @@
-"""Scenarios: what-ifs as files, swept, judged and written down. The simulator is `holdfast.sim.des`.
+"""Scenarios: what-ifs as files, swept, judged and written down. The simulator is `fencepost.sim.des`.
 
-load or read a Scenario, perform an Order. `measured(file)` and `profile_of(data)` turn what `holdfast probe
+load or read a Scenario, perform an Order. `measured(file)` and `profile_of(data)` turn what `fencepost probe
 --profile` wrote into latencies for the simulator.
 """
 
-from holdfast.sim.scenarios.building import measured, profile_of
-from holdfast.sim.scenarios.errors import BadScenario
-from holdfast.sim.scenarios.loading import load, read, shipped
-from holdfast.sim.scenarios.performing import Order, perform
-from holdfast.sim.scenarios.running import RunFailed
-from holdfast.sim.scenarios.scenario import Scenario
+from fencepost.sim.scenarios.building import measured, profile_of
+from fencepost.sim.scenarios.errors import BadScenario
+from fencepost.sim.scenarios.loading import load, read, shipped
+from fencepost.sim.scenarios.performing import Order, perform
+from fencepost.sim.scenarios.running import RunFailed
+from fencepost.sim.scenarios.scenario import Scenario
 
 __all__ = [
     "BadScenario",

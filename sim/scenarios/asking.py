@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.errors import BadValue
-from holdfast.sim.scenarios.reading import Source, suggestion
-from holdfast.sim.scenarios.scenario import Check, Formula, Objective
+from fencepost.sim.scenarios import units
+from fencepost.sim.scenarios.errors import BadValue
+from fencepost.sim.scenarios.reading import Source, suggestion
+from fencepost.sim.scenarios.scenario import Check, Formula, Objective
 
 STATISTICS = {
     "p50": "ms",

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from pathlib import Path as File
 from typing import Any
 
-from holdfast.sim.des.client import ClientModel
-from holdfast.sim.des.faults import Faults
-from holdfast.sim.des.latency import Constant, Empirical, Latency, Lognormal, Profile
-from holdfast.sim.des.server import StoreModel
-from holdfast.sim.des.setup import Setup, Workload
-from holdfast.sim.scenarios.errors import BadScenario
-from holdfast.sim.scenarios.keys import KEYS
-from holdfast.sim.scenarios.scenario import Point, Scenario
+from fencepost.sim.des.client import ClientModel
+from fencepost.sim.des.faults import Faults
+from fencepost.sim.des.latency import Constant, Empirical, Latency, Lognormal, Profile
+from fencepost.sim.des.server import StoreModel
+from fencepost.sim.des.setup import Setup, Workload
+from fencepost.sim.scenarios.errors import BadScenario
+from fencepost.sim.scenarios.keys import KEYS
+from fencepost.sim.scenarios.scenario import Point, Scenario
 
-FORMAT = "holdfast-latency/1"
+FORMAT = "fencepost-latency/1"
 SECONDS_IN_HOUR = 3600
 
 
@@ -49,7 +49,7 @@ def build(scenario: Scenario, point: Point, *, seed: int | None = None) -> Setup
             path=scenario.path,
             counters=inner("workload.counters"),
             parameters=inner("workload.parameters"),
-            upkeep=inner("workload.upkeep"),
+            maintenance=inner("workload.maintenance"),
         ),
         store=StoreModel(
             latency=profile(get("store.latency"), get("store.bandwidth"), scenario.folder),
@@ -97,14 +97,14 @@ def _latency(given: Any) -> Latency:
 
 
 def measured(file: File, byte_ns: float = 0.0) -> Profile:
-    """The profile that `holdfast probe --profile FILE` wrote."""
+    """The profile that `fencepost probe --profile FILE` wrote."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as wrong:
-        raise BadScenario(f"{file}: the latency profile cannot be read: {wrong.strerror}") from None
+    except OSError as error:
+        raise BadScenario(f"{file}: the latency profile cannot be read: {error.strerror}") from None
     except ValueError:
         raise BadScenario(
-            f"{file}: is not JSON; write it with `holdfast probe URL --profile {file.name}`"
+            f"{file}: is not JSON; write it with `fencepost probe URL --profile {file.name}`"
         ) from None
     return profile_of(found, str(file), byte_ns)
 
@@ -113,7 +113,7 @@ def profile_of(found: Any, name: str, byte_ns: float = 0.0) -> Profile:
     """A measured profile as the simulator wants it: small requests' quantiles, and what a byte adds."""
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BadScenario(
-            f"{name}: is no latency profile ({FORMAT}); write one with `holdfast probe URL --profile FILE`"
+            f"{name}: is no latency profile ({FORMAT}); write one with `fencepost probe URL --profile FILE`"
         )
     kinds: dict[str, Latency] = {}
     per_byte: dict[str, float] = {}
@@ -131,6 +131,6 @@ def profile_of(found: Any, name: str, byte_ns: float = 0.0) -> Profile:
         default = kinds["put"]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         raise BadScenario(
-            f"{name}: the latency profile is damaged; write it again with `holdfast probe`"
+            f"{name}: the latency profile is damaged; write it again with `fencepost probe`"
         ) from None
     return Profile(default=default, kinds=kinds, byte_ns=byte_ns, kinds_byte_ns=per_byte)

@@ -13,8 +13,8 @@ computes while it waits for other answers is added here, but overlaps there.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.sim.scenarios.keys import KEYS
-from holdfast.sim.scenarios.scenario import Formula, Point, Scenario
+from fencepost.sim.scenarios.keys import KEYS
+from fencepost.sim.scenarios.scenario import Formula, Point, Scenario
 
 
 def predicted_ms(
@@ -29,7 +29,7 @@ def formula_rows(
     scenario: Scenario, formula: Formula, points: Sequence[Point], runs: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """One row a run: the formula as reference, the simulation beside it."""
-    from holdfast.sim.scenarios.judging import numeric, row
+    from fencepost.sim.scenarios.judging import numeric, row
 
     rows = []
     for point, run in zip(points, runs, strict=True):

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.errors import BadScenario
-from holdfast.sim.scenarios.formula import formula_rows
-from holdfast.sim.scenarios.keys import KEYS, latency
-from holdfast.sim.scenarios.places import line_of
-from holdfast.sim.scenarios.scenario import Check, Point, Scenario
+from fencepost.sim.scenarios import units
+from fencepost.sim.scenarios.errors import BadScenario
+from fencepost.sim.scenarios.formula import formula_rows
+from fencepost.sim.scenarios.keys import KEYS, latency
+from fencepost.sim.scenarios.places import line_of
+from fencepost.sim.scenarios.scenario import Check, Point, Scenario
 
 Run = Mapping[str, Any]
 

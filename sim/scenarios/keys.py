@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.errors import BadValue
+from fencepost.sim.scenarios import units
+from fencepost.sim.scenarios.errors import BadValue
 
 SYSTEMS = ("publish", "group", "ingest", "described")
 OPERATIONS = {
@@ -13,7 +13,7 @@ OPERATIONS = {
     "group": ("publish",),
     "ingest": ("accept", "follow-up", "reconcile", "audit", "collect"),
 }
-UPKEEP = {"ingest": ("reconcile", "audit", "collect")}
+MAINTENANCE = {"ingest": ("reconcile", "audit", "collect")}
 COUNTERS = {"ingest": ("accepted", "duplicates", "orphans_deleted", "orphans_young")}
 PARAMETERS = {"ingest": ("horizon_s",)}
 KINDS = (
@@ -123,7 +123,7 @@ KEYS: dict[str, Key] = {
 OPEN_TABLES = {
     "workload.counters": units.number,
     "workload.parameters": units.number,
-    "workload.upkeep": units.pace,
+    "workload.maintenance": units.pace,
 }
 """Tables whose keys the described path names."""
 PRICES = {

@@ -4,29 +4,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
-from holdfast.sim.des.paths import Path
-from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.asking import OF_A_RUN, STATISTICS, read_checks, read_formula, read_objectives
-from holdfast.sim.scenarios.errors import BadScenario, BadValue
-from holdfast.sim.scenarios.keys import (
+from fencepost.sim.des.paths import Path
+from fencepost.sim.scenarios import units
+from fencepost.sim.scenarios.asking import OF_A_RUN, STATISTICS, read_checks, read_formula, read_objectives
+from fencepost.sim.scenarios.errors import BadScenario, BadValue
+from fencepost.sim.scenarios.keys import (
     COUNTERS,
     KEYS,
+    MAINTENANCE,
     OPEN_TABLES,
     OPERATIONS,
     PARAMETERS,
     PRICES,
-    UPKEEP,
 )
-from holdfast.sim.scenarios.pathfiles import LIBRARY, find_path
-from holdfast.sim.scenarios.reading import Source, suggestion
-from holdfast.sim.scenarios.scenario import Case, Scenario
+from fencepost.sim.scenarios.pathfiles import LIBRARY, find_path
+from fencepost.sim.scenarios.reading import Source, suggestion
+from fencepost.sim.scenarios.scenario import Case, Scenario
 
 TABLES = ("store", "client", "workload", "faults")
 TOP = ("title", "about", "seed", *TABLES, "sweep", "case", "objectives", "prices", "check", "formula")
 
 
 def shipped() -> dict[str, File]:
-    """The scenarios that come with Holdfast, by name."""
+    """The scenarios that come with Fencepost, by name."""
     return {file.stem: file for file in sorted(LIBRARY.glob("*.toml"))}
 
 
@@ -105,7 +105,8 @@ def parser(key: str) -> Any:
 
 
 def full_key(key: str, known: Iterable[str] = KEYS) -> str:
-    """`workload.writers` for `writers`, where only one key ends so; `workload.upkeep.x` for `upkeep.x`."""
+    """`workload.writers` for `writers`, where only one key ends so; `workload.maintenance.x` for
+    `maintenance.x`."""
     known = list(known)
     if key in known or key.rpartition(".")[0] in OPEN_TABLES:
         return key
@@ -211,7 +212,7 @@ def _prices(source: Source, given: Mapping[str, Any]) -> dict[str, float]:
 def _measures(system: str, path: Path | None) -> list[str]:
     """Everything that can be measured of the runs of this system."""
     found = [*OF_A_RUN]
-    operations = list(OPERATIONS.get(system, ())) if path is None else [path.operation, *path.upkeep]
+    operations = list(OPERATIONS.get(system, ())) if path is None else [path.operation, *path.maintenance]
     found += [f"{operation}.{statistic}" for operation in operations for statistic in STATISTICS]
     if path is None:
         return [*found, *(f"counter.{name}" for name in COUNTERS.get(system, ()))]
@@ -220,12 +221,12 @@ def _measures(system: str, path: Path | None) -> list[str]:
 
 
 def _names_of_path(source: Source, path: Any, tables: Sequence[Mapping[str, Any]]) -> None:
-    """Counters, parameters and upkeep that the described path does not have."""
+    """Counters, parameters and maintenance that the described path does not have."""
     system = source.tables["workload"]["system"]
     known = {
         "workload.counters": list(path.counters) if path else [],
         "workload.parameters": list(path.parameters if path else PARAMETERS.get(system, ())),
-        "workload.upkeep": list(path.upkeep if path else UPKEEP.get(system, ())),
+        "workload.maintenance": list(path.maintenance if path else MAINTENANCE.get(system, ())),
     }
     who = f"the path {path.name!r}" if path else f"the system {system!r}"
     for table in tables:

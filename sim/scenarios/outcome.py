@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.sim.des.result import Result
-from holdfast.sim.scenarios.judging import check_rows, numeric, objective_rows, timed
-from holdfast.sim.scenarios.scenario import Point, Scenario
+from fencepost.sim.des.result import Result
+from fencepost.sim.scenarios.judging import check_rows, numeric, objective_rows, timed
+from fencepost.sim.scenarios.scenario import Point, Scenario
 
 MONTH_S = 30 * 86400
 
@@ -81,7 +81,7 @@ def dollars_month(result: Result, prices: Mapping[str, float]) -> float:
 
 
 def dollars_million(result: Result, prices: Mapping[str, float]) -> float:
-    """The requests of a million operations of the workload, upkeep included."""
+    """The requests of a million operations of the workload, maintenance included."""
     operations = result.throughput * result.window_s
     dollars = sum(count * prices.get(kind, 0.0) for kind, count in result.requests.items())
     return round(1e6 * dollars / operations, 2) if operations else 0.0

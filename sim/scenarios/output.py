@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.sim.scenarios.errors import BadScenario
-from holdfast.sim.whole_files import write_whole
+from fencepost.sim.scenarios.errors import BadScenario
+from fencepost.sim.whole_files import write_whole
 
 RESULTS = "results.json"
 TABLE = "results.parquet"
@@ -21,14 +21,14 @@ TABLE = "results.parquet"
 def prepare(folder: Path, *, traces: bool, plots: bool) -> Path:
     """Make the folder, and refuse now what could not be written after the runs."""
     if traces and importlib.util.find_spec("pyarrow") is None:
-        raise BadScenario("traces need pyarrow: pip install 'holdfast[catalog]', or give --no-traces")
+        raise BadScenario("traces need pyarrow: pip install 'fencepost[catalog]', or give --no-traces")
     if plots and importlib.util.find_spec("matplotlib") is None:
-        raise BadScenario("plots need matplotlib: pip install 'holdfast[plots]', or give --no-plots")
+        raise BadScenario("plots need matplotlib: pip install 'fencepost[plots]', or give --no-plots")
     try:
         (folder / "traces" if traces else folder).mkdir(parents=True, exist_ok=True)
         handle, probe = tempfile.mkstemp(dir=folder)
-    except OSError as wrong:
-        raise BadScenario(f"cannot write to {folder}: {wrong.strerror}; give --out another folder") from None
+    except OSError as error:
+        raise BadScenario(f"cannot write to {folder}: {error.strerror}; give --out another folder") from None
     os.close(handle)
     Path(probe).unlink()
     return folder
@@ -80,5 +80,5 @@ def _table(result: Mapping[str, Any]) -> bytes:
 def replace_file(path: Path, body: bytes) -> None:
     try:
         write_whole(path, body)
-    except OSError as wrong:
-        raise BadScenario(f"cannot write {path}: {wrong.strerror}; give --out another folder") from None
+    except OSError as error:
+        raise BadScenario(f"cannot write {path}: {error.strerror}; give --out another folder") from None

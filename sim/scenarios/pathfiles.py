@@ -3,15 +3,15 @@
 from pathlib import Path as File
 from typing import Any
 
-from holdfast.sim.des.expressions import Expression
-from holdfast.sim.des.paths import NAMES, Counter, Path, Step, Upkeep
-from holdfast.sim.des.requests import READS, WRITES
-from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.errors import BadScenario, BadValue
-from holdfast.sim.scenarios.reading import Source, suggestion
+from fencepost.sim.des.expressions import Expression
+from fencepost.sim.des.paths import NAMES, Counter, Maintenance, Path, Step
+from fencepost.sim.des.requests import READS, WRITES
+from fencepost.sim.scenarios import units
+from fencepost.sim.scenarios.errors import BadScenario, BadValue
+from fencepost.sim.scenarios.reading import Source, suggestion
 
 LIBRARY = File(__file__).parent / "library"
-TOP = ("title", "about", "operation", "compute_per_request", "parameters", "counters", "step", "upkeep")
+TOP = ("title", "about", "operation", "compute_per_request", "parameters", "counters", "step", "maintenance")
 STEP = ("name", "kind", "count", "order", "repeat", "beside", "bytes", "compute", "part", "prefix")
 ORDERS = ("serial", "parallel")
 
@@ -53,11 +53,15 @@ def read_path(file: File) -> Path:
         parameters=parameters,
         counters={name: _counter(source, name, value, names) for name, value in counters.items()},
         steps=steps,
-        upkeep={
-            name: _upkeep(
-                source, f"upkeep.{name}", source.table(f"upkeep.{name}", value), names, set(counters)
+        maintenance={
+            name: _maintenance(
+                source,
+                f"maintenance.{name}",
+                source.table(f"maintenance.{name}", value),
+                names,
+                set(counters),
             )
-            for name, value in source.table("upkeep", top.get("upkeep", {})).items()
+            for name, value in source.table("maintenance", top.get("maintenance", {})).items()
         },
         compute_per_request_ns=source.parse(
             "compute_per_request", units.duration, top.get("compute_per_request", "0 ms")
@@ -118,14 +122,16 @@ def _step(source: Source, where: str, found: dict[str, Any], names: set[str]) ->
     )
 
 
-def _upkeep(source: Source, where: str, found: dict[str, Any], names: set[str], counters: set[str]) -> Upkeep:
+def _maintenance(
+    source: Source, where: str, found: dict[str, Any], names: set[str], counters: set[str]
+) -> Maintenance:
     source.only(where, found, ("every", "takes", "step"))
     takes: dict[str, Expression] = {}
     for name, value in source.table(f"{where}.takes", found.get("takes", {})).items():
         source.only(f"{where}.takes", [name], sorted(counters))
         takes[name] = source.expression(f"{where}.takes.{name}", value, names)
     pace = source.parse(f"{where}.every", units.pace, found.get("every", "never"))
-    return Upkeep(
+    return Maintenance(
         steps=_steps(source, f"{where}.step", found.get("step"), names),
         takes=takes,
         every=pace[0],

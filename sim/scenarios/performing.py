@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.sim.des.result import Result
-from holdfast.sim.scenarios.building import build
-from holdfast.sim.scenarios.errors import BadScenario
-from holdfast.sim.scenarios.judging import check_places
-from holdfast.sim.scenarios.outcome import outcome, run_name
-from holdfast.sim.scenarios.points import points
-from holdfast.sim.scenarios.running import Task, cores, run_all
-from holdfast.sim.scenarios.scenario import Point, Scenario
+from fencepost.sim.des.result import Result
+from fencepost.sim.scenarios.building import build
+from fencepost.sim.scenarios.errors import BadScenario
+from fencepost.sim.scenarios.judging import check_places
+from fencepost.sim.scenarios.outcome import outcome, run_name
+from fencepost.sim.scenarios.points import points
+from fencepost.sim.scenarios.running import Task, cores, run_all
+from fencepost.sim.scenarios.scenario import Point, Scenario
 
 TABULAR = ("publish", "group")
 """Systems that write their rows as Parquet."""
@@ -37,7 +37,7 @@ class Order:
         object.__setattr__(self, "points", points(self.scenario, self.sweeps))
         system = self.scenario.settings["workload.system"]
         if system in TABULAR and importlib.util.find_spec("pyarrow") is None:
-            raise BadScenario(f"the system {system!r} needs pyarrow: pip install 'holdfast[catalog]'")
+            raise BadScenario(f"the system {system!r} needs pyarrow: pip install 'fencepost[catalog]'")
         if not self.sweeps:
             check_places(self.scenario, self.points)
 

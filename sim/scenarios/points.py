@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from holdfast.sim.des.paths import Path
-from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.errors import BadScenario, BadValue
-from holdfast.sim.scenarios.keys import KEYS
-from holdfast.sim.scenarios.loading import check_values, full_key, parser
-from holdfast.sim.scenarios.places import line_of
-from holdfast.sim.scenarios.scenario import Point, Scenario
+from fencepost.sim.des.paths import Path
+from fencepost.sim.scenarios import units
+from fencepost.sim.scenarios.errors import BadScenario, BadValue
+from fencepost.sim.scenarios.keys import KEYS
+from fencepost.sim.scenarios.loading import check_values, full_key, parser
+from fencepost.sim.scenarios.places import line_of
+from fencepost.sim.scenarios.scenario import Point, Scenario
 
 DEPTH_MAX = 10_000
 """About half a minute of publishing."""
@@ -65,8 +65,8 @@ def _asked(text: str) -> tuple[str, list[tuple[Any, Any]]]:
         if key in ("workload.system", "workload.path"):
             fail("cannot be swept; write a scenario for each")
         return key, [(word, parser(key)(word)) for word in written]
-    except BadValue as wrong:
-        raise BadScenario(f"--sweep {text}: {wrong}") from None
+    except BadValue as error:
+        raise BadScenario(f"--sweep {text}: {error}") from None
 
 
 def _plain(word: str) -> Any:

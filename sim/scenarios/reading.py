@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from holdfast.sim.des.expressions import BadExpression, Expression, expression
-from holdfast.sim.scenarios.errors import BadScenario, BadValue
-from holdfast.sim.scenarios.places import line_of, places
+from fencepost.sim.des.expressions import BadExpression, Expression, expression
+from fencepost.sim.scenarios.errors import BadScenario, BadValue
+from fencepost.sim.scenarios.places import line_of, places
 
 BYTES_MAX = 1_000_000
 """A longer file is not a scenario."""
@@ -24,8 +24,8 @@ class Source:
         text = _text(path) if text is None else text
         try:
             self.tables: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as wrong:
-            raise BadScenario(_syntax(self.name, wrong, text)) from None
+        except tomllib.TOMLDecodeError as error:
+            raise BadScenario(_syntax(self.name, error, text)) from None
         self.lines = places(text)
 
     def fail(self, path: str, why: str) -> NoReturn:
@@ -35,8 +35,8 @@ class Source:
     def parse(self, path: str, parse: Callable[[Any], Any], value: Any) -> Any:
         try:
             return parse(value)
-        except BadValue as wrong:
-            self.fail(path, str(wrong))
+        except BadValue as error:
+            self.fail(path, str(error))
 
     def table(self, path: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -57,8 +57,8 @@ class Source:
             self.fail(path, f"{value!r} is no arithmetic")
         try:
             found = expression(value)
-        except BadExpression as wrong:
-            self.fail(path, str(wrong))
+        except BadExpression as error:
+            self.fail(path, str(error))
         unknown = sorted(found.names() - set(names))
         if unknown:
             self.fail(
@@ -83,14 +83,14 @@ def _text(path: Path) -> str:
         if path.stat().st_size > BYTES_MAX:
             raise BadScenario(f"{path}: larger than {BYTES_MAX} bytes, which no scenario is")
         return path.read_text(encoding="utf-8")
-    except OSError as wrong:
-        raise BadScenario(f"{path}: cannot be read: {wrong.strerror}") from None
+    except OSError as error:
+        raise BadScenario(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadScenario(f"{path}: is not text in UTF-8, as TOML is") from None
 
 
-def _syntax(name: str, wrong: tomllib.TOMLDecodeError, text: str) -> str:
-    at = re.search(r"\(at line (\d+), column \d+\)", str(wrong))
+def _syntax(name: str, error: tomllib.TOMLDecodeError, text: str) -> str:
+    at = re.search(r"\(at line (\d+), column \d+\)", str(error))
     line = int(at[1]) if at else len(text.splitlines()) or 1
-    what = re.sub(r"\s*\(at [^)]*\)", "", str(wrong))
+    what = re.sub(r"\s*\(at [^)]*\)", "", str(error))
     return f"{name}:{line}: is not valid TOML: {what}"

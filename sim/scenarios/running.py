@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.des.engine import Deadlock
-from holdfast.sim.des.expressions import BadExpression
-from holdfast.sim.des.result import Result
-from holdfast.sim.des.setup import Setup
-from holdfast.sim.des.simulate import simulate
+from fencepost.impl.store.events import Event
+from fencepost.sim.des.engine import Deadlock
+from fencepost.sim.des.expressions import BadExpression
+from fencepost.sim.des.result import Result
+from fencepost.sim.des.setup import Setup
+from fencepost.sim.des.simulate import simulate
 
 ALONE = 2
 """So few runs are not worth starting processes for."""
@@ -48,8 +48,8 @@ def run_task(task: Task) -> tuple[int, Result]:
     recorder = _Recorder() if task.trace is not None else None
     try:
         result = simulate(task.setup, sink=recorder, run=task.name)
-    except (BadExpression, Deadlock) as wrong:
-        raise RunFailed(f"run {task.name}: {wrong}") from None
+    except (BadExpression, Deadlock) as error:
+        raise RunFailed(f"run {task.name}: {error}") from None
     if recorder is not None and task.trace is not None:
         recorder.write(Path(task.trace))
     return task.number, replace(result, latencies_ms={})
@@ -68,7 +68,7 @@ class _Recorder:
             self._pack()
 
     def _pack(self) -> None:
-        from holdfast.sim.trace import table_of
+        from fencepost.sim.trace import table_of
 
         self._tables.append(table_of(self._events))
         self._events.clear()
@@ -76,7 +76,7 @@ class _Recorder:
     def write(self, path: Path) -> None:
         import pyarrow as pa
 
-        from holdfast.sim.trace import write_parquet
+        from fencepost.sim.trace import write_parquet
 
         self._pack()
         write_parquet(path, pa.concat_tables(self._tables))

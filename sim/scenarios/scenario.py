@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.sim.des.paths import Path
+from fencepost.sim.des.paths import Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.sim.des.result import Result
-from holdfast.sim.scenarios.errors import BadScenario
-from holdfast.sim.scenarios.performing import Order
-from holdfast.sim.scenarios.running import RunFailed, run_task
+from fencepost.sim.des.result import Result
+from fencepost.sim.scenarios.errors import BadScenario
+from fencepost.sim.scenarios.performing import Order
+from fencepost.sim.scenarios.running import RunFailed, run_task
 
 
 def _run(packed: bytes) -> tuple[int, bytes]:
@@ -22,19 +22,19 @@ def _run(packed: bytes) -> tuple[int, bytes]:
 
 def perform_on_spark(order: Order, master: str | None, show: Callable[[int, int], None]) -> dict[str, Any]:
     """Every run as a task of its own. Raises `BadScenario` where Spark cannot be used."""
-    from holdfast.sim.spark import SparkAway, start
+    from fencepost.sim.spark import SparkAway, start
 
     tasks = order.tasks()
     show(0, len(tasks))
     try:
-        with start(master or "", name=f"holdfast simulate {order.scenario.name}") as session:
+        with start(master or "", name=f"fencepost simulate {order.scenario.name}") as session:
             packed = session.sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
             rows = packed.map(_run).collect()
     except SparkAway as away:
         raise BadScenario(str(away)) from None
-    except Exception as wrong:  # what Py4J raises has no common root short of this
-        last = str(wrong).strip().splitlines()
-        raise RunFailed(f"a task failed on Spark: {(last or ['no reason given'])[0][:300]}") from wrong
+    except Exception as error:  # what Py4J raises has no common root short of this
+        last = str(error).strip().splitlines()
+        raise RunFailed(f"a task failed on Spark: {(last or ['no reason given'])[0][:300]}") from error
     results: dict[int, Result] = {number: pickle.loads(result) for number, result in rows}  # noqa: S301 - ours
     show(len(results), len(tasks))
     return order.outcome(results)

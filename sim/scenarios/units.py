@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.sim.scenarios.errors import BadValue
+from fencepost.sim.scenarios.errors import BadValue
 
 DURATIONS = {
     "ns": 1,

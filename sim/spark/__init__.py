@@ -3,7 +3,7 @@
 start, SparkAway (no Java, no pyspark, no master: one sentence each), SparkEngine.
 """
 
-from holdfast.sim.spark.explore import SparkEngine
-from holdfast.sim.spark.session import SparkAway, start
+from fencepost.sim.spark.explore import SparkEngine
+from fencepost.sim.spark.session import SparkAway, start
 
 __all__ = ["SparkAway", "SparkEngine", "start"]

@@ -3,7 +3,7 @@
 A state is a row of 64-bit words, as signed numbers since Spark knows no others, and its key. A part of a
 level comes in, its successors go out, each once as far as the part can tell, and one last row, the tally,
 in words: how often each label fired, and of what was looked for the finding with the smallest key. Smallest
-over all parts is the first in the order of the local engine, so both tell the same story.
+over all parts is the first in the order of the local engine, so both tell the same counterexample.
 """
 
 import functools
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.model import Machine, Model
-from holdfast.model.kernel import keys
-from holdfast.model.kernel.expand import Expander
-from holdfast.model.kernel.keys import Batch
-from holdfast.model.kernel.layout import U64
-from holdfast.model.kernel.search import packed
-from holdfast.model.kernel.symmetry import Reduced
+from fencepost.model import Machine, Model
+from fencepost.model.kernel import keys
+from fencepost.model.kernel.expand import Expander
+from fencepost.model.kernel.keys import Batch
+from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.search import packed
+from fencepost.model.kernel.symmetry import Reduced
 
 
 @dataclass(frozen=True)

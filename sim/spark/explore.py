@@ -1,6 +1,6 @@
 """Breadth-first exploration on Spark: levels are tables, the kernel runs on their parts.
 
-The same search as `holdfast.model.kernel.explore`, for spaces that one machine's memory does not hold:
+The same search as `fencepost.model.kernel.explore`, for spaces that one machine's memory does not hold:
 
     expand     read the level's table in parts; every part through the kernel (`expanding.Expand`), with
                `mapInArrow`; successors and tallies become a table
@@ -8,7 +8,8 @@ The same search as `holdfast.model.kernel.explore`, for spaces that one machine'
     judge      the findings of all parts, the one with the smallest key first
     remember   what is left is the next level's table
 
-Nothing but tallies comes to the driver, until a story is told: that reads levels back, one at a time.
+Nothing but tallies comes to the driver, until a counterexample is told: that reads levels back, one at a
+time.
 Tables are files in a folder that the driver and all workers see under one name: any, with a local master; a
 shared one on a cluster. Files also make a step repeatable: a lost worker costs its part of one level, not
 the search.
@@ -24,12 +25,12 @@ from typing import Any, overload
 
 import pyarrow.dataset as ds
 
-from holdfast.model import Model
-from holdfast.model.kernel import keys
-from holdfast.model.kernel.declare import Property
-from holdfast.model.kernel.layout import U64
-from holdfast.model.kernel.search import Bounds, Found, Progress, Search
-from holdfast.sim.spark.expanding import Expand, Recipe, Tally, names, rows_of, schema, states_of
+from fencepost.model import Model
+from fencepost.model.kernel import keys
+from fencepost.model.kernel.declare import Property
+from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.search import Bounds, Found, Progress, Search
+from fencepost.sim.spark.expanding import Expand, Recipe, Tally, names, rows_of, schema, states_of
 
 _STATES_A_TASK = 1 << 19
 """States a part of a level: minutes for no task, and enough to outweigh a task's start."""
@@ -216,7 +217,7 @@ _SORTS = (("invariant", "reachable"), ("step",))
 def _ship(model: Model) -> None:
     """A user's own file is known to no worker: its machine travels as it is, not by name."""
     module = sys.modules.get(model.machine.__module__)
-    if module is not None and not model.machine.__module__.startswith("holdfast."):
+    if module is not None and not model.machine.__module__.startswith("fencepost."):
         from pyspark import cloudpickle
 
         cloudpickle.register_pickle_by_value(module)

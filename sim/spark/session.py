@@ -39,7 +39,7 @@ class SparkAway(Exception):
 
 @contextlib.contextmanager
 def start(
-    master: str = "", *, name: str = "holdfast", settings: Mapping[str, str] | None = None
+    master: str = "", *, name: str = "fencepost", settings: Mapping[str, str] | None = None
 ) -> Iterator[Any]:
     """A Spark session on `master` (all cores of this machine, when none is named), stopped at the end."""
     check_java()
@@ -48,11 +48,13 @@ def start(
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError as wrong:
-        raise SparkAway(f"{wrong.name} is not installed; pip install 'holdfast[spark]', {INSTEAD}") from wrong
+    except ImportError as error:
+        raise SparkAway(
+            f"{error.name} is not installed; pip install 'fencepost[spark]', {INSTEAD}"
+        ) from error
     master = master or "local[*]"
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    with tempfile.TemporaryDirectory(prefix="holdfast-spark-") as folder, warnings.catch_warnings():
+    with tempfile.TemporaryDirectory(prefix="fencepost-spark-") as folder, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         logging = Path(folder, "log4j2.properties")
         logging.write_text(_LOGGING)
@@ -62,8 +64,8 @@ def start(
         session = _started(builder, Path(folder, "stderr"), master)
         try:
             yield session
-        except (PySparkException, Py4JError) as wrong:
-            raise SparkAway(f"Spark gave up: {_said(str(wrong))}") from wrong
+        except (PySparkException, Py4JError) as error:
+            raise SparkAway(f"Spark gave up: {_said(str(error))}") from error
         finally:
             with contextlib.suppress(Py4JError, OSError):
                 session.stop()
@@ -114,17 +116,17 @@ def _started(builder: Any, log: Path, master: str) -> Any:
     try:
         with _stderr_in(log):
             return builder.getOrCreate()
-    except Exception as wrong:
+    except Exception as error:
         lines = [
             line
             for line in log.read_text(errors="replace").splitlines()
             if re.search(r"(?i)error|exception", line)
         ]
-        why = lines[-1] if lines else str(wrong).strip().split("\n")[0]
+        why = lines[-1] if lines else str(error).strip().split("\n")[0]
         _end_jvm()
         raise SparkAway(
             f"Spark did not start on {master}: {why[:300]}; look at the master, {INSTEAD}"
-        ) from wrong
+        ) from error
 
 
 def _said(text: str) -> str:

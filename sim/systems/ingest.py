@@ -11,15 +11,15 @@ breaks, and `slow-versioned` does not. Every run is held against the model as we
 with `coverage=on` the result tells which share of the model's transitions the runs drove.
 """
 
-from holdfast.impl.ingest import STANDARD
-from holdfast.impl.ingest.facts import facts
-from holdfast.impl.store.errors import Misuse
-from holdfast.sim.systems.ingesting.broken import without
-from holdfast.sim.systems.ingesting.lockstep import LENSES
-from holdfast.sim.systems.ingesting.scenes import SCENES, play
-from holdfast.sim.systems.ingesting.stage import Stage
-from holdfast.sim.systems.staging.lockstep import told_about
-from holdfast.sim.world import World
+from fencepost.impl.ingest import STANDARD
+from fencepost.impl.ingest.facts import facts
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.systems.ingesting.broken import without
+from fencepost.sim.systems.ingesting.lockstep import LENSES
+from fencepost.sim.systems.ingesting.scenes import SCENES, play
+from fencepost.sim.systems.ingesting.stage import Stage
+from fencepost.sim.systems.staging.lockstep import told_about
+from fencepost.sim.world import World
 
 BUDGETS = {
     "409-proves-nothing": {"conflicts": 1},
@@ -29,7 +29,7 @@ BUDGETS = {
 }
 
 
-def mended(
+def fixed(
     world: World, scene: str = "small", bounded: bool = True, lockstep: str = "on", coverage: str = "off"
 ) -> None:
     followed = told_about(world, facts, LENSES, lockstep=lockstep, coverage=coverage)

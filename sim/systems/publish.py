@@ -7,15 +7,15 @@ Every run is held against the model as well, unless `lockstep` is off; those of 
 what its safeguard is for is what is seen to break.
 """
 
-from holdfast.impl.publish import STANDARD
-from holdfast.impl.publish.facts import facts
-from holdfast.impl.store.errors import Misuse
-from holdfast.sim.systems.publishing.broken import without
-from holdfast.sim.systems.publishing.lockstep import LENSES
-from holdfast.sim.systems.publishing.scenes import SCENES, play
-from holdfast.sim.systems.publishing.stage import Stage
-from holdfast.sim.systems.staging.lockstep import told_about
-from holdfast.sim.world import World
+from fencepost.impl.publish import STANDARD
+from fencepost.impl.publish.facts import facts
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.systems.publishing.broken import without
+from fencepost.sim.systems.publishing.lockstep import LENSES
+from fencepost.sim.systems.publishing.scenes import SCENES, play
+from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.systems.staging.lockstep import told_about
+from fencepost.sim.world import World
 
 BUDGETS = {
     # Two switches at the right places and no fault: with faults to try as well it takes minutes.
@@ -23,7 +23,7 @@ BUDGETS = {
 }
 
 
-def mended(
+def fixed(
     world: World,
     scene: str = "small",
     writers: int = 2,

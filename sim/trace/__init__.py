@@ -5,13 +5,13 @@ To read:      discover, batches, read_access_log, Problem, TraceError.
 In between:   SCHEMA, table_of, events_of; grouped (runs), ordered (clocks).
 """
 
-from holdfast.sim.trace.access_log import read_access_log
-from holdfast.sim.trace.grouping import grouped
-from holdfast.sim.trace.ordering import ordered
-from holdfast.sim.trace.reading import batches, discover
-from holdfast.sim.trace.schema import SCHEMA, Problem, TraceError, events_of, table_of
-from holdfast.sim.trace.tracer import Rotating, TracedStore
-from holdfast.sim.trace.writing import write_json_lines, write_parquet
+from fencepost.sim.trace.access_log import read_access_log
+from fencepost.sim.trace.grouping import grouped
+from fencepost.sim.trace.ordering import ordered
+from fencepost.sim.trace.reading import batches, discover
+from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError, events_of, table_of
+from fencepost.sim.trace.tracer import Rotating, TracedStore
+from fencepost.sim.trace.writing import write_json_lines, write_parquet
 
 __all__ = [
     "SCHEMA",

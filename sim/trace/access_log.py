@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from holdfast.sim.trace.reading import Report, opened
-from holdfast.sim.trace.schema import SCHEMA, Problem, TraceError
+from fencepost.sim.trace.reading import Report, opened
+from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError
 
 _WORD = r"[^ ]+"
 # A quoted field is what a client sent: it may hold quotes, escaped or not, so it ends at a quote and a space.
@@ -99,10 +99,10 @@ def _file(path: Path, report: Report) -> Iterator[pa.Table]:
     except pa.ArrowInvalid as empty:
         if "Empty CSV" not in str(empty):
             report(Problem(str(path), f"cannot be read as lines: {empty}"))
-    except (EOFError, gzip.BadGzipFile) as wrong:
-        report(Problem(str(path), f"is cut off or damaged: {wrong}; what stands before it was read"))
-    except OSError as wrong:
-        report(Problem(str(path), f"cannot be read: {wrong.strerror or wrong}"))
+    except (EOFError, gzip.BadGzipFile) as error:
+        report(Problem(str(path), f"is cut off or damaged: {error}; what stands before it was read"))
+    except OSError as error:
+        report(Problem(str(path), f"cannot be read: {error.strerror or error}"))
 
 
 def _blocks(path: Path, file: object, report: Report) -> Iterator[pa.Table]:

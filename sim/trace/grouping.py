@@ -16,7 +16,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.sim.trace.schema import TraceError
+from fencepost.sim.trace.schema import TraceError
 
 IDENTITY = "identity"
 """Of the ingest protocol: by its keys, facts, and the hashes of blobs, see `sim.replay.identities`."""

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from holdfast.sim.trace.schema import completed
+from fencepost.sim.trace.schema import completed
 
 _ROUNDS = 16
 """Hops between processes that corrections travel: more processes than that in one run and chain is rare."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from holdfast.sim.trace.schema import DICTIONARIES, SCHEMA, Problem, TraceError, missing_columns
+from fencepost.sim.trace.schema import DICTIONARIES, SCHEMA, Problem, TraceError, missing_columns
 
 Report = Callable[[Problem], object]
 
@@ -63,8 +63,8 @@ def batches(
         try:
             reader = _parquet if is_parquet(path) else _json_lines
             yield from reader(path, report, columns)
-        except OSError as wrong:
-            report(Problem(str(path), f"cannot be read: {wrong.strerror or wrong}"))
+        except OSError as error:
+            report(Problem(str(path), f"cannot be read: {error.strerror or error}"))
 
 
 def open_parquet(path: Path, report: Report) -> pq.ParquetFile | None:
@@ -74,9 +74,9 @@ def open_parquet(path: Path, report: Report) -> pq.ParquetFile | None:
         present = set(metadata.schema.to_arrow_schema().names)
         often = [name for name in DICTIONARIES if name in present]
         file = pq.ParquetFile(path, metadata=metadata, read_dictionary=often)
-    except (pa.ArrowInvalid, pa.ArrowException) as wrong:
+    except (pa.ArrowInvalid, pa.ArrowException) as error:
         report(
-            Problem(str(path), f"is not a whole Parquet file (cut off, or something else): {_line(wrong)}")
+            Problem(str(path), f"is not a whole Parquet file (cut off, or something else): {_line(error)}")
         )
         return None
     missing = missing_columns(file.schema_arrow.names)
@@ -91,8 +91,8 @@ def read_group(file: pq.ParquetFile, group: int, columns: Iterable[str]) -> pa.T
     present = [name for name in columns if name in file.schema_arrow.names]
     try:
         return conformed(file.read_row_group(group, columns=present, use_threads=False))
-    except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise TraceError(f"row group {group} cannot be read: {_line(wrong)}") from wrong
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TraceError(f"row group {group} cannot be read: {_line(error)}") from error
 
 
 def conformed(table: pa.Table) -> pa.Table:
@@ -119,8 +119,8 @@ def _parquet(path: Path, report: Report, columns: tuple[str, ...]) -> Iterator[p
     for group in range(file.num_row_groups):
         try:
             yield read_group(file, group, columns)
-        except TraceError as wrong:
-            report(Problem(str(path), str(wrong)))
+        except TraceError as error:
+            report(Problem(str(path), str(error)))
 
 
 def _json_lines(path: Path, report: Report, columns: tuple[str, ...]) -> Iterator[pa.Table]:
@@ -152,8 +152,8 @@ def blocks(path: Path, report: Report) -> Iterator[tuple[bytes, int]]:
                 rest = piece[cut:]
                 if cut:
                     yield piece[:cut], piece.count(b"\n", 0, cut)
-    except (EOFError, gzip.BadGzipFile) as wrong:
-        report(Problem(str(path), f"is cut off or damaged: {wrong}; what stands before it was read"))
+    except (EOFError, gzip.BadGzipFile) as error:
+        report(Problem(str(path), f"is cut off or damaged: {error}; what stands before it was read"))
     if rest.strip():
         yield rest + b"\n", 1
 
@@ -172,10 +172,10 @@ def _parsed(block: bytes, number: int, bad: "_BadLines") -> Iterator[pa.Table]:
     try:
         yield pj.read_json(io.BytesIO(block), read_options=_READ, parse_options=_PARSE)
         return
-    except (pa.ArrowInvalid, pa.ArrowException) as wrong:
+    except (pa.ArrowInvalid, pa.ArrowException) as error:
         lines = block.splitlines(keepends=True)
         if len(lines) == 1:
-            bad.add(number, lines[0], _line(wrong))
+            bad.add(number, lines[0], _line(error))
             return
     middle = len(lines) // 2
     yield from _parsed(b"".join(lines[:middle]), number, bad)
@@ -200,5 +200,5 @@ class _BadLines:
             self._report(Problem(str(self._path), f"has {rest} more lines that are no events"))
 
 
-def _line(wrong: BaseException) -> str:
-    return " ".join(str(wrong).split())[:160]
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:160]

@@ -1,4 +1,4 @@
-"""The event table: one row an event, the columns of `holdfast.impl.store.events.Event`, no others needed.
+"""The event table: one row an event, the columns of `fencepost.impl.store.events.Event`, no others needed.
 
 A trace file may leave out columns that it has nothing to say in; `NEEDED` are the ones without which an
 event means nothing. Columns that the table does not know are passed over, so that a producer may add its own.
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.impl.store.events import Event
-from holdfast.impl.store.requests import Request
+from fencepost.impl.store.events import Event
+from fencepost.impl.store.requests import Request
 
 _TYPES = {str: pa.string(), int: pa.int64()}
 _FIELDS = {field.name: field for field in dataclasses.fields(Event)}

@@ -1,6 +1,6 @@
 """The tracer of production: every event a line in a file, files rotated, never a body.
 
-    store = TracedStore(open_store(url), "/var/log/holdfast", process="collector-1", run="ingest")
+    store = TracedStore(open_store(url), "/var/log/fencepost", process="collector-1", run="ingest")
 
 A line is handed to the operating system before the request is sent, so a process that is killed leaves
 what it did; only a machine that loses power can lose the last lines, because nothing waits for the disk.
@@ -16,12 +16,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from holdfast.impl.store.events import Event, Facts
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers import Traced
-from holdfast.sim.trace.reading import batches
-from holdfast.sim.trace.schema import Problem, TraceError
-from holdfast.sim.trace.writing import json_line, write_parquet
+from fencepost.impl.store.events import Event, Facts
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers import Traced
+from fencepost.sim.trace.reading import batches
+from fencepost.sim.trace.schema import Problem, TraceError
+from fencepost.sim.trace.writing import json_line, write_parquet
 
 ROTATE_BYTES = 64 << 20
 _FIELDS = tuple(field.name for field in dataclasses.fields(Event))

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from holdfast.sim.trace.schema import SCHEMA, TraceError, completed
-from holdfast.sim.whole_files import replaced
+from fencepost.sim.trace.schema import SCHEMA, TraceError, completed
+from fencepost.sim.whole_files import replaced
 
 ROWS_A_GROUP = 1 << 18
 """Events of a row group: some tens of megabytes in memory, and work enough to outweigh a task's start."""
@@ -91,6 +91,6 @@ def _replaced(path: Path) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             temporary = stack.enter_context(replaced(path))
-        except OSError as wrong:
-            raise TraceError(f"cannot write {path}: {wrong.strerror}; give another place") from wrong
+        except OSError as error:
+            raise TraceError(f"cannot write {path}: {error.strerror}; give another place") from error
         yield temporary

@@ -6,11 +6,11 @@ For schedulers: World (start, enabled, alternatives, pending, step, complete, cl
                 told, trace), Objects, Crash, Violation, events.
 """
 
-from holdfast.sim.world.budget import FAULTS, NO_FAULTS, Budget
-from holdfast.sim.world.objects import Objects
-from holdfast.sim.world.operations import Crash
-from holdfast.sim.world.view import View, Violation
-from holdfast.sim.world.world import CLOCK_ACTOR, Program, World
+from fencepost.sim.world.budget import FAULTS, NO_FAULTS, Budget
+from fencepost.sim.world.objects import Objects
+from fencepost.sim.world.operations import Crash
+from fencepost.sim.world.view import View, Violation
+from fencepost.sim.world.world import CLOCK_ACTOR, Program, World
 
 __all__ = [
     "CLOCK_ACTOR",

@@ -19,11 +19,11 @@ at most so many faults" is exact where everything was explored.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from holdfast.impl.store.requests import Request
-from holdfast.sim.world.budget import FAULTS
-from holdfast.sim.world.objects import FLIGHTS_FROM
-from holdfast.sim.world.operations import Finish
-from holdfast.sim.world.view import Violation
+from fencepost.impl.store.requests import Request
+from fencepost.sim.world.budget import FAULTS
+from fencepost.sim.world.objects import FLIGHTS_FROM
+from fencepost.sim.world.operations import Finish
+from fencepost.sim.world.view import Violation
 
 Step = tuple[int, str, Any, int, int, Any, Any, int]
 """As in `run`."""
@@ -183,9 +183,9 @@ def judge(world: Any, bounds: Sequence[AtMost]) -> Violation | None:
         return None
     for one in spent(world):
         for bound in bounds:
-            wrong = bound.broken_by(one)
-            if wrong:
-                return Violation(bound.property, wrong)
+            error = bound.broken_by(one)
+            if error:
+                return Violation(bound.property, error)
     return None
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.sim.world.view import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.world.view import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
 
 DEFERRED = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 RESERVED = ("setup", "clock")

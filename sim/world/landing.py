@@ -8,8 +8,8 @@ key is the order of landing, so nothing else changes.
 
 from typing import Any
 
-from holdfast.impl.store.bucket import Bucket
-from holdfast.impl.store.requests import BINARY
+from fencepost.impl.store.bucket import Bucket
+from fencepost.impl.store.requests import BINARY
 
 
 class WorldBucket(Bucket):

@@ -30,9 +30,9 @@ never change their meaning within one exploration.
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.requests import Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.requests import Outcome
 
 EVERY_STEP = 1
 """Read by every step: what writes it conflicts with everything."""

@@ -11,7 +11,7 @@ Finish    the entry point returned or raised; a step, so that a crash can come j
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.impl.store.requests import Delete, Get, Head, Put
+from fencepost.impl.store.requests import Delete, Get, Head, Put
 
 
 class Crash(BaseException):

@@ -17,9 +17,9 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
-from holdfast.sim.world.costs import Span
-from holdfast.sim.world.operations import Crash, Finish, Parallel
-from holdfast.sim.world.recall import CRASH, START, Node, Recall, check_same, key_of
+from fencepost.sim.world.costs import Span
+from fencepost.sim.world.operations import Crash, Finish, Parallel
+from fencepost.sim.world.recall import CRASH, START, Node, Recall, check_same, key_of
 
 REFUSALS_MAX = 50
 """How often a dying process may ask for something before it is given up."""

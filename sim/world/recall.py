@@ -18,8 +18,8 @@ everything, so the promise is the program's to keep.
 
 from typing import Any
 
-from holdfast.impl.store.errors import StoreError
-from holdfast.sim.world.operations import same
+from fencepost.impl.store.errors import StoreError
+from fencepost.sim.world.operations import same
 
 NODES_MAX = 200_000
 """Nodes kept: bounds the memory, about 3 kB each with the bodies of requests."""

@@ -10,12 +10,12 @@ time.
 
 from typing import Any
 
-from holdfast.sim.world import budget as fault
-from holdfast.sim.world.objects import CLOCK
-from holdfast.sim.world.operations import Finish, Parallel
-from holdfast.sim.world.process import Flight, Group, Process
-from holdfast.sim.world.run import Run
-from holdfast.sim.world.view import FINALLY
+from fencepost.sim.world import budget as fault
+from fencepost.sim.world.objects import CLOCK
+from fencepost.sim.world.operations import Finish, Parallel
+from fencepost.sim.world.process import Flight, Group, Process
+from fencepost.sim.world.run import Run
+from fencepost.sim.world.view import FINALLY
 
 OPERATIONS = 10_000
 """Operations an incarnation may issue before its numbers run into the next one's."""

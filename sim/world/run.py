@@ -6,17 +6,17 @@ This is the part that schedulers save, compare and take up again; the steps that
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from holdfast.impl.store.events import Facts
-from holdfast.impl.store.requests import Request
-from holdfast.sim.world import budget as fault
-from holdfast.sim.world.budget import Budget
-from holdfast.sim.world.costs import AtMost, judge
-from holdfast.sim.world.landing import WorldBucket
-from holdfast.sim.world.objects import EVERY_STEP, Objects
-from holdfast.sim.world.process import Flight, Process
-from holdfast.sim.world.recall import Recall
-from holdfast.sim.world.store import WorldEnvironment, WorldStore
-from holdfast.sim.world.view import FINALLY, Property, View, Violation
+from fencepost.impl.store.events import Facts
+from fencepost.impl.store.requests import Request
+from fencepost.sim.world import budget as fault
+from fencepost.sim.world.budget import Budget
+from fencepost.sim.world.costs import AtMost, judge
+from fencepost.sim.world.landing import WorldBucket
+from fencepost.sim.world.objects import EVERY_STEP, Objects
+from fencepost.sim.world.process import Flight, Process
+from fencepost.sim.world.recall import Recall
+from fencepost.sim.world.store import WorldEnvironment, WorldStore
+from fencepost.sim.world.view import FINALLY, Property, View, Violation
 
 
 class Follower(Protocol):

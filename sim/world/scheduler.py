@@ -21,13 +21,13 @@ step read and wrote (see `objects`); `before` which steps came before it for cer
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.sim.world import budget as fault
-from holdfast.sim.world.operations import ADVANCE, Pick, Post, ReadClock, Wake, same
-from holdfast.sim.world.process import Flight, Process
-from holdfast.sim.world.run import CLOCK_ACTOR
-from holdfast.sim.world.steps import Steps
-from holdfast.sim.world.view import EVENTUALLY, FINALLY, SOMETIMES, Violation
+from fencepost.impl.store import requests as ask
+from fencepost.sim.world import budget as fault
+from fencepost.sim.world.operations import ADVANCE, Pick, Post, ReadClock, Wake, same
+from fencepost.sim.world.process import Flight, Process
+from fencepost.sim.world.run import CLOCK_ACTOR
+from fencepost.sim.world.steps import Steps
+from fencepost.sim.world.view import EVENTUALLY, FINALLY, SOMETIMES, Violation
 
 SPINS = 5
 """Rounds in which a process may ask the same and be told the same while others could go on."""
@@ -127,9 +127,9 @@ class Scheduler(Steps):
             return
         for promise in self.properties:
             if promise.kind in (FINALLY, SOMETIMES, EVENTUALLY):
-                wrong = promise.judge(self._view)
-                if wrong is not None:
-                    self.violation = Violation(promise.name, wrong)
+                error = promise.judge(self._view)
+                if error is not None:
+                    self.violation = Violation(promise.name, error)
                 elif promise.kind == EVENTUALLY and not promise.met:
                     self.violation = Violation(promise.name, "it never happened in this run")
                 if self.violation is not None:

@@ -12,13 +12,13 @@ to an end made it possible.
 
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.requests import Outcome
-from holdfast.sim.world.objects import EVERYTHING
-from holdfast.sim.world.operations import Post, same
-from holdfast.sim.world.process import Flight, Process
-from holdfast.sim.world.resuming import Resuming
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.requests import Outcome
+from fencepost.sim.world.objects import EVERYTHING
+from fencepost.sim.world.operations import Post, same
+from fencepost.sim.world.process import Flight, Process
+from fencepost.sim.world.resuming import Resuming
 
 VALID_MAX = 300_000
 """Requests that are not checked again, because what is remembered of processes holds them anyway."""
@@ -77,8 +77,8 @@ class Sending(Resuming):
                 reply = bucket.answer(request, now_ns)
                 if process.node is not None and len(valid) < VALID_MAX:
                     valid[id(request)] = request
-        except StoreError as wrong:
-            reply = wrong
+        except StoreError as error:
+            reply = error
         if idle:
             # Deleting nothing is `done`, and changes nothing.
             self.r, self.w = self.objects.reading("key", request.key)

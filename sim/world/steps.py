@@ -12,13 +12,13 @@ common, and the small ones: notes, clocks, choices, messages, ends.
 from collections.abc import Callable
 from typing import ClassVar
 
-from holdfast.sim.world import budget as fault
-from holdfast.sim.world.objects import CLOCK, EVERY_STEP, EVERYTHING
-from holdfast.sim.world.operations import ADVANCE, Finish, Note, Pick, Post, ReadClock, Receive, Sleep, Wake
-from holdfast.sim.world.process import Process
-from holdfast.sim.world.run import CLOCK_ACTOR
-from holdfast.sim.world.sending import Sending
-from holdfast.sim.world.view import Violation
+from fencepost.sim.world import budget as fault
+from fencepost.sim.world.objects import CLOCK, EVERY_STEP, EVERYTHING
+from fencepost.sim.world.operations import ADVANCE, Finish, Note, Pick, Post, ReadClock, Receive, Sleep, Wake
+from fencepost.sim.world.process import Process
+from fencepost.sim.world.run import CLOCK_ACTOR
+from fencepost.sim.world.sending import Sending
+from fencepost.sim.world.view import Violation
 
 
 class Steps(Sending):

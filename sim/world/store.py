@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from greenlet import getcurrent
 
-from holdfast.impl.environment import Environment, SeededEnvironment
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Reply, Request
-from holdfast.sim.world.budget import STALLS
-from holdfast.sim.world.operations import MONOTONIC, WALL, Crash, Parallel, ReadClock, Sleep
-from holdfast.sim.world.process import REFUSALS_MAX
+from fencepost.impl.environment import Environment, SeededEnvironment
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Reply, Request
+from fencepost.sim.world.budget import STALLS
+from fencepost.sim.world.operations import MONOTONIC, WALL, Crash, Parallel, ReadClock, Sleep
+from fencepost.sim.world.process import REFUSALS_MAX
 
 R = TypeVar("R", bound=Reply)
 

@@ -7,9 +7,9 @@ is shown as issued right after the step before it in its process, which is when 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.impl.store.events import Event, Facts, arguments, landing, results
-from holdfast.impl.store.requests import Outcome, Request
-from holdfast.sim.world.objects import FLIGHTS_FROM
+from fencepost.impl.store.events import Event, Facts, arguments, landing, results
+from fencepost.impl.store.requests import Outcome, Request
+from fencepost.sim.world.objects import FLIGHTS_FROM
 
 _FAULTS = {
     "lost": "applied, the reply was lost",

@@ -18,7 +18,7 @@ AssertionError. `eventually` and `sometimes` ask the check whether the good thin
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from holdfast.sim.world.objects import CLOCK, EVERY_STEP
+from fencepost.sim.world.objects import CLOCK, EVERY_STEP
 
 Check = Callable[["View"], Any]
 

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
-from holdfast.impl.store.bucket import PART_BYTES_MIN
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import Reply
-from holdfast.sim.world.costs import AtMost
-from holdfast.sim.world.declaring import Declaring
-from holdfast.sim.world.landing import WorldBucket
-from holdfast.sim.world.operations import Note, Pick, Post, Receive
-from holdfast.sim.world.process import Process
-from holdfast.sim.world.run import CLOCK_ACTOR, Follower
-from holdfast.sim.world.scheduler import Scheduler
-from holdfast.sim.world.store import refuse
+from fencepost.impl.store.bucket import PART_BYTES_MIN
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import Reply
+from fencepost.sim.world.costs import AtMost
+from fencepost.sim.world.declaring import Declaring
+from fencepost.sim.world.landing import WorldBucket
+from fencepost.sim.world.operations import Note, Pick, Post, Receive
+from fencepost.sim.world.process import Process
+from fencepost.sim.world.run import CLOCK_ACTOR, Follower
+from fencepost.sim.world.scheduler import Scheduler
+from fencepost.sim.world.store import refuse
 
 T = TypeVar("T")
 
@@ -44,25 +44,25 @@ class World(Declaring, Scheduler):
 
         From here to the end of the run, time and randomness belong to the world too, see `sim.boto`.
         """
-        from holdfast.sim.boto import client
+        from fencepost.sim.boto import client
 
         return client(self, service, **options)
 
     def boto3_resource(self, service: str = "s3", **options: Any) -> Any:
         """A resource of the SDK that this world answers; `options` as for `boto3.resource`."""
-        from holdfast.sim.boto import resource
+        from fencepost.sim.boto import resource
 
         return resource(self, service, **options)
 
     def boto3_session(self) -> Any:
         """A session of the SDK, whose clients and resources this world answers."""
-        from holdfast.sim.boto import session
+        from fencepost.sim.boto import session
 
         return session(self)
 
     def boto3_bucket(self, name: str, *, versioned: bool | None = None) -> str:
         """Make a bucket that the SDK's clients find, and return its name. Its keys are `name/key` here."""
-        from holdfast.sim.boto import bucket
+        from fencepost.sim.boto import bucket
 
         return bucket(self, name, versioned=versioned)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 ELECTION = '''"""A leader, elected badly and well."""
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome
-from holdfast.testing import audit
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome
+from fencepost.testing import audit
 
 def badly(world, store, name):
     if store.head("leader").outcome is Outcome.MISSING and store.put("leader", b"", when=ANYTHING).done:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from holdfast.commands import entry
+from fencepost.commands import entry
 
 Run = Callable[..., tuple[int, str, str]]
-"""Takes the words behind `holdfast`; the exit code, what was printed, what was said of errors."""
+"""Takes the words behind `fencepost`; the exit code, what was printed, what was said of errors."""
 
 
 def exit_of(*words: str) -> int:
-    """The exit code of `holdfast WORDS`."""
+    """The exit code of `fencepost WORDS`."""
     return entry.run(lambda: entry.group.main(list(words), standalone_mode=False))

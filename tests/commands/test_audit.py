@@ -1,4 +1,5 @@
-"""`holdfast audit`: verdicts, stories, replay, limits, a user's own file, what a wrong request is told."""
+"""`fencepost audit`: verdicts, counterexamples, replay, limits, a user's own file, what a wrong request is
+told."""
 
 import json
 import signal
@@ -10,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands.audit import progress_text, read_faults
-from holdfast.commands.ending import BadRequest, Exit
-from holdfast.commands.systems import shipped
-from holdfast.impl.store.events import Event
-from holdfast.testing import FAULTS
+from fencepost.commands.audit import progress_text, read_faults
+from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.systems import shipped
+from fencepost.impl.store.events import Event
+from fencepost.testing import FAULTS
 from tests.commands.running import exit_of
 
 ELECTION = """
-import holdfast
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome
+import fencepost
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome
 
 
 def claim(world, store, name):
@@ -48,11 +49,11 @@ def broken(world, processes: int = 2, fast: bool = False):
     start(world, claim, processes)
 
 
-def mended(world, processes=2, pace=1.0, label="x"):
+def fixed(world, processes=2, pace=1.0, label="x"):
     start(world, claim_well, processes)
 
 
-@holdfast.audit(processes=2, crashes=0, lost=0)
+@fencepost.audit(processes=2, crashes=0, lost=0)
 def test_marked(world, processes):
     start(world, claim_well, processes)
 
@@ -138,7 +139,7 @@ def test_a_program_that_holds_says_for_what_it_was_proven(
     election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "r.json"
-    assert ends(f"{election}:mended", "--json", str(target)) == Exit.HOLDS
+    assert ends(f"{election}:fixed", "--json", str(target)) == Exit.HOLDS
     said = capsys.readouterr().out
     assert said.splitlines()[-1] == (
         "holds: every schedule of 2 processes with at most 1 crash, 1 lost response, 1 stall"
@@ -148,7 +149,7 @@ def test_a_program_that_holds_says_for_what_it_was_proven(
         "system", "strategy", "parameters", "verdict", "bound",
         "schedules", "pruned", "seconds", "violations", "findings",
     ]  # fmt: skip
-    assert found["system"] == f"{election}:mended"
+    assert found["system"] == f"{election}:fixed"
     assert found["strategy"] == "exhaustive"
     assert found["parameters"] == {"processes": 2, "pace": 1.0, "label": "x"}
     assert found["violations"] == []
@@ -163,11 +164,11 @@ def test_a_program_that_holds_says_for_what_it_was_proven(
 def test_a_failure_ends_with_the_command_that_replays_it(
     election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The story of the classic mistake, to the letter, and the same again from its token."""
+    """The counterexample of the classic mistake, to the letter, and the same again from its token."""
     target = tmp_path / "r.json"
     assert ends(f"{election}:broken", "--json", str(target)) == Exit.VIOLATED
     said = capsys.readouterr().out
-    story = [
+    counterexample = [
         "    1   p0           head leader                              -> missing",
         "    2   p1           head leader                              -> missing",
         "    3   p1           put leader unconditionally b'p1'         -> done (17be76)",
@@ -179,25 +180,27 @@ def test_a_failure_ends_with_the_command_that_replays_it(
     lines = said.splitlines()
     assert "one leader is violated: two lead" in lines
     start = lines.index("one leader is violated: two lead") + 2
-    assert [line[:56].rstrip() for line in lines[start : start + 7]] == [line[:56].rstrip() for line in story]
+    assert [line[:56].rstrip() for line in lines[start : start + 7]] == [
+        line[:56].rstrip() for line in counterexample
+    ]
     violation = result(target)["violations"][0]
     assert (violation["property"], violation["reason"]) == ("one leader", "two lead")
-    assert len(violation["story"]) == 7
-    again = f"holdfast audit {election}:broken --replay {violation['token']}"
+    assert len(violation["counterexample"]) == 7
+    again = f"fencepost audit {election}:broken --replay {violation['token']}"
     assert lines[-1] == again
     assert lines[-3].startswith("violated: a schedule of 2 processes with")
 
     assert ends(*again.split()[2:], "--json", str(target)) == Exit.VIOLATED
     repeated = capsys.readouterr().out
     assert repeated.splitlines()[-1] == again
-    assert result(target)["violations"][0]["story"] == violation["story"]
+    assert result(target)["violations"][0]["counterexample"] == violation["counterexample"]
 
 
-def test_what_a_program_costs_is_told_and_a_bound_that_is_broken_has_its_story(
+def test_what_a_program_costs_is_told_and_a_bound_that_is_broken_has_its_counterexample(
     election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "out.json"
-    assert ends(f"{election}:mended", "--json", str(file)) == Exit.HOLDS
+    assert ends(f"{election}:fixed", "--json", str(file)) == Exit.HOLDS
     said = capsys.readouterr().out.splitlines()
     at = next(number for number, line in enumerate(said) if line.startswith("  cost  "))
     head = "cost requests/hops at most (median) without faults with 1 fault with 2 faults"
@@ -209,11 +212,11 @@ def test_what_a_program_costs_is_told_and_a_bound_that_is_broken_has_its_story(
     assert json.loads(file.read_text())["cost"]["p0"]["faults"][0]["requests"] == 1
     assert ends(f"{election}:dear") == Exit.VIOLATED
     out = capsys.readouterr().out
-    wrong = "it took 1 request and 1 serial hop without faults, and may take 0 requests without faults"
-    assert f"cost of p1 is violated: {wrong}" in out
+    error = "it took 1 request and 1 serial hop without faults, and may take 0 requests without faults"
+    assert f"cost of p1 is violated: {error}" in out
     again = out.splitlines()[-1].split(" --replay ")[1]
     assert ends(f"{election}:dear", "--replay", again) == Exit.VIOLATED
-    assert f"=> cost of p1: {wrong}" in capsys.readouterr().out
+    assert f"=> cost of p1: {error}" in capsys.readouterr().out
 
 
 def test_what_the_program_prints_is_heard_for_the_failing_run_alone(
@@ -229,15 +232,16 @@ def test_what_the_program_prints_is_heard_for_the_failing_run_alone(
 
 
 def test_a_failure_stands_beside_the_nearest_run_that_passes(tmp_path: Path, election: str) -> None:
-    """What is different between the two is the failure; alone, a story does not say which step it was."""
+    """What is different between the two is the failure; alone, a counterexample does not say which step it
+    was."""
     target = tmp_path / "out.json"
     assert ends(f"{election}:broken", "--json", str(target)) == Exit.VIOLATED
     (violation,) = result(target)["violations"]
     near = violation["nearest_pass"]
     same = near["same_steps"]
-    assert 0 < same < len(near["story"])
-    assert near["story"][:same] == violation["story"][:same]
-    assert near["story"][same] != violation["story"][same]
+    assert 0 < same < len(near["counterexample"])
+    assert near["counterexample"][:same] == violation["counterexample"][:same]
+    assert near["counterexample"][same] != violation["counterexample"][same]
     assert ends(f"{election}:broken", "--replay", near["token"]) == Exit.HOLDS
     landed = [row["process"] for row in violation["events"] if row["phase"] == "landed"]
     assert landed == ["p0", "p1", "p0", "p1"] or landed == ["p0", "p1", "p1", "p0"]
@@ -246,8 +250,8 @@ def test_a_failure_stands_beside_the_nearest_run_that_passes(tmp_path: Path, ele
 def test_a_token_that_breaks_nothing_holds_for_its_one_schedule(
     election: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """So that `git bisect run holdfast audit ... --replay TOKEN` works."""
-    assert ends(f"{election}:mended", "--replay", "p1:put:leader:1") == Exit.HOLDS
+    """So that `git bisect run fencepost audit ... --replay TOKEN` works."""
+    assert ends(f"{election}:fixed", "--replay", "p1:put:leader:1") == Exit.HOLDS
     said = capsys.readouterr().out
     assert "put leader if absent b'p1'" in said
     assert said.splitlines()[-1] == "holds: this one schedule, and nothing is said of any other"
@@ -256,7 +260,7 @@ def test_a_token_that_breaks_nothing_holds_for_its_one_schedule(
 def test_a_token_that_no_longer_fits_says_what_is_missing(
     election: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ends(f"{election}:mended", "--replay", "p1:head:leader:1") == Exit.UNDECIDED
+    assert ends(f"{election}:fixed", "--replay", "p1:head:leader:1") == Exit.UNDECIDED
     assert "the token no longer fits" in capsys.readouterr().out
 
 
@@ -272,7 +276,7 @@ def test_the_trace_holds_the_events_of_the_failing_run(election: str, tmp_path: 
         ("p1", "put", "leader"),
         ("p0", "put", "leader"),
     ]
-    assert ends(f"{election}:mended", "--trace", str(target)) == Exit.HOLDS
+    assert ends(f"{election}:fixed", "--trace", str(target)) == Exit.HOLDS
     assert '"outcome":"exists"' in target.read_text()
 
 
@@ -291,7 +295,7 @@ def test_options_that_a_test_carries_are_used_and_given_way_to(
 def test_parameters_are_read_by_their_type(election: str, tmp_path: Path) -> None:
     target = tmp_path / "r.json"
     words = ["--set", "processes=1", "--set", "pace=0.5", "--set", "label=3", "--json", str(target)]
-    assert ends(f"{election}:mended", *words) == Exit.HOLDS
+    assert ends(f"{election}:fixed", *words) == Exit.HOLDS
     assert result(target)["parameters"] == {"processes": 1, "pace": 0.5, "label": "3"}
     assert ends(f"{election}:broken", "--set", "fast=yes", "--json", str(target)) == Exit.VIOLATED
     assert result(target)["parameters"] == {"processes": 2, "fast": True}
@@ -311,7 +315,7 @@ def test_samples_find_and_never_prove(
     words = ["--strategy", strategy, "--max-schedules", "300"]
     assert ends(f"{election}:broken", *words, "--seed", "1") == Exit.VIOLATED
     assert " --seed 1 --replay " in capsys.readouterr().out.splitlines()[-1]
-    assert ends(f"{election}:mended", *words) == Exit.UNDECIDED
+    assert ends(f"{election}:fixed", *words) == Exit.UNDECIDED
 
 
 def test_a_run_that_covers_nothing_is_no_pass(election: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,18 +330,18 @@ def test_a_search_is_put_down_and_taken_up_again(
     file = tmp_path / "search.json"
     counts = []
     for limit in ("15", "30"):
-        words = [f"{election}:mended", "--processes", "3", "--max-schedules", limit, "--resume", str(file)]
+        words = [f"{election}:fixed", "--processes", "3", "--max-schedules", limit, "--resume", str(file)]
         target = tmp_path / "r.json"
         assert ends(*words, "--json", str(target)) == Exit.UNDECIDED
         assert capsys.readouterr().out.splitlines()[-1] == (
-            f"holdfast audit {election}:mended --processes 3 --max-schedules {limit} --resume {file}"
+            f"fencepost audit {election}:fixed --processes 3 --max-schedules {limit} --resume {file}"
         )
         found = result(target)
         counts.append(found["schedules"] + found["pruned"])
     assert counts == [15, 30]
-    assert ends(f"{election}:mended", "--processes", "3", "--resume", str(file)) == Exit.HOLDS
+    assert ends(f"{election}:fixed", "--processes", "3", "--resume", str(file)) == Exit.HOLDS
     capsys.readouterr()
-    assert ends(f"{election}:mended", "--processes", "2", "--resume", str(file)) == Exit.BAD_REQUEST
+    assert ends(f"{election}:fixed", "--processes", "2", "--resume", str(file)) == Exit.BAD_REQUEST
     assert "belongs to" in capsys.readouterr().err
 
 
@@ -363,7 +367,7 @@ def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str])
     assert ends("election") == Exit.HOLDS
     assert ends("election", "--mutant", "check-then-create") == Exit.VIOLATED
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("holdfast audit election --mutant check-then-create --replay ")
+    assert last.startswith("fencepost audit election --mutant check-then-create --replay ")
     assert ends(*last.split()[2:]) == Exit.VIOLATED
 
 
@@ -374,19 +378,19 @@ def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str])
         (["counterr"], "no system is called 'counterr'; known: "),
         (["no/such.py:f"], "there is no file no/such.py"),
         (["counter", "--mutant", "x"], "counter has no mutant 'x'; it has: read-modify-write"),
-        (["ELECTION:mended", "--mutant", "x"], "name the broken function itself"),
+        (["ELECTION:fixed", "--mutant", "x"], "name the broken function itself"),
         (["ELECTION"], "say which program of"),
         (["ELECTION:one"], "holds no program 'one': one needs a parameter `world`"),
         (["ELECTION:later"], "holds no program 'later'"),
         (["ELECTION:needing"], "needs jobs; give --set jobs=..."),
-        (["ELECTION:mended", "--set", "processes"], "must read NAME=VALUE"),
-        (["ELECTION:mended", "--set", "processes=many"], "'many' is not a whole number"),
-        (["ELECTION:mended", "--set", "pace=1", "--set", "pace=2"], "gives pace twice"),
-        (["ELECTION:mended", "--set", "pace=fast"], "'fast' is not a number"),
+        (["ELECTION:fixed", "--set", "processes"], "must read NAME=VALUE"),
+        (["ELECTION:fixed", "--set", "processes=many"], "'many' is not a whole number"),
+        (["ELECTION:fixed", "--set", "pace=1", "--set", "pace=2"], "gives pace twice"),
+        (["ELECTION:fixed", "--set", "pace=fast"], "'fast' is not a number"),
         (["ELECTION:broken", "--set", "fast=perhaps"], "say true or false"),
-        (["ELECTION:mended", "--set", "size=1"], "takes no size; it takes: processes, pace, label"),
+        (["ELECTION:fixed", "--set", "size=1"], "takes no size; it takes: processes, pace, label"),
         (["ELECTION:alone", "--processes", "2"], "takes no processes; it takes: none"),
-        (["ELECTION:mended", "--processes", "2", "--set", "processes=2"], "processes is given twice"),
+        (["ELECTION:fixed", "--processes", "2", "--set", "processes=2"], "processes is given twice"),
         (["counter", "--faults", "crash=1"], "no fault is called 'crash'; known: crashes, lost"),
         (["counter", "--faults", "crashes"], "give a whole number, as in crashes=1"),
         (["counter", "--faults", "crashes=-1"], "give a whole number, as in crashes=1"),
@@ -423,7 +427,7 @@ def test_a_wrong_request_is_one_line(
 def test_a_mistake_in_setting_up_names_the_line(election: str, capsys: pytest.CaptureFixture[str]) -> None:
     line = 1 + ELECTION.splitlines().index("    world.spoon()")
     assert ends(f"{election}:wrong_in_setup") == Exit.BAD_REQUEST
-    assert capsys.readouterr().err.startswith(f"holdfast: {election}:{line}: ")
+    assert capsys.readouterr().err.startswith(f"fencepost: {election}:{line}: ")
 
 
 def test_the_only_program_of_a_file_needs_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -432,7 +436,7 @@ def test_the_only_program_of_a_file_needs_no_name(tmp_path: Path, capsys: pytest
     file = tmp_path / "own.py"
     file.write_text(
         textwrap.dedent("""
-            from holdfast.impl.store import ABSENT
+            from fencepost.impl.store import ABSENT
 
             def claim(world, store, name):
                 import beside
@@ -458,7 +462,7 @@ def test_faults_not_named_stay_as_they_are() -> None:
 def test_every_fault_of_the_budget_can_be_named() -> None:
     from dataclasses import fields
 
-    from holdfast.sim.world import Budget
+    from fencepost.sim.world import Budget
 
     assert list(FAULTS) == [field.name for field in fields(Budget)]
 
@@ -471,7 +475,7 @@ def test_progress_tells_rate_and_estimate() -> None:
 
 def test_several_jobs_find_the_same(election: str, tmp_path: Path) -> None:
     target = tmp_path / "r.json"
-    assert ends(f"{election}:mended", "--jobs", "2", "--json", str(target)) == Exit.HOLDS
+    assert ends(f"{election}:fixed", "--jobs", "2", "--json", str(target)) == Exit.HOLDS
     assert result(target)["schedules"] > 5
     assert ends(f"{election}:broken", "--jobs", "2", "--json", str(target)) == Exit.VIOLATED
     assert result(target)["violations"][0]["property"] == "one leader"
@@ -483,7 +487,7 @@ def test_an_interrupt_ends_with_what_was_found(tmp_path: Path, capsys: pytest.Ca
     file.write_text(
         textwrap.dedent("""
             import signal
-            from holdfast.impl.store import ANYTHING
+            from fencepost.impl.store import ANYTHING
 
             runs = 0
 
@@ -513,7 +517,7 @@ def test_an_interrupt_ends_with_what_was_found(tmp_path: Path, capsys: pytest.Ca
 
 def test_examples_are_code_of_users_and_not_of_the_harness() -> None:
     """They ship inside of the package, and yet the world must own the time and randomness they ask for."""
-    from holdfast.sim.boto.present import REAL, STEP, _classify
+    from fencepost.sim.boto.present import REAL, STEP, _classify
 
-    assert _classify("holdfast.examples.audit.counter") == STEP
-    assert _classify("holdfast.sim.world.world") == REAL
+    assert _classify("fencepost.examples.audit.counter") == STEP
+    assert _classify("fencepost.sim.world.world") == REAL

@@ -1,4 +1,4 @@
-"""`holdfast audit --base`: what a change made better or worse, from the code at two revisions."""
+"""`fencepost audit --base`: what a change made better or worse, from the code at two revisions."""
 
 import json
 import shlex
@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands.audit_base import packages
-from holdfast.commands.ending import Exit
+from fencepost.commands.audit_base import packages
+from fencepost.commands.ending import Exit
 from tests.commands.running import exit_of
 
 GOOD = """
-from holdfast.impl.store import ABSENT
+from fencepost.impl.store import ABSENT
 def claim(world, store, name):
     if store.put("leader", name.encode(), when=ABSENT).done:
         world.note("leads", name)
 """
 BROKEN = """
-from holdfast.impl.store import ANYTHING
+from fencepost.impl.store import ANYTHING
 def claim(world, store, name):
     if not store.head("leader").done:
         store.put("leader", name.encode(), when=ANYTHING)
@@ -70,7 +70,7 @@ def test_a_change_that_breaks_a_property_is_worse(project: Path, capsys: pytest.
     assert "property 'one leads': not broken -> broken" in said
     shown = said.splitlines()
     again = shlex.split(shown[shown.index("to see it again:") + 1])
-    assert again[:4] == ["holdfast", "audit", NAME, "--replay"], "the limits of a search are left out"
+    assert again[:4] == ["fencepost", "audit", NAME, "--replay"], "the limits of a search are left out"
     assert ends(*again[2:]) == Exit.VIOLATED
     assert said.splitlines()[-1] == "violated: 2 things worse, 0 better"
     assert (project / "app" / "lead.py").read_text() == BROKEN

@@ -1,15 +1,16 @@
-"""`holdfast audit --flat NAME=A,B`: what costs more with more of something is found, with its story."""
+"""`fencepost audit --flat NAME=A,B`: what costs more with more of something is found, with its
+counterexample."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
+from fencepost.commands.ending import Exit
+from fencepost.commands.entry import group, run
 
 PROGRAM = """
-from holdfast.impl.store import ABSENT
+from fencepost.impl.store import ABSENT
 
 
 def read_newest(world):
@@ -66,22 +67,22 @@ def test_what_does_not_grow_is_flat(program: str, tmp_path: Path, capsys: pytest
     assert {name: row["flat"] for name, row in result["cost"].items()} == {"reader": True, "writer": True}
 
 
-def test_what_grows_is_violated_with_a_story_that_can_be_replayed(
+def test_what_grows_is_violated_with_a_counterexample_that_can_be_replayed(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(f"{program}:grows", "--flat", "depth=1,3") == Exit.VIOLATED
     said = capsys.readouterr().out
-    wrong = (
+    error = (
         "it took 5 requests and 5 serial hops without faults, and may take 3 requests and 3 serial hops "
         "without faults, as with depth=1"
     )
-    assert f"cost of reader is violated: {wrong}" in said
+    assert f"cost of reader is violated: {error}" in said
     assert "depth=3 (exhaustive)" in said
     command = said.splitlines()[-1].split()
-    assert command[:6] == ["holdfast", "audit", f"{program}:grows", "--flat", "depth=1,3", "--replay"]
+    assert command[:6] == ["fencepost", "audit", f"{program}:grows", "--flat", "depth=1,3", "--replay"]
     assert ends(*command[2:]) == Exit.VIOLATED
     again = capsys.readouterr().out
-    assert f"=> cost of reader: {wrong}" in again
+    assert f"=> cost of reader: {error}" in again
     assert "interleavings" not in again, "one schedule is run of the size that was too dear"
 
 

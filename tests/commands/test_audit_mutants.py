@@ -1,4 +1,4 @@
-"""`holdfast audit SYSTEM --mutants`: what is broken must be found, what is mended must hold."""
+"""`fencepost audit SYSTEM --mutants`: what is broken must be found, what is fixed must hold."""
 
 import io
 import json
@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from holdfast.commands import systems
-from holdfast.commands.audit_mutants import LONG, mutant_row
-from holdfast.commands.ending import Exit
-from holdfast.commands.systems import mutants_of
-from holdfast.reports.mutants_text import row_text
-from holdfast.testing import Options
+from fencepost.commands import systems
+from fencepost.commands.audit_mutants import LONG, mutant_row
+from fencepost.commands.ending import Exit
+from fencepost.commands.systems import mutants_of
+from fencepost.reports.mutants_text import row_text
+from fencepost.testing import Options
 from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
 
@@ -25,7 +25,7 @@ def broken_create_if_absent(world):
 def broken_in_name_only(world):
     start(world, well)
 
-def mended(world):
+def fixed(world):
     start(world, well)
 """
 
@@ -50,18 +50,18 @@ def test_every_mutant_is_a_row_and_the_system_the_last(
     assert [(row["safeguard"], row["kind"], row["found"], row["wrong"]) for row in found["rows"]] == [
         ("check-then-create", "broken", True, False),
         ("own-write-taken-as-a-loss", "broken", True, False),
-        ("", "mended", False, False),
+        ("", "fixed", False, False),
     ]
     worst = found["rows"][0]
     assert (worst["property"], worst["length"], worst["model"]) == ("at most one leads", 6, None)
     assert worst["schedules"] > 0
-    assert worst["story"][-1].startswith("  => at most one leads")
+    assert worst["counterexample"][-1].startswith("  => at most one leads")
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("without check-then-create                breaks at most one leads in 6 lines")
     assert said[-1] == "holds: 2 of 2 mutants found, election as it is: holds"
-    # The second line of a row is a command that shows the story.
+    # The second line of a row is a command that shows the counterexample.
     words = said[1].split()
-    assert words[:2] == ["holdfast", "audit"]
+    assert words[:2] == ["fencepost", "audit"]
     assert ends(*words[2:]) == Exit.VIOLATED
 
 
@@ -78,7 +78,7 @@ def test_a_mutant_that_is_not_found_is_told_and_fails(
 def test_a_system_that_does_not_hold_shows_nothing(
     elections: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = elections.read_text().replace("def mended(world):\n    start(world, well)", "mended = broken_x")
+    text = elections.read_text().replace("def fixed(world):\n    start(world, well)", "fixed = broken_x")
     elections.write_text(text.replace("def broken_in_name_only", "def broken_x").replace("well)", "badly)"))
     assert ends("ballot", "--mutants") == Exit.VIOLATED
     said = capsys.readouterr().out.splitlines()
@@ -112,13 +112,13 @@ def test_what_makes_no_sense(words: list[str], said: str, capsys: pytest.Capture
     assert said in captured.out + captured.err
 
 
-def test_the_story_of_the_model_stands_beside() -> None:
+def test_the_counterexample_of_the_model_stands_beside() -> None:
     row = mutant_row("publish", "inbound-check-on-removal", (), None, Options(), 1)
     assert row["model"] == {"model": "publish", "property": "referential_integrity", "length": 6}
     assert (row["moves"], row["times"], row["long"]) == (3, 0.5, False)
 
 
-def test_a_long_story_is_called_so() -> None:
+def test_a_long_counterexample_is_called_so() -> None:
     row = mutant_row("publish", "inbound-check-on-removal", (), None, Options(), 1)
     long = {**row, "moves": 10, "times": round(10 / 6, 2), "long": LONG < 10 / 6}
     console = Console(width=200, file=io.StringIO())

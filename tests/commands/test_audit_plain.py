@@ -1,4 +1,4 @@
-"""`holdfast audit --store`: the program for real; it breaks, or nothing is decided."""
+"""`fencepost audit --store`: the program for real; it breaks, or nothing is decided."""
 
 import json
 from pathlib import Path
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands.ending import Exit
+from fencepost.commands.ending import Exit
 from tests.commands.running import exit_of
 
 ALONE = """
-from holdfast.impl.store import ANYTHING
+from fencepost.impl.store import ANYTHING
 
 def fine(world, size=1):
     world.spawn(lambda: world.store().put("k", b"x" * size, when=ANYTHING), name="p")

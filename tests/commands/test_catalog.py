@@ -1,4 +1,4 @@
-"""`holdfast catalog` as its users meet it: data in a directory, exit codes, a line for what is wrong."""
+"""`fencepost catalog` as its users meet it: data in a directory, exit codes, a line for what is wrong."""
 
 import json
 import sys
@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.impl.publish import Catalog, Fenced, HeadAhead, StaleView, Unknown
-from holdfast.impl.store import ANYTHING, open_store
+from fencepost.impl.publish import Catalog, Fenced, HeadAhead, StaleView, Unknown
+from fencepost.impl.store import ANYTHING, open_store
 from tests.commands.running import Run
 
 
@@ -112,7 +112,7 @@ def test_branches(catalog: Run, graph: str) -> None:
     assert result(catalog, "branch", "list", graph)["branches"] == ["main"]
 
 
-def test_upkeep(catalog: Run, graph: str) -> None:
+def test_maintenance(catalog: Run, graph: str) -> None:
     Path("more.csv").write_text("id,name\n3,Cyd\n")
     assert catalog("put", graph, "person=more.csv")[0] == 0
     assert catalog("compact", graph)[1] == "knows: 1 runs, nothing to do\nperson: 2 runs, rewritten\n"
@@ -205,7 +205,7 @@ def test_what_makes_no_sense_gets_one_line_and_changes_nothing(
 def test_where_no_catalog_is_the_line_says_how_to_make_one(catalog: Run, url: str, words: list[str]) -> None:
     code, _, err = catalog(*(url if word == "URL" else word for word in words))
     assert code == 2
-    assert f"there is no catalog at {url}; make one: holdfast catalog init" in err
+    assert f"there is no catalog at {url}; make one: fencepost catalog init" in err
     assert not Path("store").exists()
 
 
@@ -214,7 +214,7 @@ def test_where_no_catalog_is_the_line_says_how_to_make_one(catalog: Run, url: st
     [
         (StaleView("others were first"), 3, "run the command again"),
         (Fenced("fenced"), 3, "run the command again"),
-        (HeadAhead("ahead; run repair"), 1, "holdfast catalog repair"),
+        (HeadAhead("ahead; run repair"), 1, "fencepost catalog repair"),
         (KeyboardInterrupt(), 3, "interrupted"),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_missing_library_is_one_line(catalog: Run, graph: str, monkeypatch: py
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, err = catalog("get", graph, "person")
     assert code == 2
-    assert "pip install 'holdfast[catalog]'" in err
+    assert "pip install 'fencepost[catalog]'" in err
 
 
 def test_odd_values_come_back_as_they_were(catalog: Run, graph: str) -> None:

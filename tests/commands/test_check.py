@@ -1,4 +1,5 @@
-"""`holdfast check`: verdicts, stories, bounds, a user's own file, and what is said to a wrong request."""
+"""`fencepost check`: verdicts, counterexamples, bounds, a user's own file, and what is said to a wrong
+request."""
 
 import json
 import textwrap
@@ -8,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands.ending import Exit
+from fencepost.commands.ending import Exit
 from tests.commands.running import exit_of
 
 LAMPS = """
-from holdfast.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
+from fencepost.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
 
 class Lamps(Machine):
     lamps = Size(2, most=8)
@@ -60,7 +61,7 @@ def test_a_model_that_holds_says_so_with_its_size(tmp_path: Path, capsys: pytest
     assert ends("two-phase", "--set", "managers=5", "--json", str(target)) == Exit.HOLDS
     said = capsys.readouterr().out
     assert "8,832 distinct states" in said
-    assert said.splitlines()[-1] == "holds: holdfast check two-phase --set managers=5"
+    assert said.splitlines()[-1] == "holds: fencepost check two-phase --set managers=5"
     found = result(target)
     assert (found["verdict"], found["distinct"], found["parameters"]) == ("holds", 8832, {"managers": 5})
     assert list(found)[:10] == [
@@ -71,7 +72,9 @@ def test_a_model_that_holds_says_so_with_its_size(tmp_path: Path, capsys: pytest
     assert sum(found["coverage"].values()) > 0
 
 
-def test_a_safeguard_off_shows_the_shortest_story(lamps: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_safeguard_off_shows_the_shortest_counterexample(
+    lamps: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ends(f"{lamps}:Lamps", "--without", "one-by-one") == Exit.VIOLATED
     said = capsys.readouterr().out
     assert "never_all is violated: Never are all lamps lit." in said
@@ -80,7 +83,7 @@ def test_a_safeguard_off_shows_the_shortest_story(lamps: str, capsys: pytest.Cap
         "  1. light(i=1)  lamp[1]: off -> on\n"
         "  2. light(i=0)  lamp[0]: off -> on\n"
     ) in said
-    assert said.splitlines()[-1] == f"violated: holdfast check {lamps}:Lamps --without one-by-one"
+    assert said.splitlines()[-1] == f"violated: fencepost check {lamps}:Lamps --without one-by-one"
 
 
 def test_an_action_that_never_fires_is_a_warning_and_under_strict_a_violation(

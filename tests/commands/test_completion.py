@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from holdfast.commands.completion import SHELLS, VARIABLE
-from holdfast.commands.ending import Exit
-from holdfast.commands.entry import SUMMARIES
+from fencepost.commands.completion import SHELLS, VARIABLE
+from fencepost.commands.ending import Exit
+from fencepost.commands.entry import SUMMARIES
 from tests.commands.running import exit_of
 
 
@@ -19,12 +19,12 @@ def offered(*words: str) -> list[str]:
         [
             sys.executable,
             "-c",
-            "import sys; sys.argv = ['holdfast']; from holdfast.commands import main; main()",
+            "import sys; sys.argv = ['fencepost']; from fencepost.commands import main; main()",
         ],
         env={
             **os.environ,
             VARIABLE: "bash_complete",
-            "COMP_WORDS": " ".join(["holdfast", *words]),
+            "COMP_WORDS": " ".join(["fencepost", *words]),
             "COMP_CWORD": str(len(words)),
         },
         capture_output=True,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands import demo
-from holdfast.commands.demo import Stop
-from holdfast.commands.ending import Exit
+from fencepost.commands import demo
+from fencepost.commands.demo import Stop
+from fencepost.commands.ending import Exit
 from tests.commands.running import exit_of
 
 
@@ -29,7 +29,7 @@ def test_every_command_is_shown_before_it_is_run(
     bad = stop(tmp_path, Exit.VIOLATED, "--without", "all-prepared")
     assert toured(monkeypatch, tmp_path, good, bad) == Exit.HOLDS
     said = capsys.readouterr().out
-    assert said.index("$ holdfast check two-phase --set managers=2") < said.index("56 distinct states")
+    assert said.index("$ fencepost check two-phase --set managers=2") < said.index("56 distinct states")
     assert "[2/2] A model." in said
     assert f"The report: {tmp_path / 'report.html'}" in said
     assert all(words in said for words in demo.after(tmp_path))
@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 def test_the_real_tour_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_of("demo", "--out", str(tmp_path)) == Exit.HOLDS
     said = capsys.readouterr().out
-    assert said.count("\n$ holdfast ") == len(demo.stops(tmp_path)) + 1
+    assert said.count("\n$ fencepost ") == len(demo.stops(tmp_path)) + 1
     page = (tmp_path / "report.html").read_text()
     for shown in ("publish without create-only-manifest", "simulate rfc-013-capped", 'class="sequence"'):
         assert shown in page

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.commands import entry
-from holdfast.commands.ending import BadRequest, Exit, write_json
-from holdfast.commands.entry import SUMMARIES, group, run
-from holdfast.impl.store import Unusable
+from fencepost.commands import entry
+from fencepost.commands.ending import BadRequest, Exit, write_json
+from fencepost.commands.entry import SUMMARIES, group, run
+from fencepost.impl.store import Unusable
 from tests.commands.running import exit_of as ends
 
 
@@ -55,7 +55,7 @@ def test_a_wrong_request_is_one_line_and_exits_with_2(
     assert ends(*words) == Exit.BAD_REQUEST
     said = capsys.readouterr()
     assert says in said.err
-    assert said.err.startswith("holdfast: ")
+    assert said.err.startswith("fencepost: ")
     assert said.err.count("\n") == 1
 
 
@@ -76,7 +76,7 @@ def test_errors_end_with_their_code_and_one_line(
     error: BaseException, code: Exit, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert raising(error) == code
-    assert capsys.readouterr().err == f"holdfast: {says}\n"
+    assert capsys.readouterr().err == f"fencepost: {says}\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
@@ -84,7 +84,7 @@ def test_errors_end_with_their_code_and_one_line(
 def test_output_that_finds_no_room_is_one_line(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`holdfast ... > file` on a full disk."""
+    """`fencepost ... > file` on a full disk."""
     full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 - it cannot be closed without the same error
     with monkeypatch.context() as patched:
         patched.setattr("sys.stdout", full)
@@ -92,7 +92,7 @@ def test_output_that_finds_no_room_is_one_line(
     with contextlib.suppress(OSError):
         full.close()
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("holdfast: cannot write: No space left on device")
+    assert said.startswith("fencepost: cannot write: No space left on device")
 
 
 def test_another_error_of_the_system_is_not_taken_for_that() -> None:
@@ -112,7 +112,7 @@ def test_what_a_command_returns_is_the_exit_code() -> None:
 
 
 def test_the_console_script_exits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["holdfast", "--version"])
+    monkeypatch.setattr("sys.argv", ["fencepost", "--version"])
     with pytest.raises(SystemExit) as exited:
         entry.main()
     assert exited.value.code == 0

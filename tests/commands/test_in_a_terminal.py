@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands.ending import Exit
-from holdfast.commands.entry import SUMMARIES
+from fencepost.commands.ending import Exit
+from fencepost.commands.entry import SUMMARIES
 
 SECONDS_MAX = 120
 """Then a command hangs. It is no measure: on a busy machine everything is slow."""
@@ -41,7 +41,7 @@ class Terminal:
     def __init__(self, *words: str, cwd: Path | None = None) -> None:
         self._master, slave = pty.openpty()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *words],
+            [sys.executable, "-m", "fencepost", *words],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -95,7 +95,7 @@ def test_help_and_a_wrong_option(name: str) -> None:
     """Help names every option; a mistake is one line that says where help is."""
     code, shown = run_in_terminal(name, "--help")
     assert code == Exit.HOLDS
-    assert f"Usage: python -m holdfast {name}" in shown or f"Usage: holdfast {name}" in shown
+    assert f"Usage: python -m fencepost {name}" in shown or f"Usage: fencepost {name}" in shown
     assert "--help" in shown
     code, shown = run_in_terminal(name, "--no-such-option")
     assert code == Exit.BAD_REQUEST
@@ -146,7 +146,7 @@ def test_colour_is_for_terminals_alone(tmp_path: Path) -> None:
     _, shown = run_in_terminal("check", "two-phase", "--set", "managers=2")
     assert "\x1b[" in shown
     ran = subprocess.run(
-        [sys.executable, "-m", "holdfast", "check", "two-phase", "--set", "managers=2"],
+        [sys.executable, "-m", "fencepost", "check", "two-phase", "--set", "managers=2"],
         capture_output=True,
         text=True,
         check=True,

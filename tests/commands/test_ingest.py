@@ -1,4 +1,4 @@
-"""`holdfast ingest` as its users meet it: exit codes, a line for what is wrong, and nothing done by half."""
+"""`fencepost ingest` as its users meet it: exit codes, a line for what is wrong, and nothing done by half."""
 
 import io
 import json
@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import keys, read
-from holdfast.impl.store import open_store
+from fencepost.impl.ingest import keys, read
+from fencepost.impl.store import open_store
 from tests.commands.running import Run
 from tests.impl.ingest_service.serving import Served, batch, frame, listing, serving
 
-TOKEN = "HOLDFAST_INGEST_TOKEN"
+TOKEN = "FENCEPOST_INGEST_TOKEN"
 BATCHES = 3
 
 
@@ -27,7 +27,7 @@ BATCHES = 3
 def ingest(ran: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.chdir(tmp_path)
     yield partial(ran, "ingest")
-    log = logging.getLogger("holdfast.ingest")  # a command sets up the log of its process, which is ours
+    log = logging.getLogger("fencepost.ingest")  # a command sets up the log of its process, which is ours
     log.handlers.clear()
     log.setLevel(logging.NOTSET)
 
@@ -105,7 +105,7 @@ def test_missing_indexes_are_written_and_a_missing_blob_is_an_alarm(
 
 
 def test_a_conflict_from_parked_to_settled(ingest: Run, served: Served, url: str) -> None:
-    from holdfast.impl.ingest.service.spool import Spool
+    from fencepost.impl.ingest.service.spool import Spool
 
     with Spool("spool", "agent-a") as spool:
         taken = batch(1, 1, boot=spool.boot_id)
@@ -129,7 +129,7 @@ def test_a_conflict_from_parked_to_settled(ingest: Run, served: Served, url: str
 
 
 def test_a_parked_batch_can_be_dropped_or_sent_again_by_hand(ingest: Run, served: Served) -> None:
-    from holdfast.impl.ingest.service.spool import Spool
+    from fencepost.impl.ingest.service.spool import Spool
 
     with Spool("spool", "agent-a") as spool:
         for start in (1, 2):
@@ -172,7 +172,7 @@ def test_what_cannot_be_sent_now_is_kept(
     assert (code, "wrong_agent" in err, "1 batches wait in the spool" in err) == (2, True, True)
     monkeypatch.setenv(TOKEN, served.tokens["agent-a"])
     assert result(ingest, *send(served, "--metrics", "m.prom"))["accepted"] == 1
-    assert 'holdfast_agent_sent_total{duplicate="false"} 1\n' in Path("m.prom").read_text()
+    assert 'fencepost_agent_sent_total{duplicate="false"} 1\n' in Path("m.prom").read_text()
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,10 @@ def test_a_line_that_is_no_point_adds_nothing(ingest: Run, served: Served, line:
         (["serve", "--store", "memory://", "--agents", "t.json"], "nothing would remain"),
         (["serve", "--store", "nowhere", "--agents", "t.json"], "no scheme"),
         (["serve", "--store", "file:///dev/null/x", "--agents", "t.json"], "/dev/null/x"),
-        (["serve", "--store", "file:///tmp", "--agents", "none.json"], "make one with holdfast ingest enrol"),
+        (
+            ["serve", "--store", "file:///tmp", "--agents", "none.json"],
+            "make one with fencepost ingest enrol",
+        ),
         (["serve", "--store", "file:///tmp", "--agents", "bad.json"], "is no JSON"),
         (["serve", "--store", "file:///tmp", "--agents", "t.json", "--host", "no such"], "cannot listen"),
         (["serve", "--store", "file:///tmp", "--agents", "t.json", "--spool", "x"], "local_spool needs"),
@@ -266,7 +269,9 @@ def test_a_misspelt_directory_is_not_an_empty_store(ingest: Run, tmp_path: Path,
     """If this fails, the nightly audit of nothing ends well every night, and who was blocked is not."""
     code, out, err = ingest(*words.split(), "--store", f"file://{tmp_path}/stoer")
     assert (code, out) == (2, ""), err
-    assert err == f"holdfast: there is no directory {tmp_path}/stoer; correct --store: a collector makes it\n"
+    assert (
+        err == f"fencepost: there is no directory {tmp_path}/stoer; correct --store: a collector makes it\n"
+    )
     assert not (tmp_path / "stoer").exists()
 
 
@@ -299,7 +304,7 @@ def test_the_policy_is_json(ingest: Run) -> None:
 
 def test_help_loads_no_server() -> None:
     ran = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "holdfast", "ingest", "serve", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "fencepost", "ingest", "serve", "--help"],
         capture_output=True,
         text=True,
         check=True,
@@ -316,10 +321,12 @@ def test_help_loads_no_server() -> None:
     ],
 )
 def test_without_the_extra_it_says_what_to_install(missing: str, words: list[str]) -> None:
-    code = f"import sys; sys.modules[{missing!r}] = None\nfrom holdfast.commands import main\nmain()"
+    code = f"import sys; sys.modules[{missing!r}] = None\nfrom fencepost.commands import main\nmain()"
     ran = subprocess.run([sys.executable, "-c", code, "ingest", *words], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == ("holdfast: the collector and the agent need more: pip install 'holdfast[ingest]'\n")
+    assert ran.stderr == (
+        "fencepost: the collector and the agent need more: pip install 'fencepost[ingest]'\n"
+    )
 
 
 @pytest.mark.server
@@ -327,13 +334,13 @@ def test_without_the_extra_it_says_what_to_install(missing: str, words: list[str
 def test_told_to_stop_it_ends_well_and_its_log_has_no_secrets(tmp_path: Path, how: signal.Signals) -> None:
     import httpx
 
-    from holdfast.impl.environment import SystemEnvironment
-    from holdfast.impl.ingest.service.tokens import Who, enrol
+    from fencepost.impl.environment import SystemEnvironment
+    from fencepost.impl.ingest.service.tokens import Who, enrol
 
     token = enrol(tmp_path / "t.json", Who("agent", "agent-a"), SystemEnvironment())
     words = ["ingest", "serve", "--store", f"file://{tmp_path}/store", "--agents", str(tmp_path / "t.json")]
     with subprocess.Popen(
-        [sys.executable, "-m", "holdfast", *words, "--port", "0", "--verbose"],
+        [sys.executable, "-m", "fencepost", *words, "--port", "0", "--verbose"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -362,6 +369,6 @@ def test_told_to_stop_it_ends_well_and_its_log_has_no_secrets(tmp_path: Path, ho
 
 
 def _anything() -> Any:
-    from holdfast.impl.store import ANYTHING
+    from fencepost.impl.store import ANYTHING
 
     return ANYTHING

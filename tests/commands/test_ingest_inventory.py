@@ -1,4 +1,4 @@
-"""`holdfast ingest audit --inventory`: from a disk, from the store itself, from a bucket."""
+"""`fencepost ingest audit --inventory`: from a disk, from the store itself, from a bucket."""
 
 import json
 from functools import partial
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest import Accepted, Authority, Manifest, keys
-from holdfast.impl.store import ANYTHING, Store, open_store
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest import Accepted, Authority, Manifest, keys
+from fencepost.impl.store import ANYTHING, Store, open_store
 from tests.commands.running import Run
 from tests.impl.ingest import reports
 from tests.impl.ingest.given import batch

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands import entry
-from holdfast.impl.ingest import Authority, Conflict
-from holdfast.impl.ingest.service.spool import Spool
-from holdfast.impl.store import open_store
+from fencepost.commands import entry
+from fencepost.impl.ingest import Authority, Conflict
+from fencepost.impl.ingest.service.spool import Spool
+from fencepost.impl.store import open_store
 from tests.commands.test_ingest_inventory import ENV
 from tests.impl.ingest_service.serving import batch, frame
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.auditing import Wanted, conduct
-from holdfast.commands import audited_row, demo
-from holdfast.commands.demo import Stop
-from holdfast.commands.ending import Exit
-from holdfast.impl.store import ANYTHING
-from holdfast.testing import Options, want
+from fencepost.auditing import Wanted, conduct
+from fencepost.commands import audited_row, demo
+from fencepost.commands.demo import Stop
+from fencepost.commands.ending import Exit
+from fencepost.impl.store import ANYTHING
+from fencepost.testing import Options, want
 from tests.commands.running import exit_of as ends
 
 
@@ -46,7 +46,7 @@ def asked(pressed: list[int], reports: list[str]) -> Wanted:
 
 
 def test_who_waits_for_the_end_does_not_wait_for_a_whole_model(pressed: list[int]) -> None:
-    """If this fails, Ctrl-C on `holdfast audit publish` is followed by fifteen seconds of silence."""
+    """If this fails, Ctrl-C on `fencepost audit publish` is followed by fifteen seconds of silence."""
     reports: list[str] = []
     outcome = conduct(asked(pressed, reports))
     assert outcome.interrupted
@@ -98,4 +98,4 @@ def test_the_commands_of_the_tour_can_be_pasted(
     made = ["check", "two-phase", "--set", "managers=2", "--json", str(folder / "r.json")]
     monkeypatch.setattr(demo, "stops", lambda _: [Stop("One.", made, Exit.HOLDS)])
     ends("demo", "--out", str(folder))
-    assert f"$ holdfast report '{folder}' --title 'Holdfast demo'" in capsys.readouterr().out
+    assert f"$ fencepost report '{folder}' --title 'Fencepost demo'" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`holdfast probe` as its users meet it: exit codes, the table, JSON, and one line for what is wrong."""
+"""`fencepost probe` as its users meet it: exit codes, the table, JSON, and one line for what is wrong."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.probe import FEATURES
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.probe import FEATURES
 from tests import liars
 from tests.commands.running import Run
 
@@ -26,7 +26,7 @@ def lying(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """`memory://` opens this store from now on."""
 
     def install(make: Callable[[], MemoryStore]) -> None:
-        monkeypatch.setattr("holdfast.commands.probe.open_store", lambda url: make())
+        monkeypatch.setattr("fencepost.commands.probe.open_store", lambda url: make())
 
     return install
 
@@ -43,7 +43,7 @@ def test_memory_has_a_complete_table_and_is_safe(ran: Run) -> None:
         "racing-creates-processes",
         "counter-processes",
     }
-    assert out.index("Writes only under holdfast-probe/") < out.index("create-only-put ")
+    assert out.index("Writes only under fencepost-probe/") < out.index("create-only-put ")
     assert "put-1mib" in out
     assert "Build on: create-only put" in out
     assert out.rstrip().splitlines()[-1].startswith("safe: ")
@@ -68,7 +68,7 @@ def test_a_directory_in_use_keeps_what_it_had(ran: Run, tmp_path: Path) -> None:
     code, _, _ = ran("probe", f"file://{tmp_path}", *FAST, "--only", "create-only-put")
     assert code == 0
     assert (tmp_path / "mine").read_bytes() == b"stays"
-    assert {entry.name for entry in tmp_path.iterdir()} <= {"mine", ".holdfast"}
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"mine", ".fencepost"}
 
 
 def test_an_unsafe_store_exits_1_and_shows_the_history(ran: Run, lying: Any) -> None:
@@ -118,7 +118,7 @@ def test_the_profile_is_what_the_simulator_reads(ran: Run, tmp_path: Path) -> No
     code, _, _ = ran("probe", "memory://", *FAST, "--only", "ranges", "--profile", str(file))
     assert code == 0
     profile = json.loads(file.read_text())
-    assert profile["format"] == "holdfast-latency/1"
+    assert profile["format"] == "fencepost-latency/1"
     assert profile["unit"] == "ms"
     sizes = {entry["bytes"] for entry in profile["operations"]["put"]}
     assert sizes == {1024, 1_048_576}
@@ -149,7 +149,7 @@ BAD = [
     (["memory://", "--seconds", "0"], "--seconds"),
     (["memory://", "--json", "-", "--profile", "-"], "standard output"),
     (["memory://", "--json", "/no/such/folder/x.json"], "/no/such/folder/x.json"),
-    (["file:///proc/holdfast"], "/proc/holdfast"),
+    (["file:///proc/fencepost"], "/proc/fencepost"),
     (["file:///dev/null"], "/dev/null"),
     (["file:///a%00b"], "directory"),
 ]
@@ -201,7 +201,7 @@ class FillsUp(MemoryStore):
     def send(self, request: Any) -> Any:
         self.room -= not request.reads
         if self.room < 0 and request.kind in ("put", "create-upload", "upload-part"):
-            from holdfast.impl.store.errors import Unusable
+            from fencepost.impl.store.errors import Unusable
 
             raise Unusable("no space left on /data; free some and try again")
         return super().send(request)
@@ -226,7 +226,7 @@ def test_no_secret_is_repeated(ran: Run) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_being_stopped_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
     """In the middle of a race between processes, which get the Ctrl-C of the terminal as well."""
-    command = [sys.executable, "-m", "holdfast", "probe", f"file://{tmp_path}/store", "--seconds", "120"]
+    command = [sys.executable, "-m", "fencepost", "probe", f"file://{tmp_path}/store", "--seconds", "120"]
     features = "racing-creates-processes"
     with subprocess.Popen(
         [*command, "--only", features, "--rounds", "100000"],
@@ -237,12 +237,12 @@ def test_being_stopped_leaves_nothing_behind(tmp_path: Path, how: signal.Signals
         start_new_session=True,
     ) as process:
         deadline = time.monotonic() + 30
-        while not list(tmp_path.glob("store/holdfast-probe/*/racing-creates-processes/*")):
+        while not list(tmp_path.glob("store/fencepost-probe/*/racing-creates-processes/*")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(0.5)
         os.killpg(process.pid, how) if how is signal.SIGINT else process.send_signal(how)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 3
-    assert err.strip() == "holdfast: interrupted"
+    assert err.strip() == "fencepost: interrupted"
     assert not (tmp_path / "store").exists()

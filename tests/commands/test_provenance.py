@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.commands import provenance
+import fencepost
+from fencepost.commands import provenance
 from tests.commands.running import exit_of
 
 
@@ -18,8 +18,8 @@ def test_a_result_names_its_command_and_versions(tmp_path: Path) -> None:
     words = ["check", "two-phase", "--set", "managers=2", "--json", str(file)]
     assert exit_of(*words) == 0
     made = json.loads(file.read_text())["provenance"]
-    assert made["command"] == f"holdfast check two-phase --set managers=2 --json {file}"
-    assert made["holdfast"] == holdfast.__version__
+    assert made["command"] == f"fencepost check two-phase --set managers=2 --json {file}"
+    assert made["fencepost"] == fencepost.__version__
     assert made["python"] == ".".join(map(str, sys.version_info[:3]))
     assert set(made["libraries"]) >= {"numpy", "greenlet"}
 

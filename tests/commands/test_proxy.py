@@ -1,13 +1,13 @@
-"""`holdfast proxy`: what makes no sense is one line; the rest is in tests/sim/proxy."""
+"""`fencepost proxy`: what makes no sense is one line; the rest is in tests/sim/proxy."""
 
 import socket
 from typing import Any
 
 import pytest
 
-from holdfast.commands.ending import Exit
-from holdfast.commands.proxy import told
-from holdfast.sim.proxy.statistics import Statistics
+from fencepost.commands.ending import Exit
+from fencepost.commands.proxy import told
+from fencepost.sim.proxy.statistics import Statistics
 from tests.commands.running import exit_of
 
 

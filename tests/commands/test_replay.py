@@ -1,4 +1,4 @@
-"""`holdfast replay`: verdicts, reasons and exit codes on good, broken and damaged traces."""
+"""`fencepost replay`: verdicts, reasons and exit codes on good, broken and damaged traces."""
 
 import gzip
 import json
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.trace import table_of, write_json_lines, write_parquet
+from fencepost.impl.store.events import Event
+from fencepost.sim.trace import table_of, write_json_lines, write_parquet
 from tests.commands.running import exit_of
 from tests.properties.publish.test_refinement import history
 
 MAP = """
-from holdfast.model import Model
-from holdfast.model.create_only_lock import CreateOnlyLock
-from holdfast.properties.refinement import COUNTED, SILENT, Keys, Refinement, Role, where
+from fencepost.model import Model
+from fencepost.model.create_only_lock import CreateOnlyLock
+from fencepost.properties.refinement import COUNTED, SILENT, Keys, Refinement, Role, where
 
 
 class LockMap(Refinement):
@@ -88,9 +88,9 @@ def test_one_bad_run_is_found_among_good_ones(
     ended, found = replayed(tmp_path, str(tmp_path / "t.jsonl"), "--model", mine)
     assert ended == 1
     assert (found["accepted"], found["rejected"], found["undecided"], found["runs"]) == (2, 1, 0, 3)
-    [wrong] = found["violations"]
-    assert (wrong["run"], wrong["seq"]) == ("locks/b", 11)
-    assert wrong["event"].startswith("bob: response put locks/b")
+    [error] = found["violations"]
+    assert (error["run"], error["seq"]) == ("locks/b", 11)
+    assert error["event"].startswith("bob: response put locks/b")
     told = capsys.readouterr().out
     assert "REJECTED  run locks/b  event 11: bob: response put" in told
     assert "VIOLATED  3 runs: 2 accepted, 1 rejected, 0 undecided; 14 events" in told

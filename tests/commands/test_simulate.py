@@ -1,4 +1,4 @@
-"""`holdfast simulate`: results, their bytes, what is left in a folder, what is said to a wrong request."""
+"""`fencepost simulate`: results, their bytes, what is left in a folder, what is said to a wrong request."""
 
 import errno
 import importlib.util
@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands import provenance, simulate
-from holdfast.commands.ending import Exit
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.sim.scenarios import performing, running
+from fencepost.commands import provenance, simulate
+from fencepost.commands.ending import Exit
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.sim.scenarios import performing, running
 from tests.commands.running import exit_of
 
 SMALL = """title = "Small"
@@ -152,7 +152,7 @@ def test_ctrl_c_stops_the_workers_and_keeps_what_they_finished(tmp_path: Path) -
     file, target = tmp_path / "long.toml", tmp_path / "r.json"
     many = ", ".join(str(number) for number in range(1, 200))
     file.write_text(SMALL.replace("operations = 20", "operations = 500").replace("1, 2, 4", many))
-    words = [sys.executable, "-m", "holdfast", "simulate", str(file), "--jobs", "2", "--json", str(target)]
+    words = [sys.executable, "-m", "fencepost", "simulate", str(file), "--jobs", "2", "--json", str(target)]
     out = ["--out", str(tmp_path / "out"), "--no-plots"]
     process = subprocess.Popen([*words, *out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -176,7 +176,7 @@ def test_the_order_of_hashes_changes_nothing(small: str) -> None:
     """Python shuffles the order of sets from process to process."""
     outputs = []
     for hash_seed in ("1", "2"):
-        words = [sys.executable, "-m", "holdfast", "simulate", small, "--json", "-", "--jobs", "1"]
+        words = [sys.executable, "-m", "fencepost", "simulate", small, "--json", "-", "--jobs", "1"]
         env = {**os.environ, "PYTHONHASHSEED": hash_seed}
         told = subprocess.run(words, capture_output=True, check=True, env=env).stdout
         outputs.append({name: part for name, part in json.loads(told).items() if name != "provenance"})
@@ -186,7 +186,7 @@ def test_the_order_of_hashes_changes_nothing(small: str) -> None:
 def test_out_leaves_results_traces_and_plots(small: str, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    from holdfast.sim.trace import SCHEMA
+    from fencepost.sim.trace import SCHEMA
 
     out = tmp_path / "new" / "out"
     assert ends(small, "--out", str(out)) == Exit.HOLDS
@@ -331,7 +331,7 @@ def test_a_disk_that_fills_up_during_the_runs_is_one_line(
     assert ends("cap-tail", "--out", str(tmp_path / "out"), "--no-plots") == Exit.BAD_REQUEST
     said = capsys.readouterr().err
     assert said.startswith(
-        f"holdfast: cannot write to {tmp_path / 'out'}: No space left on device; give --out"
+        f"fencepost: cannot write to {tmp_path / 'out'}: No space left on device; give --out"
     )
     assert said.count("\n") == 1
 
@@ -339,7 +339,7 @@ def test_a_disk_that_fills_up_during_the_runs_is_one_line(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "name the scenario, as in: holdfast simulate cap-tail"),
+        ([], "name the scenario, as in: fencepost simulate cap-tail"),
         (["no-such"], "no scenario of this name is shipped"),
         (["no-such.toml"], "no-such.toml: cannot be read: No such file"),
         (["cap-tail", "--sweep", "x=1"], "--sweep x=1: there is no such key"),
@@ -360,7 +360,7 @@ def test_what_makes_no_sense_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("library", "says"), [("pyarrow", "holdfast[catalog]"), ("matplotlib", "holdfast[plots]")]
+    ("library", "says"), [("pyarrow", "fencepost[catalog]"), ("matplotlib", "fencepost[plots]")]
 )
 def test_a_missing_library_is_said_before_anything_runs(
     library: str, says: str, small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
@@ -378,7 +378,7 @@ def test_publish_without_pyarrow_is_one_line(
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyarrow" else real(name))
     assert ends("publish-writers") == Exit.BAD_REQUEST
-    assert "holdfast[catalog]" in capsys.readouterr().err
+    assert "fencepost[catalog]" in capsys.readouterr().err
 
 
 def test_spark_without_java_is_one_line(

@@ -1,10 +1,10 @@
-"""`holdfast check --explore`: a person walks a model, and a stream of answers walks it the same way."""
+"""`fencepost check --explore`: a person walks a model, and a stream of answers walks it the same way."""
 
 import io
 
 import pytest
 
-from holdfast.commands.ending import Exit
+from fencepost.commands.ending import Exit
 from tests.commands.running import exit_of
 
 
@@ -17,14 +17,14 @@ def walked(
     return capsys.readouterr().out
 
 
-def test_steps_back_and_the_story(
+def test_steps_back_and_the_counterexample(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = walked("1\n0\nb\nt\nq\n", monkeypatch, capsys)
     assert "1  prepare(m=0)  manager[0]: working -> prepared" in said
-    story = said[said.index("0. start") :]
-    assert "1. prepare(m=0)" in story
-    assert "2. " not in story
+    counterexample = said[said.index("0. start") :]
+    assert "1. prepare(m=0)" in counterexample
+    assert "2. " not in counterexample
 
 
 def test_state_and_properties(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 import pytest
 
-from holdfast.commands.ending import BadRequest, Exit
-from holdfast.commands.entry import SUMMARIES, group
-from holdfast.commands.targets import TARGET, Target, obstacle
+from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.entry import SUMMARIES, group
+from fencepost.commands.targets import TARGET, Target, obstacle
 from tests.commands.running import exit_of
 
 
@@ -38,7 +38,7 @@ def test_what_cannot_be_written_is_told_why(tmp_path: Path) -> None:
 
 
 def test_a_pipe_is_taken_although_nothing_can_be_made_beside_it(tmp_path: Path) -> None:
-    """`holdfast check two-phase --json >(jq .verdict)` names one in /proc/self/fd."""
+    """`fencepost check two-phase --json >(jq .verdict)` names one in /proc/self/fd."""
     reading, writing = os.pipe()
     try:
         assert obstacle(f"/dev/fd/{writing}") == ""
@@ -49,7 +49,7 @@ def test_a_pipe_is_taken_although_nothing_can_be_made_beside_it(tmp_path: Path) 
 
 
 def test_a_file_in_a_folder_that_the_command_makes_is_taken(tmp_path: Path) -> None:
-    """`holdfast simulate mine.toml --out new --json new/result.json`"""
+    """`fencepost simulate mine.toml --out new --json new/result.json`"""
     assert obstacle(str(tmp_path / "none" / "r.json"), makes_folders=True) == ""
     assert obstacle(str(tmp_path), makes_folders=True) == "Is a directory"
 
@@ -59,7 +59,7 @@ def test_it_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFix
     assert exit_of("check", "publish", "--json", str(tmp_path)) == Exit.BAD_REQUEST
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == f"holdfast: cannot write {tmp_path}: Is a directory; give --json another file\n"
+    assert said.err == f"fencepost: cannot write {tmp_path}: Is a directory; give --json another file\n"
 
 
 def commands(command: click.Command) -> list[click.Command]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands.ending import BadRequest, Exit
-from holdfast.commands.user_files import load
+from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.user_files import load
 from tests.commands.running import exit_of as ends
 
 CLAIM = "def claim(world):\n    world.spawn(lambda: None, name='idle')\n"

@@ -1,4 +1,4 @@
-"""`holdfast zoo`: what is switched off must break something, and what is broken must be found."""
+"""`fencepost zoo`: what is switched off must break something, and what is broken must be found."""
 
 import json
 import signal
@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands import zoo
-from holdfast.commands.ending import Exit
+from fencepost.commands import zoo
+from fencepost.commands.ending import Exit
 from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
 
 LAMPS = """
-from holdfast.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
+from fencepost.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
 
 class Lamps(Machine):
     lamps = Size(2, most=8)
@@ -45,7 +45,7 @@ def tempting_to_say_so(world):
     start(world, badly)
 
 @audit(processes=2, crashes=0)
-def mended(world):
+def fixed(world):
     start(world, well)
 """
 
@@ -136,7 +136,7 @@ def test_a_limit_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert "undecided: a limit was hit first" in capsys.readouterr().out
 
 
-def test_programs_broken_are_found_and_mended_are_proven(
+def test_programs_broken_are_found_and_fixed_are_proven(
     programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "r.json"
@@ -148,17 +148,17 @@ def test_programs_broken_are_found_and_mended_are_proven(
         ("bad-election", "", "holds", 0),
     ]
     assert found[0]["property"] == "one leader"
-    assert found[0]["story"][-1] == "  => one leader: the check said False"
+    assert found[0]["counterexample"][-1] == "  => one leader: the check said False"
     assert "0 crash" not in found[2]["bound"]
     assert "crash" not in found[2]["bound"], "the faults a program brings with it are used"
-    assert "bad-election mended " in capsys.readouterr().out
+    assert "bad-election fixed " in capsys.readouterr().out
 
 
 def test_what_is_on_boto3_is_a_system_of_its_own(programs: Path, tmp_path: Path) -> None:
     """Else the second program of a name would silently take the place of the first."""
     more = "".join(
         f"\ndef {name}_boto3(world):\n    start(world, {how})\n"
-        for name, how in (("broken", "badly"), ("mended", "well"))
+        for name, how in (("broken", "badly"), ("fixed", "well"))
     )
     (programs / "bad_election.py").write_text(PROGRAMS + more)
     target = tmp_path / "r.json"
@@ -177,10 +177,10 @@ def test_a_broken_program_that_is_not_found_is_a_failure(
 ) -> None:
     (programs / "bad_election.py").unlink()
     (programs / "missed.py").write_text(PROGRAMS.replace("start(world, badly)", "start(world, well)"))
-    (programs / "never_mended.py").write_text(PROGRAMS.replace("start(world, well)", "start(world, badly)"))
+    (programs / "never_fixed.py").write_text(PROGRAMS.replace("start(world, well)", "start(world, badly)"))
     assert ends("--programs", "missed") == Exit.VIOLATED
     assert capsys.readouterr().out.count("NOT FOUND: every schedule holds") == 2
-    assert ends("--programs", "never-mended") == Exit.VIOLATED
+    assert ends("--programs", "never-fixed") == Exit.VIOLATED
     assert capsys.readouterr().out.splitlines()[-1] == "violated: 3 rows, 1 of them not as it should be"
 
 
@@ -226,7 +226,7 @@ def test_a_wrong_request_is_one_line(
 
 
 @pytest.mark.slow
-def test_every_program_of_the_zoo_is_found_broken_and_passes_mended(tmp_path: Path) -> None:
+def test_every_program_of_the_zoo_is_found_broken_and_passes_fixed(tmp_path: Path) -> None:
     """Each of these became, somewhere, lost or doubled data."""
     target = tmp_path / "r.json"
     assert ends("--programs", "--json", str(target)) == Exit.HOLDS

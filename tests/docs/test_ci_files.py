@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 
-from holdfast.commands.entry import group
+from fencepost.commands.entry import group
 
 FILES = sorted((Path(__file__).parent.parent.parent / "docs" / "ci").glob("*.yml"))
 
@@ -28,7 +28,7 @@ def test_a_workflow_runs_commands_that_exist(file: Path) -> None:
     """A copied file that fails at an option it made up is the last one somebody copies."""
     document = yaml.safe_load(file.read_text())
     lines = [line.strip() for text in strings(document) for line in text.splitlines()]
-    commands = [line for line in lines if line.startswith("holdfast ")]
+    commands = [line for line in lines if line.startswith("fencepost ")]
     assert {shlex.split(line)[1] for line in commands} == {"audit", "report"}
     for line in commands:
         _, name, *words = shlex.split(re.sub(r"\|\| true$", "", line))

@@ -56,7 +56,7 @@ def transcripts(body: str) -> Iterator[tuple[str, list[str]]]:
 def evened(line: str) -> str:
     """A line without what may differ from run to run."""
     line = re.sub(r"^python\S* -m pytest ", "pytest ", line)  # as this very session was begun
-    line = re.sub(r"(--replay |--holdfast-token=)\S+", r"\1TOKEN", line.rstrip())
+    line = re.sub(r"(--replay |--fencepost-token=)\S+", r"\1TOKEN", line.rstrip())
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", line)
     line = re.sub(r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "PLAN", line)
     line = re.sub(r"[\d.,]+ s, [\d.,]+ \w+ \([\d.,]+ bytes a state\)", "TIME, SIZE", line)
@@ -159,7 +159,7 @@ class Ports:
 @contextlib.contextmanager
 def started(words: list[str]) -> Iterator[str]:
     """A command that runs until the end of the guide, and the first line it prints."""
-    assert words[0] == "holdfast"
+    assert words[0] == "fencepost"
     with subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -171,13 +171,13 @@ def started(words: list[str]) -> Iterator[str]:
 
 def printed_by(words: list[str], pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> list[str]:
     capsys.readouterr()
-    if words[0] == "holdfast":
+    if words[0] == "fencepost":
         with pytest.MonkeyPatch.context() as patch:
             if words[1] == "check":
                 patch.setenv("COLUMNS", "250")  # its tables are as wide as the longest sentence of a property
             exit_of(*words[1:])
     else:
-        assert words[0] == "pytest", f"a guide may run holdfast and pytest, not {words[0]}"
+        assert words[0] == "pytest", f"a guide may run fencepost and pytest, not {words[0]}"
         pytester.runpytest_inprocess("-p", "no:cacheprovider", *words[1:])
     said = capsys.readouterr()
     return [*said.out.splitlines(), *said.err.splitlines()]

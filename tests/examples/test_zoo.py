@@ -1,7 +1,7 @@
-"""The zoo: every broken program is found, by the story it is told for; every mended one is proven.
+"""The zoo: every broken program is found, by the counterexample it is told for; every fixed one is proven.
 
 Users will judge the audit by how many of their own incidents it would have found. So it is not enough that
-something is found: the story must be the one that happened.
+something is found: the counterexample must be the one that happened.
 """
 
 import importlib
@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.examples.zoo import ENTRIES
-from holdfast.sim.explore import Audit, audit, replay
-from holdfast.sim.world import Budget
-from holdfast.testing import unwrapped
+from fencepost.examples.zoo import ENTRIES
+from fencepost.sim.explore import Audit, audit, replay
+from fencepost.sim.world import Budget
+from fencepost.testing import unwrapped
 
 FOLDER = Path(__file__).parents[2] / "examples" / "zoo"
 LARGE = {
     f"{name} broken_boto3"
     for name in ("ambiguous-commit-cleaned-up", "fence-behind-boundary", "conflict-read-as-exists")
 } | {
-    f"{name} mended_boto3"
+    f"{name} fixed_boto3"
     for name in set(ENTRIES)
     - {
         "plain-put-log",
@@ -34,8 +34,8 @@ LARGE = {
 }
 """Left to the long session: seconds each, for what the same program on our interface shows in a fraction."""
 
-STORIES = {
-    # Lines of the story, in this order; others may be between them.
+COUNTEREXAMPLES = {
+    # Lines of the counterexample, in this order; others may be between them.
     "self-412": [
         r"put zoo/state.tflock if absent .* LOST",
         r"put zoo/state.tflock if absent .* -> exists",
@@ -159,27 +159,27 @@ def audited(program: Callable[..., Any]) -> Audit:
     return audit(function, budget=Budget(**(options.faults or {})), minimise_seconds=1)
 
 
-def misfit(lines: list[str], story: list[str]) -> str:
-    """The first line of the story that is not among `lines` behind those before it."""
+def misfit(lines: list[str], counterexample: list[str]) -> str:
+    """The first line of the counterexample that is not among `lines` behind those before it."""
     rest = iter(lines)
-    for wanted in story:
+    for wanted in counterexample:
         if not any(re.search(wanted, line) for line in rest):
             return wanted
     return ""
 
 
 @pytest.mark.parametrize(("name", "program"), programs("broken"))
-def test_what_is_broken_is_found_by_the_story_that_happened(name: str, program: Any) -> None:
+def test_what_is_broken_is_found_by_the_counterexample_that_happened(name: str, program: Any) -> None:
     result = audited(program)
     assert result.verdict == "violated", str(result)
-    story = result.stories[0]
-    assert story.property == ENTRIES[name].property
-    assert misfit(story.text(), STORIES[name]) == "", "\n".join(story.text())
+    counterexample = result.counterexamples[0]
+    assert counterexample.property == ENTRIES[name].property
+    assert misfit(counterexample.text(), COUNTEREXAMPLES[name]) == "", "\n".join(counterexample.text())
 
 
-@pytest.mark.parametrize(("name", "program"), programs("mended"))
-def test_what_is_mended_is_proven(name: str, program: Any) -> None:
-    """With everything covered: a mended program that does nothing would hold as well."""
+@pytest.mark.parametrize(("name", "program"), programs("fixed"))
+def test_what_is_fixed_is_proven(name: str, program: Any) -> None:
+    """With everything covered: a fixed program that does nothing would hold as well."""
     result = audited(program)
     assert (result.verdict, result.findings) == ("holds", []), str(result)
     assert "1 crash, 1 lost response" in result.bound
@@ -194,14 +194,14 @@ def test_what_is_tempting_is_refuted(name: str, program: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["self-412", "lease-expires-in-flight", "ambiguous-commit-cleaned-up"])
-def test_a_story_of_the_zoo_can_be_replayed(name: str) -> None:
+def test_a_counterexample_of_the_zoo_can_be_replayed(name: str) -> None:
     function, options = unwrapped(importlib.import_module(ENTRIES[name].module(name)).broken)
     budget = Budget(**(options.faults or {}))
-    story = audit(function, budget=budget, minimise_seconds=1).stories[0]
-    again = replay(function, story.token, budget=budget)
+    counterexample = audit(function, budget=budget, minimise_seconds=1).counterexamples[0]
+    again = replay(function, counterexample.token, budget=budget)
     assert again.misfit == ""
     assert again.violation is not None
-    assert again.violation.name == story.property
+    assert again.violation.name == counterexample.property
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -209,13 +209,11 @@ def test_an_entry_is_complete(name: str) -> None:
     """Four programs, one a file, with its sources where a reader looks for them."""
     entry = ENTRIES[name]
     module = importlib.import_module(entry.module(name))
-    assert all(
-        callable(getattr(module, kind)) for kind in ("broken", "mended", "broken_boto3", "mended_boto3")
-    )
+    assert all(callable(getattr(module, kind)) for kind in ("broken", "fixed", "broken_boto3", "fixed_boto3"))
     said = " ".join((module.__doc__ or "").split())
     assert [source for source in entry.sources if source not in said] == []
-    assert "Story (" in said
-    assert "Mended" in said
+    assert "Counterexample (" in said
+    assert "Fixed" in said
     assert "Why that is enough: " in said
     tempting = [attribute for attribute in vars(module) if attribute.startswith("tempting_")]
     assert "Tempting but wrong" in said if tempting else True
@@ -223,11 +221,11 @@ def test_an_entry_is_complete(name: str) -> None:
 
 def test_nothing_is_forgotten() -> None:
     modules = {path.stem.replace("_", "-") for path in FOLDER.glob("*.py")} - {"--init--"}
-    assert modules == set(ENTRIES) == set(STORIES)
+    assert modules == set(ENTRIES) == set(COUNTEREXAMPLES)
 
 
-def test_a_story_that_is_another_is_told_apart() -> None:
-    """The check of the stories must not be fooled by their order, or by what is missing."""
+def test_a_counterexample_that_is_another_is_told_apart() -> None:
+    """The check of the counterexamples must not be fooled by their order, or by what is missing."""
     assert misfit(["a b", "c", "d"], ["b", "d"]) == ""
     assert misfit(["d", "a b"], ["b", "d"]) == "d"
     assert misfit(["a"], ["a", "a"]) == "a"

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import collect, full_audit, keys
-from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.publish import Catalog
-from holdfast.impl.store import ANYTHING, Outcome, Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import List, ListUploads, ListVersions
+from fencepost.impl.asking import Asking
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest import collect, full_audit, keys
+from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.publish import Catalog
+from fencepost.impl.store import ANYTHING, Outcome, Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import List, ListUploads, ListVersions
 from tests.impl.ingest.given import LONG_S, SETTINGS, batch, bucket, collector, sha256
 
 ASKING = Asking("test", StoreAway, rounds_max=3, pause_s=0.01)

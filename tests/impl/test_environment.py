@@ -1,6 +1,6 @@
 """Time, randomness and identifiers come through one door."""
 
-from holdfast.impl.environment import SeededEnvironment, SystemEnvironment
+from fencepost.impl.environment import SeededEnvironment, SystemEnvironment
 
 
 def test_seeded_time_passes_only_by_sleeping() -> None:

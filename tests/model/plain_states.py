@@ -8,7 +8,7 @@ called, `s` itself) answers nothing whatever: whoever takes it for a value has m
 
 from typing import Any
 
-from holdfast.model import Model
+from fencepost.model import Model
 
 
 def _refuse(self: object, *_: object) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from holdfast.model import (
+from fencepost.model import (
     Bool,
     Each,
     Enum,

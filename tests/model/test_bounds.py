@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.model import BadSettings, check
-from holdfast.model.two_phase import TwoPhase
+from fencepost.model import BadSettings, check
+from fencepost.model.two_phase import TwoPhase
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from holdfast.model.kernel import components as algorithm
-from holdfast.model.kernel import digraph
-from holdfast.model.kernel.components import components
-from holdfast.model.kernel.digraph import (
+from fencepost.model.kernel import components as algorithm
+from fencepost.model.kernel import digraph
+from fencepost.model.kernel.components import components
+from fencepost.model.kernel.digraph import (
     Digraph,
     closure,
     distances,

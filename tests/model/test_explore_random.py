@@ -7,7 +7,7 @@ from collections import Counter
 
 from hypothesis import HealthCheck, given, settings
 
-from holdfast.model import Model, Stepper, check, reachable_graph
+from fencepost.model import Model, Stepper, check, reachable_graph
 from tests.model.random_machines import Spec, State, naive_search, specs
 
 thorough = settings(
@@ -42,7 +42,7 @@ def test_the_same_states_and_the_same_edges(spec: Spec) -> None:
 
 @thorough
 @given(specs())
-def test_the_same_verdicts_with_shortest_stories_that_can_be_walked(spec: Spec) -> None:
+def test_the_same_verdicts_with_shortest_counterexamples_that_can_be_walked(spec: Spec) -> None:
     naive = naive_search(spec)
     result = check(spec.machine(), keep_going=True, workers=1)
     bad = [depth for state, depth in naive.depth_of.items() if spec.goal.true(dict(state))]
@@ -59,18 +59,18 @@ def test_the_same_verdicts_with_shortest_stories_that_can_be_walked(spec: Spec) 
     for name, depths in expected.items():
         found = result[name]
         assert found.verdict == ("holds" if bool(depths) is (name == "sometimes") else "violated"), name
-        assert (found.story is not None) is bool(depths), name
-        if found.story is not None:
-            assert len(found.story) == min(depths), name
-            _walk(spec, found.story)
+        assert (found.counterexample is not None) is bool(depths), name
+        if found.counterexample is not None:
+            assert len(found.counterexample) == min(depths), name
+            _walk(spec, found.counterexample)
 
 
-def _walk(spec: Spec, story) -> None:
-    """Follow a story in the naive reading, state by state."""
+def _walk(spec: Spec, counterexample) -> None:
+    """Follow a counterexample in the naive reading, state by state."""
     stepper = Stepper(Model(spec.machine()))
-    state = stepper.state(story.start)
+    state = stepper.state(counterexample.start)
     assert as_naive(state.values) in spec.starts()
-    for step in story.steps:
+    for step in counterexample.steps:
         parameters = ", ".join(f"{name}={value}" for name, value in step.parameters.items())
         label = f"{step.action}({parameters})"
         after = dict(spec.successors(as_naive(state.values)))[label]

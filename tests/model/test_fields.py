@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.model import (
+from fencepost.model import (
     Bool,
     Each,
     Enum,

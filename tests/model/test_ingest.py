@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.model import action, check
-from holdfast.model.ingest import Ingest
+from fencepost.model import action, check
+from fencepost.model.ingest import Ingest
 from tests.model.told import steps, verdicts
 
 BLOBS = {"contents": 1, "horizons": 2}
@@ -19,7 +19,7 @@ def test_at_its_default_size_everything_holds_and_every_action_fires_but_two() -
     assert verdicts(result) == {}
     assert result.distinct == 3_078_863
     assert result.never_fired == ("manifest_deleted", "move_cursor")  # an assumption; `scanning`
-    assert result.doubts == (
+    assert result.vacuity_warnings == (
         "receive never happens with sender=stranger",  # identity-bound-to-agent refuses them
         "put_blob never happens with clock=behind, far-behind",  # only a plain bucket asks a writer's clock
         "store_anew never happens with clock=behind, far-behind",
@@ -106,7 +106,7 @@ def test_without_it_something_breaks(switch) -> None:
     assert {len(steps(result, name)) for name in broken} == {length}
 
 
-STORIES = {
+COUNTEREXAMPLES = {
     "compare-after-412": [
         "receive(c=0, h=0, sender=owner)",
         "put_blob(c=0, answer=done, clock=right)",
@@ -168,10 +168,10 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("switch", STORIES)
-def test_the_shortest_story_is_the_one_that_the_safeguard_is_for(switch) -> None:
+@pytest.mark.parametrize("switch", COUNTEREXAMPLES)
+def test_the_shortest_counterexample_is_the_one_that_the_safeguard_is_for(switch) -> None:
     broken, _ = NEEDED[switch]
-    assert steps(without(switch), min(broken)) == STORIES[switch]
+    assert steps(without(switch), min(broken)) == COUNTEREXAMPLES[switch]
 
 
 def test_a_duplicate_is_answered_by_one_who_never_saw_the_data() -> None:
@@ -213,8 +213,8 @@ def test_a_deleted_manifest_is_reopened_by_another_batch() -> None:
 
 
 def test_without_the_reconciler_what_a_dead_collector_left_is_never_counted() -> None:
-    story = steps(without("reconcile"), "effects_eventually")
-    assert story[2] == "create_manifest(c=0, answer=done)"
+    counterexample = steps(without("reconcile"), "effects_eventually")
+    assert counterexample[2] == "create_manifest(c=0, answer=done)"
 
 
 # The other properties can fail as well.

@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.model import Machine, Model, Truth, check, reachable_graph, step
-from holdfast.model.bounded_queue import BoundedQueue
-from holdfast.model.peterson import Peterson
-from holdfast.model.philosophers import Philosophers
-from holdfast.model.two_phase import TwoPhase
+from fencepost.model import Machine, Model, Truth, check, reachable_graph, step
+from fencepost.model.bounded_queue import BoundedQueue
+from fencepost.model.peterson import Peterson
+from fencepost.model.philosophers import Philosophers
+from fencepost.model.two_phase import TwoPhase
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_a_ring_has_every_filling_at_every_position() -> None:
     [(TwoPhase, {"managers": 5}), (TwoPhase, {"managers": 16}), (Philosophers, {"seats": 6})],
 )
 def test_threads_change_nothing(machine: type[Machine], sizes: dict[str, int], monkeypatch) -> None:
-    """The answer must not depend on how the work was cut: same counts, same stories."""
-    from holdfast.model.kernel import expand, explore, visited
+    """The answer must not depend on how the work was cut: same counts, same counterexamples."""
+    from fencepost.model.kernel import expand, explore, visited
 
     class Watched(machine):  # type: ignore[valid-type, misc]  # the base is a parameter of the test
         @step

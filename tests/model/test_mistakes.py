@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.model import (
+from fencepost.model import (
     BadSettings,
     Bool,
     Each,
@@ -30,7 +30,7 @@ from holdfast.model import (
     pick,
     step,
 )
-from holdfast.model.two_phase import TwoPhase
+from fencepost.model.two_phase import TwoPhase
 
 HERE = "test_mistakes.py"
 
@@ -55,9 +55,9 @@ class Base(Machine):
 def told(work: Any, kind: Any = action) -> str:
     """What the author of an action (or a property) is told, after the place in their text."""
     machine = type("Wrong", (Base,), {"work": kind(work)})
-    with pytest.raises(ModellingMistake) as wrong:
+    with pytest.raises(ModellingMistake) as error:
         check(machine)
-    return str(wrong.value)
+    return str(error.value)
 
 
 def test_an_overflow_names_the_action_the_field_the_value_and_the_state() -> None:
@@ -74,15 +74,15 @@ def test_an_overflow_names_the_action_the_field_the_value_and_the_state() -> Non
         def flip(s) -> None:
             s.flag = ~s.flag
 
-    with pytest.raises(FieldOverflow) as wrong:
+    with pytest.raises(FieldOverflow) as error:
         check(Overflowing)
-    assert str(wrong.value) == (
+    assert str(error.value) == (
         "add(by=2) takes `count` to 3, outside 0..2, from state {'count': 1, 'flag': False}; "
         "narrow its guard or widen `count`"
     )
-    assert wrong.value.action == "add(by=2)"
-    assert wrong.value.field == "count"
-    assert wrong.value.state == {"count": 1, "flag": False}
+    assert error.value.action == "add(by=2)"
+    assert error.value.field == "count"
+    assert error.value.state == {"count": 1, "flag": False}
 
 
 def test_an_action_without_a_guard_that_never_stops_is_told_so() -> None:
@@ -93,9 +93,9 @@ def test_an_action_without_a_guard_that_never_stops_is_told_so() -> None:
         def forever(s) -> None:
             s.tick = s.tick + 1
 
-    with pytest.raises(FieldOverflow) as wrong:
+    with pytest.raises(FieldOverflow) as error:
         check(Ticking)
-    assert str(wrong.value) == (
+    assert str(error.value) == (
         "forever() takes `tick` to 4, outside 0..3, from state {'tick': 3}; the action has no guard, so "
         "nothing ever stops it: begin it with s.require(...), or widen `tick`"
     )
@@ -225,14 +225,14 @@ def test_an_index_column_out_of_range_names_the_state() -> None:
         def mark(s) -> None:
             s.place[s.at] = True
 
-    with pytest.raises(ModellingMistake) as wrong:
+    with pytest.raises(ModellingMistake) as error:
         check(Reaching)
     assert "mark() reaches for `place[4]` in state {'place': (True, False, False), 'at': 4}" in str(
-        wrong.value
+        error.value
     ) or "mark() reaches for `place[4]` in state {'place': (False, False, False), 'at': 4}" in str(
-        wrong.value
+        error.value
     )
-    assert str(wrong.value).endswith("narrow the rows with s.require(...) before indexing")
+    assert str(error.value).endswith("narrow the rows with s.require(...) before indexing")
 
 
 def test_a_property_must_return_a_column() -> None:
@@ -267,24 +267,24 @@ def test_sizes_are_checked_by_name_and_range() -> None:
         ({"managres": 3}, "no size is called 'managres' (did you mean 'managers'?); the sizes are managers"),
         ({"managers": True}, "managers=True is not a whole number; give one in 1..60"),
     ]:
-        with pytest.raises(BadSettings) as wrong:
+        with pytest.raises(BadSettings) as error:
             Model(TwoPhase, sizes)
-        assert str(wrong.value) == expected
+        assert str(error.value) == expected
 
 
 def test_an_unknown_safeguard_is_refused_with_the_list() -> None:
-    with pytest.raises(BadSettings) as wrong:
+    with pytest.raises(BadSettings) as error:
         check(TwoPhase, without=["all-prepare"])
-    assert str(wrong.value) == (
+    assert str(error.value) == (
         "two-phase has no safeguard or assumption 'all-prepare' (did you mean 'all-prepared'?); "
         "safeguards: all-prepared, no-abort-once-prepared; assumptions: none"
     )
 
 
 def test_a_state_too_wide_names_its_widest_fields() -> None:
-    with pytest.raises(ModellingMistake) as wrong:
+    with pytest.raises(ModellingMistake) as error:
         Model(type("Huge", (Machine,), {"much": Each(100, Each(100, Bool())), "few": Each(9, Bool())}))
-    assert str(wrong.value) == (
+    assert str(error.value) == (
         "a state of 10,009 bits is too wide (at most 2,048); the widest fields are much (10,000 bits), "
         "few (9 bits); give smaller sizes or bounds"
     )
@@ -322,9 +322,9 @@ def test_a_state_too_wide_names_its_widest_fields() -> None:
     ],
 )
 def test_a_wrong_declaration_is_refused_when_it_is_made(declare: Any, expected: str) -> None:
-    with pytest.raises(ModellingMistake) as wrong:
+    with pytest.raises(ModellingMistake) as error:
         declare()
-    assert expected in str(wrong.value)
+    assert expected in str(error.value)
 
 
 def test_packing_by_hand_says_what_is_missing() -> None:

@@ -1,11 +1,12 @@
-"""Every kind of property, broken by a small machine, with the exact story.
+"""Every kind of property, broken by a small machine, with the exact counterexample.
 
-A property that has never failed is an opinion; a story that is not the shortest is a waste of a reader.
+A property that has never failed is an opinion; a counterexample that is not the shortest is a waste of a
+reader.
 """
 
 import pytest
 
-from holdfast.model import (
+from fencepost.model import (
     Bool,
     Each,
     Enum,
@@ -23,14 +24,14 @@ from holdfast.model import (
     reachable,
     step,
 )
-from holdfast.model.bounded_queue import BoundedQueue
-from holdfast.model.create_only_lock import CreateOnlyLock
-from holdfast.model.fenced_lease import FencedLease
-from holdfast.model.peterson import Peterson
-from holdfast.model.philosophers import Philosophers
-from holdfast.model.swap_counter import SwapCounter
-from holdfast.model.two_phase import TwoPhase
-from tests.model.told import story
+from fencepost.model.bounded_queue import BoundedQueue
+from fencepost.model.create_only_lock import CreateOnlyLock
+from fencepost.model.fenced_lease import FencedLease
+from fencepost.model.peterson import Peterson
+from fencepost.model.philosophers import Philosophers
+from fencepost.model.swap_counter import SwapCounter
+from fencepost.model.two_phase import TwoPhase
+from tests.model.told import counterexample
 
 
 class Counter(Machine):
@@ -50,7 +51,7 @@ class Counter(Machine):
         s.count = 0
 
 
-def test_a_broken_invariant_comes_with_the_shortest_story() -> None:
+def test_a_broken_invariant_comes_with_the_shortest_counterexample() -> None:
     class Bounded(Counter):
         @invariant
         def never_three(s) -> Truth:
@@ -63,7 +64,7 @@ def test_a_broken_invariant_comes_with_the_shortest_story() -> None:
 
     result = check(Bounded)
     assert result.verdict == "violated"
-    assert story(result, "never_three") == [
+    assert counterexample(result, "never_three") == [
         "0. start  count: 0",
         "1. up(by=2)  count: 0 -> 2",
         "2. up(by=1)  count: 2 -> 3",
@@ -82,7 +83,7 @@ def test_a_broken_step_property_ends_with_the_step_that_breaks_it() -> None:
 
     result = check(Monotone)
     assert result["never_down"].verdict == "violated"
-    assert story(result, "never_down") == [
+    assert counterexample(result, "never_down") == [
         "0. start  count: 0",
         "1. up(by=2)  count: 0 -> 2",
         "2. up(by=2)  count: 2 -> 4",
@@ -102,9 +103,9 @@ def test_reachable_tells_the_way_there_or_is_violated() -> None:
 
     result = check(Wanted, {"top": 3})
     assert result["top_reached"].verdict == "holds"
-    assert story(result, "top_reached")[-1] == "2. up(by=1)  count: 2 -> 3"
+    assert counterexample(result, "top_reached")[-1] == "2. up(by=1)  count: 2 -> 3"
     assert result["more_than_top"].verdict == "violated"
-    assert result["more_than_top"].story is None
+    assert result["more_than_top"].counterexample is None
     assert result["more_than_top"].reason == "no reachable state satisfies it"
 
 
@@ -128,7 +129,10 @@ def test_a_deadlock_is_reported_unless_the_machine_says_that_it_may_end() -> Non
 
     result = check(Ends)
     assert result["no-deadlock"].verdict == "violated"
-    assert story(result, "no-deadlock") == ["0. start  phase: one", "1. go(to=stuck)  phase: one -> stuck"]
+    assert counterexample(result, "no-deadlock") == [
+        "0. start  phase: one",
+        "1. go(to=stuck)  phase: one -> stuck",
+    ]
 
     class MayAlways(Ends):
         @may_end
@@ -139,7 +143,7 @@ def test_a_deadlock_is_reported_unless_the_machine_says_that_it_may_end() -> Non
     assert "no-deadlock" not in [found.name for found in check(Ends, deadlock=False).properties]
 
 
-def test_a_violated_initial_state_is_a_story_of_no_steps() -> None:
+def test_a_violated_initial_state_is_a_counterexample_of_no_steps() -> None:
     class Starts(Counter):
         @initial(value=(1, 3))
         def begin(s, value: int) -> None:
@@ -151,8 +155,8 @@ def test_a_violated_initial_state_is_a_story_of_no_steps() -> None:
 
     result = check(Starts)
     assert result.generated == 2
-    assert story(result, "below_three") == ["0. start  count: 3"]
-    assert len(result["below_three"].story) == 0
+    assert counterexample(result, "below_three") == ["0. start  count: 3"]
+    assert len(result["below_three"].counterexample) == 0
 
 
 def test_properties_about_whole_runs_are_never_taken_to_hold_unchecked() -> None:
@@ -169,19 +173,21 @@ def test_properties_about_whole_runs_are_never_taken_to_hold_unchecked() -> None
     assert {found.verdict for found in result.properties if found.kind != "deadlock"} == {"undecided"}
 
 
-def test_the_famous_stories() -> None:
+def test_the_famous_counterexamples() -> None:
     result = check(TwoPhase, {"managers": 2}, without=["all-prepared"])
-    assert story(result, "agreement")[1:] == [
+    assert counterexample(result, "agreement")[1:] == [
         "1. commit()  decision: init -> committed, sent_commit: False -> True",
         "2. hear_commit(m=1)  manager[1]: working -> committed",
         "3. choose_to_abort(m=0)  manager[0]: working -> aborted",
     ]
     result = check(Philosophers, {"seats": 2}, without=["one-left-handed"])
-    assert story(result, "no-deadlock")[1:] == [
+    assert counterexample(result, "no-deadlock")[1:] == [
         "1. take_first(p=1)  philosopher[1]: thinking -> one-fork, taken[1]: False -> True",
         "2. take_first(p=0)  philosopher[0]: thinking -> one-fork, taken[0]: False -> True",
     ]
-    assert [len(check(Peterson, without=[name])["exclusion"].story) for name in Peterson.safeguards] == [6, 7]
+    assert [
+        len(check(Peterson, without=[name])["exclusion"].counterexample) for name in Peterson.safeguards
+    ] == [6, 7]
 
 
 KNOWN = (TwoPhase, Peterson, Philosophers, BoundedQueue, CreateOnlyLock, SwapCounter, FencedLease)
@@ -219,7 +225,7 @@ def test_assumptions_are_switched_off_by_name_as_safeguards_are() -> None:
     assert check(Delivery).verdict == "holds"
     result = check(Delivery, without=["in-order"])
     assert result.without == ("in-order",)
-    assert story(result, "no_gap")[1:] == ["1. arrive(m=1)  arrived[1]: False -> True"]
+    assert counterexample(result, "no_gap")[1:] == ["1. arrive(m=1)  arrived[1]: False -> True"]
 
 
 def test_a_result_as_json_has_the_keys_that_scripts_rely_on() -> None:

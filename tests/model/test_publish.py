@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.model import action, check
-from holdfast.model.publish import Publish
+from fencepost.model import action, check
+from fencepost.model.publish import Publish
 from tests.model.told import steps, verdicts
 
 # It holds.
@@ -15,7 +15,7 @@ def test_at_its_default_size_everything_holds_and_every_action_of_one_opener_fir
     assert verdicts(result) == {}
     assert result.distinct == 905_043
     assert result.never_fired == ("finish_undo",)  # takes a second opener
-    assert result.doubts == (
+    assert result.vacuity_warnings == (
         "delete_version never happens with number=3",  # the newest that one run can make stays what stands
         "the same in every reachable state, for nothing changes it: torn",  # what marks a torn commit
     )
@@ -94,7 +94,7 @@ def test_without_it_something_breaks_at_the_default_size_too(safeguard) -> None:
     assert check(Publish, without=[safeguard]).verdict == "violated"
 
 
-STORIES = {
+COUNTEREXAMPLES = {
     "sidecar-before-heads": [
         "begin(w=0, kind=both)",
         "move_head(w=0, table=nodes)",
@@ -169,9 +169,9 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("safeguard", STORIES)
-def test_the_shortest_story_is_the_one_that_the_safeguard_is_for(safeguard) -> None:
-    assert steps(without(safeguard), NEEDED[safeguard]) == STORIES[safeguard]
+@pytest.mark.parametrize("safeguard", COUNTEREXAMPLES)
+def test_the_shortest_counterexample_is_the_one_that_the_safeguard_is_for(safeguard) -> None:
+    assert steps(without(safeguard), NEEDED[safeguard]) == COUNTEREXAMPLES[safeguard]
 
 
 def test_two_writers_that_create_the_same_id_lose_a_write() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.model import (
+from fencepost.model import (
     Bool,
     Each,
     Enum,
@@ -34,9 +34,9 @@ from holdfast.model import (
     invariant,
     pick,
 )
-from holdfast.model.kernel import Array, Column, Label, Number, Sequence
-from holdfast.model.kernel.refusing import Refusing
-from holdfast.model.store import Budget, Key, Late, Trouble
+from fencepost.model.kernel import Array, Column, Label, Number, Sequence
+from fencepost.model.kernel.refusing import Refusing
+from fencepost.model.store import Budget, Key, Late, Trouble
 from tests.model.plain_states import Opaque, plain, plain_pick
 
 
@@ -220,8 +220,8 @@ def _by_python(expression: str) -> "list[Any] | Exception":
         try:
             value = eval(expression, {"s": state, **PLAIN_WORDS})
             found.append(_settled(value))
-        except Exception as wrong:  # noqa: BLE001  # whatever plain Python objects to
-            return wrong
+        except Exception as error:  # noqa: BLE001  # whatever plain Python objects to
+            return error
     return found
 
 
@@ -233,21 +233,21 @@ def _settled(value: Any) -> Any:
 
 def _third_outcomes(expressions: list[str]) -> list[str]:
     """The expressions that are answered with something else than plain Python says, or refused badly."""
-    wrong = []
+    error = []
     for expression in expressions:
         try:
             answered = _by_kernel(expression)
         except ModellingMistake as refused:
             if not _is_clear(str(refused), expression):
-                wrong.append(f"{expression}: refused with {refused}")
+                error.append(f"{expression}: refused with {refused}")
             continue
         except Exception as raw:  # noqa: BLE001  # what must not come out of a machine
-            wrong.append(f"{expression}: {type(raw).__name__}: {raw}")
+            error.append(f"{expression}: {type(raw).__name__}: {raw}")
             continue
         meant = _by_python(expression)
         if isinstance(meant, Exception) or not all(_same(a, m) for a, m in zip(answered, meant, strict=True)):
-            wrong.append(f"{expression}: answered {answered}, Python says {meant!r}")
-    return wrong
+            error.append(f"{expression}: answered {answered}, Python says {meant!r}")
+    return error
 
 
 def _same(answered: Any, meant: Any) -> bool:
@@ -273,5 +273,5 @@ def test_no_operation_has_a_third_outcome(thing: str) -> None:
     single = [form.format(x=thing) for form in SINGLE]
     pairs = [f"{thing} {sign} {other}" for sign, other in itertools.product(SIGNS, CONSTANTS + SECOND)]
     swapped = [f"{constant} {sign} {thing}" for sign, constant in itertools.product(SIGNS, CONSTANTS)]
-    wrong = _third_outcomes(single + pairs + swapped)
-    assert not wrong, f"{len(wrong)} of {len(single + pairs + swapped)}:\n" + "\n".join(wrong[:20])
+    error = _third_outcomes(single + pairs + swapped)
+    assert not error, f"{len(error)} of {len(single + pairs + swapped)}:\n" + "\n".join(error[:20])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model import (
+from fencepost.model import (
     Bool,
     Each,
     Enum,
@@ -31,8 +31,8 @@ from holdfast.model import (
     pick,
     step,
 )
-from holdfast.model.kernel import Label
-from holdfast.model.store import Budget, Key, Late
+from fencepost.model.kernel import Label
+from fencepost.model.store import Budget, Key, Late
 
 
 class Fields(Machine):
@@ -162,8 +162,8 @@ def _one_by_one(states: list[dict[str, Any]], program: list[str]) -> "list[tuple
                 one.check()
         except Ended:
             continue
-        except (ModellingMistake, IndexError) as wrong:
-            return str(wrong)
+        except (ModellingMistake, IndexError) as error:
+            return str(error)
         found.append((number, one.check()))
     return found
 
@@ -218,9 +218,9 @@ class Base(Machine):
 
 
 def told(work: Any, kind: Any = action) -> str:
-    with pytest.raises(ModellingMistake) as wrong:
+    with pytest.raises(ModellingMistake) as error:
         check(type("Wrong", (Base,), {"work": kind(work)}))
-    return str(wrong.value)
+    return str(error.value)
 
 
 kept: list[Any] = []
@@ -333,9 +333,9 @@ def answers_for_nothing(s: Any) -> None:
 @pytest.mark.parametrize("work", [compares_for_nothing, names_for_nothing, answers_for_nothing])
 def test_a_statement_that_does_nothing_is_refused(work: Any) -> None:
     line = work.__code__.co_firstlineno + (2 if work is compares_for_nothing else 1)
-    with pytest.raises(ModellingMistake) as wrong:
+    with pytest.raises(ModellingMistake) as error:
         action(work)
-    assert f"in {work.__name__} (test_statements.py:{line}): a statement that compares" in str(wrong.value)
+    assert f"in {work.__name__} (test_statements.py:{line}): a statement that compares" in str(error.value)
 
 
 def test_a_step_is_given_before_and_after_in_this_order() -> None:
@@ -370,9 +370,9 @@ def test_a_step_that_compares_whole_states_is_refused() -> None:
     ],
 )
 def test_what_looks_like_a_field_and_is_none_is_refused(value: Any, expected: str) -> None:
-    with pytest.raises(ModellingMistake) as wrong:
+    with pytest.raises(ModellingMistake) as error:
         type("Wrong", (Machine,), {"x": value})
-    assert expected in str(wrong.value)
+    assert expected in str(error.value)
 
 
 def test_a_field_that_holds_every_number_a_column_can_is_checked_all_the_same() -> None:

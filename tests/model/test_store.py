@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.model import (
+from fencepost.model import (
     Each,
     Enum,
     FieldOverflow,
@@ -26,7 +26,7 @@ from holdfast.model import (
     initial,
     reachable_graph,
 )
-from holdfast.model.store import (
+from fencepost.model.store import (
     CREATE,
     NOT_NOW,
     REPLACE,
@@ -224,12 +224,12 @@ def test_a_state_is_packed_again_from_what_it_prints_as() -> None:
     assert Stepper(model).state(written).values["manifest"][0][0] == (
         "writer=0 pins=[0, 0] seen={0} kind=claim log=[0, 0]"
     )
-    for wrong, message in [
+    for error, message in [
         ({"writer": 0}, "needs a value for pins, seen, kind, log"),
         ("gone", "neither 'absent' nor the parts of an object by name"),
     ]:
         with pytest.raises(ModellingMistake, match=message):
-            model.pack({**written, "manifest": ((wrong, "absent", "absent"), ("absent",) * 3)})
+            model.pack({**written, "manifest": ((error, "absent", "absent"), ("absent",) * 3)})
 
 
 class Process(Machine):
@@ -337,8 +337,8 @@ def test_after_trouble_a_protocol_has_to_recover_by_itself() -> None:
             s.trouble.end()
 
     assert check(Forgetful).verdict == "holds"
-    story = check(UntilItIsOver)["free"].story
-    assert story.lines()[1:] == [
+    counterexample = check(UntilItIsOver)["free"].counterexample
+    assert counterexample.lines()[1:] == [
         "1. trouble_ends()  trouble: lasts -> over",
         "2. create(answer=done)  lock: absent -> there, at: asks -> gave-up",
     ]
@@ -469,9 +469,9 @@ def test_a_mistake_in_an_action_is_answered_with_what_to_write(does, message) ->
             does(s)
             s.n = 1
 
-    with pytest.raises(ModellingMistake, match=message) as wrong:
+    with pytest.raises(ModellingMistake, match=message) as error:
         check(Wrong, deadlock=False)
-    assert "(test_store.py:" in str(wrong.value), "the place is the author's, not ours"
+    assert "(test_store.py:" in str(error.value), "the place is the author's, not ours"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.model import store_reference
-from holdfast.model.store_reference import (
+from fencepost.model import store_reference
+from fencepost.model.store_reference import (
     Answer,
     Operation,
     State,

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.model import Each, Int, Machine, Model, action, reachable_graph
-from holdfast.model.store import Key, Late, VersionedKey
-from holdfast.model.store.answers import POSSIBLE
-from holdfast.model.store_reference import State as Bucket
-from holdfast.model.store_reference import on_key, step
+from fencepost.model import Each, Int, Machine, Model, action, reachable_graph
+from fencepost.model.store import Key, Late, VersionedKey
+from fencepost.model.store.answers import POSSIBLE
+from fencepost.model.store_reference import State as Bucket
+from fencepost.model.store_reference import on_key, step
 
 KEYS, VALUES, VERSIONS = 2, 2, 2
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import holdfast.model
-from holdfast.model import FieldOverflow, Machine, Model, check
-from holdfast.model.bounded_queue import BoundedQueue
-from holdfast.model.kernel.explore import Explorer
-from holdfast.model.kernel.search import Bounds, Search
+import fencepost.model
+from fencepost.model import FieldOverflow, Machine, Model, check
+from fencepost.model.bounded_queue import BoundedQueue
+from fencepost.model.kernel.explore import Explorer
+from fencepost.model.kernel.search import Bounds, Search
 
 STATES = (20_000, 2_000_000)
 """As far as the two spaces are compared: most switches show at once, a few only far into a large one."""
@@ -22,10 +22,10 @@ STATES = (20_000, 2_000_000)
 
 def shipped() -> list[type[Machine]]:
     """Every machine of the model layer, but for the kernel and the pieces that machines are made of."""
-    folder = Path(holdfast.model.__file__).parent
+    folder = Path(fencepost.model.__file__).parent
     files = [file.relative_to(folder).with_suffix("") for file in sorted(folder.rglob("*.py"))]
     names = [".".join(file.parts) for file in files if file.parts[0] not in ("kernel", "store", "__init__")]
-    modules = [importlib.import_module(f"holdfast.model.{name}") for name in names]
+    modules = [importlib.import_module(f"fencepost.model.{name}") for name in names]
     return [
         value
         for module in modules
@@ -87,7 +87,7 @@ def test_every_machine_that_ships_is_seen() -> None:
 
 def test_a_producer_that_does_not_wait_writes_over_what_nobody_has_read() -> None:
     result = check(BoundedQueue, {"places": 2}, without=["wait-when-full"])
-    assert result["in_order"].story.lines() == [
+    assert result["in_order"].counterexample.lines() == [
         "0. start  place: [0, 0], written: 0, read: 0",
         "1. put()  written: 0 -> 1",
         "2. put()  place[1]: 0 -> 1, written: 1 -> 2",

@@ -1,6 +1,7 @@
-"""Symmetry changes how much is explored and nothing else: every verdict, every story's length, every step.
+"""Symmetry changes how much is explored and nothing else: every verdict, every counterexample's length,
+every step.
 
-If these fail, a reduction has hidden a violation or told a story that no machine can follow.
+If these fail, a reduction has hidden a violation or told a counterexample that no machine can follow.
 """
 
 import pkgutil
@@ -13,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import holdfast.model
-from holdfast.model import (
+import fencepost.model
+from fencepost.model import (
     BadSettings,
     Bool,
     Each,
@@ -39,18 +40,18 @@ from holdfast.model import (
     reachable,
     step,
 )
-from holdfast.model.kernel import Id, Reduced
-from holdfast.model.philosophers import Philosophers
-from holdfast.model.two_phase import TwoPhase
+from fencepost.model.kernel import Id, Reduced
+from fencepost.model.philosophers import Philosophers
+from fencepost.model.two_phase import TwoPhase
 from tests.model.told import followed
 
 
 def project_machines() -> list[type[Machine]]:
     """Every machine of the project that declares a symmetry."""
     found = []
-    for module in pkgutil.iter_modules(holdfast.model.__path__):
+    for module in pkgutil.iter_modules(fencepost.model.__path__):
         if not module.ispkg:
-            for value in vars(import_module(f"holdfast.model.{module.name}")).values():
+            for value in vars(import_module(f"fencepost.model.{module.name}")).values():
                 if isinstance(value, type) and issubclass(value, Machine) and value.symmetric:
                     found.append(value)
     return list(dict.fromkeys(found))
@@ -66,9 +67,9 @@ def compared(machine: type[Machine], sizes: dict[str, int] | None = None, withou
     assert reduced.never_fired == plain.never_fired
     for one, other in zip(plain.properties, reduced.properties, strict=True):
         assert (one.name, one.verdict, one.reason) == (other.name, other.verdict, other.reason)
-        assert (one.story is None) == (other.story is None)
-        if other.story is not None:
-            assert len(other.story) == len(one.story)
+        assert (one.counterexample is None) == (other.counterexample is None)
+        if other.counterexample is not None:
+            assert len(other.counterexample) == len(one.counterexample)
             followed(Model(machine, sizes, without=without), other)
     return plain, reduced
 
@@ -430,7 +431,7 @@ def test_members_wider_than_a_word_are_told_apart_by_all_their_words() -> None:
 
 
 class Letters(Machine):
-    """The start tells all members apart, and the story must go on from the same one."""
+    """The start tells all members apart, and the counterexample must go on from the same one."""
 
     members = Size(3)
     symmetric: ClassVar = ("members",)
@@ -456,7 +457,7 @@ class Letters(Machine):
         return s.read.count(True) < 2
 
 
-def test_a_story_goes_on_from_the_start_it_began_with() -> None:
+def test_a_counterexample_goes_on_from_the_start_it_began_with() -> None:
     _, reduced = compared(Letters)
     assert reduced["not_both"].verdict == "violated"
 

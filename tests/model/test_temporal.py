@@ -1,4 +1,4 @@
-"""Properties about whole runs, each broken by a small machine, with the exact story: stem and loop.
+"""Properties about whole runs, each broken by a small machine, with the exact counterexample: stem and loop.
 
 Also what the fairness of a property means, and what is respected on the way: bounds, switched-off
 safeguards and assumptions, states of several words.
@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from holdfast.model import (
+from fencepost.model import (
     Bool,
     Each,
     Enum,
@@ -25,9 +25,9 @@ from holdfast.model import (
     initial,
     may_end,
 )
-from holdfast.model.kernel import together
-from holdfast.model.two_phase import TwoPhase
-from tests.model.told import story
+from fencepost.model.kernel import together
+from fencepost.model.two_phase import TwoPhase
+from tests.model.told import counterexample
 
 
 class Delivery(Machine):
@@ -95,7 +95,7 @@ def test_fairness_forbids_the_loop_that_ignores_an_enabled_action() -> None:
     assert check(Delivery)["delivered"].verdict == "holds"
     result = check(Unfair)
     assert result.verdict == "violated"
-    assert story(result, "delivered") == [
+    assert counterexample(result, "delivered") == [
         START,
         "1. send()  message: none -> sent",
         "2. poll()  polls: 0 -> 1",
@@ -112,7 +112,7 @@ def test_a_switched_off_safeguard_lets_a_run_end_without_the_goal() -> None:
     result = check(Delivery, without=["keep"])
     for name in ("delivered", "deliverable"):
         assert result[name].verdict == "violated"
-        assert story(result, name) == [
+        assert counterexample(result, name) == [
             START,
             "1. send()  message: none -> sent",
             "2. lose()  message: sent -> lost",
@@ -124,7 +124,7 @@ def test_a_switched_off_safeguard_lets_a_run_end_without_the_goal() -> None:
 
 def test_a_switched_off_assumption_lets_a_transition_that_changes_nothing_go_on_forever() -> None:
     result = check(Delivery, without=["no-noise"])
-    assert story(result, "delivered") == [
+    assert counterexample(result, "delivered") == [
         START,
         "1. rattle()  nothing changes",
         "   ... and again from step 1",
@@ -174,7 +174,11 @@ def test_the_loop_comes_back_to_the_nearest_state_and_meets_every_demand() -> No
         nonlocal_roads.clear()
         nonlocal_roads.update(roads)
         result = check(Roads, deadlock=False)["at_nine"]
-        return [] if result.story is None else [line.split("  ")[0] for line in result.story.lines()[1:]]
+        return (
+            []
+            if result.counterexample is None
+            else [line.split("  ")[0] for line in result.counterexample.lines()[1:]]
+        )
 
     nonlocal_roads = ROADS
     assert told({(0, 1), (1, 2), (2, 0), (1, 1)}) == ["1. go(a=0, b=1)", "2. go(a=1, b=1)", ""]
@@ -214,7 +218,7 @@ def fair_to(*fair):
 def test_a_name_is_one_demand_for_each_choice_of_parameters() -> None:
     assert fair_to("go_left", "go_right").verdict == "holds"
     found = fair_to("go_left")
-    assert found.story.lines()[1:] == [
+    assert found.counterexample.lines()[1:] == [
         "1. go_left(p=0)  left[0]: False -> True",
         "2. go_left(p=1)  left[1]: False -> True",
         "3. go_left(p=0)  nothing changes",
@@ -226,14 +230,14 @@ def test_a_name_is_one_demand_for_each_choice_of_parameters() -> None:
 def test_together_is_met_by_any_of_its_actions() -> None:
     joined = fair_to(together("go_left", "go_right"))
     assert joined.verdict == "violated"
-    assert [line.split("  ")[0] for line in joined.story.lines()[1:]] == [
+    assert [line.split("  ")[0] for line in joined.counterexample.lines()[1:]] == [
         "1. go_left(p=0)",
         "2. go_left(p=0)",
         "",
     ]
     by_process = fair_to(together("go_left", "go_right", by="p"))
     assert by_process.verdict == "violated"
-    loop = by_process.story.steps[by_process.story.loop - 1 :]
+    loop = by_process.counterexample.steps[by_process.counterexample.loop - 1 :]
     assert {step.parameters["p"] for step in loop} == {0, 1}
 
 
@@ -312,11 +316,11 @@ class Ring(Machine):
 def test_a_large_component_gets_a_loop_from_shortest_walks() -> None:
     result = check(Ring)["at_the_end"]
     assert result.verdict == "violated"
-    loop = result.story.steps[result.story.loop - 1 :]
-    assert len(result.story) < 3 * 5000
+    loop = result.counterexample.steps[result.counterexample.loop - 1 :]
+    assert len(result.counterexample) < 3 * 5000
     assert "go_on" in {step.action for step in loop}
-    state = result.story.start["at"]
-    for step in result.story.steps:
+    state = result.counterexample.start["at"]
+    for step in result.counterexample.steps:
         old, new = step.changes["at"]
         assert old == state
         state = new
@@ -341,7 +345,7 @@ def test_two_phase_commit_comes_to_an_end_when_everybody_is_served() -> None:
     result = check(Live, {"managers": 4})
     assert (result["ends"].verdict, result["can_end"].verdict) == ("holds", "holds")
     lazy = check(NotHeard, {"managers": 2})
-    assert story(lazy, "ends")[1:] == [
+    assert counterexample(lazy, "ends")[1:] == [
         "1. choose_to_abort(m=0)  manager[0]: working -> aborted",
         "2. abort()  decision: init -> aborted, sent_abort: False -> True",
         "3. hear_abort(m=0)  nothing changes",
@@ -349,8 +353,10 @@ def test_two_phase_commit_comes_to_an_end_when_everybody_is_served() -> None:
     ]
 
 
-def test_labels_of_numpy_never_leak_into_a_story() -> None:
+def test_labels_of_numpy_never_leak_into_a_counterexample() -> None:
     result = check(Unfair)
     assert not any(
-        isinstance(value, np.generic) for step in result["delivered"].story.steps for value in step.changes
+        isinstance(value, np.generic)
+        for step in result["delivered"].counterexample.steps
+        for value in step.changes
     )

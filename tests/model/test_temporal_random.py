@@ -2,7 +2,7 @@
 
 The independent reading shares nothing with the kernel: plain Python states, networkx components, and
 fairness asked of every component label by label. If these fail, a protocol that can stall forever is
-called live, or a live one is accused with a story that nobody can walk.
+called live, or a live one is accused with a counterexample that nobody can walk.
 """
 
 from collections import Counter, deque
@@ -10,7 +10,7 @@ from collections import Counter, deque
 import networkx as nx
 from hypothesis import HealthCheck, given, settings
 
-from holdfast.model import Model, Stepper, check
+from fencepost.model import Model, Stepper, check
 from tests.model.random_machines import Naive, Spec, State, naive_search, specs
 
 MACHINES = max(600, settings.default.max_examples)
@@ -90,13 +90,13 @@ class Reading:
         raise AssertionError("a fair component has a fair loop through each of its states")
 
 
-def walked(spec: Spec, story) -> tuple[list[State], list[str]]:
-    """The states and the labels of a story, followed in the naive reading."""
+def walked(spec: Spec, counterexample) -> tuple[list[State], list[str]]:
+    """The states and the labels of a counterexample, followed in the naive reading."""
     stepper = Stepper(Model(spec.machine()))
-    states = [tuple(stepper.state(story.start).values.items())]
+    states = [tuple(stepper.state(counterexample.start).values.items())]
     labels = []
     assert states[0] in spec.starts()
-    for step in story.steps:
+    for step in counterexample.steps:
         label = f"{step.action}({', '.join(f'{name}={value}' for name, value in step.parameters.items())})"
         after = dict(spec.successors(states[-1]))[label]
         assert {name.split("[")[0] for name in step.changes} == {
@@ -112,18 +112,18 @@ def agree_on_eventually(reading: Reading, found, seen: Counter[str]) -> None:
     expected = reading.shortest(graph)
     assert found.verdict == ("holds" if expected is None else "violated")
     if expected is None:
-        assert found.story is None
+        assert found.counterexample is None
         seen["holds" if nx.is_directed_acyclic_graph(graph) else "holds, though there are loops"] += 1
         return
-    assert len(found.story) == expected, "the story is not the shortest"
-    states, labels = walked(spec, found.story)
+    assert len(found.counterexample) == expected, "the counterexample is not the shortest"
+    states, labels = walked(spec, found.counterexample)
     assert not any(reading.reaches(state) for state in states)
-    if found.story.loop is None:
+    if found.counterexample.loop is None:
         assert not reading.edges[states[-1]]
         assert found.reason == "a run can end without it"
         seen["ends"] += 1
         return
-    back = found.story.loop - 1
+    back = found.counterexample.loop - 1
     assert states[back] == states[-1]
     assert back < len(labels)
     loop = zip(states[back:], labels[back:], strict=False)
@@ -141,8 +141,8 @@ def agree_on_recoverable(reading: Reading, found, seen: Counter[str]) -> None:
     assert found.verdict == ("violated" if lost else "holds")
     seen[f"recoverable {found.verdict}"] += 1
     if lost:
-        assert len(found.story) == min(lost)
-        states, _ = walked(reading.spec, found.story)
+        assert len(found.counterexample) == min(lost)
+        states, _ = walked(reading.spec, found.counterexample)
         assert states[-1] not in recoverable
 
 

@@ -1,6 +1,6 @@
 """Random walks: they find what is planted, never invent, repeat themselves, and count honestly.
 
-A walk's story is followed in the machine before it is believed; a verdict is never `holds` because
+A walk's counterexample is followed in the machine before it is believed; a verdict is never `holds` because
 nothing was met.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from holdfast.model import (
+from fencepost.model import (
     BadSettings,
     Bool,
     Each,
@@ -28,13 +28,13 @@ from holdfast.model import (
     step,
     walk,
 )
-from holdfast.model.kernel import shorten
-from holdfast.model.kernel.dropping import needed
-from holdfast.model.kernel.seen import Seen
-from holdfast.model.kernel.shorten import Walk, without_loops
-from holdfast.model.peterson import Peterson
-from holdfast.model.philosophers import Philosophers
-from holdfast.model.two_phase import TwoPhase
+from fencepost.model.kernel import shorten
+from fencepost.model.kernel.dropping import needed
+from fencepost.model.kernel.seen import Seen
+from fencepost.model.kernel.shorten import Walk, without_loops
+from fencepost.model.peterson import Peterson
+from fencepost.model.philosophers import Philosophers
+from fencepost.model.two_phase import TwoPhase
 from tests.model.random_machines import Spec, specs
 from tests.model.told import followed
 
@@ -54,7 +54,7 @@ def test_a_planted_violation_is_found_and_told_as_shortly_as_by_the_search(machi
     for found in broken:
         followed(Model(machine, sizes, without=[safeguard]), found)
         if exact[found.name].verdict == "violated":
-            assert found.story == exact[found.name].story
+            assert found.counterexample == exact[found.name].counterexample
     assert any("the fewest possible" in note for note in walked.notes)
 
 
@@ -86,7 +86,7 @@ def test_random_machines_are_walked_as_they_are(spec: Spec) -> None:
         if one.verdict != "undecided":
             assert one.kind in KINDS
             assert one.verdict == other.verdict
-            assert len(one.story) == len(other.story)
+            assert len(one.counterexample) == len(other.counterexample)
             followed(Model(machine), one)
     assert set(exact.never_fired) <= set(result.never_fired)
 
@@ -182,12 +182,12 @@ def test_what_is_found_after_many_starts_is_told_from_the_last_one(monkeypatch) 
     monkeypatch.setattr(shorten, "EXPLORED", 1)
     for deadlock in (False, True):
         result = walk(Stairs, walks=1, steps=2_000, seed=4, deadlock=deadlock, keep_going=True)
-        assert result["never_on_top"].story.steps[-1].changes == {"at": (5, 6)}
+        assert result["never_on_top"].counterexample.steps[-1].changes == {"at": (5, 6)}
         assert result.notes[1] == (
-            "never_on_top: met by a walk after 6 steps, told in 6: there may be a shorter story"
+            "never_on_top: met by a walk after 6 steps, told in 6: there may be a shorter counterexample"
         )
     assert result["no-deadlock"].verdict == "violated"
-    assert len(result["no-deadlock"].story) == 6
+    assert len(result["no-deadlock"].counterexample) == 6
 
 
 def test_the_state_after_the_last_step_is_judged_as_well() -> None:
@@ -195,7 +195,7 @@ def test_the_state_after_the_last_step_is_judged_as_well() -> None:
     assert walk(Stairs, walks=2_000, steps=5)["never_on_top"].verdict == "undecided"
 
 
-def test_a_nearer_state_that_tells_the_same_ends_the_story() -> None:
+def test_a_nearer_state_that_tells_the_same_ends_the_counterexample() -> None:
     model = Model(Cellar)
     stepper = Stepper(model)
     states = [stepper.state({"at": at}).packed for at in range(7)]
@@ -292,9 +292,9 @@ def test_a_walk_is_shortened_where_the_whole_space_is_out_of_reach(monkeypatch) 
         followed(Model(Deep), found)
         (note,) = (note for note in result.notes if note.startswith(name))
         met = int(note.split()[6])
-        assert note.endswith("there may be a shorter story")
-        assert least <= len(found.story) <= 2 * least + 1
-        assert len(found.story) < met
+        assert note.endswith("there may be a shorter counterexample")
+        assert least <= len(found.counterexample) <= 2 * least + 1
+        assert len(found.counterexample) < met
 
 
 def test_loops_are_cut_out_of_a_walk() -> None:
@@ -337,10 +337,10 @@ def test_memory_bounds_what_is_counted_and_the_note_says_so() -> None:
     assert (rough.generated, rough.coverage) == (exact.generated, exact.coverage)
 
 
-@pytest.mark.parametrize("wrong", [{"walks": 0}, {"steps": 0}, {"memory": 0}, {"workers": 0}, {"seed": -1}])
-def test_what_makes_no_sense_is_refused(wrong) -> None:
-    with pytest.raises(BadSettings, match=f"{next(iter(wrong))}="):
-        walk(TwoPhase, **wrong)
+@pytest.mark.parametrize("error", [{"walks": 0}, {"steps": 0}, {"memory": 0}, {"workers": 0}, {"seed": -1}])
+def test_what_makes_no_sense_is_refused(error) -> None:
+    with pytest.raises(BadSettings, match=f"{next(iter(error))}="):
+        walk(TwoPhase, **error)
 
 
 def test_progress_is_told_once_a_wave() -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from holdfast.model import Model, Stepper
+from fencepost.model import Model, Stepper
 
 
 def verdicts(result: Any) -> dict[str, str]:
@@ -11,24 +11,24 @@ def verdicts(result: Any) -> dict[str, str]:
     return {found.name: found.verdict for found in result.properties if found.verdict != "holds"}
 
 
-def story(result: Any, name: str) -> list[str]:
-    """The lines of a story."""
-    assert result[name].story is not None
-    return result[name].story.lines()
+def counterexample(result: Any, name: str) -> list[str]:
+    """The lines of a counterexample."""
+    assert result[name].counterexample is not None
+    return result[name].counterexample.lines()
 
 
 def steps(result: Any, name: str) -> list[str]:
-    """The labels of a story, without what they changed."""
-    assert result[name].story is not None
-    return [re.sub(r"^\d+\. (.*?\))  .*", r"\1", str(step)) for step in result[name].story.steps]
+    """The labels of a counterexample, without what they changed."""
+    assert result[name].counterexample is not None
+    return [re.sub(r"^\d+\. (.*?\))  .*", r"\1", str(step)) for step in result[name].counterexample.steps]
 
 
 def followed(model: Model, found: Any) -> None:
-    """Walk a story in the machine itself, step by step, and judge its end."""
+    """Walk a counterexample in the machine itself, step by step, and judge its end."""
     stepper = Stepper(model)
-    state = before = stepper.state(found.story.start)
+    state = before = stepper.state(found.counterexample.start)
     assert state in stepper.initial()
-    for told in found.story.steps:
+    for told in found.counterexample.steps:
         parameters = ", ".join(f"{name}={value}" for name, value in told.parameters.items())
         before, state = state, stepper.step(state, stepper.label(f"{told.action}({parameters})"))
         assert told.changes == stepper.changes(before, state)

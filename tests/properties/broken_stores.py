@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ANYTHING, Matches, Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ANYTHING, Matches, Outcome
 
 Next = Callable[[Any], Any]
 PART_BYTES_MIN = 3

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from holdfast.model import (
+from fencepost.model import (
     NO_DEADLOCK,
     Enum,
     Int,
@@ -23,12 +23,12 @@ from holdfast.model import (
     may_end,
     step,
 )
-from holdfast.model.create_only_lock import CreateOnlyLock
-from holdfast.model.peterson import Peterson
-from holdfast.model.philosophers import Philosophers
-from holdfast.model.swap_counter import SwapCounter
-from holdfast.model.two_phase import TwoPhase
-from holdfast.properties.stateful_model import Broken, ModelMachine, machine_for
+from fencepost.model.create_only_lock import CreateOnlyLock
+from fencepost.model.peterson import Peterson
+from fencepost.model.philosophers import Philosophers
+from fencepost.model.swap_counter import SwapCounter
+from fencepost.model.two_phase import TwoPhase
+from fencepost.properties.stateful_model import Broken, ModelMachine, machine_for
 
 
 def run(driven: type[ModelMachine], examples: int = 40, steps: int = 12) -> None:
@@ -48,14 +48,14 @@ def run(driven: type[ModelMachine], examples: int = 40, steps: int = 12) -> None
         (Peterson, {}, "raise-flag", "exclusion", 0),
     ],
 )
-def test_a_planted_violation_is_found_and_shrinks_to_the_length_of_the_shortest_story(
+def test_a_planted_violation_is_found_and_shrinks_to_the_length_of_the_shortest_counterexample(
     machine, sizes, switch, name, spare
 ) -> None:
     with pytest.raises(Broken) as found:
         run(machine_for(machine, sizes, without=[switch]))
     lines = str(found.value).splitlines()
     assert lines[0] == f"{name} is violated:"
-    shortest = check(machine, sizes, without=[switch])[name].story
+    shortest = check(machine, sizes, without=[switch])[name].counterexample
     # Leaving out a step changes what the later choices are made from, so one may stay that was not needed.
     assert len(lines) == 2 + len(shortest) + spare
     assert lines[1] == shortest.lines()[0]

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from holdfast.impl.store import ANYTHING, Store, open_store
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.properties.store_behaviour import StoreBehaviour, VersionedStoreBehaviour
+from fencepost.impl.store import ANYTHING, Store, open_store
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.properties.store_behaviour import StoreBehaviour, VersionedStoreBehaviour
 
 
 @pytest.fixture
@@ -152,10 +152,10 @@ class TestSeaweedFSVersioned(VersionedStoreBehaviour):
 
 
 def given(request: pytest.FixtureRequest) -> Store:
-    """Opens a place of its own in the store that HOLDFAST_TEST_STORE names, and empties it afterwards."""
+    """Opens a place of its own in the store that FENCEPOST_TEST_STORE names, and empties it afterwards."""
     parts = urlsplit(request.getfixturevalue("given_store"))
     if parts.netloc or parts.path:
-        place = f"holdfast-{os.getpid()}-{time.time_ns()}"
+        place = f"fencepost-{os.getpid()}-{time.time_ns()}"
         parts = parts._replace(path=f"{parts.path.rstrip('/')}/{place}")
     store = open_store(urlunsplit(parts))
     versions = issubclass(request.cls, VersionedStoreBehaviour)
@@ -180,8 +180,8 @@ def sweep(store: Store) -> None:
 
 
 GIVEN = {
-    name: "declared in HOLDFAST_TEST_DEVIATIONS"
-    for name in os.environ.get("HOLDFAST_TEST_DEVIATIONS", "").split(",")
+    name: "declared in FENCEPOST_TEST_DEVIATIONS"
+    for name in os.environ.get("FENCEPOST_TEST_DEVIATIONS", "").split(",")
     if name
 }
 

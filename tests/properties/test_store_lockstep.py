@@ -6,10 +6,10 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from holdfast.impl.store import Store, open_store
-from holdfast.impl.store.files import FileStore
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.properties.store_lockstep import StoreLockstep
+from fencepost.impl.store import Store, open_store
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.properties.store_lockstep import StoreLockstep
 from tests.properties import broken_stores
 from tests.servers.moto_here import Here
 

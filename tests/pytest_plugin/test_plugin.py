@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import pytest_plugin, testing
+from fencepost import pytest_plugin, testing
 
 pytest_plugins = ["pytester"]
 
 HELPERS = """
 import pytest
-import holdfast
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome
+import fencepost
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome
 
 def claim(world, store, name):
     if store.head("leader").outcome is Outcome.MISSING:
@@ -37,12 +37,12 @@ def start(world, claim, count=2):
     world.always("one leader", one)
 """
 GOOD = """
-@holdfast.audit(processes=2, crashes=1)
+@fencepost.audit(processes=2, crashes=1)
 def test_good(world):
     start(world, claim_well)
 """
 BAD = """
-@holdfast.audit(processes=2, crashes=1)
+@fencepost.audit(processes=2, crashes=1)
 def test_bad(world):
     start(world, claim)
 """
@@ -87,28 +87,28 @@ def test_the_line_that_replays_begins_as_the_user_began(
         ("-c", "pytest test_it.py::"),
     ):
         monkeypatch.setattr("sys.argv", [argv])
-        assert any(line.startswith(begins) and "--holdfast-token=" in line for line in project(BAD).outlines)
+        assert any(line.startswith(begins) and "--fencepost-token=" in line for line in project(BAD).outlines)
 
 
 def test_a_pass_says_what_was_proven(project: Run) -> None:
     result = project(GOOD)
     result.assert_outcomes(passed=1)
-    said = lines_after(result, "= holdfast =")
+    said = lines_after(result, "= fencepost =")
     assert said[1].startswith("holds      test_it.py::test_good: ")
     assert said[1].endswith("every schedule of 2 processes with at most 1 crash, 1 lost response, 1 stall")
     assert said[2].strip() == "requests/hops at most: ann 1/1 without faults; bob 1/1 without faults"
     assert said[3].startswith("1 hold; ")
 
 
-def test_a_failure_shows_the_shortest_story_and_how_to_replay_it(project: Run) -> None:
+def test_a_failure_shows_the_shortest_counterexample_and_how_to_replay_it(project: Run) -> None:
     result = project(BAD)
     result.assert_outcomes(failed=1)
     said = lines_after(result, "_ test_bad _")
     assert said[1] == "E   one leader: assert 2 <= 1"
-    assert "- holdfast -" in said[2]
+    assert "- fencepost -" in said[2]
     assert said[3].split() == ["1", "ann", "head", "leader", "->", "missing"]
     assert said[9].strip() == "=> one leader: assert 2 <= 1"
-    again = next(line for line in said if line.startswith("pytest test_it.py::test_bad --holdfast-token="))
+    again = next(line for line in said if line.startswith("pytest test_it.py::test_bad --fencepost-token="))
     replayed = project(BAD, *again.split()[2:])
     assert [line.split() for line in lines_after(replayed, "_ test_bad _")[3:10]] == [
         line.split() for line in said[3:10]
@@ -121,31 +121,31 @@ def test_a_failure_shows_the_shortest_story_and_how_to_replay_it(project: Run) -
 
 
 def test_a_token_replays_one_test(project: Run) -> None:
-    result = project(BAD, f"--holdfast-token={TOKEN}")
+    result = project(BAD, f"--fencepost-token={TOKEN}")
     result.assert_outcomes(failed=1)
     said = result.outlines
     assert "violated: this schedule breaks a property" in said
-    assert f"pytest test_it.py::test_bad --holdfast-token={TOKEN}" in said
+    assert f"pytest test_it.py::test_bad --fencepost-token={TOKEN}" in said
     assert "1 violated; 1 interleavings run" in said
 
 
-def test_a_token_passes_once_the_code_is_mended(project: Run) -> None:
-    mended = BAD.replace("claim)", "claim_well)")
-    project(mended, "--holdfast-token=bob:put:leader:1").assert_outcomes(passed=1)
-    result = project(mended, f"--holdfast-token={TOKEN}")
+def test_a_token_passes_once_the_code_is_fixed(project: Run) -> None:
+    fixed = BAD.replace("claim)", "claim_well)")
+    project(fixed, "--fencepost-token=bob:put:leader:1").assert_outcomes(passed=1)
+    result = project(fixed, f"--fencepost-token={TOKEN}")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E   the token no longer fits: *ann:head:leader:1*"])
 
 
 def test_a_token_without_the_name_of_its_test_is_refused(project: Run) -> None:
-    result = project(GOOD + BAD, f"--holdfast-token={TOKEN}")
+    result = project(GOOD + BAD, f"--fencepost-token={TOKEN}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "replays one test, and 2 audited tests are selected" in result.stderr.str()
-    project(GOOD + BAD, f"--holdfast-token={TOKEN}", "-k", "bad").assert_outcomes(failed=1, deselected=1)
+    project(GOOD + BAD, f"--fencepost-token={TOKEN}", "-k", "bad").assert_outcomes(failed=1, deselected=1)
 
 
 def test_a_text_that_is_no_token_is_one_line(project: Run) -> None:
-    result = project(BAD, "--holdfast-token=nonsense")
+    result = project(BAD, "--fencepost-token=nonsense")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E   *'nonsense' in the token is not process:operation:key:occurrence*"])
 
@@ -153,22 +153,25 @@ def test_a_text_that_is_no_token_is_one_line(project: Run) -> None:
 def test_the_command_line_is_over_the_decorator_and_the_decorator_over_the_file(
     project: Run, pytester: pytest.Pytester
 ) -> None:
-    pytester.makeini("[pytest]\nholdfast_strategy = random\nholdfast_seed = 7\n")
+    pytester.makeini("[pytest]\nfencepost_strategy = random\nfencepost_seed = 7\n")
     marked = GOOD.replace("crashes=1", 'crashes=1, strategy="pct", schedules=50')
-    said = project(GOOD, "--holdfast-budget=0.1").outlines
+    said = project(GOOD, "--fencepost-budget=0.1").outlines
     assert any("tried (random), which proves nothing about the rest" in line for line in said)
     assert any("sampled; a failure of depth 3" in line for line in project(marked).outlines)
-    result = project(marked, "--holdfast-strategy=exhaustive")
+    result = project(marked, "--fencepost-strategy=exhaustive")
     assert any(line.startswith("holds ") for line in result.outlines)
 
 
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("holdfast_budget = soon", "holdfast_budget = soon in the configuration is no number"),
-        ("holdfast_budget = 0", "holdfast_budget = 0 in the configuration is no number"),
-        ("holdfast_strategy = best", "holdfast_strategy = best in the configuration; choose from exhaustive"),
-        ("holdfast_undecided = no", "holdfast_undecided = no in the configuration; choose from fail, pass"),
+        ("fencepost_budget = soon", "fencepost_budget = soon in the configuration is no number"),
+        ("fencepost_budget = 0", "fencepost_budget = 0 in the configuration is no number"),
+        (
+            "fencepost_strategy = best",
+            "fencepost_strategy = best in the configuration; choose from exhaustive",
+        ),
+        ("fencepost_undecided = no", "fencepost_undecided = no in the configuration; choose from fail, pass"),
     ],
 )
 def test_a_wrong_setting_is_one_line(
@@ -181,16 +184,16 @@ def test_a_wrong_setting_is_one_line(
 
 
 def test_wrong_options_are_refused(project: Run) -> None:
-    for option in ("--holdfast-budget=soon", "--holdfast-budget=0", "--holdfast-strategy=x"):
+    for option in ("--fencepost-budget=soon", "--fencepost-budget=0", "--fencepost-strategy=x"):
         assert project(GOOD, option).ret == pytest.ExitCode.USAGE_ERROR
 
 
 def test_time_that_runs_out_is_no_pass_unless_it_is_accepted(project: Run) -> None:
     text = LONG + GOOD.replace("claim_well", "put_many")
-    result = project(text, "--holdfast-budget=0.2")
+    result = project(text, "--fencepost-budget=0.2")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E   undecided: the limit was reached before every schedule was explored*"])
-    accepted = project(text, "--holdfast-budget=0.2", "--holdfast-undecided=pass")
+    accepted = project(text, "--fencepost-budget=0.2", "--fencepost-undecided=pass")
     accepted.assert_outcomes(passed=1)
     assert any(line.startswith("1 undecided; ") for line in accepted.outlines)
     text = text.replace("crashes=1", 'seconds=0.2, undecided="pass"')
@@ -199,11 +202,11 @@ def test_time_that_runs_out_is_no_pass_unless_it_is_accepted(project: Run) -> No
 
 def test_a_test_that_covers_nothing_fails(project: Run) -> None:
     result = project("""
-@holdfast.audit(crashes=0, lost=0)
+@fencepost.audit(crashes=0, lost=0)
 def test_alone(world):
     start(world, claim_well, 1)
 
-@holdfast.audit(crashes=0, lost=0, strategy="random", schedules=10)
+@fencepost.audit(crashes=0, lost=0, strategy="random", schedules=10)
 def test_alone_at_random(world):
     start(world, claim_well, 1)
 """)
@@ -225,18 +228,20 @@ def test_parameters_and_wide_fixtures_reach_the_test(project: Run) -> None:
 def settings():
     return {"count": 2}
 
-@pytest.mark.parametrize("claim", [claim, claim_well], ids=["broken", "mended"])
-@holdfast.audit(crashes=0)
+@pytest.mark.parametrize("claim", [claim, claim_well], ids=["broken", "fixed"])
+@fencepost.audit(crashes=0)
 def test_both(world, claim, settings):
     start(world, claim, settings["count"])
 
 class TestInAClass:
-    @holdfast.audit(processes=3, lost=0)
+    @fencepost.audit(processes=3, lost=0)
     def test_method(self, world, processes):
         start(world, claim_well, processes)
 """)
     result.assert_outcomes(passed=2, failed=1)
-    assert any("pytest 'test_it.py::test_both[broken]' --holdfast-token=" in line for line in result.outlines)
+    assert any(
+        "pytest 'test_it.py::test_both[broken]' --fencepost-token=" in line for line in result.outlines
+    )
 
 
 def test_a_number_of_processes_is_a_promise(project: Run) -> None:
@@ -256,7 +261,7 @@ def box():
 def around(monkeypatch):
     yield
 
-@holdfast.audit(OPTIONS)
+@fencepost.audit(OPTIONS)
 def test_boxed(world, box):
     start(world, claim_well)
 """
@@ -277,7 +282,7 @@ def test_boxed(world, box):
     ],
 )
 def test_what_cannot_be_audited_is_refused_where_it_stands(text: str, says: str, project: Run) -> None:
-    result = project(f"@holdfast.audit\n{text}\n")
+    result = project(f"@fencepost.audit\n{text}\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([f"E   TypeError: {says.replace('[', '[[]')}*"])
 
@@ -288,7 +293,7 @@ def test_an_async_process_is_refused(project: Run) -> None:
 async def later(world, store, name):
     await store.put("leader", b"", when=ABSENT)
 
-@holdfast.audit
+@fencepost.audit
 def test_x(world):
     start(world, later)
 """)
@@ -297,18 +302,18 @@ def test_x(world):
 
 
 def test_a_mistake_in_setting_up_shows_its_line(project: Run) -> None:
-    result = project("\n@holdfast.audit\ndef test_x(world):\n    world.spoon()\n")
+    result = project("\n@fencepost.audit\ndef test_x(world):\n    world.spoon()\n")
     result.assert_outcomes(failed=1)
     said = lines_after(result, "_ test_x _")
     assert ">       world.spoon()" in said
-    assert not any("holdfast/" in line for line in said), "no line of the harness is shown"
+    assert not any("fencepost/" in line for line in said), "no line of the harness is shown"
 
 
 def test_a_test_that_does_not_repeat_itself_says_so(project: Run) -> None:
     result = project("""
 runs = []
 
-@holdfast.audit
+@fencepost.audit
 def test_x(world):
     runs.append(1)
     def put(store):
@@ -326,15 +331,15 @@ def test_the_fixture_audits_programs_and_gives_the_result(project: Run) -> None:
 def broken(world):
     start(world, claim)
 
-@holdfast.audit(processes=2, crashes=0)
-def mended(world):
+@fencepost.audit(processes=2, crashes=0)
+def fixed(world):
     start(world, claim_well)
 
-def test_both(holdfast_audit):
-    assert holdfast_audit(mended)["verdict"] == "holds"
-    assert "1 crash" in holdfast_audit(mended, crashes=1)["bound"]
-    with pytest.raises(holdfast.AuditFailed, match="one leader") as failed:
-        holdfast_audit(broken, crashes=0)
+def test_both(fencepost_audit):
+    assert fencepost_audit(fixed)["verdict"] == "holds"
+    assert "1 crash" in fencepost_audit(fixed, crashes=1)["bound"]
+    with pytest.raises(fencepost.AuditFailed, match="one leader") as failed:
+        fencepost_audit(broken, crashes=0)
     assert failed.value.result["violations"][0]["property"] == "one leader"
 """)
     result.assert_outcomes(passed=1)
@@ -342,14 +347,14 @@ def test_both(holdfast_audit):
 
 
 def test_a_seed_is_part_of_the_replay(project: Run) -> None:
-    result = project(BAD, "--holdfast-seed=3")
-    assert any("--holdfast-seed=3 --holdfast-token=" in line for line in result.outlines)
+    result = project(BAD, "--fencepost-seed=3")
+    assert any("--fencepost-seed=3 --fencepost-token=" in line for line in result.outlines)
 
 
-def test_junit_holds_the_bound_and_the_story(project: Run, pytester: pytest.Pytester) -> None:
+def test_junit_holds_the_bound_and_the_counterexample(project: Run, pytester: pytest.Pytester) -> None:
     project(GOOD + BAD, "--junitxml=out.xml")
     text = Path(pytester.path, "out.xml").read_text()
-    assert 'name="holdfast" value="holds: every schedule of 2 processes' in text
+    assert 'name="fencepost" value="holds: every schedule of 2 processes' in text
     assert "put leader unconditionally" in text
 
 
@@ -369,11 +374,11 @@ def interrupting(world, store, name):
             runs[:] = []
             signal.raise_signal(signal.SIGINT)
 
-@holdfast.audit
+@fencepost.audit
 def test_x(world):
     start(world, interrupting)
 """,
-        "--holdfast-budget=20",
+        "--fencepost-budget=20",
     )
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert not any("is violated" in line for line in result.outlines)
@@ -382,23 +387,23 @@ def test_x(world):
 def test_a_session_without_audits_is_left_alone(project: Run) -> None:
     result = project("\ndef test_plain():\n    pass\n")
     result.assert_outcomes(passed=1)
-    assert not any("holdfast" in line for line in result.outlines if "plugins:" not in line)
+    assert not any("fencepost" in line for line in result.outlines if "plugins:" not in line)
 
 
 def test_the_plugin_imports_nothing_but_pytest() -> None:
-    """It is loaded in every project in which Holdfast is installed."""
+    """It is loaded in every project in which Fencepost is installed."""
     code = (
-        "import pytest, sys; before = set(sys.modules); import holdfast.pytest_plugin; "
+        "import pytest, sys; before = set(sys.modules); import fencepost.pytest_plugin; "
         "print(*(set(sys.modules) - before))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = {name for name in ran.stdout.split() if name.startswith("holdfast")}
-    assert heavy == {"holdfast", "holdfast.pytest_plugin"}
+    heavy = {name for name in ran.stdout.split() if name.startswith("fencepost")}
+    assert heavy == {"fencepost", "fencepost.pytest_plugin"}
 
 
 def test_the_strategies_are_those_of_the_audit() -> None:
     """Written twice, because the plugin may not import them."""
-    from holdfast.sim.explore import STRATEGIES
+    from fencepost.sim.explore import STRATEGIES
 
     assert pytest_plugin.STRATEGIES == testing.STRATEGIES
     assert set(testing.STRATEGIES) <= set(STRATEGIES)
@@ -411,7 +416,7 @@ def test_outside_of_pytest_an_audited_function_is_just_called(tmp_path: Path) ->
     assert ran.stdout.splitlines()[0] == "None"
     assert ran.returncode == 1
     last = ran.stderr.splitlines()[-1]
-    assert last.startswith(f"holdfast audit {file}:test_bad --replay ann:head:leader:1,")
+    assert last.startswith(f"fencepost audit {file}:test_bad --replay ann:head:leader:1,")
     assert "AuditFailed: one leader: assert" in ran.stderr or "AuditFailed: one leader: " in ran.stderr
 
 
@@ -425,28 +430,28 @@ def test_under_xdist_the_summary_is_collected_from_the_workers(
     result.assert_outcomes(passed=1, failed=1)
     assert any(line.startswith("holds      test_it.py::test_good: ") for line in result.outlines)
     assert any(line.startswith("1 hold, 1 violated; ") for line in result.outlines)
-    assert any(line.startswith("pytest test_it.py::test_bad --holdfast-token=") for line in result.outlines)
-    refused = pytester.runpytest_subprocess("-n", "2", f"--holdfast-token={TOKEN}")
+    assert any(line.startswith("pytest test_it.py::test_bad --fencepost-token=") for line in result.outlines)
+    refused = pytester.runpytest_subprocess("-n", "2", f"--fencepost-token={TOKEN}")
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     assert "leave out -n, or add -n 0" in refused.stderr.str()
 
 
 def test_what_failed_is_tried_first_the_next_time(pytester: pytest.Pytester) -> None:
-    """What a sample found by luck is found again until it is mended; then everything is explored."""
+    """What a sample found by luck is found again until it is fixed; then everything is explored."""
     pytester.makepyfile(test_it=HELPERS + BAD)
-    options = ("--holdfast-strategy=random", "--holdfast-seed=4")
+    options = ("--fencepost-strategy=random", "--fencepost-seed=4")
     first = pytester.runpytest_inprocess(*options)
-    second = pytester.runpytest_inprocess("--holdfast-strategy=random", "--holdfast-seed=5")
+    second = pytester.runpytest_inprocess("--fencepost-strategy=random", "--fencepost-seed=5")
     said = [line for result in (first, second) for line in result.outlines if line.startswith("violated   ")]
     assert "no other was tried" not in said[0]
     assert ": 1 interleavings, " in said[1]
     assert "a schedule that failed before still breaks a property; no other was tried" in said[1]
     assert lines_after(first, "_ test_bad _")[3:10] == lines_after(second, "_ test_bad _")[3:10]
     pytester.makepyfile(test_it=HELPERS + BAD.replace("claim)", "claim_well)"))
-    mended = pytester.runpytest_inprocess()
-    mended.assert_outcomes(passed=1)
-    assert any("every schedule of 2 processes" in line for line in mended.outlines)
-    assert not list(pytester.path.glob(".pytest_cache/d/holdfast/*"))
+    fixed = pytester.runpytest_inprocess()
+    fixed.assert_outcomes(passed=1)
+    assert any("every schedule of 2 processes" in line for line in fixed.outlines)
+    assert not list(pytester.path.glob(".pytest_cache/d/fencepost/*"))
 
 
 def test_the_handler_of_ctrl_c_is_given_back(project: Run) -> None:

@@ -167,7 +167,7 @@ MUTANTS = {
         {
             "system": "publish",
             "safeguard": "",
-            "kind": "mended",
+            "kind": "fixed",
             "verdict": "holds",
             "found": False,
             "wrong": False,

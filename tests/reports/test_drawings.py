@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.reports.page.chart import Line, chart, short
-from holdfast.reports.page.graph import levels_of, picture
+from fencepost.reports.page.chart import Line, chart, short
+from fencepost.reports.page.graph import levels_of, picture
 
 DIAMOND = [(0, 1, "left"), (0, 2, "right"), (1, 3, "join"), (2, 3, "join"), (3, 0, "again"), (3, 3, "stay")]
 

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.elements import Markup, join, tag
 
 
 def test_text_is_escaped_and_markup_is_not() -> None:

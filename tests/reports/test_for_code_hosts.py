@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from holdfast.reports.junit import junit
-from holdfast.reports.markdown import markdown
-from holdfast.reports.page.found import Findings, Result, read_folder
-from holdfast.reports.sarif import sarif
+from fencepost.reports.junit import junit
+from fencepost.reports.markdown import markdown
+from fencepost.reports.page.found import Findings, Result, read_folder
+from fencepost.reports.sarif import sarif
 from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
 
 
@@ -20,9 +20,9 @@ def everything(folder: Path) -> Findings:
     return read_folder(folder)
 
 
-def test_a_comment_has_a_line_for_each_result_and_folds_the_stories(tmp_path: Path) -> None:
+def test_a_comment_has_a_line_for_each_result_and_folds_the_counterexamples(tmp_path: Path) -> None:
     text = markdown(everything(tmp_path))
-    assert text.splitlines()[0] == "### Holdfast: 7 results: 2 hold, 5 violated."
+    assert text.splitlines()[0] == "### Fencepost: 7 results: 2 hold, 5 violated."
     assert "| audit election | ❌ violated | a schedule of 3 processes" in text
     assert "<details><summary>audit election: at most one leads</summary>" in text
     assert "      5   ann          put leader unconditionally b'ann'" in text
@@ -60,7 +60,7 @@ def test_junit_survives_control_characters() -> None:
 
 def test_sarif_points_at_the_users_own_file() -> None:
     """At the line that raised when one did, and nowhere for a shipped system."""
-    violation = {"property": "p", "reason": "r", "story": ["1 a put"], "token": "t"}
+    violation = {"property": "p", "reason": "r", "counterexample": ["1 a put"], "token": "t"}
     data = {"strategy": "exhaustive", "schedules": 1, "verdict": "violated", "coverage": {}}
     results = [
         Result("a.json", "audit", {**data, "system": "src/mine.py:claim", "violations": [violation]}),

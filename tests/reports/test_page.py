@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands.ending import Exit
-from holdfast.reports.page.elements import VOID
-from holdfast.reports.page.found import read_folder
-from holdfast.reports.page.page import BYTES_MAX, page
+from fencepost.commands.ending import Exit
+from fencepost.reports.page.elements import VOID
+from fencepost.reports.page.found import read_folder
+from fencepost.reports.page.page import BYTES_MAX, page
 from tests.commands.running import exit_of
 from tests.reports.samples import AUDIT, PROBE, REPLAY, write, write_everything
 
@@ -103,7 +103,7 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         "The code of publish without each safeguard",
         "breaks no-wedge at rest",
         "Situations that were asked for and never came about: two race",
-        "holdfast check peterson --json",
+        "fencepost check peterson --json",
     ):
         assert expected in said
 
@@ -138,7 +138,7 @@ def test_a_result_of_the_wrong_shape_is_named(tmp_path: Path, broken: dict[str, 
     write(tmp_path, "bad.json", {**PROBE, **broken})
     write(tmp_path, "good.json", REPLAY)
     said = read(page(read_folder(tmp_path))).text
-    assert "bad.json: it looks like a result of holdfast probe, but is not one" in said
+    assert "bad.json: it looks like a result of fencepost probe, but is not one" in said
     assert "epoch 3 was fenced" in said
 
 
@@ -159,9 +159,9 @@ def events(count: int) -> list[dict[str, Any]]:
 
 
 def test_the_page_stays_small_however_large_the_run(tmp_path: Path) -> None:
-    """100,000 events, a story as long, and 20,000 rejected runs."""
-    story = [f"{n} process put key {'x' * 60}" for n in range(100_000)]
-    run_ = {"events": events(100_000), "story": story}
+    """100,000 events, a counterexample as long, and 20,000 rejected runs."""
+    counterexample = [f"{n} process put key {'x' * 60}" for n in range(100_000)]
+    run_ = {"events": events(100_000), "counterexample": counterexample}
     violation = {
         "property": "p",
         "reason": "r",
@@ -213,7 +213,7 @@ def test_the_command_writes_all_forms(
         ends(str(folder), "--out", str(target), *words, "--json", str(tmp_path / "r.json")) == Exit.VIOLATED
     )
     said = capsys.readouterr()
-    assert said.out.startswith("### Holdfast: 10 results")
+    assert said.out.startswith("### Fencepost: 10 results")
     assert said.err.splitlines()[-1] == f"violated: 10 results in {target}"
     assert target.read_text() == page(read_folder(folder))
     assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "violated"
@@ -256,29 +256,29 @@ def test_what_cannot_be_read_is_no_success(tmp_path: Path, capsys: pytest.Captur
     write(tmp_path, "probe.json", {**PROBE, "verdict": "safe"})
     (tmp_path / "cut.json").write_text("{")
     assert ends(str(tmp_path)) == Exit.VIOLATED
-    assert "holdfast: cut.json: line 1: it is not whole JSON" in capsys.readouterr().err
+    assert "fencepost: cut.json: line 1: it is not whole JSON" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("command", "again"),
     [
-        ("holdfast audit e --mutant m --json out/a.json", "holdfast audit e --mutant m --replay a:put:k:1"),
+        ("fencepost audit e --mutant m --json out/a.json", "fencepost audit e --mutant m --replay a:put:k:1"),
         (
-            "holdfast audit e --json=a.json --set 'name=a b'",
-            "holdfast audit e --set 'name=a b' --replay a:put:k:1",
+            "fencepost audit e --json=a.json --set 'name=a b'",
+            "fencepost audit e --set 'name=a b' --replay a:put:k:1",
         ),
         (
-            "holdfast audit e --trace t --strategy pct --depth 2 --seed 3",
-            "holdfast audit e --seed 3 --replay a:put:k:1",
+            "fencepost audit e --trace t --strategy pct --depth 2 --seed 3",
+            "fencepost audit e --seed 3 --replay a:put:k:1",
         ),
-        ("holdfast audit e --quiet --budget=9", "holdfast audit e --replay a:put:k:1"),
+        ("fencepost audit e --quiet --budget=9", "fencepost audit e --replay a:put:k:1"),
     ],
 )
 def test_the_line_that_replays_a_failure_is_one_the_audit_takes(
     tmp_path: Path, command: str, again: str
 ) -> None:
     """What was --set stays, wherever it stood; what belongs to a search is refused beside a token."""
-    violation = {"property": "p", "reason": "r", "token": "a:put:k:1", "story": ["1 a"]}
+    violation = {"property": "p", "reason": "r", "token": "a:put:k:1", "counterexample": ["1 a"]}
     audit = {**AUDIT, "verdict": "violated", "violations": [violation], "provenance": {"command": command}}
     write(tmp_path, "audit.json", audit)
     assert f"To see it again: {again}" in read(page(read_folder(tmp_path))).text

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from holdfast.reports.page.sequence import KEYS_MAX, OTHERS, ROWS_MAX, diagram, rows_of
+from fencepost.reports.page.sequence import KEYS_MAX, OTHERS, ROWS_MAX, diagram, rows_of
 
 
 def request(op: int, process: str, key: str, kind: str = "put", **more: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from holdfast.commands.ending import Exit
-from holdfast.commands.entry import group, run
+from fencepost.commands.ending import Exit
+from fencepost.commands.entry import group, run
 
 
 def shown(words: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, module: Any) -> str:
@@ -25,7 +25,7 @@ def shown(words: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, modul
 @pytest.mark.parametrize("columns", [1, 40, 80])
 def test_the_figures_of_a_simulation_are_whole(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, 13,063 ms is `13,...` on an ordinary terminal of eighty columns."""
-    from holdfast.commands import simulate
+    from fencepost.commands import simulate
 
     words = ["simulate", "rfc-013-hops", "--jobs", "1"]
     wide, narrow = (shown(words, width, monkeypatch, simulate) for width in (200, columns))
@@ -37,7 +37,7 @@ def test_the_figures_of_a_simulation_are_whole(columns: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("columns", [1, 40])
 def test_what_a_property_says_can_be_read(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from holdfast.commands import check
+    from fencepost.commands import check
 
     said = shown(["check", "two-phase"], columns, monkeypatch, check)
     assert "\N{HORIZONTAL ELLIPSIS}" not in said

@@ -5,7 +5,7 @@
         store = open_store(url)                 # dummy credentials are in the environment
 
 Fixtures (see `fixtures`): `honest_moto` (in this process), `honest_moto_process` and `lying_moto` (each a
-process of its own), `seaweedfs`, `given_store` (the URL in HOLDFAST_TEST_STORE).
+process of its own), `seaweedfs`, `given_store` (the URL in FENCEPOST_TEST_STORE).
 
 Outside pytest, within `endpoint.dummy_credentials()`: `moto_here.moto_in_thread()`,
 `processes.moto_process(lying=...)`, `processes.seaweedfs_process(directory)`.

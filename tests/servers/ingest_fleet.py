@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest.service.tokens import Who, enrol
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest.service.tokens import Who, enrol
 
 AGENT = Path(__file__).with_name("ingest_agent.py")
 SECONDS_MAX = 60
@@ -55,7 +55,7 @@ class Fleet:
         words += ["--port", str(self.ports[at]), "--collector-id", f"collector-{at}", *self.options]
         with (self.folder / f"collector-{at}.log").open("a") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast", *words], stdout=subprocess.PIPE, stderr=log, text=True
+                [sys.executable, "-m", "fencepost", *words], stdout=subprocess.PIPE, stderr=log, text=True
             )
         self.lives[at] = process
 
@@ -115,8 +115,8 @@ def chaos(made: Fleet, seed: int, pause_s: tuple[float, float]) -> Iterator[None
                 made.end(at, signal.SIGTERM if dice.random() < 0.25 else signal.SIGKILL)
                 made.start(at)
                 made.listening(at)
-        except BaseException as wrong:  # noqa: BLE001 - handed to the test below
-            failed.append(wrong)
+        except BaseException as error:  # noqa: BLE001 - handed to the test below
+            failed.append(error)
 
     thread = threading.Thread(target=run, name="chaos")
     thread.start()
@@ -148,9 +148,9 @@ def run_agents(made: Fleet, counts: dict[str, int], seconds_max: float) -> list[
 
 
 def command(*words: str) -> tuple[int, dict[str, Any]]:
-    """`holdfast ingest WORDS --json -` in a process of its own: exit code and result."""
+    """`fencepost ingest WORDS --json -` in a process of its own: exit code and result."""
     ran = subprocess.run(
-        [sys.executable, "-m", "holdfast", "ingest", *words, "--json", "-"],
+        [sys.executable, "-m", "fencepost", "ingest", *words, "--json", "-"],
         capture_output=True,
         text=True,
         check=False,

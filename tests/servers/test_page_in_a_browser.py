@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.reports.page.found import read_folder
-from holdfast.reports.page.page import page
+from fencepost.reports.page.found import read_folder
+from fencepost.reports.page.page import page
 from tests.reports.samples import REPLAY, write, write_everything
 
 pytestmark = pytest.mark.server
@@ -92,18 +92,18 @@ def test_without_javascript_everything_is_there(browser: Any, file: Path) -> Non
     plain.close()
 
 
-def test_a_story_can_be_stepped_through_by_keyboard(browser: Any, file: Path) -> None:
+def test_a_counterexample_can_be_stepped_through_by_keyboard(browser: Any, file: Path) -> None:
     context = browser.new_context()
     tab = context.new_page()
     tab.goto(file.as_uri())
-    story = tab.locator("[data-story]").first
+    counterexample = tab.locator("[data-counterexample]").first
     tab.get_by_role("button", name="First").first.focus()
     tab.keyboard.press("Enter")
-    assert story.locator("g.row:not(.hidden)").count() == 1
+    assert counterexample.locator("g.row:not(.hidden)").count() == 1
     tab.keyboard.press("Tab")
     tab.keyboard.press("Tab")
     tab.keyboard.press("Enter")
-    assert story.locator("g.row:not(.hidden)").count() == 2
+    assert counterexample.locator("g.row:not(.hidden)").count() == 2
     assert tab.locator(".controls [role=status]").first.inner_text().startswith("moment 2 of")
     context.close()
 

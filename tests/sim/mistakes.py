@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.explore import audit, replay
+from fencepost.sim.explore import audit, replay
 
 SECONDS_MAX = 300
 """Never reached on an idle machine, where each takes a few seconds; a busy one must not fail the test."""
@@ -26,7 +26,7 @@ def is_found(program: Any, strategy: str) -> None:
     """An audit as one asks for it by default finds the mistake, and its token shows the same again."""
     result = audit(program, strategy=strategy, seconds=SECONDS_MAX, minimise_seconds=1)
     assert result.verdict == "violated"
-    again = replay(program, result.stories[0].token)
+    again = replay(program, result.counterexamples[0].token)
     assert again.misfit == ""
     assert again.violation is not None
-    assert again.violation.name == result.stories[0].property
+    assert again.violation.name == result.counterexamples[0].property

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.whole_files import replaced, write_whole
+from fencepost.sim.whole_files import replaced, write_whole
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])

@@ -11,7 +11,7 @@ from tests.spark.cluster import cluster
 
 @pytest.fixture(scope="package")
 def session() -> Iterator[Any]:
-    from holdfast.sim.spark import start
+    from fencepost.sim.spark import start
 
     quick = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "2g"}
     with start("local[2]", settings=quick) as spark:

@@ -1,15 +1,16 @@
-"""Exploration on Spark answers what exploration in this process answers: verdicts, counts and stories."""
+"""Exploration on Spark answers what exploration in this process answers: verdicts, counts and
+counterexamples."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.model import Each, Int, Machine, Size, Truth, action, check, step
-from holdfast.model.create_only_lock import CreateOnlyLock
-from holdfast.model.swap_counter import SwapCounter
-from holdfast.model.two_phase import TwoPhase
-from holdfast.sim.spark import SparkEngine
+from fencepost.model import Each, Int, Machine, Size, Truth, action, check, step
+from fencepost.model.create_only_lock import CreateOnlyLock
+from fencepost.model.swap_counter import SwapCounter
+from fencepost.model.two_phase import TwoPhase
+from fencepost.sim.spark import SparkEngine
 
 pytestmark = [
     pytest.mark.spark,

@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 GROWS = """
-from holdfast.model import Int, Machine, action
+from fencepost.model import Int, Machine, action
 
 class Grows(Machine):
     n = Int(0, 3)
@@ -24,11 +24,11 @@ def test_a_mistake_of_the_model_is_said_as_it_is_here(tmp_path: Path) -> None:
     (tmp_path / "grows.py").write_text(GROWS)
     told = []
     for engine in ("local", "spark"):
-        words = [sys.executable, "-m", "holdfast", "check", "grows.py:Grows", "--engine", engine]
+        words = [sys.executable, "-m", "fencepost", "check", "grows.py:Grows", "--engine", engine]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=tmp_path)
         assert done.returncode == 2
         told.append(done.stderr)
     here, there = told
     assert "in grow()" in here or "grow" in here
     assert there.count("\n") == 1
-    assert here.removeprefix("holdfast: ").strip()[:60] in there
+    assert here.removeprefix("fencepost: ").strip()[:60] in there

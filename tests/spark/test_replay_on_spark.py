@@ -8,18 +8,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.impl.store.events import Event
-from holdfast.model import Model
-from holdfast.model.create_only_lock import CreateOnlyLock
-from holdfast.properties.ingest import IngestRefinement
-from holdfast.properties.refinement import Automaton, Refinement
-from holdfast.sim.replay import spark as on_spark
-from holdfast.sim.replay.judging import Judge
-from holdfast.sim.replay.local import Outcome
-from holdfast.sim.replay.local import replay as replay_here
-from holdfast.sim.replay.parts import plan
-from holdfast.sim.replay.spark import Recipe
-from holdfast.sim.trace import table_of, write_json_lines, write_parquet
+from fencepost.impl.store.events import Event
+from fencepost.model import Model
+from fencepost.model.create_only_lock import CreateOnlyLock
+from fencepost.properties.ingest import IngestRefinement
+from fencepost.properties.refinement import Automaton, Refinement
+from fencepost.sim.replay import spark as on_spark
+from fencepost.sim.replay.judging import Judge
+from fencepost.sim.replay.local import Outcome
+from fencepost.sim.replay.local import replay as replay_here
+from fencepost.sim.replay.parts import plan
+from fencepost.sim.replay.spark import Recipe
+from fencepost.sim.trace import table_of, write_json_lines, write_parquet
 from tests.properties.refinement import maps
 
 pytestmark = [

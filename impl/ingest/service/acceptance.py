@@ -9,16 +9,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
-from holdfast.impl.ingest.documents import Manifest
-from holdfast.impl.ingest.errors import Refusal as Why
-from holdfast.impl.ingest.errors import Refused
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.ingest.operator import Blocklist
-from holdfast.impl.ingest.service.answers import Refusal
-from holdfast.impl.ingest.service.followups import FollowUps
-from holdfast.impl.store.interface import Store
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.ingest.errors import Refusal as Why
+from fencepost.impl.ingest.errors import Refused
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.operator import Blocklist
+from fencepost.impl.ingest.service.answers import Refusal
+from fencepost.impl.ingest.service.followups import FollowUps
+from fencepost.impl.store.interface import Store
 
 Result = Literal["accepted", "duplicate", "conflict", "unavailable", "refused"]
 

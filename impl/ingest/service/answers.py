@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from holdfast.impl.ingest.service.kinds import KINDS
+from fencepost.impl.ingest.service.kinds import KINDS
 
 
 class Refusal(Exception):
@@ -26,7 +26,7 @@ class Refusal(Exception):
     def headers(self) -> dict[str, str]:
         found: dict[str, str] = {}
         if self.status == 401:
-            found["www-authenticate"] = 'Bearer realm="holdfast ingest"'
+            found["www-authenticate"] = 'Bearer realm="fencepost ingest"'
         if self.retry_after_s:
             found["retry-after"] = str(max(1, round(self.retry_after_s)))
         return found

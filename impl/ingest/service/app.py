@@ -29,20 +29,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.impl.ingest.errors import IngestError, StoreAway
-from holdfast.impl.ingest.service import asking
-from holdfast.impl.ingest.service.acceptance import Acceptance, Answer
-from holdfast.impl.ingest.service.answers import Refusal, as_json
-from holdfast.impl.ingest.service.bodies import BINARY, Gone, check_encoding, read_body
-from holdfast.impl.ingest.service.document import document
-from holdfast.impl.ingest.service.gate import Gate
-from holdfast.impl.ingest.service.limits import Limits
-from holdfast.impl.ingest.service.metrics import CONTENT_TYPE, Metrics
-from holdfast.impl.ingest.service.operators import Desk
-from holdfast.impl.ingest.service.tokens import Tokens
-from holdfast.impl.store.errors import StoreError
+from fencepost.impl.ingest.errors import IngestError, StoreAway
+from fencepost.impl.ingest.service import asking
+from fencepost.impl.ingest.service.acceptance import Acceptance, Answer
+from fencepost.impl.ingest.service.answers import Refusal, as_json
+from fencepost.impl.ingest.service.bodies import BINARY, Gone, check_encoding, read_body
+from fencepost.impl.ingest.service.document import document
+from fencepost.impl.ingest.service.gate import Gate
+from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.metrics import CONTENT_TYPE, Metrics
+from fencepost.impl.ingest.service.operators import Desk
+from fencepost.impl.ingest.service.tokens import Tokens
+from fencepost.impl.store.errors import StoreError
 
-_LOG = logging.getLogger("holdfast.ingest")
+_LOG = logging.getLogger("fencepost.ingest")
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -79,7 +79,7 @@ class Collector:
 
     def told(self, kind: str) -> None:
         """Count what was refused before it was a request."""
-        self.metrics.count("holdfast_ingest_refused_total", kind=kind)
+        self.metrics.count("fencepost_ingest_refused_total", kind=kind)
 
     def stop(self) -> None:
         """Take no more batches; those that are being worked on are finished."""
@@ -155,13 +155,13 @@ class Collector:
             body = await read_body(headers, request.receive, self.limits)
             begun = asyncio.get_running_loop().time()
             answer = await self._in_thread(self._acceptance.accept, agent, identity, body)
-            self.metrics.time("holdfast_ingest_accept_seconds", asyncio.get_running_loop().time() - begun)
+            self.metrics.time("fencepost_ingest_accept_seconds", asyncio.get_running_loop().time() - begun)
         return self._batch_answer(answer, len(body))
 
     def _batch_answer(self, answer: Answer, size: int) -> Response:
-        self.metrics.count("holdfast_ingest_batches_total", result=answer.result)
+        self.metrics.count("fencepost_ingest_batches_total", result=answer.result)
         if answer.result == "accepted":
-            self.metrics.count("holdfast_ingest_bytes_total", size)
+            self.metrics.count("fencepost_ingest_bytes_total", size)
         if answer.refusal is not None:
             if answer.result in ("conflict", "unavailable"):
                 _LOG.warning("%s: %s", answer.result, answer.refusal.message)
@@ -268,22 +268,24 @@ async def _watched(app: ASGIApp, metrics: Metrics, scope: Scope, receive: Receiv
         await app(scope, receive, seen)
     finally:
         seconds = asyncio.get_running_loop().time() - begun
-        metrics.count("holdfast_ingest_requests_total", status=str(status))
+        metrics.count("fencepost_ingest_requests_total", status=str(status))
         asked = f"{scope['method'][:20]} {scope['path'][:80]!a} {scope['query_string'][:400]!a}"
         _LOG.debug("%s %d %.1f ms", asked, status, seconds * 1e3)
 
 
 def _count_what(found: Metrics, gate: Gate) -> None:
     found.counter(
-        "holdfast_ingest_requests_total", "HTTP requests, by the status they were answered with.", ()
+        "fencepost_ingest_requests_total", "HTTP requests, by the status they were answered with.", ()
     )
     results = ("accepted", "duplicate", "conflict", "unavailable", "refused")
     found.counter(
-        "holdfast_ingest_batches_total",
+        "fencepost_ingest_batches_total",
         "Batches, by what became of them.",
         [{"result": result} for result in results],
     )
-    found.counter("holdfast_ingest_bytes_total", "Bytes of the frames that were accepted here.")
-    found.counter("holdfast_ingest_refused_total", "Requests and connections that were refused, by kind.", ())
-    found.histogram("holdfast_ingest_accept_seconds", "From the whole body to the answer.")
-    found.gauge("holdfast_ingest_requests_in_flight", "Batches being worked on.", lambda: gate.inside)
+    found.counter("fencepost_ingest_bytes_total", "Bytes of the frames that were accepted here.")
+    found.counter(
+        "fencepost_ingest_refused_total", "Requests and connections that were refused, by kind.", ()
+    )
+    found.histogram("fencepost_ingest_accept_seconds", "From the whole body to the answer.")
+    found.gauge("fencepost_ingest_requests_in_flight", "Batches being worked on.", lambda: gate.inside)

@@ -2,11 +2,11 @@
 
 from urllib.parse import parse_qsl
 
-from holdfast.impl.ingest.errors import IdentityError
-from holdfast.impl.ingest.identity import SEQ_MAX, Identity
-from holdfast.impl.ingest.service.answers import Refusal
-from holdfast.impl.ingest.service.bodies import Headers
-from holdfast.impl.ingest.service.tokens import Tokens, Who
+from fencepost.impl.ingest.errors import IdentityError
+from fencepost.impl.ingest.identity import SEQ_MAX, Identity
+from fencepost.impl.ingest.service.answers import Refusal
+from fencepost.impl.ingest.service.bodies import Headers
+from fencepost.impl.ingest.service.tokens import Tokens, Who
 
 IDENTITY = ("agent_id", "boot_id", "seq_start", "seq_end")
 TOKEN_BYTES_MAX = 512
@@ -78,8 +78,8 @@ def named(agent_id: str, boot_id: str, seq_start: int, seq_end: int) -> Identity
         raise Refusal("bad_sequence", f"seq_end {seq_end} is beyond {SEQ_MAX}")
     try:
         return Identity(agent_id, boot_id, seq_start, seq_end)
-    except IdentityError as wrong:
-        raise Refusal("bad_identity", str(wrong)) from None
+    except IdentityError as error:
+        raise Refusal("bad_identity", str(error)) from None
 
 
 def whole(text: str, name: str) -> int:

@@ -5,22 +5,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.authority import Authority
-from holdfast.impl.ingest.operator import Blocklist
-from holdfast.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
-from holdfast.impl.ingest.service.acceptance import Acceptance, Strict
-from holdfast.impl.ingest.service.app import Collector
-from holdfast.impl.ingest.service.blocking import REFRESH_S, Refresher
-from holdfast.impl.ingest.service.followups import FollowUps
-from holdfast.impl.ingest.service.keeper import Keeper
-from holdfast.impl.ingest.service.landing import Lander, LocalSpool
-from holdfast.impl.ingest.service.limits import Limits
-from holdfast.impl.ingest.service.metrics import Metrics
-from holdfast.impl.ingest.service.tokens import Tokens
-from holdfast.impl.ingest.settings import STANDARD_SETTINGS, Mode, Settings
-from holdfast.impl.ingest.upkeep import Upkeep
-from holdfast.impl.store.interface import Store
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.authority import Authority
+from fencepost.impl.ingest.maintenance import Maintenance
+from fencepost.impl.ingest.operator import Blocklist
+from fencepost.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
+from fencepost.impl.ingest.service.acceptance import Acceptance, Strict
+from fencepost.impl.ingest.service.app import Collector
+from fencepost.impl.ingest.service.blocking import REFRESH_S, Refresher
+from fencepost.impl.ingest.service.followups import FollowUps
+from fencepost.impl.ingest.service.keeper import Keeper
+from fencepost.impl.ingest.service.landing import Lander, LocalSpool
+from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.metrics import Metrics
+from fencepost.impl.ingest.service.tokens import Tokens
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Mode, Settings
+from fencepost.impl.store.interface import Store
 
 LANDING_S = 5.0
 
@@ -39,8 +39,8 @@ class Plan:
     """The disk that accepts, in `local_spool` mode."""
     landing_s: float = LANDING_S
     blocks_s: float = REFRESH_S
-    upkeep_s: float = 0.0
-    """How often it takes a turn at keeping the bucket in order, see `upkeep`; 0: never."""
+    maintenance_s: float = 0.0
+    """How often it takes a turn at keeping the bucket in order, see `maintenance`; 0: never."""
     search_s: float = SEARCH_EVERY_S
 
 
@@ -55,7 +55,7 @@ def collecting(plan: Plan) -> Iterator[Collector]:
         else:
             acceptance = _strict(authority, metrics, parts)
         parts.callback(Refresher(acceptance.blocklist, plan.blocks_s).close)
-        if plan.upkeep_s:
+        if plan.maintenance_s:
             parts.callback(_keeper(plan, metrics).close)
         collector = Collector(acceptance, plan.tokens, plan.limits, metrics)
         parts.callback(collector.close)
@@ -63,7 +63,7 @@ def collecting(plan: Plan) -> Iterator[Collector]:
 
 
 def _strict(authority: Authority, metrics: Metrics, parts: contextlib.ExitStack) -> Acceptance:
-    name = "holdfast_ingest_follow_ups_dropped_total"
+    name = "fencepost_ingest_follow_ups_dropped_total"
     metrics.counter(name, "Batches whose indexes were left to the reconciler.")
     follow_ups = FollowUps(authority, dropped=lambda: metrics.count(name))
     parts.callback(follow_ups.close)
@@ -73,17 +73,17 @@ def _strict(authority: Authority, metrics: Metrics, parts: contextlib.ExitStack)
 def _keeper(plan: Plan, metrics: Metrics) -> Keeper:
     # A collector may be called the same in every life, and in two places by mistake: a holder is called once.
     holder = f"{plan.collector_id} {plan.env.new_id()}"
-    upkeep = Upkeep(
-        plan.store, plan.env, holder, plan.settings, every_s=plan.upkeep_s, search_every_s=plan.search_s
+    maintenance = Maintenance(
+        plan.store, plan.env, holder, plan.settings, every_s=plan.maintenance_s, search_every_s=plan.search_s
     )
-    return Keeper(upkeep, metrics)
+    return Keeper(maintenance, metrics)
 
 
 def _local(plan: Plan, authority: Authority, metrics: Metrics, parts: contextlib.ExitStack) -> Acceptance:
     assert plan.spool is not None, "local_spool needs a disk"
     spool = LocalSpool(plan.spool, authority, plan.env)
     parts.callback(spool.close)
-    metrics.gauge("holdfast_ingest_landing_backlog", "Batches that have not landed.", lambda: spool.backlog)
+    metrics.gauge("fencepost_ingest_landing_backlog", "Batches that have not landed.", lambda: spool.backlog)
     lander = Lander(spool, plan.landing_s)
     parts.callback(lander.close)
     return spool

@@ -2,12 +2,12 @@
 
 import logging
 
-from holdfast.impl.ingest.errors import IngestError
-from holdfast.impl.ingest.operator import Blocklist
-from holdfast.impl.ingest.service.periodic import Periodic
-from holdfast.impl.store.errors import StoreError
+from fencepost.impl.ingest.errors import IngestError
+from fencepost.impl.ingest.operator import Blocklist
+from fencepost.impl.ingest.service.periodic import Periodic
+from fencepost.impl.store.errors import StoreError
 
-_LOG = logging.getLogger("holdfast.ingest")
+_LOG = logging.getLogger("fencepost.ingest")
 
 REFRESH_S = 10.0
 
@@ -26,6 +26,6 @@ class Refresher:
     def _once(self) -> None:
         try:
             self._blocklist.refresh()
-        except (StoreError, IngestError) as wrong:
+        except (StoreError, IngestError) as error:
             # Without the store nothing is accepted anyway, and what was known stays known.
-            _LOG.warning("the list of the quarantined is not fresh: %s", wrong)
+            _LOG.warning("the list of the quarantined is not fresh: %s", error)

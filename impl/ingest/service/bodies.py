@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from holdfast.impl.ingest.service.answers import Refusal
-from holdfast.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.answers import Refusal
+from fencepost.impl.ingest.service.limits import Limits
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Headers = Iterable[tuple[bytes, bytes]]

@@ -28,8 +28,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from holdfast.impl.ingest.service.answers import Refusal, as_bytes
-from holdfast.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.answers import Refusal, as_bytes
+from fencepost.impl.ingest.service.limits import Limits
 
 HEADER_BYTES = 16 * 1024
 """h11 keeps no more of a request's head than this."""

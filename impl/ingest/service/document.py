@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import holdfast
-from holdfast.impl.ingest.identity import NAME_BYTES_MAX, SEQ_MAX
-from holdfast.impl.ingest.service.bodies import BINARY
-from holdfast.impl.ingest.service.kinds import KINDS
-from holdfast.impl.ingest.service.limits import Limits
-from holdfast.impl.ingest.service.operators import NOTE_MAX, PAGE_MAX, STATES
+import fencepost
+from fencepost.impl.ingest.identity import NAME_BYTES_MAX, SEQ_MAX
+from fencepost.impl.ingest.service.bodies import BINARY
+from fencepost.impl.ingest.service.kinds import KINDS
+from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.operators import NOTE_MAX, PAGE_MAX, STATES
 
 Json = dict[str, Any]
 
@@ -45,8 +45,8 @@ def document(limits: Limits) -> Json:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Holdfast ingest collector",
-            "version": holdfast.__version__,
+            "title": "Fencepost ingest collector",
+            "version": fencepost.__version__,
             "description": "Batches are accepted once, whichever collector they are sent to.",
         },
         "paths": {

@@ -10,13 +10,13 @@ import queue
 import threading
 from collections.abc import Callable
 
-from holdfast.impl.ingest.authority import Authority
-from holdfast.impl.ingest.derived import derive
-from holdfast.impl.ingest.documents import Manifest
-from holdfast.impl.ingest.errors import IngestError
-from holdfast.impl.store.errors import StoreError
+from fencepost.impl.ingest.authority import Authority
+from fencepost.impl.ingest.derived import derive
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.ingest.errors import IngestError
+from fencepost.impl.store.errors import StoreError
 
-_LOG = logging.getLogger("holdfast.ingest")
+_LOG = logging.getLogger("fencepost.ingest")
 
 WAITING = 2000
 """What a collector that is told to stop still writes: some seconds' worth."""
@@ -66,5 +66,5 @@ class FollowUps:
         authority = self._authority
         try:
             derive(authority.store, authority.env, authority.blobs.asking, manifests)
-        except (IngestError, StoreError) as wrong:
-            _LOG.warning("left %d batches to the reconciler: %s", len(manifests), wrong)
+        except (IngestError, StoreError) as error:
+            _LOG.warning("left %d batches to the reconciler: %s", len(manifests), error)

@@ -7,8 +7,8 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 
-from holdfast.impl.ingest.service.answers import Refusal
-from holdfast.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.answers import Refusal
+from fencepost.impl.ingest.service.limits import Limits
 
 
 class Gate:

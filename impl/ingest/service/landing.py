@@ -24,20 +24,20 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import keys
-from holdfast.impl.ingest.authority import Accepted, Authority, Unavailable
-from holdfast.impl.ingest.documents import JSON, Manifest
-from holdfast.impl.ingest.errors import IngestError, StoreAway
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.ingest.operator import Blocklist
-from holdfast.impl.ingest.service.acceptance import Acceptance, Answer, judged
-from holdfast.impl.ingest.service.periodic import Periodic
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Unusable
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.files import FileStore
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.authority import Accepted, Authority, Unavailable
+from fencepost.impl.ingest.documents import JSON, Manifest
+from fencepost.impl.ingest.errors import IngestError, StoreAway
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.operator import Blocklist
+from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judged
+from fencepost.impl.ingest.service.periodic import Periodic
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Unusable
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.files import FileStore
 
-_LOG = logging.getLogger("holdfast.ingest")
+_LOG = logging.getLogger("fencepost.ingest")
 
 LANDED = "landed/v1/"
 

@@ -11,7 +11,7 @@ The body of every request that is worked on may be in memory: at worst `requests
 
 from dataclasses import dataclass, fields
 
-from holdfast.impl.ingest import frames
+from fencepost.impl.ingest import frames
 
 UNPACKED_RATIO = 8
 """Points that are much alike pack this well; who has more sends two batches."""

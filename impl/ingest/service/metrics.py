@@ -3,7 +3,7 @@
 Written out by hand because all that is needed is one format of one page of text.
 
     metrics = Metrics()
-    metrics.count("holdfast_ingest_requests_total", status="200")
+    metrics.count("fencepost_ingest_requests_total", status="200")
     metrics.text()
 """
 

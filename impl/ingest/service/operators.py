@@ -1,6 +1,6 @@
 """What operators see and decide, as requests: conflicts, their resolutions, and who is quarantined.
 
-`holdfast.impl.ingest.operator` does it; here its questions are read strictly and its answers made JSON.
+`fencepost.impl.ingest.operator` does it; here its questions are read strictly and its answers made JSON.
 Everything here blocks and is called in a thread.
 """
 
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import operator
-from holdfast.impl.ingest.errors import IdentityError
-from holdfast.impl.ingest.identity import agent_path, boot_path
-from holdfast.impl.ingest.service import asking
-from holdfast.impl.ingest.service.answers import Refusal
-from holdfast.impl.store.interface import Store
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import operator
+from fencepost.impl.ingest.errors import IdentityError
+from fencepost.impl.ingest.identity import agent_path, boot_path
+from fencepost.impl.ingest.service import asking
+from fencepost.impl.ingest.service.answers import Refusal
+from fencepost.impl.store.interface import Store
 
 PAGE_MAX = 1000
 PAGE = 100
@@ -135,8 +135,8 @@ def _whom(said: Mapping[str, Any]) -> tuple[str, str | None]:
 def _checked(make: Any) -> None:
     try:
         make()
-    except IdentityError as wrong:
-        raise Refusal("bad_identity", str(wrong)) from None
+    except IdentityError as error:
+        raise Refusal("bad_identity", str(error)) from None
 
 
 def _note(said: Json) -> str:

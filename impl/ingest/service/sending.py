@@ -23,13 +23,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest.operator import DROP
-from holdfast.impl.ingest.service.kinds import KINDS
-from holdfast.impl.ingest.service.metrics import Metrics
-from holdfast.impl.ingest.service.spool import Batch, Spool
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.operator import DROP
+from fencepost.impl.ingest.service.kinds import KINDS
+from fencepost.impl.ingest.service.metrics import Metrics
+from fencepost.impl.ingest.service.spool import Batch, Spool
 
-_LOG = logging.getLogger("holdfast.ingest")
+_LOG = logging.getLogger("fencepost.ingest")
 
 ANSWER_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 300.0
@@ -148,17 +148,17 @@ class Sender:
         if answer.then == "park":
             self._spool.park(batch, {"why": answer.text, "answer": answer.body})
             self.sent.parked += 1
-            self.metrics.count("holdfast_agent_parked_total")
+            self.metrics.count("fencepost_agent_parked_total")
             _LOG.error("parked %s %d-%d: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
             return
         self._spool.done(batch)
         self.sent.accepted += answer.then == "done"
         self.sent.duplicates += answer.then == "duplicate"
-        self.metrics.count("holdfast_agent_sent_total", duplicate=str(answer.then == "duplicate").lower())
+        self.metrics.count("fencepost_agent_sent_total", duplicate=str(answer.then == "duplicate").lower())
 
     def _next_collector(self, batch: Batch, answer: _Answer) -> None:
         self.sent.retries += 1
-        self.metrics.count("holdfast_agent_retries_total")
+        self.metrics.count("fencepost_agent_retries_total")
         _LOG.debug("%s %d-%d not yet: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
         self._at = (self._at + 1) % len(self._collectors)
 
@@ -279,13 +279,15 @@ def _client(patience: Patience) -> httpx.Client:
 def _metrics(spool: Spool) -> Metrics:
     metrics = Metrics()
     metrics.counter(
-        "holdfast_agent_sent_total",
+        "fencepost_agent_sent_total",
         "Batches that a collector accepted.",
         [{"duplicate": "false"}, {"duplicate": "true"}],
     )
-    metrics.counter("holdfast_agent_parked_total", "Batches put aside; somebody must look.")
-    metrics.counter("holdfast_agent_retries_total", "Answers that said nothing final.")
-    metrics.gauge("holdfast_agent_waiting", "Batches that wait to be sent.", lambda: len(spool))
-    metrics.gauge("holdfast_agent_parked", "Batches put aside now.", lambda: len(spool.parked()))
-    metrics.gauge("holdfast_agent_spool_bytes", "Bytes of the frames in the spool.", lambda: spool.bytes_used)
+    metrics.counter("fencepost_agent_parked_total", "Batches put aside; somebody must look.")
+    metrics.counter("fencepost_agent_retries_total", "Answers that said nothing final.")
+    metrics.gauge("fencepost_agent_waiting", "Batches that wait to be sent.", lambda: len(spool))
+    metrics.gauge("fencepost_agent_parked", "Batches put aside now.", lambda: len(spool.parked()))
+    metrics.gauge(
+        "fencepost_agent_spool_bytes", "Bytes of the frames in the spool.", lambda: spool.bytes_used
+    )
     return metrics

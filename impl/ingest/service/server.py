@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
-from holdfast.impl.ingest.service.connections import HEADER_BYTES, protocol
-from holdfast.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.connections import HEADER_BYTES, protocol
+from fencepost.impl.ingest.service.limits import Limits
 
-_LOG = logging.getLogger("holdfast.ingest")
+_LOG = logging.getLogger("fencepost.ingest")
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 

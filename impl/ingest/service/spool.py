@@ -28,9 +28,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from holdfast.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.environment import Environment, SystemEnvironment
 
-SCHEMA = "holdfast.ingest_spool.v1"
+SCHEMA = "fencepost.ingest_spool.v1"
 BYTES_MAX = 1024**3
 """Of all frames, waiting and parked."""
 SEQUENCE_DIGITS = 20
@@ -210,7 +210,7 @@ class Spool:
         except (OSError, ValueError):
             found = None
         match found:
-            case {"schema": "holdfast.ingest_spool.v1", "agent_id": str(agent_id)}:
+            case {"schema": "fencepost.ingest_spool.v1", "agent_id": str(agent_id)}:
                 return agent_id
         raise SpoolError(f"{file} does not say whose spool this is; name a folder that holds a spool")
 

@@ -1,6 +1,6 @@
 """Who may speak: bearer tokens, of which the file keeps hashes only.
 
-    {"schema": "holdfast.ingest_tokens.v1",
+    {"schema": "fencepost.ingest_tokens.v1",
      "tokens": {"01M7QE312RRDRANSFNKGH0N21Z": {"role": "agent", "name": "agent-a", "sha256": "..."}}}
 
 A token is `<key>.<secret>`. The key is public: it names the line to compare with, so that one comparison is
@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.impl.environment import Environment
+from fencepost.impl.environment import Environment
 
-SCHEMA = "holdfast.ingest_tokens.v1"
+SCHEMA = "fencepost.ingest_tokens.v1"
 ROLES = ("agent", "operator")
 SECRET_BITS = 256
 
-_LOG = logging.getLogger("holdfast.ingest")
+_LOG = logging.getLogger("fencepost.ingest")
 _NOBODY = "0" * 64
 
 
@@ -121,7 +121,7 @@ def _parsed(path: Path) -> dict[str, _Line]:
         found = json.loads(path.read_bytes())
     except OSError as wrong:
         raise BadTokens(
-            f"cannot read the token file {path} ({wrong.strerror}); make one with holdfast ingest enrol"
+            f"cannot read the token file {path} ({wrong.strerror}); make one with fencepost ingest enrol"
         ) from None
     except ValueError as wrong:
         raise BadTokens(f"the token file {path} is no JSON ({wrong})") from None

@@ -20,10 +20,10 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise
-from holdfast.impl.store.files.disk import NO_XATTR, Disk
-from holdfast.impl.store.files.internals import Internals
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise
+from fencepost.impl.store.files.disk import NO_XATTR, Disk
+from fencepost.impl.store.files.internals import Internals
 
 SIDE = "attributes"
 ETAG_AT = 2
@@ -106,8 +106,8 @@ class AttributeFiles:
         """Put them into the file itself; False where the file system has no room for them."""
         try:
             self._disk.set_attribute(fd, value)
-        except OSError as wrong:
-            if wrong.errno not in NO_XATTR:
+        except OSError as error:
+            if error.errno not in NO_XATTR:
                 raise
             return False
         return True

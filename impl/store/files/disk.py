@@ -9,13 +9,13 @@ import os
 import sys
 from typing import Any
 
-from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files import together
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.files import together
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """How every folder is opened: never through a symbolic link."""
 
-XATTR = "user.holdfast"
+XATTR = "user.fencepost"
 """The one extended attribute, which holds all attributes of an object."""
 
 NO_XATTR = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno.E2BIG, errno.ERANGE, errno.ENOSPC})

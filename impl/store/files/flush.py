@@ -31,7 +31,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from holdfast.impl.store.files.disk import FOLDER_FLAGS, close_quietly
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, close_quietly
 
 WORTH_SHARING_S = 0.001
 """An fsync that is quicker than this is no dearer than the thread switches that sharing it costs."""

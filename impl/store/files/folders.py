@@ -25,11 +25,11 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 
-from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files.disk import FOLDER_FLAGS, close_quietly
-from holdfast.impl.store.files.flush import Flight, Flush
-from holdfast.impl.store.files.internals import TREE, Internals
-from holdfast.impl.store.files.names import FOLDER, Names
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, close_quietly
+from fencepost.impl.store.files.flush import Flight, Flush
+from fencepost.impl.store.files.internals import TREE, Internals
+from fencepost.impl.store.files.names import FOLDER, Names
 
 _KNOWN_MAX = 64
 """Folders kept open, to stay far from a process's limit of open files."""
@@ -112,8 +112,8 @@ class Folders:
             return os.open(name, FOLDER_FLAGS, dir_fd=parent.fd)
         except FileNotFoundError:
             return None
-        except OSError as wrong:
-            if wrong.errno not in (errno.ENOTDIR, errno.ELOOP):
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise
         self.refuse_link(name, parent)
         return None
@@ -211,8 +211,8 @@ class Folders:
             fd = os.open(name, FOLDER_FLAGS, dir_fd=parent.fd)
             close_quietly(fd)
             os.rename(name, name + FOLDER, src_dir_fd=parent.fd, dst_dir_fd=parent.fd)
-        except OSError as wrong:
-            if wrong.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             raise Unusable(
                 f"{self._where} has folders {parent.path + name!r} and {parent.path + name + FOLDER!r}; "

@@ -1,4 +1,4 @@
-"""The reserved folder `.holdfast` inside a store's directory, and the locks that live there.
+"""The reserved folder `.fencepost` inside a store's directory, and the locks that live there.
 
     format          how keys are spelled here (see `names`), written once
     tmp/            files on their way to a name; a live one is locked by its writer
@@ -22,10 +22,10 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files.disk import FOLDER_FLAGS, Disk, close_quietly
-from holdfast.impl.store.files.names import INTERNAL, Names
+from fencepost.impl.environment import Environment
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk, close_quietly
+from fencepost.impl.store.files.names import INTERNAL, Names
 
 TREE = "tree"
 """The lock that guards making and moving folders."""
@@ -122,7 +122,7 @@ class Internals:
             ) from None
         if version != _FORMAT:
             raise Unusable(
-                f"{self._where} has format {version}, this release reads {_FORMAT}; upgrade Holdfast"
+                f"{self._where} has format {version}, this release reads {_FORMAT}; upgrade Fencepost"
             )
         return Names(folded=folded)
 
@@ -151,8 +151,8 @@ class Internals:
             return None
         try:
             return os.open(".", _NAMELESS, 0o666, dir_fd=self.folder("tmp"))
-        except OSError as wrong:
-            if wrong.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
                 raise
             self.nameless_works = False  # this file system knows named files only
             return None

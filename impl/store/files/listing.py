@@ -15,13 +15,13 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.files.disk import FOLDER_FLAGS, close_quietly
-from holdfast.impl.store.files.folders import Folder, Folders
-from holdfast.impl.store.files.internals import Internals
-from holdfast.impl.store.files.names import FOLDER, INTERNAL, MORE, Names
-from holdfast.impl.store.files.reading import Reader
-from holdfast.impl.store.requests import Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, close_quietly
+from fencepost.impl.store.files.folders import Folder, Folders
+from fencepost.impl.store.files.internals import Internals
+from fencepost.impl.store.files.names import FOLDER, INTERNAL, MORE, Names
+from fencepost.impl.store.files.reading import Reader
+from fencepost.impl.store.requests import Outcome
 
 _TRIES = 3
 """After so many listings in which a folder moved, moving has to wait for us."""

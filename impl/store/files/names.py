@@ -9,7 +9,7 @@ A key is cut at its slashes; every segment but the last names a folder, the last
     ordinary                        itself
     `%`, control characters         `%25`, `%0A`: each byte in UTF-8 as two hexadecimal digits
     empty (`a//b`, `a/`)            `%empty`
-    `.holdfast`, `.`, `..`          the first dot escaped: `%2Eholdfast`
+    `.fencepost`, `.`, `..`          the first dot escaped: `%2Efencepost`
     longer than 240 bytes           in pieces: `first piece%more/rest`, folders that are no `/` in the key
 
 An escape is two hexadecimal digits, so the words `%empty`, `%more` and `%folder` can stand for nothing
@@ -28,7 +28,7 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-INTERNAL = ".holdfast"
+INTERNAL = ".fencepost"
 """The reserved folder for everything that is not an object."""
 EMPTY = "%empty"
 MORE = "%more"

@@ -16,13 +16,13 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise, Unusable
-from holdfast.impl.store.files.attributes import AttributeFiles, Attributes, md5
-from holdfast.impl.store.files.disk import close_quietly
-from holdfast.impl.store.files.folders import Folder, Folders
-from holdfast.impl.store.files.names import Names
-from holdfast.impl.store.requests import Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise, Unusable
+from fencepost.impl.store.files.attributes import AttributeFiles, Attributes, md5
+from fencepost.impl.store.files.disk import close_quietly
+from fencepost.impl.store.files.folders import Folder, Folders
+from fencepost.impl.store.files.names import Names
+from fencepost.impl.store.requests import Outcome
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
@@ -174,11 +174,11 @@ class Reader:
             fd = os.open(name, _READ, dir_fd=folder.fd)
         except FileNotFoundError:
             return None
-        except OSError as wrong:
-            if wrong.errno == errno.ELOOP:
+        except OSError as error:
+            if error.errno == errno.ELOOP:
                 self._folders.refuse_link(name, folder)
                 return None
-            if wrong.errno == errno.ENXIO:
+            if error.errno == errno.ENXIO:
                 raise self._no_file(key) from None
             raise
         mode = os.fstat(fd).st_mode

@@ -9,7 +9,7 @@ directory. How each part is done is told where it is done:
     names       keys and names on disk            folders     folders, while others make and remove them
     writing     one object, atomically            flush       sharing the fsync of a folder
     reading     one object, consistently          attributes  ETags and metadata, one with the content
-    listing     keys in order                     internals   locks, drafts, what else lies in .holdfast
+    listing     keys in order                     internals   locks, drafts, what else lies in .fencepost
     uploads     multipart                         disk        the calls whose order matters
 
 What it is not for: network file systems whose `link`, `rename` or `flock` are not atomic between hosts, and
@@ -25,23 +25,23 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
-from holdfast.impl.environment import Environment, SystemEnvironment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.bucket import Bucket
-from holdfast.impl.store.errors import Misuse, Unsupported, Unusable
-from holdfast.impl.store.files.attributes import AttributeFiles
-from holdfast.impl.store.files.disk import Disk, unusable
-from holdfast.impl.store.files.flush import Flush
-from holdfast.impl.store.files.folders import Folders
-from holdfast.impl.store.files.internals import Internals
-from holdfast.impl.store.files.listing import Lister
-from holdfast.impl.store.files.names import Names
-from holdfast.impl.store.files.reading import Reader
-from holdfast.impl.store.files.uploads import Uploads
-from holdfast.impl.store.files.writing import Writer
-from holdfast.impl.store.interface import Store, settle
-from holdfast.impl.store.requests import Reply, Request
-from holdfast.impl.store.validity import check
+from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.bucket import Bucket
+from fencepost.impl.store.errors import Misuse, Unsupported, Unusable
+from fencepost.impl.store.files.attributes import AttributeFiles
+from fencepost.impl.store.files.disk import Disk, unusable
+from fencepost.impl.store.files.flush import Flush
+from fencepost.impl.store.files.folders import Folders
+from fencepost.impl.store.files.internals import Internals
+from fencepost.impl.store.files.listing import Lister
+from fencepost.impl.store.files.names import Names
+from fencepost.impl.store.files.reading import Reader
+from fencepost.impl.store.files.uploads import Uploads
+from fencepost.impl.store.files.writing import Writer
+from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.requests import Reply, Request
+from fencepost.impl.store.validity import check
 
 R = TypeVar("R", bound=Reply)
 
@@ -98,11 +98,11 @@ class FileStore(Store):
         try:
             try:
                 return self._answer(request)
-            except FileNotFoundError:  # the directory or its .holdfast was removed: begin again, once
+            except FileNotFoundError:  # the directory or its .fencepost was removed: begin again, once
                 self._session = None
                 return self._answer(request)
-        except OSError as wrong:
-            raise unusable(wrong, self.path, f"{request.kind} {request.subject!r}") from wrong
+        except OSError as error:
+            raise unusable(error, self.path, f"{request.kind} {request.subject!r}") from error
 
     def _answer(self, request: Request[R]) -> R:
         session = self._session
@@ -139,11 +139,11 @@ class FileStore(Store):
             self._start()
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="holdfast-files")
+                self._pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="fencepost-files")
             return self._pool
 
     def verify(self) -> None:
-        """Raise `Unusable` unless objects can be written here. Makes the directory's `.holdfast`, if the
+        """Raise `Unusable` unless objects can be written here. Makes the directory's `.fencepost`, if the
         directory is there; a missing directory is left missing."""
         try:
             if os.path.lexists(self.path):
@@ -152,8 +152,8 @@ class FileStore(Store):
                 session.try_out()
             else:
                 _check_ancestor(self.path)
-        except OSError as wrong:
-            raise unusable(wrong, self.path, "keep objects") from wrong
+        except OSError as error:
+            raise unusable(error, self.path, "keep objects") from error
 
     def close(self) -> None:
         with self._lock:
@@ -219,7 +219,7 @@ class _Session:
         """Raise `OSError` unless files can be written, linked and locked here."""
         folder = self._internals.folder("tmp")
         with self._internals.key_locked(""), self._internals.draft() as (fd, name):
-            self._disk.write(fd, b"holdfast")
+            self._disk.write(fd, b"fencepost")
             self._disk.fsync(fd)
             self._disk.link(name, folder, name + "-linked", folder)
             self._disk.unlink(name + "-linked", folder)

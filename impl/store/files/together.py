@@ -24,7 +24,7 @@ attribute, its value, where in it there is room for the ETag, and the content.""
 
 def _compiled() -> Create | None:
     try:
-        from holdfast.impl.store.files import _together
+        from fencepost.impl.store.files import _together
     except ImportError:  # installed without a compiler
         return None
     found: Create | None = getattr(_together, "create", None)  # a system may lack what it takes

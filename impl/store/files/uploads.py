@@ -1,7 +1,7 @@
 """Multipart uploads: parts gathered in a folder of their own until they become one object.
 
-    .holdfast/uploads/<upload>/about      key, attributes, what stood at the key at the beginning
-    .holdfast/uploads/<upload>/00001      a part: its MD5 (16 bytes), then its content
+    .fencepost/uploads/<upload>/about      key, attributes, what stood at the key at the beginning
+    .fencepost/uploads/<upload>/00001      a part: its MD5 (16 bytes), then its content
 
 An upload appears by one rename and disappears by one. Completing it copies the parts into a draft, and
 then, under the key's lock, decides, takes the upload away and publishes. A process that is killed between
@@ -17,16 +17,16 @@ import os
 import re
 from collections.abc import Iterator
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.bucket import check_parts, fingerprint, fingerprint_of_parts
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.files.attributes import Attributes
-from holdfast.impl.store.files.disk import FOLDER_FLAGS, Disk
-from holdfast.impl.store.files.internals import Internals, remove_folder
-from holdfast.impl.store.files.reading import Reader
-from holdfast.impl.store.files.writing import Draft, Writer
-from holdfast.impl.store.requests import Outcome, Reply
+from fencepost.impl.environment import Environment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.bucket import check_parts, fingerprint, fingerprint_of_parts
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.files.attributes import Attributes
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk
+from fencepost.impl.store.files.internals import Internals, remove_folder
+from fencepost.impl.store.files.reading import Reader
+from fencepost.impl.store.files.writing import Draft, Writer
+from fencepost.impl.store.requests import Outcome, Reply
 
 _UPLOAD = re.compile(r"u[0-9a-f]{24,64}")
 _DIGEST_BYTES = 16

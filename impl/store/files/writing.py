@@ -27,17 +27,17 @@ import stat
 from collections.abc import Iterator
 from typing import Self
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.files import together
-from holdfast.impl.store.files.attributes import ETAG_AT, ETAG_ROOM, AttributeFiles, Attributes, md5
-from holdfast.impl.store.files.disk import Disk, close_quietly, surely_not_applied
-from holdfast.impl.store.files.flush import Flight
-from holdfast.impl.store.files.folders import Folder, Folders
-from holdfast.impl.store.files.internals import Internals
-from holdfast.impl.store.files.names import Names
-from holdfast.impl.store.files.reading import Reader
-from holdfast.impl.store.requests import Outcome
+from fencepost.impl.environment import Environment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.files import together
+from fencepost.impl.store.files.attributes import ETAG_AT, ETAG_ROOM, AttributeFiles, Attributes, md5
+from fencepost.impl.store.files.disk import Disk, close_quietly, surely_not_applied
+from fencepost.impl.store.files.flush import Flight
+from fencepost.impl.store.files.folders import Folder, Folders
+from fencepost.impl.store.files.internals import Internals
+from fencepost.impl.store.files.names import Names
+from fencepost.impl.store.files.reading import Reader
+from fencepost.impl.store.requests import Outcome
 
 _TRIES = 100
 """How often a folder may be removed under a writer before it says `throttled`: each time, somebody

@@ -4,11 +4,11 @@ Order matters and reads inside out: `Metered(Retrying(Faulty(store, ...)))` coun
 for, `Retrying(Metered(...))` counts what went over the wire.
 """
 
-from holdfast.impl.store.layers.faulty import Effect, Fault, Faulty
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.layers.metered import Cost, Metered
-from holdfast.impl.store.layers.retrying import Retrying
-from holdfast.impl.store.layers.throttled import Throttled
-from holdfast.impl.store.layers.traced import Traced
+from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.layers.metered import Cost, Metered
+from fencepost.impl.store.layers.retrying import Retrying
+from fencepost.impl.store.layers.throttled import Throttled
+from fencepost.impl.store.layers.traced import Traced
 
 __all__ = ["Cost", "Effect", "Fault", "Faulty", "Layer", "Metered", "Retrying", "Throttled", "Traced"]

@@ -23,11 +23,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.environment import Environment
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import Outcome, Reply, Request
 
 R = TypeVar("R", bound=Reply)
 

@@ -1,6 +1,6 @@
 """What every layer shares: it is a store, and it stands on one."""
 
-from holdfast.impl.store.interface import Store
+from fencepost.impl.store.interface import Store
 
 
 class Layer(Store):

@@ -24,9 +24,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import Reply, Request
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import Reply, Request
 
 R = TypeVar("R", bound=Reply)
 

@@ -15,10 +15,10 @@ met once do not meet again at the same moment.
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import NOT_NOW, Outcome, Reply, Request
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import NOT_NOW, Outcome, Reply, Request
 
 R = TypeVar("R", bound=Reply)
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.interface import Store, settle
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import Reply, Request
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import Reply, Request
 
 R = TypeVar("R", bound=Reply)
 

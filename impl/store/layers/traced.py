@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.events import Event, Facts, arguments, results
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import Reply, Request
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.events import Event, Facts, arguments, results
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import Reply, Request
 
 R = TypeVar("R", bound=Reply)
 

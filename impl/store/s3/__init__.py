@@ -18,12 +18,12 @@ Where the truth is written down:
 - `client`: how the SDK is set up.
 
 What a store must grant and this driver cannot check: that it looks at the conditions at all, and does so
-atomically (`holdfast probe` checks), and that it lists in order of the keys' bytes (SeaweedFS and
+atomically (`fencepost probe` checks), and that it lists in order of the keys' bytes (SeaweedFS and
 directory buckets do not; pages are passed on in the store's order). ETags are given without quotes, and
 sent without: every store tried takes them so, and Ceph takes them only so. A `head` of an object in a
 bucket that does not exist is `missing`, because S3 does not say why in a reply without a body.
 """
 
-from holdfast.impl.store.s3.store import S3Store
+from fencepost.impl.store.s3.store import S3Store
 
 __all__ = ["S3Store"]

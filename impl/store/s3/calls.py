@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import Reply
-from holdfast.impl.store.s3 import listings, objects
-from holdfast.impl.store.s3.fields import Answer, Parameters, Place
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import Reply
+from fencepost.impl.store.s3 import listings, objects
+from fencepost.impl.store.s3.fields import Answer, Parameters, Place
 
 
 @dataclass(frozen=True, slots=True)

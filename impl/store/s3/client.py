@@ -9,7 +9,7 @@ import boto3.session
 import botocore.session
 from botocore.config import Config
 
-VERSION_ORDER = "HoldfastVersionOrder"
+VERSION_ORDER = "FencepostVersionOrder"
 """Under this name a listing of versions carries the order of its entries; see `_keep_version_order`."""
 
 
@@ -58,7 +58,7 @@ def _config(setup: Setup) -> Config:
         # Asked for call by call: a range has no checksum of its own.
         response_checksum_validation="when_required",
         tcp_keepalive=True,
-        user_agent_extra="holdfast",
+        user_agent_extra="fencepost",
     )
 
 

@@ -25,9 +25,9 @@ import botocore.exceptions
 import botocore.parsers
 import urllib3.exceptions
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
-from holdfast.impl.store.requests import Outcome, Request
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
+from fencepost.impl.store.requests import Outcome, Request
 
 LIBRARY_ERRORS = (
     botocore.exceptions.BotoCoreError,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise
 
 Answer = Mapping[str, Any]
 Parameters = dict[str, Any]

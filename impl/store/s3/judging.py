@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import botocore.exceptions
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise, StoreError, Unusable
-from holdfast.impl.store.requests import Outcome, Reply, Request
-from holdfast.impl.store.s3.endings import (
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise, StoreError, Unusable
+from fencepost.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.store.s3.endings import (
     BUSY,
     BUSY_CODES,
     CODES,
@@ -38,7 +38,7 @@ def ended(request: Request[R], error: BaseException, where: str) -> R:
         said = answer.said if isinstance(ending.means, Outcome) else f"{answer.said}; {ending.advice}"
     else:
         ending = _unanswered(error)
-        said = f"{ending.advice or 'no whole reply'} ({_story(error)})"
+        said = f"{ending.advice or 'no whole reply'} ({_counterexample(error)})"
     if isinstance(ending.means, Outcome):
         return request.ends(ending.means, said)
     subject = (
@@ -123,7 +123,7 @@ def _unanswered(error: BaseException) -> Ending:
     return next((NO_ANSWER[name] for name in names if name in NO_ANSWER), UNKNOWN)
 
 
-def _story(error: BaseException) -> str:
+def _counterexample(error: BaseException) -> str:
     """What happened, without the exception's own text, which may hold headers and addresses."""
     reasons = [cause.strerror for cause in _causes(error) if isinstance(cause, OSError) and cause.strerror]
     return ": ".join([type(error).__name__, *reasons[-1:]])

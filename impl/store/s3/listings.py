@@ -7,11 +7,11 @@ does not. Pages come in the store's order.
 
 import json
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise, Misuse
-from holdfast.impl.store.requests import Outcome
-from holdfast.impl.store.s3.client import VERSION_ORDER
-from holdfast.impl.store.s3.fields import Answer, Parameters, Place, ns_of
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise, Misuse
+from fencepost.impl.store.requests import Outcome
+from fencepost.impl.store.s3.client import VERSION_ORDER
+from fencepost.impl.store.s3.fields import Answer, Parameters, Place, ns_of
 
 
 def list_objects(place: Place, request: ask.List) -> Parameters:

@@ -2,10 +2,10 @@
 
 import re
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise
-from holdfast.impl.store.requests import Outcome, Reply
-from holdfast.impl.store.s3.fields import (
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise
+from fencepost.impl.store.requests import Outcome, Reply
+from fencepost.impl.store.s3.fields import (
     Answer,
     Parameters,
     Place,

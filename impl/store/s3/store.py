@@ -7,17 +7,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
-from holdfast.impl.environment import Environment, SystemEnvironment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
-from holdfast.impl.store.interface import Store, settle
-from holdfast.impl.store.requests import Outcome, Reply, Request
-from holdfast.impl.store.s3.calls import CALLS
-from holdfast.impl.store.s3.client import Setup, make_client
-from holdfast.impl.store.s3.endings import LIBRARY_ERRORS
-from holdfast.impl.store.s3.fields import Place
-from holdfast.impl.store.s3.judging import ended
-from holdfast.impl.store.validity import KEY_BYTES_MAX, check, check_key
+from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
+from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.store.s3.calls import CALLS
+from fencepost.impl.store.s3.client import Setup, make_client
+from fencepost.impl.store.s3.endings import LIBRARY_ERRORS
+from fencepost.impl.store.s3.fields import Place
+from fencepost.impl.store.s3.judging import ended
+from fencepost.impl.store.validity import KEY_BYTES_MAX, check, check_key
 
 R = TypeVar("R", bound=Reply)
 

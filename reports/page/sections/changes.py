@@ -1,8 +1,8 @@
 """What a change made better or worse: the audit at two revisions."""
 
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import anchor, table, verdict
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.sections.pieces import anchor, table, verdict
 
 SIGNS = {"worse": "violated", "better": "holds", "other": "undecided"}
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.reports.page.elements import Content, Markup, join
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import amount, table, verdict
+from fencepost.reports.page.elements import Content, Markup, join
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.sections.pieces import amount, table, verdict
 
 COLUMNS = ("requests", "hops", "bytes")
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.reports.page.elements import Content, Markup, join, tag
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import amount, anchor, folded, table, verdict
+from fencepost.reports.page.elements import Content, Markup, join, tag
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.sections.pieces import amount, anchor, folded, table, verdict
 
 
 def section(found: Findings) -> Markup | None:
@@ -24,7 +24,7 @@ def _model(result: Result) -> Markup:
         "article",
         tag("h3", result.title, id=anchor(result)),
         _gaps("Actions that never fired", never, stopped=bool(result.data.get("stopped_by"))),
-        [tag("p", verdict("undecided", doubt)) for doubt in result.data.get("doubts", ())],
+        [tag("p", verdict("undecided", doubt)) for doubt in result.data.get("vacuity_warnings", ())],
         folded(
             "How often each action fired",
             table("Actions", ("action", "fired"), [(n, amount(c)) for n, c in fired.items()], numbers=".n"),

@@ -1,8 +1,8 @@
 """How every number was made, and the command that makes it again."""
 
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings
-from holdfast.reports.page.sections.pieces import table
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings
+from fencepost.reports.page.sections.pieces import table
 
 
 def section(found: Findings) -> Markup | None:
@@ -30,5 +30,5 @@ def section(found: Findings) -> Markup | None:
 def _versions(made: object) -> str:
     assert isinstance(made, dict)
     libraries = ", ".join(f"{name} {version}" for name, version in made.get("libraries", {}).items())
-    ours, python, system = (made.get(name, "?") for name in ("holdfast", "python", "system"))
-    return f"Holdfast {ours}, Python {python} on {system}; {libraries}."
+    ours, python, system = (made.get(name, "?") for name in ("fencepost", "python", "system"))
+    return f"Fencepost {ours}, Python {python} on {system}; {libraries}."

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import amount, anchor, table, verdict
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.sections.pieces import amount, anchor, table, verdict
 
 WHAT = {
     "model": "everything on",
-    "mended": "mended",
+    "fixed": "fixed",
     "safeguard": "safeguard",
     "assumption": "assumption",
     "broken": "mistake",
@@ -24,7 +24,7 @@ def section(found: Findings) -> Markup | None:
 
 
 def _of_the_code(result: Result) -> Markup:
-    """The safeguards broken in the code, beside the model's shortest story without the same."""
+    """The safeguards broken in the code, beside the model's shortest counterexample without the same."""
     head = ("safeguard broken in the code", "what follows", "steps", "of the model", "schedules", "seconds")
     rows = [
         (

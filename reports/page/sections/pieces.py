@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from holdfast.reports.page.elements import Content, Markup, tag
-from holdfast.reports.page.found import Result
+from fencepost.reports.page.elements import Content, Markup, tag
+from fencepost.reports.page.found import Result
 
 SIGNS = {
     "holds": ("good", "✓"),

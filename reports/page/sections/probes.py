@@ -1,8 +1,8 @@
 """Stores that were certified: what is safe to build on, and how fast each operation was."""
 
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import amount, anchor, table, verdict
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.sections.pieces import amount, anchor, table, verdict
 
 
 def section(found: Findings) -> Markup | None:

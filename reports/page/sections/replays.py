@@ -1,8 +1,8 @@
 """Traces that were held against the model."""
 
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import amount, anchor, folded, table
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.sections.pieces import amount, anchor, folded, table
 
 TOTALS = ("runs", "events", "accepted", "rejected", "undecided", "events_per_second")
 
@@ -16,7 +16,7 @@ def section(found: Findings) -> Markup | None:
 def _replay(result: Result) -> Markup:
     data = result.data
     rows = [(name.replace("_", " "), amount(data[name])) for name in TOTALS if name in data]
-    wrong = [
+    error = [
         (str(v["run"]), amount(v["seq"]), str(v["event"]), str(v["reason"]))
         for v in data.get("violations", ())
     ]
@@ -25,8 +25,8 @@ def _replay(result: Result) -> Markup:
         "article",
         tag("h3", result.title, id=anchor(result)),
         table("Totals", ("what", "number"), rows, numbers=".n"),
-        table("Runs the model does not allow", ("run", "at", "event", "why"), wrong, numbers=".n")
-        if wrong
+        table("Runs the model does not allow", ("run", "at", "event", "why"), error, numbers=".n")
+        if error
         else None,
         [folded(name.replace("_", " "), tag("pre", _plain(value))) for name, value in statistics.items()],
     )

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.reports.page.chart import Line, chart
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import amount, anchor, folded, scrolling, table, verdict
+from fencepost.reports.page.chart import Line, chart
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.sections.pieces import amount, anchor, folded, scrolling, table, verdict
 
 Run = Mapping[str, Any]
 LINES_MAX = 5

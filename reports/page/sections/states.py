@@ -1,9 +1,9 @@
 """Pictures of the state graphs of small models."""
 
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.graph import picture
-from holdfast.reports.page.sections.pieces import anchor, folded, scrolling, table
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.graph import picture
+from fencepost.reports.page.sections.pieces import anchor, folded, scrolling, table
 
 
 def section(found: Findings) -> Markup | None:

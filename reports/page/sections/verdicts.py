@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.reports.page.elements import Markup, join, tag
-from holdfast.reports.page.found import Findings, Result
-from holdfast.reports.page.sections.pieces import amount, anchor, table, verdict
+from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.found import Findings, Result
+from fencepost.reports.page.sections.pieces import amount, anchor, table, verdict
 
 ORDER = {"violated": 0, "unsafe": 0, "undecided": 1, "unsupported": 1}
 
@@ -65,7 +65,7 @@ def _audit(data: Mapping[str, Any]) -> str:
 
 def _zoo(data: Mapping[str, Any]) -> str:
     rows = data["rows"]
-    return f"{len(rows)} rows, {sum(1 for row in rows if row.get('wrong'))} not as they should be"
+    return f"{len(rows)} rows, {sum(1 for row in rows if row.get('error'))} not as they should be"
 
 
 def _probe(data: Mapping[str, Any]) -> str:

@@ -3,10 +3,10 @@
 import hashlib
 from dataclasses import dataclass
 
-from holdfast.impl.ingest import Identity, Point, encode
-from holdfast.impl.ingest.documents import Manifest
-from holdfast.impl.ingest.keys import raw_key
-from holdfast.sim.world.run import START_NS
+from fencepost.impl.ingest import Identity, Point, encode
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.ingest.keys import raw_key
+from fencepost.sim.world.run import START_NS
 
 HORIZON_S = 3600.0
 HORIZON_NS = round(HORIZON_S * 1e9)

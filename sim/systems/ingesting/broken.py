@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.impl.ingest import STANDARD, Safeguards
-from holdfast.impl.ingest.safeguards import FIELDS, Meaning
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.requests import Condition
-from holdfast.sim.systems.ingesting.batches import PRESENT
+from fencepost.impl.ingest import STANDARD, Safeguards
+from fencepost.impl.ingest.safeguards import FIELDS, Meaning
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.requests import Condition
+from fencepost.sim.systems.ingesting.batches import PRESENT
 
 
 def identity_bound_to_agent(_authenticated: str, _claimed: str) -> bool:

@@ -8,17 +8,17 @@ than once; and, on another copy, nothing but what collectors do on their own.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.impl.ingest import Manifest, Safeguards, full_audit, keys, roll_up, totals
-from holdfast.impl.ingest.documents import ConflictRecord
-from holdfast.impl.ingest.reconcile import reconcile_once
-from holdfast.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
-from holdfast.impl.ingest.upkeep import Upkeep
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.systems.ingesting.batches import BATCHES
-from holdfast.sim.systems.ingesting.stage import SETTINGS
-from holdfast.sim.systems.staging.examining import copy_of, once
-from holdfast.sim.world.run import START_NS
+from fencepost.impl.ingest import Manifest, Safeguards, full_audit, keys, roll_up, totals
+from fencepost.impl.ingest.documents import ConflictRecord
+from fencepost.impl.ingest.maintenance import Maintenance
+from fencepost.impl.ingest.reconcile import reconcile_once
+from fencepost.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.systems.ingesting.batches import BATCHES
+from fencepost.sim.systems.ingesting.stage import SETTINGS
+from fencepost.sim.systems.staging.examining import copy_of, once
+from fencepost.sim.world.run import START_NS
 
 LATER_NS = 7 * 3600 * 10**9
 """When everything has come to rest."""
@@ -109,13 +109,13 @@ def unkept(contents: Mapping[str, bytes], known: tuple[Safeguards, Stamps]) -> t
     safeguards, stamps = known
     manifests = {key: Manifest.read(contents[key], key) for key, _ in stamps}
     store = _copy_with_times(contents, stamps)
-    keeper = Upkeep(store, store.env, "keeper", SETTINGS, safeguards=safeguards)
+    keeper = Maintenance(store, store.env, "keeper", SETTINGS, safeguards=safeguards)
     for _ in range(TURNS):
         store.env.sleep(SEARCH_EVERY_S)
         keeper.turn()
-    wrong = [f"there is no {missing}" for missing in _without_index(store.contents(), manifests)]
+    error = [f"there is no {missing}" for missing in _without_index(store.contents(), manifests)]
     miscounted = _miscounted(store, contents, manifests)
-    return (*wrong, *([f"the rollups hold {miscounted}"] if miscounted else ()))
+    return (*error, *([f"the rollups hold {miscounted}"] if miscounted else ()))
 
 
 def _copy_with_times(contents: Mapping[str, bytes], stamps: Stamps) -> MemoryStore:

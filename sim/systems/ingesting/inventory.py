@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.impl.ingest import Report
-from holdfast.impl.ingest.inventory_files import Disk
+from fencepost.impl.ingest import Report
+from fencepost.impl.ingest.inventory_files import Disk
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ had stored it in the same order.
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from holdfast.impl.ingest.facts import facts
-from holdfast.impl.store.requests import Outcome
-from holdfast.properties.ingest import AsModelled, IngestRefinement, Names
-from holdfast.properties.refinement import Follower
-from holdfast.sim.systems.ingesting.batches import BATCHES, BY_HASH
-from holdfast.sim.systems.staging.lockstep import FACTS_MAX, Lenses, judged
+from fencepost.impl.ingest.facts import facts
+from fencepost.impl.store.requests import Outcome
+from fencepost.properties.ingest import AsModelled, IngestRefinement, Names
+from fencepost.properties.refinement import Follower
+from fencepost.sim.systems.ingesting.batches import BATCHES, BY_HASH
+from fencepost.sim.systems.staging.lockstep import FACTS_MAX, Lenses, judged
 
 CONTENTS = 2
 HORIZONS = 15

@@ -8,10 +8,10 @@ too early it notes itself at the time, since in the end it cannot be seen.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from holdfast.sim.systems.ingesting.batches import AGENT, BY_HASH
-from holdfast.sim.systems.ingesting.examine import Examined, examine, unkept
-from holdfast.sim.systems.ingesting.stage import Stage, Told
-from holdfast.sim.world import View, World
+from fencepost.sim.systems.ingesting.batches import AGENT, BY_HASH
+from fencepost.sim.systems.ingesting.examine import Examined, examine, unkept
+from fencepost.sim.systems.ingesting.stage import Stage, Told
+from fencepost.sim.world import View, World
 
 Check = Callable[[Stage, Examined, View], Iterator[str]]
 COST = {"accepted": (2, 2), "duplicate": (4, 4), "conflict": (5, 4)}
@@ -117,8 +117,8 @@ def effects_unattended(stage: Stage, found: Examined, view: View) -> Iterator[st
     if stage.timed or not isinstance(world, World):
         return
     stamps = tuple((key, world.bucket.modified_ns(key)) for key in sorted(found.manifests))
-    for wrong in unkept(view.contents(""), (stage.safeguards, stamps)):
-        yield f"with nothing but what collectors do on their own, {wrong}"
+    for error in unkept(view.contents(""), (stage.safeguards, stamps)):
+        yield f"with nothing but what collectors do on their own, {error}"
 
 
 def gc_safe(stage: Stage, found: Examined, view: View) -> Iterator[str]:

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable, Sequence
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import audit_by_report, collect, full_audit, reconcile_once, roll_up
-from holdfast.impl.ingest.agreement import agree
-from holdfast.impl.ingest.audit import LATEST, SCHEMA
-from holdfast.impl.ingest.authority import Authority
-from holdfast.impl.ingest.derived import derived
-from holdfast.impl.ingest.documents import ConflictRecord, Manifest, write
-from holdfast.impl.ingest.search import Search
-from holdfast.impl.store import ANYTHING
-from holdfast.sim.systems.ingesting.batches import FIRST, OTHER, PRESENT, SECOND, Batch
-from holdfast.sim.systems.ingesting.inventory import inventory
-from holdfast.sim.systems.ingesting.promises import promise
-from holdfast.sim.systems.ingesting.stage import OLD_S, SETTINGS, Stage
-from holdfast.sim.world import View
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest import audit_by_report, collect, full_audit, reconcile_once, roll_up
+from fencepost.impl.ingest.agreement import agree
+from fencepost.impl.ingest.audit import LATEST, SCHEMA
+from fencepost.impl.ingest.authority import Authority
+from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.documents import ConflictRecord, Manifest, write
+from fencepost.impl.ingest.search import Search
+from fencepost.impl.store import ANYTHING
+from fencepost.sim.systems.ingesting.batches import FIRST, OTHER, PRESENT, SECOND, Batch
+from fencepost.sim.systems.ingesting.inventory import inventory
+from fencepost.sim.systems.ingesting.promises import promise
+from fencepost.sim.systems.ingesting.stage import OLD_S, SETTINGS, Stage
+from fencepost.sim.world import View
 
 Scene = Callable[[Stage], None]
 OLD = PRESENT - 10

@@ -14,19 +14,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.impl.ingest import STANDARD, Accepted, Authority, Conflict, Manifest, Safeguards, Settings, keys
-from holdfast.impl.ingest.authority import check_batch
-from holdfast.impl.ingest.documents import JSON
-from holdfast.impl.ingest.errors import Refused
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
-from holdfast.sim.systems.ingesting.batches import AGENT, HORIZON_S, Batch
-from holdfast.sim.systems.ingesting.lockstep import Lockstep
-from holdfast.sim.systems.staging.clock import StageEnvironment
-from holdfast.sim.systems.staging.watching import Watching
-from holdfast.sim.world import View, World
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import (
+    STANDARD,
+    Accepted,
+    Authority,
+    Conflict,
+    Manifest,
+    Safeguards,
+    Settings,
+    keys,
+)
+from fencepost.impl.ingest.authority import check_batch
+from fencepost.impl.ingest.documents import JSON
+from fencepost.impl.ingest.errors import Refused
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
+from fencepost.sim.systems.ingesting.batches import AGENT, HORIZON_S, Batch
+from fencepost.sim.systems.ingesting.lockstep import Lockstep
+from fencepost.sim.systems.staging.clock import StageEnvironment
+from fencepost.sim.systems.staging.watching import Watching
+from fencepost.sim.world import View, World
 
 SETTINGS = Settings(
     horizon_s=HORIZON_S,

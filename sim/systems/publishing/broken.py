@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.impl.publish import STANDARD, Safeguards
-from holdfast.impl.publish.documents import Manifest, Pin, Version
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.publish.safeguards import Epoch, Head, Standing
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.requests import Condition, Put
+from fencepost.impl.publish import STANDARD, Safeguards
+from fencepost.impl.publish.documents import Manifest, Pin, Version
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.safeguards import Epoch, Head, Standing
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.requests import Condition, Put
 
 
 def create_only_manifest() -> Condition:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.impl.publish.catalog import Transaction
+from fencepost.impl.publish.catalog import Transaction
 
 Row = dict[str, Any]
 Tables = Mapping[str, Mapping[int, Row]]

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.store.requests import Request
-from holdfast.sim.systems.publishing.changes import Change
-from holdfast.sim.world import World
-from holdfast.sim.world.objects import FLIGHTS_FROM
+from fencepost.impl.store.requests import Request
+from fencepost.sim.systems.publishing.changes import Change
+from fencepost.sim.world import World
+from fencepost.sim.world.objects import FLIGHTS_FROM
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ Contents are equal far more often than runs are, so what was found out about the
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.impl.publish import Catalog, Mode, Safeguards, Transaction, verify
-from holdfast.impl.publish.documents import Manifest
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.systems.publishing.changes import Tables, knows, person
-from holdfast.sim.systems.staging.examining import copy_of, once
-from holdfast.sim.world.run import START_NS
+from fencepost.impl.publish import Catalog, Mode, Safeguards, Transaction, verify
+from fencepost.impl.publish.documents import Manifest
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.systems.publishing.changes import Tables, knows, person
+from fencepost.sim.systems.staging.examining import copy_of, once
+from fencepost.sim.world.run import START_NS
 
 LATER_NS = 100 * 3600 * 10**9
 """When everything has come to rest: every sidecar is old, whatever the clock of its owner said."""
@@ -49,8 +49,8 @@ def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
     for manifest in manifests:
         try:
             rows = reader.snapshot(manifest.id).load()
-        except Exception as wrong:  # noqa: BLE001 - whatever keeps a reader out is what was looked for
-            faults.append(f"manifest {manifest.id} cannot be read: {wrong}")
+        except Exception as error:  # noqa: BLE001 - whatever keeps a reader out is what was looked for
+            faults.append(f"manifest {manifest.id} cannot be read: {error}")
             continue
         chapters.append(
             Chapter(manifest, {table: {row["id"]: row for row in found} for table, found in rows.items()})
@@ -64,8 +64,8 @@ def _wedged(store: MemoryStore, safeguards: Safeguards) -> str:
         with Catalog.open(store, author="last", mode=Mode.JOIN, safeguards=safeguards) as catalog:
             catalog.write(_last)  # begins again when a plan that was left behind is in its way
             return "" if catalog.snapshot().get("person", LAST) else "what was written last is not there"
-    except Exception as wrong:  # noqa: BLE001 - whatever keeps everybody out is what was looked for
-        return f"{type(wrong).__name__}: {wrong}"
+    except Exception as error:  # noqa: BLE001 - whatever keeps everybody out is what was looked for
+        return f"{type(error).__name__}: {error}"
 
 
 def _last(transaction: Transaction) -> None:

@@ -6,13 +6,13 @@ How many plans and claims the model must have room for is known when the scene i
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from holdfast.impl.publish.facts import facts
-from holdfast.impl.store.errors import StoreError
-from holdfast.properties.publish import AsModelled, PublishRefinement
-from holdfast.properties.refinement import Follower
-from holdfast.sim.systems.publishing.stage import Stage
-from holdfast.sim.systems.staging.lockstep import FACTS_MAX, Lenses, judged
-from holdfast.sim.world import World
+from fencepost.impl.publish.facts import facts
+from fencepost.impl.store.errors import StoreError
+from fencepost.properties.publish import AsModelled, PublishRefinement
+from fencepost.properties.refinement import Follower
+from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.systems.staging.lockstep import FACTS_MAX, Lenses, judged
+from fencepost.sim.world import World
 
 PLANS_MAX, CLAIMS_MAX = 8, 6
 """What the model has room for at most. Runs with more of either are followed as far as it goes."""

@@ -8,12 +8,12 @@ process makes only when it sees one of them broken.
 import itertools
 from collections.abc import Callable, Iterator
 
-from holdfast.impl.publish.documents import Manifest
-from holdfast.sim.systems.publishing.changes import Change, done
-from holdfast.sim.systems.publishing.cost import too_dear
-from holdfast.sim.systems.publishing.examine import Examined, examine
-from holdfast.sim.systems.publishing.stage import Stage
-from holdfast.sim.world import View, World
+from fencepost.impl.publish.documents import Manifest
+from fencepost.sim.systems.publishing.changes import Change, done
+from fencepost.sim.systems.publishing.cost import too_dear
+from fencepost.sim.systems.publishing.examine import Examined, examine
+from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.world import View, World
 
 
 def promise(stage: Stage) -> None:

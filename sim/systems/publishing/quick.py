@@ -7,9 +7,9 @@ bytes for the same rows, and is taken away again when the run is over.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from holdfast.impl.publish import contents, fragments
-from holdfast.impl.publish.schema import Row
-from holdfast.sim.world import World
+from fencepost.impl.publish import contents, fragments
+from fencepost.impl.publish.schema import Row
+from fencepost.sim.world import World
 
 _encode, _decode = fragments.encode_rows, fragments.decode_rows
 _encoded: dict[str, bytes] = {}

@@ -3,14 +3,14 @@
 import itertools
 from collections.abc import Callable
 
-from holdfast.impl.publish import Mode, PublishError
-from holdfast.sim.systems.publishing import quick
-from holdfast.sim.systems.publishing.changes import Change, knows, person
-from holdfast.sim.systems.publishing.cost import costs
-from holdfast.sim.systems.publishing.lockstep import in_lockstep
-from holdfast.sim.systems.publishing.promises import promise
-from holdfast.sim.systems.publishing.stage import OLD_S, Stage
-from holdfast.sim.world import World
+from fencepost.impl.publish import Mode, PublishError
+from fencepost.sim.systems.publishing import quick
+from fencepost.sim.systems.publishing.changes import Change, knows, person
+from fencepost.sim.systems.publishing.cost import costs
+from fencepost.sim.systems.publishing.lockstep import in_lockstep
+from fencepost.sim.systems.publishing.promises import promise
+from fencepost.sim.systems.publishing.stage import OLD_S, Stage
+from fencepost.sim.world import World
 
 POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
 """Touches the edges, relies on the nodes."""

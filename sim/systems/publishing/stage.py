@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import (
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import (
     STANDARD,
     Catalog,
     Dangling,
@@ -24,17 +24,17 @@ from holdfast.impl.publish import (
     Safeguards,
     compact,
 )
-from holdfast.impl.publish.documents import read_manifest
-from holdfast.impl.publish.recovery import Notice
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Outcome, Put, Request
-from holdfast.sim.systems.publishing.changes import ENDS, KNOWS, PERSON, Change, ask, knows, person
-from holdfast.sim.systems.staging.clock import StageEnvironment
-from holdfast.sim.systems.staging.examining import copy_of
-from holdfast.sim.systems.staging.watching import Watching
-from holdfast.sim.world import World
+from fencepost.impl.publish.documents import read_manifest
+from fencepost.impl.publish.recovery import Notice
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Outcome, Put, Request
+from fencepost.sim.systems.publishing.changes import ENDS, KNOWS, PERSON, Change, ask, knows, person
+from fencepost.sim.systems.staging.clock import StageEnvironment
+from fencepost.sim.systems.staging.examining import copy_of
+from fencepost.sim.systems.staging.watching import Watching
+from fencepost.sim.world import World
 
 OLD_S = 3600.0
 """So far ahead is the clock of somebody to whom every sidecar is old."""
@@ -163,8 +163,8 @@ class Stage:
         said, plan = "refused", ""
         try:
             result = catalog.publish(transaction)
-        except HeadAhead as wrong:
-            self.world.note("wedged", str(wrong))
+        except HeadAhead as error:
+            self.world.note("wedged", str(error))
         except (Dangling, PublishError):
             pass
         else:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from holdfast.impl.environment import Environment
-from holdfast.sim.world import World
+from fencepost.impl.environment import Environment
+from fencepost.sim.world import World
 
 
 class StageEnvironment(Environment):

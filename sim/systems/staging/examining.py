@@ -4,9 +4,9 @@ import functools
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.memory import MemoryStore
 
 KEPT_MAX = 20_000
 """Findings in memory; then one begins anew."""

@@ -7,9 +7,9 @@ look-up once some run has been there. See docs/guides/write-a-refinement-map.md.
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.properties.refinement import Automaton, Driven, Lens, Refinement, Verdict
-from holdfast.sim.world import World
+from fencepost.impl.store.errors import Misuse
+from fencepost.properties.refinement import Automaton, Driven, Lens, Refinement, Verdict
+from fencepost.sim.world import World
 
 FACTS_MAX = 50_000
 """Bodies that are remembered with what they tell: an audit meets the same few many thousand times."""

@@ -4,9 +4,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.requests import Request
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import Request
 
 
 class Watching(Layer):

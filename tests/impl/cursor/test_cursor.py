@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.impl.asking import Asking
-from holdfast.impl.cursor import Cursor, CursorError, Pace
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import ANYTHING, Outcome
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers import Effect, Fault, Faulty
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.asking import Asking
+from fencepost.impl.cursor import Cursor, CursorError, Pace
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import ANYTHING, Outcome
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.store.memory import MemoryStore
 
 KEY = "cursors/v1/test.json"
 

@@ -3,12 +3,12 @@
 import hashlib
 from typing import Any
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import Accepted, Authority, Identity, Manifest, Point, Safeguards, Settings, encode
-from holdfast.impl.ingest.safeguards import STANDARD
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.systems.ingesting import broken
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest import Accepted, Authority, Identity, Manifest, Point, Safeguards, Settings, encode
+from fencepost.impl.ingest.safeguards import STANDARD
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.systems.ingesting import broken
 
 SETTINGS = Settings(horizon_s=3600.0, landing_bound_s=600.0, skew_bound_s=60.0)
 LONG_S = 3 * 3600.0 + 900.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import (
+from fencepost.impl.ingest import (
     Accepted,
     Conflict,
     ConflictRecord,
@@ -20,9 +20,9 @@ from holdfast.impl.ingest import (
     full_audit,
     keys,
 )
-from holdfast.impl.store import ANYTHING, Outcome
-from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.store import ANYTHING, Outcome
+from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
+from fencepost.impl.store.memory import MemoryStore
 from tests.impl.publish.scripted import Scripted
 
 from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.impl.ingest import FrameError, Identity, Limits, Point, encode, read
-from holdfast.impl.ingest.frames import METRIC
+from fencepost.impl.ingest import FrameError, Identity, Limits, Point, encode, read
+from fencepost.impl.ingest.frames import METRIC
 
 IDENTITY = Identity("agent-a", "boot-1", 10, 19)
 words = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import Accepted, SettingsError, collect, full_audit, keys
-from holdfast.impl.ingest.agreement import agree
-from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.ingest import Accepted, SettingsError, collect, full_audit, keys
+from fencepost.impl.ingest.agreement import agree
+from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
+from fencepost.impl.store.memory import MemoryStore
 
 from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256
 

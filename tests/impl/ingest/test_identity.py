@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.impl.ingest import Identity, IdentityError, keys
-from holdfast.impl.ingest.identity import SEQ_MAX, agent_path, boot_path
-from holdfast.impl.store.validity import KEY_BYTES_MAX, check_key
+from fencepost.impl.ingest import Identity, IdentityError, keys
+from fencepost.impl.ingest.identity import SEQ_MAX, agent_path, boot_path
+from fencepost.impl.store.validity import KEY_BYTES_MAX, check_key
 
 names = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=30).filter(
     lambda text: text.isprintable() and len(text.encode()) <= 128
@@ -54,7 +54,7 @@ def test_no_name_is_a_path(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("error", "says"),
     [
         (("", "b", 1, 1), "the agent '' has 0 bytes"),
         (("a" * 129, "b", 1, 1), "has 129 bytes, expected 1 to 128"),
@@ -71,9 +71,9 @@ def test_no_name_is_a_path(name: str) -> None:
         (("a", "b", 3, 2), "seq_end 2 lies before seq_start 3"),
     ],
 )
-def test_what_cannot_be_a_name_is_refused_in_a_sentence(wrong: Any, says: str) -> None:
+def test_what_cannot_be_a_name_is_refused_in_a_sentence(error: Any, says: str) -> None:
     with pytest.raises(IdentityError) as caught:
-        Identity(*wrong)
+        Identity(*error)
     assert says in str(caught.value)
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest.errors import InventoryError, StoreAway
-from holdfast.impl.ingest.inventory import Report, report_at, report_in
-from holdfast.impl.ingest.inventory_files import Bucket
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.layers import Effect, Fault, Faulty
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest.errors import InventoryError, StoreAway
+from fencepost.impl.ingest.inventory import Report, report_at, report_in
+from fencepost.impl.ingest.inventory_files import Bucket
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.store.memory import MemoryStore
 
 from .reports import AT_NS, BASE, BUCKET, MANIFEST, VERSIONS, on_disk, packed, report, rows_of, with_manifest
 
@@ -247,10 +247,10 @@ def test_what_is_wrong_with_a_report_is_one_sentence(name: str, where: str, tmp_
         found = report_at(tmp_path / MANIFEST) if where == "disk" else report_in(store, store.env, MANIFEST)
         return list(found.stood())
 
-    with pytest.raises(InventoryError, match=said) as wrong:
+    with pytest.raises(InventoryError, match=said) as error:
         read()
-    assert "\n" not in str(wrong.value)
-    assert len(str(wrong.value)) < 500
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
 
 
 def test_a_folder_without_a_report_is_said_to_be_one(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_columns_are_refused_where_pyarrow_is_not(
     objects = with_manifest({f"{BASE}/data/part-0.{kind.lower()}": b"x"}, "bucket, key", kind)
     on_disk(objects, tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(InventoryError, match=rf"{kind} .*pip install 'holdfast\[catalog\]'.*CSV"):
+    with pytest.raises(InventoryError, match=rf"{kind} .*pip install 'fencepost\[catalog\]'.*CSV"):
         report_at(tmp_path / MANIFEST)
 
 

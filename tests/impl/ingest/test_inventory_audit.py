@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.impl.ingest import (
+from fencepost.impl.ingest import (
     Accepted,
     Conflict,
     Manifest,
@@ -18,14 +18,14 @@ from holdfast.impl.ingest import (
     roll_up,
     totals,
 )
-from holdfast.impl.ingest.audit import last_audit_began_ns
-from holdfast.impl.ingest.audit_report import audit_by_report, last_report_began_ns
-from holdfast.impl.ingest.derived import derived
-from holdfast.impl.ingest.errors import InventoryError, StoreAway
-from holdfast.impl.ingest.inventory import Report, report_in
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.layers import Effect, Fault, Faulty, Traced
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.ingest.audit import last_audit_began_ns
+from fencepost.impl.ingest.audit_report import audit_by_report, last_report_began_ns
+from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.errors import InventoryError, StoreAway
+from fencepost.impl.ingest.inventory import Report, report_in
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Effect, Fault, Faulty, Traced
+from fencepost.impl.store.memory import MemoryStore
 
 from . import reports
 from .given import LONG_S, SETTINGS, accepted, batch, bucket, collector, sha256, table

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest import (
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest import (
     Accepted,
     Authority,
     Conflict,
@@ -21,9 +21,9 @@ from holdfast.impl.ingest import (
     roll_up,
     totals,
 )
-from holdfast.impl.store import Outcome, open_store
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers import Metered
+from fencepost.impl.store import Outcome, open_store
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers import Metered
 
 from .given import batch, sha256
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from holdfast.impl.ingest import (
+from fencepost.impl.ingest import (
     Conflict,
     Identity,
     Refusal,
@@ -14,7 +14,7 @@ from holdfast.impl.ingest import (
     keys,
     lifecycle_rules,
 )
-from holdfast.impl.ingest.operator import (
+from fencepost.impl.ingest.operator import (
     DROP,
     Blocklist,
     NoSuchConflict,
@@ -25,8 +25,8 @@ from holdfast.impl.ingest.operator import (
     resolution_of,
     resolve,
 )
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Effect, Fault, Faulty
 
 from .given import batch, bucket, collector, sha256
 

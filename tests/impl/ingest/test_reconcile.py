@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import Accepted, Manifest, Reconciler, full_audit, keys, reconcile_once
-from holdfast.impl.ingest.audit import last_audit_began_ns
-from holdfast.impl.ingest.derived import derived
-from holdfast.impl.ingest.errors import StoreAway
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.ingest import Accepted, Manifest, Reconciler, full_audit, keys, reconcile_once
+from fencepost.impl.ingest.audit import last_audit_began_ns
+from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
+from fencepost.impl.store.memory import MemoryStore
 from tests.impl.publish.scripted import Crashed, Scripted
 
 from . import given
@@ -187,8 +187,8 @@ def test_an_audit_that_could_not_read_something_proves_nothing() -> None:
 def test_a_manifest_under_another_name_is_damage() -> None:
     store = bucket()
     manifest = accepted(store)
-    wrong = f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json"
-    store.put(wrong, manifest.body(), when=ANYTHING)
+    error = f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json"
+    store.put(error, manifest.body(), when=ANYTHING)
     assert "holds the manifest of agent-a" in audited(store).damaged[0]
 
 

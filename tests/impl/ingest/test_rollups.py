@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import (
+from fencepost.impl.ingest import (
     Accepted,
     Identity,
     Point,
@@ -18,12 +18,12 @@ from holdfast.impl.ingest import (
     rollups,
     totals,
 )
-from holdfast.impl.ingest.aggregates import Aggregate, pack, unpack
-from holdfast.impl.ingest.errors import Damaged, StoreAway
-from holdfast.impl.ingest.rollups import Rollups, entries
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.layers import Effect, Fault, Faulty
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.ingest.aggregates import Aggregate, pack, unpack
+from fencepost.impl.ingest.errors import Damaged, StoreAway
+from fencepost.impl.ingest.rollups import Rollups, entries
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.store.memory import MemoryStore
 from tests.impl.publish.scripted import Crashed, Scripted
 
 from .given import SETTINGS, bucket, collector
@@ -237,7 +237,7 @@ def test_what_is_no_chunk_is_told_so(body: bytes) -> None:
 
 
 def test_many_batches_of_an_hour_make_several_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.impl.ingest.rollups.BATCHES_MAX", 3)
+    monkeypatch.setattr("fencepost.impl.ingest.rollups.BATCHES_MAX", 3)
     store = bucket()
     for number in range(1, 9):
         send(store, number)

@@ -1,8 +1,10 @@
-"""Each safeguard is necessary in the real code: its story happens without it and does not happen with it.
+"""Each safeguard is necessary in the real code: its counterexample happens without it and does not happen
+with it.
 
-Every test is the story of docs/decisions/0011-ingest-protocol.md, played by hand: `name` is the safeguard
+Every test is the counterexample of docs/decisions/0011-ingest-protocol.md, played by hand: `name` is the
+safeguard
 that is broken, or None, and the assertion says what must be different. The adversary finds the same ones
-by itself: `holdfast audit ingest --mutants`.
+by itself: `fencepost audit ingest --mutants`.
 """
 
 import dataclasses
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import (
+from fencepost.impl.ingest import (
     SAFEGUARDS,
     Accepted,
     Authority,
@@ -23,11 +25,11 @@ from holdfast.impl.ingest import (
     keys,
     reconcile_once,
 )
-from holdfast.impl.ingest.derived import derived
-from holdfast.impl.ingest.safeguards import FIELDS
-from holdfast.impl.store import ANYTHING, Outcome
-from holdfast.impl.store.layers import Effect, Fault, Faulty
-from holdfast.sim.systems.ingesting.broken import BROKEN
+from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.safeguards import FIELDS
+from fencepost.impl.store import ANYTHING, Outcome
+from fencepost.impl.store.layers import Effect, Fault, Faulty
+from fencepost.sim.systems.ingesting.broken import BROKEN
 from tests.impl.publish.scripted import Crashed, Scripted
 
 from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256, table
@@ -37,7 +39,7 @@ _, OTHER = batch(1, 2.0)
 
 
 def both(name: str) -> Any:
-    """Run a story with the safeguard and without it."""
+    """Run a counterexample with the safeguard and without it."""
     return pytest.mark.parametrize("name", [None, name])
 
 
@@ -56,7 +58,7 @@ def gc(store: Any, name: str | None, *, audit: bool = True) -> Any:
     return collect(store, store.env, SETTINGS, safeguards=table(name))
 
 
-def test_every_safeguard_has_a_mutant_and_a_story() -> None:
+def test_every_safeguard_has_a_mutant_and_a_counterexample() -> None:
     assert sorted(BROKEN) == sorted(FIELDS.values())
     for name in SAFEGUARDS:
         assert f"test_{name.replace('-', '_')}" in globals()

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest import Manifest, full_audit, keys, reconcile_once, roll_up, totals
-from holdfast.impl.ingest.derived import derived
-from holdfast.impl.ingest.errors import Damaged, StoreAway
-from holdfast.impl.ingest.search import STATE, Search
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.ingest import Manifest, full_audit, keys, reconcile_once, roll_up, totals
+from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.errors import Damaged, StoreAway
+from fencepost.impl.ingest.search import STATE, Search
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
+from fencepost.impl.store.memory import MemoryStore
 from tests.impl.publish.scripted import Crashed, Scripted
 
 from . import given as given_
@@ -213,7 +213,7 @@ def test_lost_data_and_damage_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"{}", b'{"schema":"holdfast.ingest_search.v1","revision":1,"began_ns":"x"}']
+    "body", [b"{", b"{}", b'{"schema":"fencepost.ingest_search.v1","revision":1,"began_ns":"x"}']
 )
 def test_a_state_that_is_none_is_named(body: bytes) -> None:
     store = bucket()

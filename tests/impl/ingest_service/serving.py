@@ -11,17 +11,17 @@ from typing import Any
 
 import httpx
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest.frames import Point, encode
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.ingest.service.app import Collector
-from holdfast.impl.ingest.service.assembly import Plan, collecting
-from holdfast.impl.ingest.service.limits import Limits
-from holdfast.impl.ingest.service.server import Server, listener
-from holdfast.impl.ingest.service.tokens import Tokens, Who, enrol
-from holdfast.impl.ingest.settings import Settings
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest.frames import Point, encode
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.service.app import Collector
+from fencepost.impl.ingest.service.assembly import Plan, collecting
+from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.server import Server, listener
+from fencepost.impl.ingest.service.tokens import Tokens, Who, enrol
+from fencepost.impl.ingest.settings import Settings
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.memory import MemoryStore
 
 ENV = SystemEnvironment()
 BINARY = "application/octet-stream"
@@ -114,7 +114,7 @@ def serving(
     settings: Settings = QUICK,
     spool: Path | None = None,
     landing_s: float = 0.01,
-    upkeep_s: float = 0.0,
+    maintenance_s: float = 0.0,
     tls: tuple[Path, Path] | None = None,
 ) -> Iterator[Served]:
     file = folder / "tokens.json"
@@ -131,8 +131,8 @@ def serving(
         limits or Limits(),
         spool,
         landing_s,
-        upkeep_s=upkeep_s,
-        search_s=upkeep_s,
+        maintenance_s=maintenance_s,
+        search_s=maintenance_s,
     )
     with collecting(plan) as collector, listener("127.0.0.1", 0) as bound:
         listening = threading.Event()

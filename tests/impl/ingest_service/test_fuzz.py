@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from holdfast.impl.ingest import Authority, keys
-from holdfast.impl.ingest.operator import Blocklist
-from holdfast.impl.ingest.service.acceptance import KIND_OF, judged
-from holdfast.impl.ingest.service.assembly import Plan, collecting
-from holdfast.impl.ingest.service.document import document
-from holdfast.impl.ingest.service.kinds import KINDS
-from holdfast.impl.ingest.service.limits import Limits
-from holdfast.impl.ingest.service.tokens import Tokens, Who, enrol
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.ingest import Authority, keys
+from fencepost.impl.ingest.operator import Blocklist
+from fencepost.impl.ingest.service.acceptance import KIND_OF, judged
+from fencepost.impl.ingest.service.assembly import Plan, collecting
+from fencepost.impl.ingest.service.document import document
+from fencepost.impl.ingest.service.kinds import KINDS
+from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.tokens import Tokens, Who, enrol
+from fencepost.impl.store.memory import MemoryStore
 
 from .serving import ENV, QUICK, batch, frame, listing
 

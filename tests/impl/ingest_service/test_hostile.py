@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
-from holdfast.impl.ingest.identity import Identity
-from holdfast.impl.ingest.service.kinds import KINDS
-from holdfast.impl.ingest.service.limits import Limits
-from holdfast.impl.store.files import FileStore
+from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.service.kinds import KINDS
+from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.store.files import FileStore
 
 from .serving import BINARY, Served, answer_of, batch, frame, query, serving
 

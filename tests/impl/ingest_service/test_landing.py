@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest import Authority, Settings, keys
-from holdfast.impl.ingest.service.landing import LANDED, LocalSpool
-from holdfast.impl.ingest.settings import Mode
-from holdfast.impl.store import Outcome, Unusable
-from holdfast.impl.store.layers.faulty import Effect, Fault, Faulty
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest import Authority, Settings, keys
+from fencepost.impl.ingest.service.landing import LANDED, LocalSpool
+from fencepost.impl.ingest.settings import Mode
+from fencepost.impl.store import Outcome, Unusable
+from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
+from fencepost.impl.store.memory import MemoryStore
 
 from .serving import batch, frame, listing, serving
 
@@ -125,6 +125,6 @@ def test_over_http_it_looks_the_same_and_the_bucket_follows(tmp_path: Path) -> N
         said = [served.post(batch(), frame()).json()["duplicate"] for _ in range(2)]
         assert said == [False, True]
         for _ in range(2000):
-            if "holdfast_ingest_landing_backlog 0" in served.client.get(f"{served.url}/metrics").text:
+            if "fencepost_ingest_landing_backlog 0" in served.client.get(f"{served.url}/metrics").text:
                 break
         assert len(accepted(bucket)) == 1

@@ -16,14 +16,14 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from holdfast.impl.ingest import Accepted, Authority, keys
-from holdfast.impl.ingest.service.connections import protocol
-from holdfast.impl.ingest.service.followups import FollowUps
-from holdfast.impl.ingest.service.limits import Limits
-from holdfast.impl.store import Outcome, Unusable
-from holdfast.impl.store.layers.faulty import Effect, Fault, Faulty
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.ingest import Accepted, Authority, keys
+from fencepost.impl.ingest.service.connections import protocol
+from fencepost.impl.ingest.service.followups import FollowUps
+from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.store import Outcome, Unusable
+from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.memory import MemoryStore
 
 from .serving import ENV, PATIENCE_S, Served, answer_of, batch, frame, listing, serving
 

@@ -5,7 +5,7 @@ import threading
 import time
 from typing import Any
 
-from holdfast.impl.ingest.service.metrics import BUCKETS_S, Metrics
+from fencepost.impl.ingest.service.metrics import BUCKETS_S, Metrics
 
 LINE = re.compile(
     r"# HELP [a-z_]+ \S.*|# TYPE [a-z_]+ (counter|gauge|histogram)|"

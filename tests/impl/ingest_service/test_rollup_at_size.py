@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.impl.ingest import Authority, roll_up, rollups, totals
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.ingest import Authority, roll_up, rollups, totals
+from fencepost.impl.store.memory import MemoryStore
 
 from .serving import ENV, batch, frame
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest.service.spool import Batch, Spool, SpoolError, SpoolFull
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest.service.spool import Batch, Spool, SpoolError, SpoolFull
 
 
 def opened(path: Path, *, bytes_max: int = 1000, seed: int = 0) -> Spool:
@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
-from holdfast.impl.ingest.service.spool import Spool
+from fencepost.impl.ingest.service.spool import Spool
 spool = Spool(sys.argv[1], "agent-a")
 while True:
     batch = spool.add(1, lambda start, end: b"x" * 5000)

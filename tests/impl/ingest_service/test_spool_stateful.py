@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest.service import spool as spool_module
-from holdfast.impl.ingest.service.spool import Batch, Spool, SpoolError, SpoolFull
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest.service import spool as spool_module
+from fencepost.impl.ingest.service.spool import Batch, Spool, SpoolError, SpoolFull
 
 BYTES_MAX = 40
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.commands import entry
+from fencepost.commands import entry
 
 from .serving import batch, frame, serving
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.ingest.service.tokens import BadTokens, Tokens, Who, enrol, hashed, listed, revoke
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest.service.tokens import BadTokens, Tokens, Who, enrol, hashed, listed, revoke
 
 AGENT = Who("agent", "agent-a")
 ENV = SystemEnvironment()
@@ -20,7 +20,7 @@ def test_a_token_names_its_agent_and_nothing_else_does(tmp_path: Path) -> None:
     assert tokens.who(token) == AGENT
     assert tokens.who(other) == Who("operator", "ops")
     key, _, secret = token.partition(".")
-    for wrong in (
+    for error in (
         "",
         key,
         f"{key}.",
@@ -30,7 +30,7 @@ def test_a_token_names_its_agent_and_nothing_else_does(tmp_path: Path) -> None:
         f"{token} ",
         "\ud800",
     ):
-        assert tokens.who(wrong) is None
+        assert tokens.who(error) is None
     assert tokens.who(f"{other.partition('.')[0]}.{secret}") is None, (
         "a secret is worth nothing under another key"
     )
@@ -78,11 +78,11 @@ def test_a_broken_file_leaves_the_tokens_as_they_were(
         ("", "is no JSON"),
         ("[]", "no object with"),
         ('{"schema": "x", "tokens": {}}', "no object with"),
-        (json.dumps({"schema": "holdfast.ingest_tokens.v1", "tokens": {"k": {"role": "king"}}}), "at 'k'"),
+        (json.dumps({"schema": "fencepost.ingest_tokens.v1", "tokens": {"k": {"role": "king"}}}), "at 'k'"),
         (
             json.dumps(
                 {
-                    "schema": "holdfast.ingest_tokens.v1",
+                    "schema": "fencepost.ingest_tokens.v1",
                     "tokens": {"k": {"role": "agent", "name": "a", "sha256": "A" * 64}},
                 }
             ),
@@ -101,7 +101,7 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, content: str, says: s
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(BadTokens, match="make one with holdfast ingest enrol"):
+    with pytest.raises(BadTokens, match="make one with fencepost ingest enrol"):
         Tokens(tmp_path / "none.json")
     with pytest.raises(BadTokens, match="cannot write"):
         enrol(tmp_path / "none" / "tokens.json", AGENT, ENV)

@@ -17,8 +17,8 @@ from pathlib import Path
 # Run as a script, so that the folder that holds `tests` is not on the path yet.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from holdfast.impl.publish import Catalog, Published, PublishError
-from holdfast.impl.store import open_store
+from fencepost.impl.publish import Catalog, Published, PublishError
+from fencepost.impl.store import open_store
 from tests.impl.publish.scripted import Scripted, without
 
 SECONDS_MAX = 120
@@ -41,8 +41,8 @@ def race(url: str, number: str, mode: str, start: str) -> None:
             ended = catalog.write(lambda txn: txn.append("person", [row]))
             told["ended"] = type(ended).__name__
             told["text"] = str(ended.id) if isinstance(ended, Published) else ended.why
-    except PublishError as wrong:
-        told.update(ended=type(wrong).__name__, text=str(wrong))
+    except PublishError as error:
+        told.update(ended=type(error).__name__, text=str(error))
     sys.stdout.write(f"{json.dumps(told)}\n")
 
 
@@ -61,8 +61,8 @@ def gated(url: str, number: str, safeguard: str, folder: str) -> None:
         draft.append("person", [{"id": int(number), "name": "x"}])
         try:
             ended = type(catalog.publish(draft)).__name__
-        except PublishError as wrong:
-            ended = type(wrong).__name__
+        except PublishError as error:
+            ended = type(error).__name__
     sys.stdout.write(f"{json.dumps({'number': int(number), 'ended': ended})}\n")
 
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import STANDARD, Catalog, Safeguards
-from holdfast.impl.publish.safeguards import Epoch, Head, Standing
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Request
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import STANDARD, Catalog, Safeguards
+from fencepost.impl.publish.safeguards import Epoch, Head, Standing
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Request
 
 
 class Crashed(BaseException):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import Absent, Catalog, Invalid, Published, StaleView
-from holdfast.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.publish import Absent, Catalog, Invalid, Published, StaleView
+from fencepost.impl.store.layers import Effect, Fault, Faulty
 
 from .scripted import Crashed, Scripted, graph
 

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog, Unknown
-from holdfast.impl.publish.boundary import Boundary
-from holdfast.impl.publish.chain import Chain, newest_of
-from holdfast.impl.store import ABSENT, ANYTHING
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers import Metered
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Catalog, Unknown
+from fencepost.impl.publish.boundary import Boundary
+from fencepost.impl.publish.chain import Chain, newest_of
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers import Metered
+from fencepost.impl.store.memory import MemoryStore
 
 from .scripted import Scripted, graph
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import Absent, Catalog, Invalid, Published, StaleView, compact
+from fencepost.impl.publish import Absent, Catalog, Invalid, Published, StaleView, compact
 
 from .scripted import Crashed, Scripted, graph
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import Catalog, Draft, GroupCommit, Invalid, Published, PublishError, StoreAway
-from holdfast.impl.store.layers import Metered
+from fencepost.impl.publish import Catalog, Draft, GroupCommit, Invalid, Published, PublishError, StoreAway
+from fencepost.impl.store.layers import Metered
 
 from .scripted import Scripted, graph
 

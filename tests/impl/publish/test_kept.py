@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog, PublishError, compact, runs, verify
-from holdfast.impl.publish.documents import Pin, Version
-from holdfast.impl.publish.kept import LINEAGES_MAX, VERSIONS_MAX, Contents, Kept, Layer
-from holdfast.impl.publish.runs import FAN_IN
-from holdfast.impl.publish.schema import Schema
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.layers import Cost, Metered
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Catalog, PublishError, compact, runs, verify
+from fencepost.impl.publish.documents import Pin, Version
+from fencepost.impl.publish.kept import LINEAGES_MAX, VERSIONS_MAX, Contents, Kept, Layer
+from fencepost.impl.publish.runs import FAN_IN
+from fencepost.impl.publish.schema import Schema
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Cost, Metered
+from fencepost.impl.store.memory import MemoryStore
 
 from .scripted import graph
 

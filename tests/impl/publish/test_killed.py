@@ -1,6 +1,6 @@
 """Writers that are killed at any moment, as operating-system processes on a directory.
 
-Nothing acknowledged is lost and nobody repairs anything by hand. HOLDFAST_KILLS sets how many die.
+Nothing acknowledged is lost and nobody repairs anything by hand. FENCEPOST_KILLS sets how many die.
 """
 
 import os
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.publish import Catalog, verify
+from fencepost.impl.publish import Catalog, verify
 
 WRITER = """
 import sys
-from holdfast.impl.publish import Catalog, compact
+from fencepost.impl.publish import Catalog, compact
 url, number = sys.argv[1], int(sys.argv[2])
 with Catalog.open(url, author=f"writer {number}") as catalog:
     for count in range(10**6):
@@ -43,7 +43,7 @@ def test_nothing_acknowledged_is_lost_to_kills(tmp_path: Path) -> None:
         txn.create_table("b", {"id": "int64", "of": "int64"}, key="id", edges={"of": "a"})
     dice = random.Random(5)
     acknowledged: set[int] = set()
-    for number in range(int(os.environ.get("HOLDFAST_KILLS", "30"))):
+    for number in range(int(os.environ.get("FENCEPOST_KILLS", "30"))):
         acknowledged |= _killed(url, number, dice.random() * 0.3, tmp_path / "said")
     with Catalog.open(url, author="last") as catalog:
         rows = {row["id"] for row in catalog.snapshot().rows("a")}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.impl.publish import Catalog, Mode, Published, StaleView, Transaction, Unknown, verify
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.publish import Catalog, Mode, Published, StaleView, Transaction, Unknown, verify
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers import Effect, Fault, Faulty
 from tests.impl.publish.scripted import Crashed, Scripted, graph
 
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.impl.environment import SystemEnvironment
-from holdfast.impl.publish import Catalog, Fenced, Published, StaleView, Unknown, verify
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.publish import Catalog, Fenced, Published, StaleView, Unknown, verify
+from fencepost.impl.store.memory import MemoryStore
 
 
 class Hurried(SystemEnvironment):

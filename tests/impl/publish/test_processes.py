@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import Catalog, HeadAhead, Published, verify
+from fencepost.impl.publish import Catalog, HeadAhead, Published, verify
 
 from .scripted import without
 

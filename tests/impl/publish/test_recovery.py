@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import Catalog, Fenced, Published, PublishPlan, StaleView, Unknown
-from holdfast.impl.publish.handle import Mode
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.publish import Catalog, Fenced, Published, PublishPlan, StaleView, Unknown
+from fencepost.impl.publish.handle import Mode
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.memory import MemoryStore
 
 from .scripted import Crashed, Scripted, graph
 

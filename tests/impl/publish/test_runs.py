@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog, kept, runs
-from holdfast.impl.publish.contents import Contents, Library
-from holdfast.impl.publish.documents import Pin, read_version
-from holdfast.impl.publish.kept import Layer, last_layers
-from holdfast.impl.publish.runs import BYTES_MAX, FAN_IN, KEYS_INLINE_MAX, ROWS_MAX, taken_in
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Catalog, kept, runs
+from fencepost.impl.publish.contents import Contents, Library
+from fencepost.impl.publish.documents import Pin, read_version
+from fencepost.impl.publish.kept import Layer, last_layers
+from fencepost.impl.publish.runs import BYTES_MAX, FAN_IN, KEYS_INLINE_MAX, ROWS_MAX, taken_in
+from fencepost.impl.store.memory import MemoryStore
 
 DIGITS = 5
 """Sizes that runs can have before they are too large: 8^5 rows."""
@@ -227,7 +227,7 @@ def _cut_everywhere(store: MemoryStore, opened: Catalog, contents: Contents) -> 
 
 def _rows_of(store: MemoryStore, columns: Any, some: Any) -> Mapping[Any, Any]:
     """A second opinion: the runs folded in the plainest way."""
-    from holdfast.impl.publish.fragments import decode_rows
+    from fencepost.impl.publish.fragments import decode_rows
 
     rows: dict[Any, Any] = {}
     for run in some:

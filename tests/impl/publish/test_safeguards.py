@@ -1,6 +1,8 @@
-"""Each safeguard is necessary in the real code: its story happens without it and does not happen with it.
+"""Each safeguard is necessary in the real code: its counterexample happens without it and does not happen
+with it.
 
-Every test is the story of docs/decisions/0010-publish-protocol.md, played by hand: `name` is the safeguard
+Every test is the counterexample of docs/decisions/0010-publish-protocol.md, played by hand: `name` is the
+safeguard
 that is broken, or None, and the assertion says what must be different.
 """
 
@@ -8,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import SAFEGUARDS, Catalog, Dangling, Fenced, HeadAhead, Published, StaleView
-from holdfast.impl.store.layers import Effect, Fault, Faulty
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.publish import SAFEGUARDS, Catalog, Dangling, Fenced, HeadAhead, Published, StaleView
+from fencepost.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.store.memory import MemoryStore
 
 from .scripted import MUTANTS, PERSON, Crashed, Scripted, dangling, graph, without
 
@@ -20,7 +22,7 @@ DAN = {"id": 4, "name": "Dan"}
 
 
 def both(name: str) -> Any:
-    """Run a story with the safeguard and without it."""
+    """Run a counterexample with the safeguard and without it."""
     return pytest.mark.parametrize("name", [None, name])
 
 
@@ -42,7 +44,7 @@ def names(store: MemoryStore, table: str = "person") -> list[str]:
     return [row["name"] for row in Catalog.open(store, mode="read").snapshot().rows(table)]
 
 
-def test_every_safeguard_has_a_mutant_and_a_story() -> None:
+def test_every_safeguard_has_a_mutant_and_a_counterexample() -> None:
     assert sorted(MUTANTS) == sorted(SAFEGUARDS)
     for name in SAFEGUARDS:
         assert f"test_{name.replace('-', '_')}" in globals()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import Catalog
-from holdfast.impl.publish.documents import (
+from fencepost.impl.publish import Catalog
+from fencepost.impl.publish.documents import (
     Manifest,
     Placed,
     next_manifest,
@@ -15,10 +15,10 @@ from holdfast.impl.publish.documents import (
     read_version,
     version_document,
 )
-from holdfast.impl.publish.plan import PublishPlan
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Request
+from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Request
 from tests.impl.publish.scripted import Crashed, graph
 
 MANIFEST, SIDECAR = "branch/main/manifest/", "recovery/"

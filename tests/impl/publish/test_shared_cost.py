@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog
-from holdfast.impl.store.layers import Cost, Metered
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Catalog
+from fencepost.impl.store.layers import Cost, Metered
+from fencepost.impl.store.memory import MemoryStore
 
 DEPTHS = (10, 100, 400)
 CATCHING_UP = 4

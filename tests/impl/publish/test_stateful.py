@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from holdfast.impl.publish import (
+from fencepost.impl.publish import (
     Catalog,
     HeadAhead,
     Published,
@@ -28,7 +28,7 @@ from holdfast.impl.publish import (
     compact,
     runs,
 )
-from holdfast.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.store.layers import Effect, Fault, Faulty
 
 from .oracle import Refused, Step, Tables, after, orphans
 from .scripted import PERSON, Crashed, Scripted, graph, without
@@ -205,19 +205,19 @@ class Publishing(RuleBasedStateMachine):
     @precondition(lambda self: self.writers)
     @rule(at=st.integers(0, 9))
     def recover(self, at: int) -> None:
-        self._upkeep(at, lambda catalog: catalog.recover())
+        self._maintenance(at, lambda catalog: catalog.recover())
 
     @precondition(lambda self: self.writers)
     @rule(at=st.integers(0, 9), keep=st.integers(1, 4))
     def cleanup(self, at: int, keep: int) -> None:
-        self._upkeep(at, lambda catalog: catalog.cleanup(keep))
+        self._maintenance(at, lambda catalog: catalog.cleanup(keep))
 
     @precondition(lambda self: self.writers)
     @rule(at=st.integers(0, 9), table=st.sampled_from(["person", "place", "knows"]))
     def compact(self, at: int, table: str) -> None:
-        self._upkeep(at, lambda catalog: compact(catalog, table))
+        self._maintenance(at, lambda catalog: compact(catalog, table))
 
-    def _upkeep(self, at: int, act: Any) -> None:
+    def _maintenance(self, at: int, act: Any) -> None:
         try:
             act(self.writers[at % len(self.writers)].catalog)
         except HeadAhead:

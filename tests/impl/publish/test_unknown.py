@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import Catalog, Published, StoreAway, Unknown
-from holdfast.impl.store import Outcome
-from holdfast.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.publish import Catalog, Published, StoreAway, Unknown
+from fencepost.impl.store import Outcome
+from fencepost.impl.store.layers import Effect, Fault, Faulty
 
 from .scripted import graph
 

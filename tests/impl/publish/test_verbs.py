@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Absent, Catalog, Damaged, Dangling, Draft, Invalid, Published, StaleView
-from holdfast.impl.publish.fragments import decode_rows
-from holdfast.impl.publish.runs import KEYS_INLINE_MAX
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Absent, Catalog, Damaged, Dangling, Draft, Invalid, Published, StaleView
+from fencepost.impl.publish.fragments import decode_rows
+from fencepost.impl.publish.runs import KEYS_INLINE_MAX
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.memory import MemoryStore
 
 from .scripted import PERSON, graph
 
@@ -196,7 +196,7 @@ def test_damage_is_named() -> None:
 
 
 def test_a_catalog_on_disk_is_found_again(tmp_path: Any) -> None:
-    pytest.importorskip("holdfast.impl.store.files")
+    pytest.importorskip("fencepost.impl.store.files")
     url = f"file://{tmp_path}/graph"
     with Catalog.open(url, create=True, author="ann") as catalog, catalog.transaction("hello") as txn:
         txn.create_table("t", {"id": "string", "blob": "bytes", "ok": "bool"}, key="id")

@@ -3,9 +3,9 @@
 import dataclasses
 from contextlib import suppress
 
-from holdfast.impl.publish import Catalog, verify
-from holdfast.impl.publish.documents import read_manifest
-from holdfast.impl.store import ANYTHING
+from fencepost.impl.publish import Catalog, verify
+from fencepost.impl.publish.documents import read_manifest
+from fencepost.impl.store import ANYTHING
 
 from .scripted import Crashed, Scripted, graph, without
 

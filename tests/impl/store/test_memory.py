@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store.memory import MemoryStore
 
 
 def test_a_conflict_on_request_applies_nothing_and_wears_off() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.store import ABSENT, Misuse, open_store
+from fencepost.impl.store import ABSENT, Misuse, open_store
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,14 @@
-"""The map of ingest: it allows every run of the model, and none of the stories that safeguards are for."""
+"""The map of ingest: it allows every run of the model, and none of the counterexamples that safeguards are
+for."""
 
 from collections import Counter
 
 import pytest
 
-from holdfast.model import Model, check
-from holdfast.model.ingest import Ingest
-from holdfast.properties.ingest import AsModelled
-from holdfast.properties.refinement import Automaton, Driven
+from fencepost.model import Model, check
+from fencepost.model.ingest import Ingest
+from fencepost.properties.ingest import AsModelled
+from fencepost.properties.refinement import Automaton, Driven
 from tests.properties.ingest import told
 
 
@@ -44,7 +45,7 @@ def test_what_a_run_can_have_driven_is_counted() -> None:
         told.entry("listing", 0),
     ):
         assert follower.see(looks, "x", 0) is None
-    driven.drive(driven.automaton.letters[letter].sighting for letter in follower.letters)
+    driven.drive(driven.automaton.letters[letter].observation for letter in follower.letters)
     share = driven.share()
     assert (share.states, share.transitions, share.runs, share.beyond) == (74_131, 467_388, 1, 0)
     assert share.actions["create_manifest"][0] > 0
@@ -72,23 +73,27 @@ ANSWERED = {
 
 
 @pytest.mark.parametrize("switch", [*Ingest.safeguards, *Ingest.assumptions])
-def test_the_story_of_every_switch_is_refused_as_far_as_it_can_be_seen(switch) -> None:
+def test_the_counterexample_of_every_switch_is_refused_as_far_as_it_can_be_seen(switch) -> None:
     sizes, name = ANSWERED.get(switch, (Ingest.shown_at.get(switch), ""))
     model = Model(Ingest, sizes, without=(switch,))
     broken = check(model, keep_going=bool(name)).properties
-    story = min(
-        (p.story for p in broken if p.story and p.name == (name or p.name) and p.verdict == "violated"),
+    counterexample = min(
+        (
+            p.counterexample
+            for p in broken
+            if p.counterexample and p.name == (name or p.name) and p.verdict == "violated"
+        ),
         key=len,
     )
-    letters = list(told.Teller(model).story(story.steps))
-    wrong = told.follow(told.automaton(versioned=bool(model.sizes["versioned"])), letters)
-    assert (wrong is None) == (switch in UNSEEN)
-    assert wrong is None or wrong.verdict == "violated"
+    letters = list(told.Teller(model).counterexample(counterexample.steps))
+    error = told.follow(told.automaton(versioned=bool(model.sizes["versioned"])), letters)
+    assert (error is None) == (switch in UNSEEN)
+    assert error is None or error.verdict == "violated"
 
 
 @pytest.mark.parametrize("switch", ["bounded-landing", "bounded-skew"])
-def test_without_bounds_their_stories_are_allowed(switch) -> None:
+def test_without_bounds_their_counterexamples_are_allowed(switch) -> None:
     model = Model(Ingest, Ingest.shown_at[switch], without=(switch,))
-    letters = list(told.Teller(model).story(check(model)["gc_safe"].story.steps))
+    letters = list(told.Teller(model).counterexample(check(model)["gc_safe"].counterexample.steps))
     assert told.follow(told.automaton(versioned=False, bounded=False), letters) is None
     assert told.follow(told.automaton(versioned=False), letters) is not None

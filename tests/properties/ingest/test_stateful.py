@@ -6,9 +6,9 @@ import hypothesis
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-from holdfast.impl.ingest.safeguards import FIELDS
-from holdfast.properties.ingest.stateful import IngestMachine, PlainIngest, VersionedIngest
-from holdfast.sim.systems.ingesting.broken import without
+from fencepost.impl.ingest.safeguards import FIELDS
+from fencepost.properties.ingest.stateful import IngestMachine, PlainIngest, VersionedIngest
+from fencepost.sim.systems.ingesting.broken import without
 
 DEEP = hypothesis.settings.get_current_profile_name() == "deep"
 

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import (
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest import (
     STANDARD,
     Accepted,
     Authority,
@@ -19,13 +19,13 @@ from holdfast.impl.ingest import (
     full_audit,
     reconcile_once,
 )
-from holdfast.impl.ingest.facts import facts
-from holdfast.impl.store.events import Event
-from holdfast.impl.store.layers.traced import Traced
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.properties.ingest import IngestRefinement, by_identity
-from holdfast.properties.refinement import Automaton, Verdict, follow
-from holdfast.sim.systems.ingesting.broken import without
+from fencepost.impl.ingest.facts import facts
+from fencepost.impl.store.events import Event
+from fencepost.impl.store.layers.traced import Traced
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.properties.ingest import IngestRefinement, by_identity
+from fencepost.properties.refinement import Automaton, Verdict, follow
+from fencepost.sim.systems.ingesting.broken import without
 
 NS = 1_700_000_000_000_000_000
 IDENTITIES = [Identity("agent a", "boot/ü", 10 * n, 10 * n + 9) for n in range(5)]
@@ -80,11 +80,11 @@ def test_every_identity_of_a_trace_is_a_run_of_the_model(versioned: bool) -> Non
     assert min(found[identity.path].letters for identity in IDENTITIES) >= 6
 
 
-@pytest.mark.parametrize(("safeguard", "wrong"), [("create-only-manifest", 5), ("gc-quarantine-refs", 2)])
-def test_a_trace_of_a_broken_library_is_refused(safeguard: str, wrong: int) -> None:
+@pytest.mark.parametrize(("safeguard", "error"), [("create-only-manifest", 5), ("gc-quarantine-refs", 2)])
+def test_a_trace_of_a_broken_library_is_refused(safeguard: str, error: int) -> None:
     found = verdicts(trace(versioned=False, safeguards=without(safeguard)), versioned=False)
     refused = [identity for identity, verdict in found.items() if verdict.verdict == "violated"]
-    assert len(refused) == wrong, found
+    assert len(refused) == error, found
     assert set(refused) <= {identity.path for identity in IDENTITIES}
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from holdfast.model import Label, Model, Step
-from holdfast.properties.ingest import IngestRefinement
-from holdfast.properties.refinement import Automaton, Follower, Verdict
+from fencepost.model import Label, Model, Step
+from fencepost.properties.ingest import IngestRefinement
+from fencepost.properties.refinement import Automaton, Follower, Verdict
 
 IDENTITY = "agent=61/boot=62/00000000000000000001-00000000000000000002"
 Looks = tuple[str, str, str, str, str, str]
@@ -102,8 +102,8 @@ class Teller:
     def blob(self, kind: str, h: int, generation: int) -> Looks:
         return landed(kind, blob_key(h, self.generation(generation), named=self.named))
 
-    def story(self, steps: Sequence[Step]) -> Iterator[Looks]:
-        """A story of the machine, told."""
+    def counterexample(self, steps: Sequence[Step]) -> Iterator[Looks]:
+        """A counterexample of the machine, told."""
         state = self.model.initial()[:, :1]
         for step in steps:
             label = next(
@@ -120,9 +120,9 @@ def follow(automaton: Automaton, letters: Sequence[Looks]) -> Verdict | None:
     """None when the map allows them all."""
     follower = Follower(automaton)
     for looks in letters:
-        wrong = follower.see(looks, "x", 0)
-        if wrong is not None:
-            return wrong
+        error = follower.see(looks, "x", 0)
+        if error is not None:
+            return error
     return None
 
 

@@ -9,8 +9,8 @@ else: all are tried.
 import itertools
 from collections.abc import Iterator, Sequence
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.properties.linearizability import Operation
+from fencepost.impl.store.requests import Outcome
+from fencepost.properties.linearizability import Operation
 
 TAKEN_BACK = (Outcome.CONFLICT, Outcome.THROTTLED, Outcome.GONE)
 Thing = tuple[str, object]

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.properties.linearizability import Operation
+from fencepost.impl.store.requests import Outcome
+from fencepost.properties.linearizability import Operation
 
 KEY = "k"
 VALUES = ("a", "b", "c")
@@ -167,4 +167,4 @@ def noise(draw: st.DrawFn) -> list[Operation]:
     return history
 
 
-HISTORIES = st.one_of(executions(), puzzles(), corrupted(), corrupted(), noise(), noise())
+HICOUNTEREXAMPLES = st.one_of(executions(), puzzles(), corrupted(), corrupted(), noise(), noise())

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from holdfast.properties.linearizability import Judgement, Operation, check_history
+from fencepost.properties.linearizability import Judgement, Operation, check_history
 from tests.properties.linearizability.brute import explainable, says_nothing
-from tests.properties.linearizability.histories import HISTORIES, executions
+from tests.properties.linearizability.histories import HICOUNTEREXAMPLES, executions
 
 EXAMPLES = 3_000
 """The bar is 2,000; the rest makes up for examples that say nothing."""
@@ -19,7 +19,7 @@ def test_the_checker_agrees_with_trying_everything(capsys: pytest.CaptureFixture
     with_loose: Counter[str] = Counter()
 
     @settings(max_examples=max(EXAMPLES, settings().max_examples), suppress_health_check=list(HealthCheck))
-    @given(HISTORIES)
+    @given(HICOUNTEREXAMPLES)
     def agree(history: list[Operation]) -> None:
         verdict = check_history(history)
         telling = [each for each in history if not says_nothing(each)]

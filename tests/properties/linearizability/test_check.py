@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.properties.linearizability import Judgement, Operation, check_history
+from fencepost.impl.store.requests import Outcome
+from fencepost.properties.linearizability import Judgement, Operation, check_history
 from tests.properties.linearizability.test_explanations import DONE, get, put
 
 UNKNOWN = Outcome.UNKNOWN
@@ -176,8 +176,8 @@ def test_contended_counters_are_judged_to_the_end() -> None:
     stale = put("q", 1500, 1530, "stolen", condition="matches", named="e-700")
     verdict = check_history([*history, stale])
     assert verdict.judgement is Judgement.VIOLATED
-    assert stale in verdict.story
-    assert len(verdict.story) <= 4
+    assert stale in verdict.counterexample
+    assert len(verdict.counterexample) <= 4
 
 
 # Known holes.

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from hypothesis import assume, given, settings
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.properties.linearizability import Judgement, Operation, check_history
-from holdfast.properties.linearizability.check import Doubter
-from holdfast.properties.linearizability.explain import doubt, smallest
-from holdfast.properties.linearizability.moves import tells
-from tests.properties.linearizability.histories import HISTORIES
+from fencepost.impl.store.requests import Outcome
+from fencepost.properties.linearizability import Judgement, Operation, check_history
+from fencepost.properties.linearizability.check import Doubter
+from fencepost.properties.linearizability.explain import doubt, smallest
+from fencepost.properties.linearizability.moves import tells
+from tests.properties.linearizability.histories import HICOUNTEREXAMPLES
 
 DONE = Outcome.DONE
 TITLE = "Key 'k' is not linearizable: no order explains what these operations were told."
@@ -128,18 +128,20 @@ def test_two_contents_under_one_etag() -> None:
 
 
 def test_other_violated_keys_are_named() -> None:
-    wrong = get("p", 0, 1, "x")
-    text = told(*(replace(wrong, key=f"k{number}") for number in range(8)))
+    error = get("p", 0, 1, "x")
+    text = told(*(replace(error, key=f"k{number}") for number in range(8)))
     assert text[-1] == "Also violated: 'k1', 'k2', 'k3', 'k4', 'k5' and 2 more."
 
 
 @settings(max_examples=300)
-@given(HISTORIES)
-def test_the_story_violates_by_itself_and_none_of_its_facts_can_be_missed(history: list[Operation]) -> None:
-    """A story with a superfluous fact sends the reader looking in the wrong place."""
+@given(HICOUNTEREXAMPLES)
+def test_the_counterexample_violates_by_itself_and_none_of_its_facts_can_be_missed(
+    history: list[Operation],
+) -> None:
+    """A counterexample with a superfluous fact sends the reader looking in the wrong place."""
     verdict = check_history(history)
     assume(verdict.judgement is Judgement.VIOLATED)
-    assert check_history(verdict.story).judgement is Judgement.VIOLATED
+    assert check_history(verdict.counterexample).judgement is Judgement.VIOLATED
     violated = Doubter().violated
     facts, doubted = smallest([each for each in history if tells(each)], violated)
     for struck in facts:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.events import Event, arguments, results
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
-from holdfast.properties.linearizability import Judgement, Operation, check_history, operation, operations_of
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.events import Event, arguments, results
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.properties.linearizability import Judgement, Operation, check_history, operation, operations_of
 
 
 def trace(store: MemoryStore, *requests: ask.Request[ask.Reply], lose: int = -1) -> list[Event]:
@@ -101,7 +101,7 @@ def test_events_of_two_runs_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "why"),
+    ("error", "why"),
     [
         ({"kind": "copy"}, "operation of kind 'copy'"),
         ({"condition": "unless"}, "a put cannot have the condition 'unless'"),
@@ -110,7 +110,7 @@ def test_events_of_two_runs_are_refused() -> None:
         ({"called": 5}, "returned at 1, before it was called at 5"),
     ],
 )
-def test_an_operation_that_contradicts_itself_is_refused(wrong: dict[str, object], why: str) -> None:
+def test_an_operation_that_contradicts_itself_is_refused(error: dict[str, object], why: str) -> None:
     sound: dict[str, object] = {"kind": "put", "called": 0, "returned": 1, "outcome": Outcome.DONE}
     with pytest.raises(ValueError, match=why):
-        Operation("p", "k", **(sound | wrong))  # type: ignore[arg-type]
+        Operation("p", "k", **(sound | error))  # type: ignore[arg-type]

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog, Mode
-from holdfast.impl.publish.facts import facts
-from holdfast.impl.store.events import Event
-from holdfast.impl.store.layers import Traced
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.properties.publish import PublishRefinement
-from holdfast.properties.refinement import Automaton, Verdict, follow
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Catalog, Mode
+from fencepost.impl.publish.facts import facts
+from fencepost.impl.store.events import Event
+from fencepost.impl.store.layers import Traced
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.properties.publish import PublishRefinement
+from fencepost.properties.refinement import Automaton, Verdict, follow
 
 PERSON = {"id": "int64", "name": "string"}
 KNOWS = {"id": "int64", "a": "int64"}

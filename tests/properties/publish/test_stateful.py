@@ -6,11 +6,11 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog
-from holdfast.impl.store import Store
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.properties.publish.stateful import PublishStateful
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Catalog
+from fencepost.impl.store import Store
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.properties.publish.stateful import PublishStateful
 
 
 class InMemory(PublishStateful):

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from holdfast.model import Label
-from holdfast.model.kernel.layout import U64
-from holdfast.model.publish.lineages import TABLES
-from holdfast.properties import refinement
-from holdfast.properties.publish.refinement import RENAMING, PublishRefinement
-from holdfast.properties.refinement import Automaton
+from fencepost.model import Label
+from fencepost.model.kernel.layout import U64
+from fencepost.model.publish.lineages import TABLES
+from fencepost.properties import refinement
+from fencepost.properties.publish.refinement import RENAMING, PublishRefinement
+from fencepost.properties.refinement import Automaton
 
 HEADS = ("move_head", "head_lands", "undo_own_head", "somebody_undoes_head")
 AUTOMATON = Automaton(PublishRefinement(2, 2))

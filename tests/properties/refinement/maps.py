@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from holdfast.impl.store.events import Event
-from holdfast.model import Enum, Int, Label, Machine, Model, action
-from holdfast.model.create_only_lock import CreateOnlyLock
-from holdfast.model.fenced_lease import FencedLease
-from holdfast.model.swap_counter import SwapCounter
-from holdfast.properties.refinement import (
+from fencepost.impl.store.events import Event
+from fencepost.model import Enum, Int, Label, Machine, Model, action
+from fencepost.model.create_only_lock import CreateOnlyLock
+from fencepost.model.fenced_lease import FencedLease
+from fencepost.model.swap_counter import SwapCounter
+from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
     NO_ROOM,
@@ -15,9 +15,9 @@ from holdfast.properties.refinement import (
     Automaton,
     Keys,
     Meaning,
+    Observation,
     Refinement,
     Role,
-    Sighting,
     where,
 )
 
@@ -40,7 +40,7 @@ class LockMap(Seen):
     roles = (Role("client", ("process",), most=1), Role("take", ("take",), COUNTED, most=2))
     hidden = ("look", "try_again", "crash", "trouble_ends")
 
-    def meaning(self, seen: Sighting) -> Meaning:
+    def meaning(self, seen: Observation) -> Meaning:
         if not seen.done:
             return SILENT
         c = seen.rank("process")
@@ -60,7 +60,7 @@ class CounterMap(Seen):
     facts = ("count",)
     hidden = ("read", "find_itself", "crash", "trouble_ends")
 
-    def meaning(self, seen: Sighting) -> Meaning:
+    def meaning(self, seen: Observation) -> Meaning:
         if not seen.done:
             return SILENT
         count = int(seen.fact("count"))
@@ -79,7 +79,7 @@ class LeaseMap(Seen):
     facts = ("number",)
     hidden = ("time_passes", "look", "read", "read_a_later_epoch", "check_clock", "step_down", "crash")
 
-    def meaning(self, seen: Sighting) -> Meaning:
+    def meaning(self, seen: Observation) -> Meaning:
         if not seen.done:
             return SILENT
         c, epoch = seen.rank("process"), seen.rank("epoch")
@@ -127,7 +127,7 @@ class DoorMap(Refinement):
     facts = ("act",)
     hidden = ("knock_unheard",)
 
-    def meaning(self, seen: Sighting) -> Meaning:
+    def meaning(self, seen: Observation) -> Meaning:
         return self.does(seen.fact("act")) if seen.fact("act") in self._labels else IMPOSSIBLE
 
 

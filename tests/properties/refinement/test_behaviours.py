@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from holdfast.impl.store.events import Event
-from holdfast.model import Label, State, Stepper
-from holdfast.properties.refinement import DEAD, OUTSIDE, START, Automaton, Lens, Reader, follow
+from fencepost.impl.store.events import Event
+from fencepost.model import Label, State, Stepper
+from fencepost.properties.refinement import DEAD, OUTSIDE, START, Automaton, Lens, Reader, follow
 from tests.properties.refinement.maps import counter, landed, lease, lock
 
 Shown = Callable[[Label, State, State], str | None]

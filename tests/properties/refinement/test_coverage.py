@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.model import Model
-from holdfast.properties.refinement import OUTSIDE, START, Automaton, Driven, Lens, Move, Reader, Sighting
+from fencepost.model import Model
+from fencepost.properties.refinement import OUTSIDE, START, Automaton, Driven, Lens, Move, Observation, Reader
 from tests.properties.refinement.maps import Door, DoorMap, landed
 
 
@@ -13,18 +13,18 @@ class Heard(DoorMap):
     hidden = ()
 
 
-def sightings(automaton: Automaton, run: tuple[str, ...]) -> list[Sighting]:
+def observations(automaton: Automaton, run: tuple[str, ...]) -> list[Observation]:
     reader = Reader(Lens(automaton))
     events = landed(*(f"a put door/{act} done" for act in run))
     looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.facts) for e in events]
     read = [automaton.letters[reader.letter(look, "a", 0)] for look in looks]
-    return [letter.sighting for letter in read if letter is not None]
+    return [letter.observation for letter in read if letter is not None]
 
 
 def driven(refinement: DoorMap, *runs: tuple[str, ...]) -> Driven:
     found = Driven(Automaton(refinement))
     for run in runs:
-        found.drive(sightings(found.automaton, run))
+        found.drive(observations(found.automaton, run))
     return found
 
 
@@ -77,7 +77,7 @@ def test_runs_that_are_taken_up_together_count_no_less_and_hardly_more(runs: lis
     taken, ends = set(), set()
     for run in runs:
         number = START
-        for seen in sightings(together.automaton, run):
+        for seen in observations(together.automaton, run):
             letter = together.automaton.letter(seen)
             after = together.automaton.step(number, letter)
             if after <= OUTSIDE:
@@ -94,7 +94,7 @@ def test_runs_that_are_taken_up_together_count_no_less_and_hardly_more(runs: lis
 def test_what_landed_between_a_request_and_its_answer_counts_once() -> None:
     """Before the answer it may not have landed yet; what is in flight is no part of the model's states."""
     automaton = Automaton(Heard(Model(Door)), slots=2)
-    (seen,) = sightings(automaton, ("knock",))
+    (seen,) = observations(automaton, ("knock",))
     asked, answered = automaton.letter(seen, Move.ASKED), automaton.letter(seen, Move.ANSWERED)
     waiting = automaton.step(START, asked)
     found = Driven(automaton)

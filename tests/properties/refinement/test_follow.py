@@ -5,8 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
-from holdfast.model import Model, Stepper
-from holdfast.properties.refinement import follow
+from fencepost.model import Model, Stepper
+from fencepost.properties.refinement import follow
 from tests.properties.refinement.maps import Door, counter, door, landed, lock, told
 
 FINE = {

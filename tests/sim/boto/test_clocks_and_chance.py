@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.boto.present import outside
-from holdfast.sim.explore import replay
-from holdfast.sim.world import NO_FAULTS, World
+from fencepost.sim.boto.present import outside
+from fencepost.sim.explore import replay
+from fencepost.sim.world import NO_FAULTS, World
 from tests.sim.boto.worlds import alone, explored
 
 START_NS = World().start_ns

@@ -10,8 +10,8 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import WaiterError
 
-from holdfast.sim.explore import replay
-from holdfast.sim.world import World
+from fencepost.sim.explore import replay
+from fencepost.sim.world import World
 from tests.sim.boto.worlds import alone, explored
 
 LOADED_EARLY = boto3.client(
@@ -90,7 +90,7 @@ def test_a_waiter_waits_for_another_process() -> None:
         world.finally_("it came", lambda view: view.result("waiting") == "there")
 
     result = explored(program)
-    assert not result.stories, result
+    assert not result.counterexamples, result
     assert result.coverage.outcomes["head", "missing"]
 
 
@@ -165,7 +165,7 @@ def test_resources() -> None:
         world.spawn(work, world.boto3_resource("s3"), name="ann")
         world.finally_("both", lambda view: view.result("ann") == (["x", "y"], []))
 
-    assert not explored(program).stories
+    assert not explored(program).counterexamples
 
 
 def test_sessions_and_clients_made_by_the_code() -> None:
@@ -195,7 +195,7 @@ def test_a_session_of_the_world() -> None:
         world.finally_("written", lambda view: view.get("b/k") == b"")
         assert session.resource("s3").Bucket("b").name == "b"
 
-    assert not explored(program).stories
+    assert not explored(program).counterexamples
 
 
 def test_handlers_of_the_code_do_not_outlive_its_run() -> None:
@@ -230,7 +230,7 @@ def test_several_buckets() -> None:
         world.finally_("moved", lambda view: view.keys() == ["two/k", "two/moved"])
 
     result = explored(program)
-    assert not result.stories, result
+    assert not result.counterexamples, result
 
 
 def test_a_bucket_made_while_others_look() -> None:
@@ -251,7 +251,7 @@ def test_a_bucket_made_while_others_look() -> None:
         world.spawn(look, name="bob")
         world.finally_("note", lambda view: seen.add(view.result("bob")))
 
-    assert not explored(program).stories
+    assert not explored(program).counterexamples
     assert seen == {"none", "there"}
 
 

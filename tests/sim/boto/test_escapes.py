@@ -16,9 +16,9 @@ from typing import Any
 import boto3
 import pytest
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.sim.boto.escapes import PROPERTY
-from holdfast.sim.world import World
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.boto.escapes import PROPERTY
+from fencepost.sim.world import World
 from tests.sim.boto.worlds import alone, explored
 
 
@@ -62,11 +62,11 @@ ESCAPES = {
 
 @pytest.mark.parametrize("call", ESCAPES)
 def test_an_escape_is_named(call: str) -> None:
-    story = alone(ESCAPES[call], finds=call.strip())
-    assert story.property == PROPERTY
+    counterexample = alone(ESCAPES[call], finds=call.strip())
+    assert counterexample.property == PROPERTY
     lines, first = inspect.getsourcelines(ESCAPES[call])
-    assert "process 'ann'" in story.reason
-    place = re.search(rf"{re.escape(__file__)}:(\d+)", story.reason)
+    assert "process 'ann'" in counterexample.reason
+    place = re.search(rf"{re.escape(__file__)}:(\d+)", counterexample.reason)
     assert place is not None
     assert first <= int(place[1]) < first + len(lines)
 
@@ -79,8 +79,8 @@ def test_swallowing_it_does_not_hide_it(swallow: type[BaseException]) -> None:
         s3.put_object(Bucket="b", Key="k")
         return "fine"
 
-    story = alone(work, finds="threading.Thread.start")
-    assert story.property == PROPERTY
+    counterexample = alone(work, finds="threading.Thread.start")
+    assert counterexample.property == PROPERTY
 
 
 def test_another_service_is_named() -> None:
@@ -104,7 +104,7 @@ def test_mistakes_in_using_the_world_are_told() -> None:
         s3.put_object(Bucket="b", Key="k")
 
     def stored(world: World) -> None:
-        world.store().put("k", b"", when=__import__("holdfast.impl.store", fromlist=["ABSENT"]).ABSENT)
+        world.store().put("k", b"", when=__import__("fencepost.impl.store", fromlist=["ABSENT"]).ABSENT)
         world.boto3_client("s3")
 
     def another(world: World) -> None:

@@ -1,20 +1,20 @@
-"""The small programs on plain boto3: every mistake is found, every mended version is proven."""
+"""The small programs on plain boto3: every mistake is found, every fixed version is proven."""
 
 import importlib
 from typing import Any
 
 import pytest
 
-from holdfast.sim.explore import Audit, audit
-from holdfast.sim.world import Budget
+from fencepost.sim.explore import Audit, audit
+from fencepost.sim.world import Budget
 from tests.sim.mistakes import broken_programs, is_found
 
 MODULES = {
-    name: importlib.import_module(f"holdfast.examples.audit.boto3_{name}")
+    name: importlib.import_module(f"fencepost.examples.audit.boto3_{name}")
     for name in ("counter", "election", "lock", "log", "queue")
 }
 BROKEN = broken_programs(MODULES)
-FOR_THREE = [stem for stem, module in MODULES.items() if hasattr(module, "mended_for_three")]
+FOR_THREE = [stem for stem, module in MODULES.items() if hasattr(module, "fixed_for_three")]
 
 
 @pytest.mark.parametrize("strategy", ["exhaustive", "hypothesis"])
@@ -30,14 +30,14 @@ def proven(name: str, program: str) -> Audit:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_mended_for_two(name: str) -> None:
-    assert proven(name, "mended").bound.startswith(
+def test_fixed_for_two(name: str) -> None:
+    assert proven(name, "fixed").bound.startswith(
         "every schedule of 2 processes with at most 1 crash, 1 lost"
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOR_THREE)
-def test_mended_for_three(name: str) -> None:
-    result = proven(name, "mended_for_three")
+def test_fixed_for_three(name: str) -> None:
+    result = proven(name, "fixed_for_three")
     assert result.bound.startswith("every schedule of 3 processes with at most 1 crash, 1 lost")

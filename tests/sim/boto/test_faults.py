@@ -7,9 +7,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
-from holdfast.sim.boto import lost_shows_as
-from holdfast.sim.explore import Reduced, Setting, replay
-from holdfast.sim.world import Budget, View, World
+from fencepost.sim.boto import lost_shows_as
+from fencepost.sim.explore import Reduced, Setting, replay
+from fencepost.sim.world import Budget, View, World
 from tests.sim.boto.worlds import explored
 
 ONCE = Config(retries={"total_max_attempts": 1, "mode": "standard"})
@@ -73,14 +73,14 @@ def test_the_sdk_is_refused_by_its_own_write(mode: str) -> None:
     """The reply is lost, the SDK asks again, and 412 is its own doing."""
     result = explored(electing(create, Config(retries={"mode": mode})), lost=1)
     assert result.verdict == "violated"
-    story = result.stories[0]
-    assert story.property == "somebody leads"
-    asked = [event for event in story.events if event.phase == "landed" and event.process == "ann"]
+    counterexample = result.counterexamples[0]
+    assert counterexample.property == "somebody leads"
+    asked = [event for event in counterexample.events if event.phase == "landed" and event.process == "ann"]
     assert [(event.kind, event.key, event.outcome) for event in asked] == [
         ("put", "b/leader", "done"),
         ("put", "b/leader", "exists"),
     ]
-    assert story.token == "ann:put:b/leader:1=lost"
+    assert counterexample.token == "ann:put:b/leader:1=lost"
 
 
 @pytest.mark.parametrize("mode", MODES)

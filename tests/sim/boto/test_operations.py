@@ -10,8 +10,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from holdfast.sim.boto.present import outside
-from holdfast.sim.world import World
+from fencepost.sim.boto.present import outside
+from fencepost.sim.world import World
 from tests.sim.boto.worlds import setting_up
 
 _VARYING = {

@@ -10,11 +10,11 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store import requests as ask
-from holdfast.sim.explore import Plain, Reduced, Setting
-from holdfast.sim.explore.runs import final_state
-from holdfast.sim.world import Budget, World
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store import requests as ask
+from fencepost.sim.explore import Plain, Reduced, Setting
+from fencepost.sim.explore.runs import final_state
+from fencepost.sim.world import Budget, World
 
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
 KEYS = ["a", "a/x", "c"]

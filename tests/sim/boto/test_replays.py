@@ -8,9 +8,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches
-from holdfast.sim.explore import audit, replay
-from holdfast.sim.world import Budget, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches
+from fencepost.sim.explore import audit, replay
+from fencepost.sim.world import Budget, World
 
 TOKENS = [
     "default",
@@ -62,13 +62,13 @@ def test_a_token_leads_to_the_same_events(token: str, mode: str) -> None:
         assert other.world.bucket.contents() == first.world.bucket.contents()
 
 
-def test_a_story_found_repeats_from_its_token() -> None:
+def test_a_counterexample_found_repeats_from_its_token() -> None:
     result = audit(adding("standard"), budget=Budget(crashes=0, lost=1))
-    story = result.stories[0]
-    again = replay(adding("standard"), story.token)
+    counterexample = result.counterexamples[0]
+    again = replay(adding("standard"), counterexample.token)
     assert again.misfit == ""
     assert again.violation is not None
-    assert again.events() == story.events
+    assert again.events() == counterexample.events
 
 
 def test_events_are_those_of_the_interface() -> None:

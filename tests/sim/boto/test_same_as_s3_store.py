@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store.interface import settle
-from holdfast.impl.store.s3.client import _keep_version_order, _stay
-from holdfast.impl.store.s3.store import S3Store
-from holdfast.properties.store_behaviour import StoreBehaviour, VersionedStoreBehaviour
-from holdfast.sim.world import World
+from fencepost.impl.store.interface import settle
+from fencepost.impl.store.s3.client import _keep_version_order, _stay
+from fencepost.impl.store.s3.store import S3Store
+from fencepost.properties.store_behaviour import StoreBehaviour, VersionedStoreBehaviour
+from fencepost.sim.world import World
 from tests.sim.boto.worlds import setting_up
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.sim.explore import Audit, audit
-from holdfast.sim.world import NO_FAULTS, Budget, World
-from holdfast.sim.world.process import Process
+from fencepost.sim.explore import Audit, audit
+from fencepost.sim.world import NO_FAULTS, Budget, World
+from fencepost.sim.world.process import Process
 
 
 def setting_up() -> World:
@@ -36,9 +36,9 @@ def alone(
 
     result = audit(program, budget=budget)
     if finds:
-        assert finds in result.stories[0].reason, result
-        return result.stories[0]
-    assert not result.stories, result
+        assert finds in result.counterexamples[0].reason, result
+        return result.counterexamples[0]
+    assert not result.counterexamples, result
     return results[-1]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.sim.des import (
+from fencepost.sim.des import (
     Client,
     ClientModel,
     Constant,

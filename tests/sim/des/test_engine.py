@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.sim.des import Deadlock, Engine
-from holdfast.sim.des.engine import Channel, Crash, Signal
+from fencepost.sim.des import Deadlock, Engine
+from fencepost.sim.des.engine import Channel, Crash, Signal
 from tests.sim.des.parts import MS
 
 
@@ -182,7 +182,7 @@ def test_streams_belong_to_actors() -> None:
     """Adding an actor reshuffles nobody's draws; a new incarnation draws anew."""
 
     def drawn(names: str, seed: int = 0) -> dict[str, float]:
-        from holdfast.sim.des import SimulatedEnvironment
+        from fencepost.sim.des import SimulatedEnvironment
 
         engine = Engine(seed)
         env, found = SimulatedEnvironment(engine), {}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.sim.des import Constant, Empirical, Lognormal, Profile
-from holdfast.sim.des.latency import draw
+from fencepost.sim.des import Constant, Empirical, Lognormal, Profile
+from fencepost.sim.des.latency import draw
 from tests.sim.des.parts import MS
 
 

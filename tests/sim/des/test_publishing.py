@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import Draft, StaleView
-from holdfast.sim.des import Engine, SimulatedEnvironment
-from holdfast.sim.des.environment import START_NS
-from holdfast.sim.des.publishing import Windowed
+from fencepost.impl.publish import Draft, StaleView
+from fencepost.sim.des import Engine, SimulatedEnvironment
+from fencepost.sim.des.environment import START_NS
+from fencepost.sim.des.publishing import Windowed
 from tests.sim.des.parts import MS
 
 

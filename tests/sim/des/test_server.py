@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Get, Matches, Outcome, Put
-from holdfast.sim.des import ClientModel, Constant, Faults, Profile, StoreModel
-from holdfast.sim.des.environment import START_NS
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Get, Matches, Outcome, Put
+from fencepost.sim.des import ClientModel, Constant, Faults, Profile, StoreModel
+from fencepost.sim.des.environment import START_NS
 from tests.sim.des.parts import MS, RTT, World, constant
 
 
@@ -169,7 +169,7 @@ def test_a_dropped_request_is_unknown_at_the_time_out_and_not_applied() -> None:
 
 
 def test_a_late_write_lands_after_its_sender_gave_up() -> None:
-    """The story every protocol here is about: looked, was not there, and came after all."""
+    """The counterexample every protocol here is about: looked, was not there, and came after all."""
     world = World(client=ClientModel(timeout_ns=500 * MS), faults=Faults(late=1.0, late_by_ns=1000 * MS))
 
     def act(store: Any) -> tuple[Outcome, bool]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import full_audit
-from holdfast.impl.publish import Catalog, Mode, verify
-from holdfast.impl.store.events import Event
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ABSENT
-from holdfast.sim.des import (
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest import full_audit
+from fencepost.impl.publish import Catalog, Mode, verify
+from fencepost.impl.store.events import Event
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ABSENT
+from fencepost.sim.des import (
     ClientModel,
     Faults,
     Lognormal,
@@ -25,7 +25,7 @@ from holdfast.sim.des import (
     publishing,
     simulate,
 )
-from holdfast.sim.des.simulate import perform
+from fencepost.sim.des.simulate import perform
 from tests.sim.des.parts import MS
 
 FAR = StoreModel(latency=Profile(Lognormal(20 * MS, 80 * MS)))
@@ -107,7 +107,7 @@ def test_in_rough_weather_every_accepted_batch_stands(seed: int) -> None:
         "ingest",
         writers=4,
         operations=150,
-        upkeep={"reconcile": (None, 2000 * MS), "audit": (50, None), "collect": (None, 3000 * MS)},
+        maintenance={"reconcile": (None, 2000 * MS), "audit": (50, None), "collect": (None, 3000 * MS)},
         parameters={"horizon_s": 3.0},
     )
     scene = Scene(Setup(workload, FAR, PATIENT, replace(ROUGH, skew_ns=5 * MS), seed=seed))
@@ -199,19 +199,23 @@ def test_skewed_clocks_are_off_for_good_and_by_about_so_much() -> None:
 
 
 def test_compaction_bounds_what_a_described_path_reads() -> None:
-    from holdfast.sim.des.expressions import expression
-    from holdfast.sim.des.paths import Counter as Grows
-    from holdfast.sim.des.paths import Path, Step, Upkeep
+    from fencepost.sim.des.expressions import expression
+    from fencepost.sim.des.paths import Counter as Grows
+    from fencepost.sim.des.paths import Maintenance, Path, Step
 
     path = Path(
         "p",
         counters={"fragments": Grows()},
         steps=(Step("scan", count=expression("fragments"), parallel=True), Step("append", kind="put")),
-        upkeep={"merge": Upkeep((Step("one", kind="put"),), {"fragments": expression("fragments - 1")})},
+        maintenance={
+            "merge": Maintenance((Step("one", kind="put"),), {"fragments": expression("fragments - 1")})
+        },
     )
 
     def run(every: int | None) -> Any:
-        workload = Workload("described", path=path, operations=100, depth=10, upkeep={"merge": (every, None)})
+        workload = Workload(
+            "described", path=path, operations=100, depth=10, maintenance={"merge": (every, None)}
+        )
         return simulate(Setup(workload, FAR))
 
     never, often = run(None), run(10)
@@ -240,8 +244,8 @@ def test_the_worst_weather_ends_in_a_result(system: str, faults: Faults) -> None
     if system == "group":
         # Scenarios refuse crashes here: who crashes takes all who share its handle along.
         faults = replace(faults, crashes_per_hour=0)
-    upkeep = {"reconcile": (None, 1000 * MS), "audit": (5, None)} if system == "ingest" else {}
-    workload = Workload(system, writers=3, tables=2, operations=12, upkeep=upkeep)
+    maintenance = {"reconcile": (None, 1000 * MS), "audit": (5, None)} if system == "ingest" else {}
+    workload = Workload(system, writers=3, tables=2, operations=12, maintenance=maintenance)
     result = simulate(Setup(workload, FAR, PATIENT, faults))
     name = "accept" if system == "ingest" else "publish"
     done = result.operations[name].count if name in result.operations else 0
@@ -262,18 +266,18 @@ def test_a_client_that_asks_again_spares_its_operations_the_trouble() -> None:
     assert patient.operations["accept"].serial_hops > 2
 
 
-def test_what_grows_while_upkeep_is_under_way_stays() -> None:
+def test_what_grows_while_maintenance_is_under_way_stays() -> None:
     """Merging takes what it read: fragments that were appended meanwhile are left for the next pass."""
-    from holdfast.sim.des.expressions import expression
-    from holdfast.sim.des.paths import Counter as Grows
-    from holdfast.sim.des.paths import Path, Step, Upkeep
+    from fencepost.sim.des.expressions import expression
+    from fencepost.sim.des.paths import Counter as Grows
+    from fencepost.sim.des.paths import Maintenance, Path, Step
 
     slow = Step("slow", kind="put", count=expression(50))
     path = Path(
         "p",
         counters={"fragments": Grows()},
         steps=(Step("append", kind="put"),),
-        upkeep={"merge": Upkeep((slow,), {"fragments": expression("fragments - 1")}, every=10)},
+        maintenance={"merge": Maintenance((slow,), {"fragments": expression("fragments - 1")}, every=10)},
     )
     result = simulate(Setup(Workload("described", path=path, operations=12), FAR))
     assert result.counters["fragments"] == 12 - 9

@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.publish import Catalog
-from holdfast.impl.store.layers import Metered
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.des import ClientModel, Constant, Lognormal, Profile, Setup, StoreModel, Workload, simulate
-from holdfast.sim.des.paths import Path, Step
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.publish import Catalog
+from fencepost.impl.store.layers import Metered
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.des import ClientModel, Constant, Lognormal, Profile, Setup, StoreModel, Workload, simulate
+from fencepost.sim.des.paths import Path, Step
 from tests.sim.des.parts import MS, constant
 
 ONE = Path("one", steps=(Step("ask"),))
@@ -97,7 +97,7 @@ def test_a_described_path_takes_its_hops_times_the_latency() -> None:
 
 
 def _number(count: int) -> object:
-    from holdfast.sim.des.expressions import expression
+    from fencepost.sim.des.expressions import expression
 
     return expression(count)
 

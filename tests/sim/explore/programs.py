@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches
-from holdfast.impl.store import requests as ask
-from holdfast.sim.world import View, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches
+from fencepost.impl.store import requests as ask
+from fencepost.sim.world import View, World
 
 Code = list[tuple[str, str]]
 

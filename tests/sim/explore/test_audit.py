@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING
-from holdfast.sim.explore import Diverged, Setting, audit
-from holdfast.sim.explore.checkpoint import BadCheckpoint, load, save
-from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import final_state
-from holdfast.sim.explore.sampling import Pct, stop_after
-from holdfast.sim.world import NO_FAULTS, Budget, World
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.sim.explore import Diverged, Setting, audit
+from fencepost.sim.explore.checkpoint import BadCheckpoint, load, save
+from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.runs import final_state
+from fencepost.sim.explore.sampling import Pct, stop_after
+from fencepost.sim.world import NO_FAULTS, Budget, World
 from tests.sim.explore.test_examples import MODULES
 
 
@@ -44,11 +44,11 @@ def test_eventually_must_come_true_in_every_run() -> None:
         world.eventually("two after one", lambda view: view.get("k") == b"2" and "a" in view.results())
 
     result = audit(program, budget=NO_FAULTS)
-    assert result.stories[0].property == "two after one"
+    assert result.counterexamples[0].property == "two after one"
 
 
 def test_running_out_of_time_is_undecided_and_says_how_much_is_left() -> None:
-    result = audit(MODULES["counter"].mended, schedules=300)
+    result = audit(MODULES["counter"].fixed, schedules=300)
     assert result.verdict == "undecided"
     assert "by estimate" in result.bound
     assert result.still_to_run
@@ -114,7 +114,7 @@ def test_a_program_that_does_not_repeat_is_caught_at_its_first_difference() -> N
 
 def test_a_search_can_be_put_down_and_taken_up(tmp_path: Path) -> None:
     """Nothing is seen less for the interruptions."""
-    setting = Setting(MODULES["counter"].mended, Budget(crashes=1, lost=1))
+    setting = Setting(MODULES["counter"].fixed, Budget(crashes=1, lost=1))
     whole: set[Any] = set()
     Reduced(setting, observe=lambda world: whole.add(final_state(world))).explore()
     parts: set[Any] = set()
@@ -136,24 +136,24 @@ def test_a_search_can_be_put_down_and_taken_up(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "search.json"
-    save(Reduced(Setting(MODULES["counter"].mended)), file)
+    save(Reduced(Setting(MODULES["counter"].fixed)), file)
     with pytest.raises(BadCheckpoint, match="belongs to"):
-        load(Reduced(Setting(MODULES["counter"].mended, seed=1)), file)
+        load(Reduced(Setting(MODULES["counter"].fixed, seed=1)), file)
     file.write_text("{")
     with pytest.raises(BadCheckpoint, match="is no checkpoint"):
-        load(Reduced(Setting(MODULES["counter"].mended)), file)
+        load(Reduced(Setting(MODULES["counter"].fixed)), file)
 
 
 def test_two_processes_come_to_the_same_verdicts() -> None:
     counter = MODULES["counter"]
-    alone, together = audit(counter.mended), audit(counter.mended, jobs=2)
+    alone, together = audit(counter.fixed), audit(counter.fixed, jobs=2)
     assert (alone.verdict, together.verdict) == ("holds", "holds")
     assert alone.coverage.outcomes.keys() == together.coverage.outcomes.keys()
     assert audit(MODULES["lock"].broken_lease_without_fence, jobs=2).verdict == "violated"
 
 
 def test_contradictory_options_are_refused() -> None:
-    counter = MODULES["counter"].mended
+    counter = MODULES["counter"].fixed
     for options in ({"strategy": "pct", "jobs": 2}, {"checkpoint": "x", "jobs": 2}, {"resume": True}):
         with pytest.raises(ValueError, match=r"jobs|checkpoint"):
             audit(counter, **options)
@@ -185,12 +185,12 @@ def test_pct_keeps_its_promise_on_a_bug_of_known_depth() -> None:
     assert met / runs >= search.chance()
 
 
-def test_the_story_of_a_failure_is_the_shortest_there_is() -> None:
+def test_the_counterexample_of_a_failure_is_the_shortest_there_is() -> None:
     result = audit(MODULES["log"].broken_own_record_taken_for_anothers, budget=Budget(crashes=0, lost=1))
-    story = result.stories[0]
-    assert (story.switches, story.faults) == (2, 1)
-    assert story.text()[-1].startswith("  => every record is there once: ")
-    assert " ! " in "\n".join(story.text())
+    counterexample = result.counterexamples[0]
+    assert (counterexample.switches, counterexample.faults) == (2, 1)
+    assert counterexample.text()[-1].startswith("  => every record is there once: ")
+    assert " ! " in "\n".join(counterexample.text())
 
 
 def test_picks_of_data_are_explored_and_made_small() -> None:
@@ -200,4 +200,4 @@ def test_picks_of_data_are_explored_and_made_small() -> None:
         world.finally_("small", lambda view: len(view.get("k") or b"") < 2)
 
     result = audit(program, budget=NO_FAULTS)
-    assert result.stories[0].token == "setup:pick:size:1=pick2"
+    assert result.counterexamples[0].token == "setup:pick:size:1=pick2"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store import ABSENT
-from holdfast.sim.explore import audit
-from holdfast.sim.world import NO_FAULTS, Budget
+from fencepost.impl.store import ABSENT
+from fencepost.sim.explore import audit
+from fencepost.sim.world import NO_FAULTS, Budget
 
 POLLS = "; who asks 5 times again and is told the same waits for a change"
 STALLS = "; a stall lasts until the next sleep ends, or {} s, and no other time"

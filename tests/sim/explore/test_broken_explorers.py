@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.explore.memory import Memory
-from holdfast.sim.explore.races import Node
-from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import Setting, final_state
-from holdfast.sim.world import NO_FAULTS, Budget, Objects, Violation, World
-from holdfast.sim.world.objects import EVERY_STEP, LOCAL
-from holdfast.sim.world.operations import ReadClock
-from holdfast.sim.world.view import Property
+from fencepost.sim.explore.memory import Memory
+from fencepost.sim.explore.races import Node
+from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.runs import Setting, final_state
+from fencepost.sim.world import NO_FAULTS, Budget, Objects, Violation, World
+from fencepost.sim.world.objects import EVERY_STEP, LOCAL
+from fencepost.sim.world.operations import ReadClock
+from fencepost.sim.world.view import Property
 from tests.sim.explore.programs import program_of, random_codes
 
 RUNS_MAX = 4_000
@@ -104,10 +104,10 @@ def writes_commute(monkeypatch: Any) -> None:
 
 def properties_see_nothing(monkeypatch: Any) -> None:
     def look(self: World, promise: Property) -> None:
-        wrong = promise.judge(self._view)
+        error = promise.judge(self._view)
         promise.bit = 0
-        if wrong is not None and self.violation is None:
-            self.violation = Violation(promise.name, wrong)
+        if error is not None and self.violation is None:
+            self.violation = Violation(promise.name, error)
 
     monkeypatch.setattr(World, "_look", look)
 
@@ -146,7 +146,7 @@ def clock_not_read(monkeypatch: Any) -> None:
 
 
 def time_never_passes_alone(monkeypatch: Any) -> None:
-    monkeypatch.setattr("holdfast.sim.explore.reduced.CLOCK", 0)
+    monkeypatch.setattr("fencepost.sim.explore.reduced.CLOCK", 0)
 
 
 def rivals_forgotten(monkeypatch: Any) -> None:

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers.metered import Metered
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.explore import Audit, audit, replay
-from holdfast.sim.explore.costs import Costs
-from holdfast.sim.explore.plain import Plain
-from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import Setting
-from holdfast.sim.world import NO_FAULTS, Budget, World
-from holdfast.sim.world.costs import AtMost, Spent, spent
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.metered import Metered
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.explore import Audit, audit, replay
+from fencepost.sim.explore.costs import Costs
+from fencepost.sim.explore.plain import Plain
+from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.runs import Setting
+from fencepost.sim.world import NO_FAULTS, Budget, World
+from fencepost.sim.world.costs import AtMost, Spent, spent
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
 
 ONE_CRASH = Budget(crashes=1, lost=0, stalls=0)
@@ -252,20 +252,20 @@ def bounded(faults: int | None, requests: int) -> Program:
 def test_a_bound_that_is_broken_fails_with_its_schedule() -> None:
     result = audit(bounded(None, 2), budget=ONE_LOST)
     assert result.verdict == "violated"
-    (story,) = result.stories
-    assert story.property == "cost of ann"
-    assert story.reason == (
+    (counterexample,) = result.counterexamples
+    assert counterexample.property == "cost of ann"
+    assert counterexample.reason == (
         "it took 3 requests and 3 serial hops with 1 fault, and may take 2 requests and 2 serial hops"
     )
-    assert [(line.process, line.fault) for line in story.lines if line.fault] == [("ann", "lost")]
-    again = replay(bounded(None, 2), story.token, budget=ONE_LOST)
-    assert str(again.violation) == f"cost of ann: {story.reason}"
+    assert [(line.process, line.fault) for line in counterexample.lines if line.fault] == [("ann", "lost")]
+    again = replay(bounded(None, 2), counterexample.token, budget=ONE_LOST)
+    assert str(again.violation) == f"cost of ann: {counterexample.reason}"
 
 
 def test_a_bound_holds_for_so_many_faults_and_no_more() -> None:
     assert audit(bounded(0, 2), budget=ONE_LOST).verdict == "holds"
     assert audit(bounded(1, 3), budget=ONE_LOST).verdict == "holds"
-    wrong = audit(bounded(0, 1), budget=ONE_LOST).stories[0].reason
+    wrong = audit(bounded(0, 1), budget=ONE_LOST).counterexamples[0].reason
     assert wrong.startswith("it took 2 requests and 2 serial hops without faults, and may take 1 request")
     assert wrong.endswith("without faults")
     assert audit(bounded(1, 2), budget=ONE_LOST).verdict == "violated"
@@ -302,8 +302,8 @@ def test_a_bound_of_an_operation_is_judged_where_the_operation_ends() -> None:
         in_operations(world)
         world.at_most("add", requests=1)
 
-    story = audit(program, budget=NO_FAULTS).stories[0]
-    assert [str(line).split()[2] for line in story.lines] == ["get", "put", "put"]
+    counterexample = audit(program, budget=NO_FAULTS).counterexamples[0]
+    assert [str(line).split()[2] for line in counterexample.lines] == ["get", "put", "put"]
 
 
 @pytest.mark.parametrize("strategy", ["plain", "random", "pct", "hypothesis"])
@@ -312,7 +312,7 @@ def test_every_strategy_counts_and_judges(strategy: str) -> None:
     assert found.cost()["ann"]["requests"] in (2, 3)
     assert found.cost()["ann"]["faults"][0]["requests"] == 2
     broken = audit(bounded(0, 1), budget=ONE_LOST, strategy=strategy, schedules=300)
-    assert broken.stories[0].property == "cost of ann"
+    assert broken.counterexamples[0].property == "cost of ann"
 
 
 def test_code_on_boto3_is_counted_with_the_retries_of_the_sdk() -> None:
@@ -433,4 +433,4 @@ def test_what_ended_before_a_known_state_is_counted() -> None:
         dear_in_between(world)
         world.at_most("ann", requests=2)
 
-    assert audit(bounded, budget=NO_FAULTS).stories[0].property == "cost of ann"
+    assert audit(bounded, budget=NO_FAULTS).counterexamples[0].property == "cost of ann"

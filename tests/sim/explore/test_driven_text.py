@@ -1,6 +1,6 @@
 """What an audit says of costs and of the model: from its JSON alone."""
 
-from holdfast.reports.driven_text import cost_lines, cost_summary, model_lines
+from fencepost.reports.driven_text import cost_lines, cost_summary, model_lines
 
 MODEL = {
     "model": "door",

@@ -1,4 +1,4 @@
-"""The small programs of examples/audit: every mistake is found, every mended version is proven.
+"""The small programs of examples/audit: every mistake is found, every fixed version is proven.
 
 If a mistake is not found here it will not be found in a user's code.
 """
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.explore import audit
-from holdfast.sim.world import Budget
+from fencepost.sim.explore import audit
+from fencepost.sim.world import Budget
 from tests.sim.mistakes import broken_programs, is_found
 
 FOLDER = Path(__file__).parents[3] / "examples" / "audit"
@@ -39,8 +39,8 @@ def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> N
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_mended_program_is_proven_for_three_processes(name: str) -> None:
-    result = audit(MODULES[name].mended, budget=Budget(crashes=1, lost=1))
+def test_a_fixed_program_is_proven_for_three_processes(name: str) -> None:
+    result = audit(MODULES[name].fixed, budget=Budget(crashes=1, lost=1))
     assert result.verdict == "holds"
     assert result.findings == []
     assert result.bound.startswith("every schedule of 3 processes with at most 1 crash, 1 lost response")
@@ -48,6 +48,6 @@ def test_a_mended_program_is_proven_for_three_processes(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(MODULES) - set(QUICK)))
-def test_a_larger_mended_program_is_proven_too(name: str) -> None:
-    result = audit(MODULES[name].mended, budget=Budget(crashes=1, lost=1))
+def test_a_larger_fixed_program_is_proven_too(name: str) -> None:
+    result = audit(MODULES[name].fixed, budget=Budget(crashes=1, lost=1))
     assert (result.verdict, result.findings) == ("holds", [])

@@ -1,4 +1,4 @@
-"""How long stories are, counted so that they can be held against a model's."""
+"""How long counterexamples are, counted so that they can be held against a model's."""
 
 import json
 import tempfile
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING
-from holdfast.impl.store.requests import Get, Put
-from holdfast.sim.explore.moves import count, moves_of
-from holdfast.sim.explore.runs import Setting
-from holdfast.sim.explore.tokens import follow, read
-from holdfast.sim.world import Budget, World
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store.requests import Get, Put
+from fencepost.sim.explore.moves import count, moves_of
+from fencepost.sim.explore.runs import Setting
+from fencepost.sim.explore.tokens import follow, read
+from fencepost.sim.world import Budget, World
 from tests.commands.running import exit_of
 
 FAULTS = Budget(crashes=1, lost=1, late=1)
@@ -158,4 +158,4 @@ def test_a_token_whose_last_target_lands_late_is_counted() -> None:
         words = ["audit", "ambiguous-commit-cleaned-up", "--mutant", "one-look", "--json", str(target)]
         assert exit_of(*words) == 1
         (violation,) = json.loads(target.read_text())["violations"]
-    assert 0 < violation["moves"] <= len(violation["story"])
+    assert 0 < violation["moves"] <= len(violation["counterexample"])

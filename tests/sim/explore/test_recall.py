@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING, Misuse
-from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import Diverged, Setting, final_state
-from holdfast.sim.world import Budget, World, recall
+from fencepost.impl.store import ABSENT, ANYTHING, Misuse
+from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.runs import Diverged, Setting, final_state
+from fencepost.sim.world import Budget, World, recall
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
 
 FAULTS = Budget(crashes=1, lost=1, late=1, stalls=1, conflicts=1)
@@ -32,8 +32,8 @@ def searched(program: Program, budget: Budget, runs: int = 250) -> tuple[Any, ..
         Setting(program, budget), first_only=False, observe=lambda w: endings.add(final_state(w))
     )
     search.explore(lambda s: s.runs >= runs)
-    wrong = {str(failure.violation) for failure in search.failures}
-    return endings, wrong, search.runs, search.steps, search.coverage, search.findings
+    error = {str(failure.violation) for failure in search.failures}
+    return endings, error, search.runs, search.steps, search.coverage, search.findings
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -132,9 +132,9 @@ def test_what_a_store_refuses_is_not_remembered_and_not_lost() -> None:
         def live() -> str:
             try:
                 world.store().upload_part("k", "no such upload", 0, b"")
-            except Misuse as wrong:
+            except Misuse as error:
                 world.store().put("k", b"", when=ANYTHING)
-                return str(wrong)
+                return str(error)
             return ""
 
         for name in "ab":

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.sim.explore.plain import Plain
-from holdfast.sim.explore.reduced import Reduced
-from holdfast.sim.explore.runs import Setting, final_state
-from holdfast.sim.world import NO_FAULTS, Budget
+from fencepost.sim.explore.plain import Plain
+from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.runs import Setting, final_state
+from fencepost.sim.world import NO_FAULTS, Budget
 from tests.sim.explore.programs import (
     KEYS,
     LOCAL,
@@ -62,14 +62,14 @@ def compare(
     """Explore both ways; the numbers of schedules. (0, 0) when there is too much to enumerate."""
     setting = Setting(program_of(codes, watch), budget)
     plain = Plain(setting, first_only=False)
-    endings, wrong = seen_by(plain)
+    endings, error = seen_by(plain)
     if not plain.exhausted:
         return 0, 0
     reduced = Reduced(setting, first_only=False, **options)
     fewer_endings, fewer_wrong = seen_by(reduced)
     assert reduced.exhausted
     assert fewer_endings == endings
-    assert fewer_wrong == wrong
+    assert fewer_wrong == error
     return plain.schedules, reduced.runs
 
 

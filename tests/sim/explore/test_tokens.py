@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING
-from holdfast.sim.explore import BadToken, Setting, replay
-from holdfast.sim.explore import tokens as tk
-from holdfast.sim.explore.runs import run
-from holdfast.sim.world import Budget, World
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.sim.explore import BadToken, Setting, replay
+from fencepost.sim.explore import tokens as tk
+from fencepost.sim.explore.runs import run
+from fencepost.sim.world import Budget, World
 from tests.sim.explore.programs import program_of, random_codes
 
 TOKENS, REPLAYS = 100, 20

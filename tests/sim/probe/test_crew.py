@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.impl.store import open_store
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Misuse, Unusable
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Outcome
-from holdfast.sim.probe.crew import ProcessCrew, ThreadCrew, _finished
-from holdfast.sim.probe.heldback import HeldBack, wire
-from holdfast.sim.probe.history import body_of
-from holdfast.sim.probe.verdict import Inconclusive
+from fencepost.impl.store import open_store
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Misuse, Unusable
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Outcome
+from fencepost.sim.probe.crew import ProcessCrew, ThreadCrew, _finished
+from fencepost.sim.probe.heldback import HeldBack, wire
+from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.verdict import Inconclusive
 
 if TYPE_CHECKING:
     from tests.servers.moto_here import Here

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.requests import ABSENT, Matches, Outcome
-from holdfast.sim.probe.history import STEPS_MAX, History, answered, asked, body_of, token_of
-from holdfast.sim.probe.verdict import Finding, Verdict, bound_of, overall
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import ABSENT, Matches, Outcome
+from fencepost.sim.probe.history import STEPS_MAX, History, answered, asked, body_of, token_of
+from fencepost.sim.probe.verdict import Finding, Verdict, bound_of, overall
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 100, 4096, 65_537])

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files import Disk, FileStore
-from holdfast.sim.probe import Plan, Probe
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.files import Disk, FileStore
+from fencepost.sim.probe import Plan, Probe
 
 
 class NoLinks(Disk):
@@ -35,7 +35,7 @@ def test_a_directory_in_use_keeps_its_bookkeeping(tmp_path: Path) -> None:
     probe = Probe(FileStore(tmp_path, disk=NoLinks()), Plan(rounds=1))
     with pytest.raises(Unusable):
         probe.verify()
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".holdfast", "file"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".fencepost", "file"]
 
 
 def test_one_is_not_many(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Unsupported, Unusable
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Outcome
-from holdfast.sim.probe.ground import BATCH, Ground
-from holdfast.sim.probe.history import History, Recorded
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Unsupported, Unusable
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Outcome
+from fencepost.sim.probe.ground import BATCH, Ground
+from fencepost.sim.probe.history import History, Recorded
 
 
 def on(store: MemoryStore) -> tuple[Ground, Recorded]:
@@ -26,13 +26,13 @@ def litter(ground: Ground, store: Recorded, count: int) -> None:
 def test_everything_goes_and_nothing_else() -> None:
     store = MemoryStore()
     store.put("mine", b"stays", when=ABSENT)
-    store.put("holdfast-probe/other/k", b"stays", when=ABSENT)
+    store.put("fencepost-probe/other/k", b"stays", when=ABSENT)
     ground, mine = on(store)
     litter(ground, mine, 2 * BATCH + 3)
     mine.create_upload(ground.key("up"))
     theirs = store.create_upload("theirs")
     assert ground.sweep() == []
-    assert set(store.contents()) == {"mine", "holdfast-probe/other/k"}
+    assert set(store.contents()) == {"mine", "fencepost-probe/other/k"}
     assert [found.upload for found in store.list_uploads().uploads] == [theirs.upload]
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Outcome
-from holdfast.sim.probe import Plan, Probe, Report, Verdict
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Outcome
+from fencepost.sim.probe import Plan, Probe, Report, Verdict
 from tests import liars
 
 SMALL = Plan(rounds=12, seconds=30, keys=250, page=100, samples=2, operations=800, threads=6, body_bytes=8192)

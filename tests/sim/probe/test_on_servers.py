@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.impl.store import open_store
-from holdfast.sim.probe import Plan, Probe, Report, Verdict
+from fencepost.impl.store import open_store
+from fencepost.sim.probe import Plan, Probe, Report, Verdict
 
 if TYPE_CHECKING:
     from tests.servers.endpoint import Endpoint

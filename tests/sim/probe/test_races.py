@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.impl.store.requests import Outcome
-from holdfast.sim.probe.races import Rival, _without_echoes, judge
+from fencepost.impl.store.requests import Outcome
+from fencepost.sim.probe.races import Rival, _without_echoes, judge
 
 DONE, EXISTS, CHANGED, CONFLICT, UNKNOWN, MISSING = (
     Outcome.DONE,

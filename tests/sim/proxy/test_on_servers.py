@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome, Store, open_store
-from holdfast.properties.store_behaviour import StoreBehaviour
-from holdfast.sim.proxy import Delay, Plan, Upstream, running
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store, open_store
+from fencepost.properties.store_behaviour import StoreBehaviour
+from fencepost.sim.proxy import Delay, Plan, Upstream, running
 from tests.properties import test_store_behaviour as suite
 from tests.servers.endpoint import Endpoint
 
@@ -84,7 +84,7 @@ def test_the_command_stops_cleanly_and_says_what_passed(
     target = tmp_path / "told.json"
     words = ["proxy", honest_moto_process.address, "--latency", "1ms", "--cap", "2", "--json", str(target)]
     with subprocess.Popen(
-        [sys.executable, "-m", "holdfast", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "fencepost", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         first = process.stdout.readline()

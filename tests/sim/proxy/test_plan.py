@@ -5,9 +5,9 @@ import statistics
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.sim.proxy import BadPlan, Delay, Plan, Upstream, read_delay
-from holdfast.sim.proxy.plan import kind_of, read_chances, read_delays
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.sim.proxy import BadPlan, Delay, Plan, Upstream, read_delay
+from fencepost.sim.proxy.plan import kind_of, read_chances, read_delays
 
 HERE = Upstream("127.0.0.1", 9, tls=False)
 

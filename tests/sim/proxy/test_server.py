@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.proxy import Delay, Plan, Upstream, running
+from fencepost.sim.proxy import Delay, Plan, Upstream, running
 from tests.sim.proxy.upstream import OK, said, upstream
 from tests.sim.proxy.upstream import Upstream as Scripted
 

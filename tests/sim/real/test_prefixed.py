@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import ANYTHING
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.properties.store_behaviour import StoreBehaviour, VersionedStoreBehaviour
-from holdfast.sim.probe.ground import Ground
-from holdfast.sim.real.prefixed import Prefixed
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.properties.store_behaviour import StoreBehaviour, VersionedStoreBehaviour
+from fencepost.sim.probe.ground import Ground
+from fencepost.sim.real.prefixed import Prefixed
 
 
 def part_of(whole: MemoryStore) -> Prefixed:

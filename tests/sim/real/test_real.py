@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.examples.audit.counter import broken_read_modify_write, mended
-from holdfast.impl.store import ABSENT, ANYTHING
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Misuse, Unusable
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.real import Found, NotForReal, Plain, run_rounds
-from holdfast.sim.real.gate import Gate
-from holdfast.sim.real.world import RealWorld
+from fencepost.examples.audit.counter import broken_read_modify_write, fixed
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Misuse, Unusable
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.real import Found, NotForReal, Plain, run_rounds
+from fencepost.sim.real.gate import Gate
+from fencepost.sim.real.world import RealWorld
 
 
 class Meeting(MemoryStore):
@@ -49,14 +49,14 @@ def test_what_breaks_for_real_is_found_and_told() -> None:
     assert found.violation is not None
     assert found.violation[0] == "everybody is counted once"
     assert found.rounds == 1
-    assert sorted(line.split()[2] for line in found.story[:-1]) == ["get"] * 3 + ["put"] * 3
+    assert sorted(line.split()[2] for line in found.counterexample[:-1]) == ["get"] * 3 + ["put"] * 3
     assert found.at_once == 3
-    assert found.prefix.startswith("holdfast-audit/")
-    assert not any("holdfast-audit" in line for line in found.story), "keys are the program's own"
+    assert found.prefix.startswith("fencepost-audit/")
+    assert not any("fencepost-audit" in line for line in found.counterexample), "keys are the program's own"
 
 
 def test_what_holds_is_run_to_the_last_round() -> None:
-    found = real(mended, Meeting(3))
+    found = real(fixed, Meeting(3))
     assert (found.violation, found.rounds) == (None, 3)
     assert found.outcomes["put done"] == 9
     assert found.requests == sum(found.outcomes.values())
@@ -80,7 +80,7 @@ def test_one_after_another_is_a_finding() -> None:
 
 
 def test_an_invariant_is_looked_at_while_it_runs() -> None:
-    """What is wrong in the middle and mended at the end must be found."""
+    """What is wrong in the middle and fixed at the end must be found."""
 
     def program(world: Any) -> None:
         def work() -> None:
@@ -176,7 +176,7 @@ def test_a_store_that_fails_ends_the_run_and_is_no_violation() -> None:
             return super().send(request)
 
     with pytest.raises(Unusable, match="full"):
-        real(mended, Full())
+        real(fixed, Full())
 
 
 def test_a_check_may_ask_the_store_itself() -> None:

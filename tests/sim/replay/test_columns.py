@@ -6,24 +6,24 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.impl.store.events import Event
-from holdfast.model import Enum, Int, Machine, Model, action
-from holdfast.properties.refinement import (
+from fencepost.impl.store.events import Event
+from fencepost.model import Enum, Int, Machine, Model, action
+from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
     SILENT,
     Automaton,
     Keys,
     Meaning,
+    Observation,
     Refinement,
     Role,
-    Sighting,
     follow,
 )
-from holdfast.sim.replay.judging import Judge
-from holdfast.sim.replay.letters import events as events_in
-from holdfast.sim.replay.parts import in_order
-from holdfast.sim.trace import table_of
+from fencepost.sim.replay.judging import Judge
+from fencepost.sim.replay.letters import events as events_in
+from fencepost.sim.replay.parts import in_order
+from fencepost.sim.trace import table_of
 
 
 class Any3(Machine):
@@ -74,7 +74,7 @@ class Everything(Refinement):
     owned = "plan"
     hidden = ("sulk",)
 
-    def meaning(self, seen: Sighting) -> Meaning:
+    def meaning(self, seen: Observation) -> Meaning:
         if seen.kind == "note" and seen.outcome == "done":
             return IMPOSSIBLE
         if seen.kind == "note":

@@ -1,9 +1,9 @@
 """Identities by columns against identities event by event, on what collectors really do."""
 
-from holdfast.impl.store.events import Event
-from holdfast.properties.ingest.grouping import by_identity
-from holdfast.sim.replay.identities import learnt, named
-from holdfast.sim.trace import events_of, table_of
+from fencepost.impl.store.events import Event
+from fencepost.properties.ingest.grouping import by_identity
+from fencepost.sim.replay.identities import learnt, named
+from fencepost.sim.trace import events_of, table_of
 
 SHAS = ["ab" * 32, "cd" * 32, "ef" * 32]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.model import Model
-from holdfast.properties.refinement import OUTSIDE, START, Automaton, Sighting
-from holdfast.sim.replay.lockstep import Lockstep
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.model import Model
+from fencepost.properties.refinement import OUTSIDE, START, Automaton, Observation
+from fencepost.sim.replay.lockstep import Lockstep
 from tests.sim.replay.test_columns import Any3, Everything
 
 
@@ -16,7 +16,7 @@ def letters() -> tuple[Lockstep, list[int]]:
 
     def letter(kind: str, mode: str, stranger: str = "") -> int:
         facts = (("mode", mode),) if mode else ()
-        return automaton.letter(Sighting("landed", kind, "any", "", "done", (), facts, False, stranger))
+        return automaton.letter(Observation("landed", kind, "any", "", "done", (), facts, False, stranger))
 
     read = [letter("put", "good"), letter("delete", ""), letter("put", "bad"), letter("put", "", "plan")]
     return Lockstep(automaton), read

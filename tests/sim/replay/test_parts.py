@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.replay.letters import COLUMNS
-from holdfast.sim.replay.parts import in_parts, load, plan
-from holdfast.sim.trace import Problem, events_of, table_of, write_json_lines, write_parquet
+from fencepost.impl.store.events import Event
+from fencepost.sim.replay.letters import COLUMNS
+from fencepost.sim.replay.parts import in_parts, load, plan
+from fencepost.sim.trace import Problem, events_of, table_of, write_json_lines, write_parquet
 
 
 def runs(*sizes: int, first: int = 0) -> list[Event]:

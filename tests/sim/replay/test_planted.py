@@ -8,14 +8,14 @@ import pytest
 from bench.planted import PLANTS, Planted, plant
 from bench.replay import found_of, planted
 from bench.traces import driven, random_choice
-from holdfast.impl.store.events import Event
-from holdfast.properties.publish import PublishRefinement
-from holdfast.properties.refinement import Automaton
-from holdfast.sim.replay.judging import Judge
-from holdfast.sim.replay.letters import events as columns
-from holdfast.sim.replay.local import Outcome
-from holdfast.sim.replay.parts import in_order
-from holdfast.sim.trace import table_of
+from fencepost.impl.store.events import Event
+from fencepost.properties.publish import PublishRefinement
+from fencepost.properties.refinement import Automaton
+from fencepost.sim.replay.judging import Judge
+from fencepost.sim.replay.letters import events as columns
+from fencepost.sim.replay.local import Outcome
+from fencepost.sim.replay.parts import in_order
+from fencepost.sim.trace import table_of
 
 
 @pytest.fixture(scope="module")

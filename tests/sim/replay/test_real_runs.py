@@ -7,20 +7,20 @@ import pytest
 
 from bench.mutations import mutations
 from bench.traces import copies, driven
-from holdfast.impl.ingest.facts import facts
-from holdfast.impl.store.events import Event
-from holdfast.properties.ingest import IngestRefinement
-from holdfast.properties.publish import PublishRefinement
-from holdfast.properties.refinement import Automaton
-from holdfast.sim.explore import Random, Setting
-from holdfast.sim.replay.identities import learnt, named
-from holdfast.sim.replay.judging import Judge
-from holdfast.sim.replay.letters import events as columns
-from holdfast.sim.replay.parts import in_order
-from holdfast.sim.systems import ingest
-from holdfast.sim.trace import events_of, table_of
-from holdfast.sim.world import Budget, World
-from holdfast.sim.world.trace import events
+from fencepost.impl.ingest.facts import facts
+from fencepost.impl.store.events import Event
+from fencepost.properties.ingest import IngestRefinement
+from fencepost.properties.publish import PublishRefinement
+from fencepost.properties.refinement import Automaton
+from fencepost.sim.explore import Random, Setting
+from fencepost.sim.replay.identities import learnt, named
+from fencepost.sim.replay.judging import Judge
+from fencepost.sim.replay.letters import events as columns
+from fencepost.sim.replay.parts import in_order
+from fencepost.sim.systems import ingest
+from fencepost.sim.trace import events_of, table_of
+from fencepost.sim.world import Budget, World
+from fencepost.sim.world.trace import events
 
 
 class _Kept(Random):
@@ -35,7 +35,7 @@ class _Kept(Random):
 
 
 def accepting(scene: str, count: int) -> list[list[Event]]:
-    search = _Kept(Setting(partial(ingest.mended, scene=scene), Budget(crashes=1, lost=1, late=1)))
+    search = _Kept(Setting(partial(ingest.fixed, scene=scene), Budget(crashes=1, lost=1, late=1)))
     search.runs = []
     search.explore(lambda done: done.schedules >= count)
     assert not search.failures

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sim.replay.layouts import Layout, layout
-from holdfast.sim.replay.rules import broken
-from holdfast.sim.trace import TraceError, read_access_log
+from fencepost.sim.replay.layouts import Layout, layout
+from fencepost.sim.replay.rules import broken
+from fencepost.sim.trace import TraceError, read_access_log
 
 LOCK = Layout(created_once=("once/.*",), never_deleted=("kept/.*",))
 
@@ -36,7 +36,7 @@ def found(tmp_path: Path, promised: Layout, *lines: str) -> list[tuple[str, str,
 
 
 @pytest.mark.parametrize(
-    ("lines", "wrong"),
+    ("lines", "error"),
     [
         (["1 put once/a 200", "9 put once/a 200"], True),
         (["1 put once/a 200", "1 put once/a 200"], True),
@@ -51,8 +51,8 @@ def found(tmp_path: Path, promised: Layout, *lines: str) -> list[tuple[str, str,
         (["1 put once/a 200", "9 put once/a 200", "11 del once/a 204"], True),
     ],
 )
-def test_two_creates_of_one_key(tmp_path: Path, lines: list[str], wrong: bool) -> None:
-    expected = [("created-once", "violated", "once/a")] if wrong else []
+def test_two_creates_of_one_key(tmp_path: Path, lines: list[str], error: bool) -> None:
+    expected = [("created-once", "violated", "once/a")] if error else []
     assert found(tmp_path, LOCK, *lines) == expected
 
 
@@ -88,7 +88,7 @@ FENCED = Layout(
 
 
 @pytest.mark.parametrize(
-    ("lines", "wrong"),
+    ("lines", "error"),
     [
         (["1 put l/epoch/2 200", "9 put l/entry/1-1 200"], True),
         (["1 put l/epoch/2 200", "9 put l/entry/2-1 200"], False),
@@ -105,17 +105,17 @@ FENCED = Layout(
         ),
     ],
 )
-def test_a_commit_of_a_fenced_epoch(tmp_path: Path, lines: list[str], wrong: bool) -> None:
-    assert [rule for rule, _, _ in found(tmp_path, FENCED, *lines)] == (["fenced"] if wrong else [])
+def test_a_commit_of_a_fenced_epoch(tmp_path: Path, lines: list[str], error: bool) -> None:
+    assert [rule for rule, _, _ in found(tmp_path, FENCED, *lines)] == (["fenced"] if error else [])
 
 
 def test_a_boundary_that_moved_back(tmp_path: Path) -> None:
     forward = Layout(forward=(("(?P<log>.*)/boundary/(?P<n>[0-9]+)", "n"),))
     lines = ["1 put l/boundary/07 200", "3 put m/boundary/1 200", "5 put l/boundary/9 200"]
     assert found(tmp_path, forward, *lines) == []
-    [wrong] = broken(log(tmp_path, *lines, "8 put l/boundary/8 200"), forward)
-    assert (wrong.rule, wrong.seq) == ("forward", 7)
-    assert wrong.reason == "8 after 9: event 5 had created l/boundary/9"
+    [error] = broken(log(tmp_path, *lines, "8 put l/boundary/8 200"), forward)
+    assert (error.rule, error.seq) == ("forward", 7)
+    assert error.reason == "8 after 9: event 5 had created l/boundary/9"
 
 
 def test_shipped_layouts_and_files(tmp_path: Path) -> None:

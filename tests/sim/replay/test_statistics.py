@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.replay.letters import events
-from holdfast.sim.replay.parts import in_order
-from holdfast.sim.replay.statistics import Statistics, statistics
-from holdfast.sim.trace import table_of
+from fencepost.impl.store.events import Event
+from fencepost.sim.replay.letters import events
+from fencepost.sim.replay.parts import in_order
+from fencepost.sim.replay.statistics import Statistics, statistics
+from fencepost.sim.trace import table_of
 
 MS = 1_000_000
 

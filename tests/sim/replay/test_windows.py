@@ -7,13 +7,13 @@ import pytest
 
 from bench.lives import as_in_production, lives
 from bench.mutations import Mutation, mutations
-from holdfast.impl.store.events import Event
-from holdfast.properties.publish import PublishRefinement
-from holdfast.properties.refinement import Automaton
-from holdfast.sim.replay.judging import Judge
-from holdfast.sim.replay.letters import events as columns
-from holdfast.sim.replay.parts import in_order
-from holdfast.sim.trace import table_of
+from fencepost.impl.store.events import Event
+from fencepost.properties.publish import PublishRefinement
+from fencepost.properties.refinement import Automaton
+from fencepost.sim.replay.judging import Judge
+from fencepost.sim.replay.letters import events as columns
+from fencepost.sim.replay.parts import in_order
+from fencepost.sim.trace import table_of
 
 Row = dict[str, Any]
 
@@ -108,8 +108,8 @@ def test_a_small_window_says_what_a_large_model_says() -> None:
 
 
 def test_many_lives_of_one_part_do_not_disturb_each_other(long: list[list[Event]], judge: Judge) -> None:
-    wrong = next(iter(spoilt(long[0], 1).values()))
-    runs = {"a": long[0], "b": wrong.events, "c": long[1], "d": long[0][:40], "e": long[1]}
+    error = next(iter(spoilt(long[0], 1).values()))
+    runs = {"a": long[0], "b": error.events, "c": long[1], "d": long[0][:40], "e": long[1]}
     found = verdicts(judge, runs)
     told = [found[name]["verdict"] for name in "abcde"]
     assert told == ["accepted", "rejected", "accepted", "accepted", "accepted"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store.layers import Throttled
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.des import (
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store.layers import Throttled
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.des import (
     ClientModel,
     Constant,
     Empirical,
@@ -22,12 +22,12 @@ from holdfast.sim.des import (
     StoreModel,
     Workload,
 )
-from holdfast.sim.probe import Plan, Probe
-from holdfast.sim.scenarios import BadScenario, measured, profile_of, read
-from holdfast.sim.scenarios.building import build
-from holdfast.sim.scenarios.keys import KEYS
-from holdfast.sim.scenarios.pathfiles import LIBRARY
-from holdfast.sim.scenarios.points import points
+from fencepost.sim.probe import Plan, Probe
+from fencepost.sim.scenarios import BadScenario, measured, profile_of, read
+from fencepost.sim.scenarios.building import build
+from fencepost.sim.scenarios.keys import KEYS
+from fencepost.sim.scenarios.pathfiles import LIBRARY
+from fencepost.sim.scenarios.points import points
 
 MS = 1_000_000
 FULL = """seed = 7
@@ -58,7 +58,7 @@ bytes = "1 KiB"
 follow_up = false
 attempts = 4
 parameters = { horizon_s = 9 }
-upkeep = { reconcile = "10 s", audit = 100, collect = "never" }
+maintenance = { reconcile = "10 s", audit = 100, collect = "never" }
 [faults]
 lost = "1 %"
 dropped = "2 %"
@@ -90,7 +90,7 @@ def test_every_key_arrives(tmp_path: Path) -> None:
             follow_up=False,
             attempts=4,
             parameters={"horizon_s": 9.0},
-            upkeep={"reconcile": (None, 10_000 * MS), "audit": (100, None), "collect": (None, None)},
+            maintenance={"reconcile": (None, 10_000 * MS), "audit": (100, None), "collect": (None, None)},
         ),
         StoreModel(profile, 11, 12.0, 13.0, 2, 1.0),
         ClientModel(14, 2000 * MS, 3, 10 * MS, 1000 * MS),
@@ -116,7 +116,7 @@ def probed() -> Any:
 
 
 def test_what_probe_measured_is_drawn_from(tmp_path: Path) -> None:
-    """The file that `holdfast probe --profile` writes, as it is."""
+    """The file that `fencepost probe --profile` writes, as it is."""
     file = tmp_path / "store.json"
     file.write_text(json.dumps(probed()))
     profile = measured(file)
@@ -131,7 +131,7 @@ def test_bytes_cost_what_the_two_sizes_differ_by() -> None:
         return {"bytes": size, "p50": ms, "quantiles": [ms] * 101}
 
     found = {
-        "format": "holdfast-latency/1",
+        "format": "fencepost-latency/1",
         "operations": {"put": [entry(0, 5.0), entry(1_000_000, 25.0)], "head": [entry(0, 2.0)]},
     }
     profile = profile_of(found, "x", byte_ns=7.0)
@@ -141,7 +141,7 @@ def test_bytes_cost_what_the_two_sizes_differ_by() -> None:
 
 
 EMPTY = {"bytes": 1, "p50": 1, "quantiles": []}
-NO_QUANTILES = json.dumps({"format": "holdfast-latency/1", "operations": {"put": [EMPTY]}})
+NO_QUANTILES = json.dumps({"format": "fencepost-latency/1", "operations": {"put": [EMPTY]}})
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ NO_QUANTILES = json.dumps({"format": "holdfast-latency/1", "operations": {"put":
         (None, "the latency profile cannot be read"),
         ("{", "is not JSON"),
         ("[]", "is no latency profile"),
-        ('{"format": "holdfast-latency/2"}', "is no latency profile"),
-        ('{"format": "holdfast-latency/1"}', "is damaged"),
-        ('{"format": "holdfast-latency/1", "operations": {"put": []}}', "is damaged"),
-        ('{"format": "holdfast-latency/1", "operations": {"put": [{"bytes": 1}]}}', "is damaged"),
+        ('{"format": "fencepost-latency/2"}', "is no latency profile"),
+        ('{"format": "fencepost-latency/1"}', "is damaged"),
+        ('{"format": "fencepost-latency/1", "operations": {"put": []}}', "is damaged"),
+        ('{"format": "fencepost-latency/1", "operations": {"put": [{"bytes": 1}]}}', "is damaged"),
     ],
 )
 def test_a_profile_that_is_none_is_one_line(text: str | None, says: str, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_shipped_files_are_in_the_wheel() -> None:
     """A checkout hides what a wheel lacks: each file must match a pattern of its package."""
     root = Path(__file__).parents[3]
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
-    patterns = settings["package-data"]["holdfast.sim.scenarios"]
+    patterns = settings["package-data"]["fencepost.sim.scenarios"]
     files = [str(file.relative_to(LIBRARY.parent)) for file in LIBRARY.rglob("*") if file.is_file()]
     assert len(files) > 15
     for file in files:

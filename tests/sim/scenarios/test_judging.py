@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.des import Setup, Workload, simulate
-from holdfast.sim.des.result import Result, percentile
-from holdfast.sim.scenarios import BadScenario, Order, output, perform, read
-from holdfast.sim.scenarios.judging import measure, numeric
-from holdfast.sim.scenarios.keys import PRICES
-from holdfast.sim.scenarios.outcome import dollars_million, dollars_month
+from fencepost.sim.des import Setup, Workload, simulate
+from fencepost.sim.des.result import Result, percentile
+from fencepost.sim.scenarios import BadScenario, Order, output, perform, read
+from fencepost.sim.scenarios.judging import measure, numeric
+from fencepost.sim.scenarios.keys import PRICES
+from fencepost.sim.scenarios.outcome import dollars_million, dollars_month
 
 SCENARIO = """[store]
 latency = "10 ms"
@@ -91,18 +91,19 @@ def test_the_first_value_that_breaks_an_objective(tmp_path: Path, text: str, fir
 
 def test_results_are_json_whatever_is_swept(tmp_path: Path) -> None:
     """No limit and never are no numbers, and JSON knows no infinity."""
-    (tmp_path / "p.toml").write_text(f'{PATH}[upkeep.merge]\n[[upkeep.merge.step]]\nname = "one"\n')
+    (tmp_path / "p.toml").write_text(f'{PATH}[maintenance.merge]\n[[maintenance.merge.step]]\nname = "one"\n')
     file = tmp_path / "s.toml"
     file.write_text(
         SCENARIO.replace("depth = [0, 1, 2, 3, 4]", '"client.in_flight" = ["unlimited", 4]')
-        + '"upkeep.merge" = ["never", 5, "1 s"]\n"store.latency" = ["1 ms", { p50 = "2 ms", p99 = "3 ms" }]\n'
+        + '"maintenance.merge" = ["never", 5, "1 s"]\n'
+        + '"store.latency" = ["1 ms", { p50 = "2 ms", p99 = "3 ms" }]\n'
     )
     found = perform(Order(read(file), jobs=1))
     json.dumps(found, allow_nan=False)
     assert found["runs"][0]["values"] == {"store.latency": 1.0}
     assert found["runs"][-1]["values"] == {
         "client.in_flight": 4.0,
-        "workload.upkeep.merge": 1000.0,
+        "workload.maintenance.merge": 1000.0,
         "store.latency": 2.0,
     }
     assert found["units"] == {"store.latency": "ms"}
@@ -121,8 +122,8 @@ def test_settings_as_numbers() -> None:
     assert numeric("workload.window", 3_000_000) == 3.0
     assert numeric("workload.writers", 4) == 4.0
     assert numeric("client.in_flight", None) == float("inf")
-    assert numeric("workload.upkeep.x", (50, None)) == 50.0
-    assert numeric("workload.upkeep.x", (None, 2_000_000_000)) == 2000.0
+    assert numeric("workload.maintenance.x", (50, None)) == 50.0
+    assert numeric("workload.maintenance.x", (None, 2_000_000_000)) == 2000.0
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.sim.scenarios import BadScenario, Order, load, perform, shipped
-from holdfast.sim.scenarios.loading import read
-from holdfast.sim.scenarios.pathfiles import read_path, shipped_paths
-from holdfast.sim.scenarios.points import points
+from fencepost.sim.scenarios import BadScenario, Order, load, perform, shipped
+from fencepost.sim.scenarios.loading import read
+from fencepost.sim.scenarios.pathfiles import read_path, shipped_paths
+from fencepost.sim.scenarios.points import points
 
 GOOD = """[store]
 latency = "20 ms"
@@ -116,8 +116,8 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             "workload.counters.x: the system 'publish' has none of this name",
         ),
         (
-            f"{GOOD}[workload.upkeep]\ncompact = 5\n",
-            "workload.upkeep.compact: the system 'publish' has none of this name",
+            f"{GOOD}[workload.maintenance]\ncompact = 5\n",
+            "workload.maintenance.compact: the system 'publish' has none of this name",
         ),
         (
             f'{GOOD}[prices]\nputt = "$1/1"\n',
@@ -209,8 +209,8 @@ def test_no_text_brings_the_reader_down(text: str, append: bool) -> None:
         file.write_text(GOOD + text if append else text)
         try:
             points(read(file))
-        except BadScenario as wrong:
-            assert "\n" not in str(wrong)  # noqa: PT017 - either ending is right
+        except BadScenario as error:
+            assert "\n" not in str(error)  # noqa: PT017 - either ending is right
 
 
 def test_sweeps_make_every_combination_and_the_command_line_replaces(tmp_path: Path) -> None:
@@ -265,8 +265,11 @@ PATH = '[[step]]\nname = "a"\n'
         (f"{PATH}beside = true\n", "stands beside nothing"),
         (f'{PATH}kind = "post"\n', "p.toml:3: step.0.kind:"),
         (f"[counters]\ndepth = {{}}\n{PATH}", "p.toml:2: counters.depth: cannot be a name here"),
-        (f"{PATH}[upkeep.c]\ntakes = {{ x = 1 }}\n", "p.toml:4: upkeep.c.takes.x: there is no such key"),
-        (f"{PATH}[upkeep.c]\nevery = 0\n", "p.toml:4: upkeep.c.every: 0 is impossible"),
+        (
+            f"{PATH}[maintenance.c]\ntakes = {{ x = 1 }}\n",
+            "p.toml:4: maintenance.c.takes.x: there is no such key",
+        ),
+        (f"{PATH}[maintenance.c]\nevery = 0\n", "p.toml:4: maintenance.c.every: 0 is impossible"),
     ],
 )
 def test_a_mistake_in_a_path_is_said_with_its_place(tmp_path: Path, text: str, says: str) -> None:

@@ -1,6 +1,6 @@
 """Every key is found on its line, however the file is laid out."""
 
-from holdfast.sim.scenarios.places import line_of, places
+from fencepost.sim.scenarios.places import line_of, places
 
 TEXT = '''title = "x"
 about = """
@@ -13,7 +13,7 @@ in_flight = 8
 
 [ "workload" ]
 "think" = "1 ms"
-upkeep.compaction = 5
+maintenance.compaction = 5
 
 [[case]]
 name = "one"
@@ -40,7 +40,7 @@ def test_keys_and_tables_are_found_where_they_stand() -> None:
         "store.in_flight": 8,
         "workload": 10,
         "workload.think": 11,
-        "workload.upkeep.compaction": 12,
+        "workload.maintenance.compaction": 12,
         "case.0": 14,
         "case.0.name": 15,
         "case.1.name": 17,

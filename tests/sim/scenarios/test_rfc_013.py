@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.des.expressions import expression
-from holdfast.sim.des.paths import Path
-from holdfast.sim.scenarios import Order, load, perform
+from fencepost.sim.des.expressions import expression
+from fencepost.sim.des.paths import Path
+from fencepost.sim.scenarios import Order, load, perform
 
 SCENARIOS = ("rfc-013-original", "rfc-013-opener", "rfc-013-hops", "rfc-013-capped", "rfc-013-formula")
 TOLERANCES = {"requests": 0.15, "hops": 0.05, "wall": 0.30, "ratio": 0.30}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.scenarios import units
-from holdfast.sim.scenarios.errors import BadValue
+from fencepost.sim.scenarios import units
+from fencepost.sim.scenarios.errors import BadValue
 
 
 @pytest.mark.parametrize(

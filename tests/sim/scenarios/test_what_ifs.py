@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.scenarios import Order, load, perform, shipped
+from fencepost.sim.scenarios import Order, load, perform, shipped
 
 Runs = dict[Any, dict[str, Any]]
 
@@ -61,7 +61,7 @@ def test_an_uncompacted_catalog_is_a_straight_line_over_history() -> None:
 
 
 def test_compaction_bounds_latency_and_costs_its_own_requests() -> None:
-    found = runs("history-compaction", "upkeep.compaction=never,100,20", "operations=300")
+    found = runs("history-compaction", "maintenance.compaction=never,100,20", "operations=300")
     never, seldom, often = stat(found, "commit", "p99")
     assert never > 2 * seldom > 2 * often
     assert found[20]["operations"]["compaction"]["count"] == 15
@@ -113,7 +113,7 @@ def test_a_publish_is_round_trips_times_distance() -> None:
 
 
 def test_the_reconciler_pays_for_what_arrived() -> None:
-    found = runs("ingest-upkeep", "rate=5/s,50/s", "duration=20 s")
+    found = runs("ingest-maintenance", "rate=5/s,50/s", "duration=20 s")
     few, many = stat(found, "reconcile", "requests")
     assert many == pytest.approx(10 * few, rel=0.4)
 

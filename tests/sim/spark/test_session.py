@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sim.spark.session import SparkAway, check_java
+from fencepost.sim.spark.session import SparkAway, check_java
 from tests.commands.running import exit_of
 
 
@@ -27,9 +27,9 @@ def java(folder: Path, says: str) -> None:
 def test_java_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: str) -> None:
     java(tmp_path, says)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(SparkAway, match=why) as wrong:
+    with pytest.raises(SparkAway, match=why) as error:
         check_java()
-    assert "--engine local" in str(wrong.value)
+    assert "--engine local" in str(error.value)
 
 
 @pytest.mark.parametrize("says", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "21" 2023-09-19'])
@@ -52,7 +52,7 @@ def test_no_java_is_one_line_and_local_still_works(
     (tmp_path / "t").write_text("")
     assert exit_of(*words, "--engine", "spark") == 2
     told = capsys.readouterr().err
-    assert told.startswith("holdfast: Spark needs Java 17 or newer: there is no java on the PATH")
+    assert told.startswith("fencepost: Spark needs Java 17 or newer: there is no java on the PATH")
     assert told.count("\n") == 1
     assert exit_of(*words) in (0, 3)
 

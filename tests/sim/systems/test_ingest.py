@@ -5,29 +5,29 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands.systems import find_system, read_shipped, shipped
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.ingest import SAFEGUARDS, STANDARD, gc, keys, roll_up, search
-from holdfast.impl.ingest.documents import ConflictRecord
-from holdfast.impl.ingest.orphans import Found
-from holdfast.impl.ingest.safeguards import FIELDS
-from holdfast.impl.ingest.search import Search, Searched
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.explore import Audit, audit
-from holdfast.sim.systems.ingesting import promises
-from holdfast.sim.systems.ingesting.batches import FIRST, OTHER
-from holdfast.sim.systems.ingesting.broken import BROKEN
-from holdfast.sim.systems.ingesting.examine import examine, unkept
-from holdfast.sim.systems.ingesting.promises import CHECKS
-from holdfast.sim.systems.ingesting.scenes import SCENES, SMALL
-from holdfast.sim.systems.ingesting.stage import Stage, Told
-from holdfast.sim.systems.staging.examining import once
-from holdfast.sim.world import Budget
-from holdfast.sim.world.run import START_NS
-from holdfast.testing import FAULTS, want
+from fencepost.commands.systems import find_system, read_shipped, shipped
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest import SAFEGUARDS, STANDARD, gc, keys, roll_up, search
+from fencepost.impl.ingest.documents import ConflictRecord
+from fencepost.impl.ingest.orphans import Found
+from fencepost.impl.ingest.safeguards import FIELDS
+from fencepost.impl.ingest.search import Search, Searched
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.explore import Audit, audit
+from fencepost.sim.systems.ingesting import promises
+from fencepost.sim.systems.ingesting.batches import FIRST, OTHER
+from fencepost.sim.systems.ingesting.broken import BROKEN
+from fencepost.sim.systems.ingesting.examine import examine, unkept
+from fencepost.sim.systems.ingesting.promises import CHECKS
+from fencepost.sim.systems.ingesting.scenes import SCENES, SMALL
+from fencepost.sim.systems.ingesting.stage import Stage, Told
+from fencepost.sim.systems.staging.examining import once
+from fencepost.sim.world import Budget
+from fencepost.sim.world.run import START_NS
+from fencepost.testing import FAULTS, want
 
-STORIES = {
+COUNTEREXAMPLES = {
     "identity-bound-to-agent": "own-identity",
     "create-only-manifest": "one-acceptance",
     "blob-before-manifest": "gc-safe",
@@ -56,7 +56,7 @@ def explored(mutant: str | None = None, seconds: float | None = None, **paramete
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     wanted = want(system.function, system.options, parameters, "ingest")
     budget = Budget(**{**(system.options.faults or {}), **faults})
-    # Short stories are for people; here they would only take time.
+    # Short counterexamples are for people; here they would only take time.
     return audit(wanted.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
@@ -87,13 +87,13 @@ def test_a_crash_at_every_step_of_a_retry_is_well() -> None:
 def test_a_late_landing_in_a_versioned_bucket_is_well() -> None:
     """No bound on landing is asked for there: the same schedules that a plain bucket has to be excused."""
     result = explored(scene="slow-versioned", crashes=0, lost=0, late=1, seconds=2)
-    assert not result.stories, result
+    assert not result.counterexamples, result
 
 
 def test_what_a_plain_bucket_asks_of_the_world_and_a_versioned_one_does_not() -> None:
     """A request that lands hours after its sender looked at the clock: bounded-landing excludes that."""
     plain = explored(scene="slow", bounded=False, crashes=0, lost=0)
-    assert [story.property for story in plain.stories] == ["ack-durable"], plain
+    assert [counterexample.property for counterexample in plain.counterexamples] == ["ack-durable"], plain
     versioned = explored(scene="slow-versioned", bounded=False, crashes=0, lost=0)
     assert versioned.verdict == "holds", versioned
 
@@ -104,27 +104,29 @@ def test_other_faults_are_well(fault: str) -> None:
     assert result.verdict == "holds", result
 
 
-def test_every_safeguard_has_its_mutant_and_its_story() -> None:
+def test_every_safeguard_has_its_mutant_and_its_counterexample() -> None:
     mutants = read_shipped("ingest", shipped()["ingest"])["ingest"].mutants
-    assert set(mutants) == set(SAFEGUARDS) == set(STORIES)
+    assert set(mutants) == set(SAFEGUARDS) == set(COUNTEREXAMPLES)
     assert set(FIELDS.values()) == set(BROKEN)
-    assert set(STORIES.values()) <= set(CHECKS)
+    assert set(COUNTEREXAMPLES.values()) <= set(CHECKS)
     assert set(SMALL) <= set(SCENES)
 
 
-@pytest.mark.parametrize("mutant", sorted(set(STORIES) - {"blob-before-manifest"}))
+@pytest.mark.parametrize("mutant", sorted(set(COUNTEREXAMPLES) - {"blob-before-manifest"}))
 def test_a_broken_safeguard_is_seen(mutant: str) -> None:
     result = explored(mutant, seconds=60)
-    assert [story.property for story in result.stories] == [STORIES[mutant]], result
+    assert [counterexample.property for counterexample in result.counterexamples] == [
+        COUNTEREXAMPLES[mutant]
+    ], result
 
 
 def test_a_report_that_is_taken_for_an_audit_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Garbage collection that believes a report, and one that looks and believes whatever it sees."""
     result = explored("gc-audit-before-trust", scene="reported", seconds=60)
-    assert [story.property for story in result.stories] == ["ack-durable"], result
+    assert [counterexample.property for counterexample in result.counterexamples] == ["ack-durable"], result
     monkeypatch.setattr(gc, "looked_up", lambda _, blobs: [Found.ORPHAN] * len(blobs))
     result = explored(scene="reported", crashes=0, lost=0, seconds=60)
-    assert [story.property for story in result.stories] == ["lockstep"], (
+    assert [counterexample.property for counterexample in result.counterexamples] == ["lockstep"], (
         result
     )  # the model is the first to see
 
@@ -142,13 +144,17 @@ def test_a_search_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch, forgets:
     else:
         monkeypatch.setattr(Search, "step", lambda *_: Searched())
     result = explored(scene="searched", lost=0, seconds=60)
-    assert [story.property for story in result.stories] == ["effects-unattended"], result
+    assert [counterexample.property for counterexample in result.counterexamples] == ["effects-unattended"], (
+        result
+    )
 
 
 @pytest.mark.slow
 def test_a_blob_that_nobody_waited_for_is_seen() -> None:
     result = explored("blob-before-manifest", seconds=60)
-    assert [story.property for story in result.stories] == [STORIES["blob-before-manifest"]], result
+    assert [counterexample.property for counterexample in result.counterexamples] == [
+        COUNTEREXAMPLES["blob-before-manifest"]
+    ], result
 
 
 @pytest.mark.slow
@@ -162,7 +168,7 @@ def test_a_crash_and_a_lost_response_are_well_to_the_end(scene: str) -> None:
 @pytest.mark.parametrize("scene", sorted(LONG))
 def test_a_part_of_what_takes_long_is_well(scene: str) -> None:
     result = explored(scene=scene, seconds=30)
-    assert not result.stories, result
+    assert not result.counterexamples, result
 
 
 # The eyes themselves: what each property would see.

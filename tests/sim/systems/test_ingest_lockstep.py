@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.ingest.safeguards import FIELDS
-from holdfast.sim.explore import Audit, audit
-from holdfast.sim.systems.ingesting.broken import without
-from holdfast.sim.systems.ingesting.scenes import SCENES
-from holdfast.sim.systems.ingesting.stage import STANDARD, Stage
-from holdfast.sim.world import Budget, World
+from fencepost.impl.ingest.safeguards import FIELDS
+from fencepost.sim.explore import Audit, audit
+from fencepost.sim.systems.ingesting.broken import without
+from fencepost.sim.systems.ingesting.scenes import SCENES
+from fencepost.sim.systems.ingesting.stage import STANDARD, Stage
+from fencepost.sim.world import Budget, World
 
 SEEN = {
     "create-only-manifest": ("retry", {}),
@@ -48,7 +48,7 @@ def explored(safeguards: Any, scene: str, seconds: float | None = None, **faults
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_the_library_does_the_model_allows(scene: str) -> None:
     result = explored(STANDARD, scene, seconds=3)
-    assert not result.stories, result
+    assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 
 
@@ -56,7 +56,7 @@ def test_what_the_library_does_the_model_allows(scene: str) -> None:
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_the_library_does_under_faults_the_model_allows(scene: str) -> None:
     result = explored(STANDARD, scene, seconds=30, crashes=1, lost=1)
-    assert not result.stories, result
+    assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 
 
@@ -68,5 +68,5 @@ def test_every_safeguard_is_seen_or_there_is_a_reason() -> None:
 def test_a_broken_safeguard_does_what_the_model_forbids(safeguard: str) -> None:
     scene, faults = SEEN[safeguard]
     result = explored(without(safeguard), scene, **faults)
-    assert result.stories, result
-    assert {story.property for story in result.stories} == {"lockstep"}
+    assert result.counterexamples, result
+    assert {counterexample.property for counterexample in result.counterexamples} == {"lockstep"}

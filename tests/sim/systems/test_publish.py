@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from holdfast.auditing import bound
-from holdfast.commands.systems import find_system, read_shipped, shipped
-from holdfast.impl.publish import SAFEGUARDS
-from holdfast.impl.publish.recovery import Notice
-from holdfast.sim.explore import Audit, audit
-from holdfast.sim.explore.runs import Setting
-from holdfast.sim.explore.tokens import follow, read
-from holdfast.sim.systems.publishing.broken import BROKEN
-from holdfast.sim.systems.publishing.scenes import SCENES, SMALL
-from holdfast.sim.systems.publishing.stage import promises
-from holdfast.sim.world import Budget
-from holdfast.testing import want
+from fencepost.auditing import bound
+from fencepost.commands.systems import find_system, read_shipped, shipped
+from fencepost.impl.publish import SAFEGUARDS
+from fencepost.impl.publish.recovery import Notice
+from fencepost.sim.explore import Audit, audit
+from fencepost.sim.explore.runs import Setting
+from fencepost.sim.explore.tokens import follow, read
+from fencepost.sim.systems.publishing.broken import BROKEN
+from fencepost.sim.systems.publishing.scenes import SCENES, SMALL
+from fencepost.sim.systems.publishing.stage import promises
+from fencepost.sim.world import Budget
+from fencepost.testing import want
 from tests.impl.publish.scripted import MUTANTS
 
-STORIES = {
+COUNTEREXAMPLES = {
     "create-only-manifest": "no-lost-write",
     "sidecar-before-heads": "no-wedge at rest",
     "whole-plan-in-sidecar": "referential-integrity",
@@ -46,7 +46,7 @@ def explored(mutant: str | None = None, seconds: float | None = None, **paramete
     faults = {name: parameters.pop(name) for name in ("crashes", "lost") if name in parameters}
     wanted = want(system.function, system.options, parameters, "publish")
     budget = Budget(**{**(system.options.faults or {}), **faults})
-    # Short stories are for people; here they would only take time.
+    # Short counterexamples are for people; here they would only take time.
     return audit(wanted.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
@@ -107,13 +107,13 @@ def test_what_recovery_has_promised(classified: str, done: str, epoch: int, prom
 @pytest.mark.parametrize("epochs", ["same", "separate"])
 def test_a_crowd_does_as_its_parameters_say(epochs: str) -> None:
     result = explored(scene="crowd", writers=3, plans=1, epochs=epochs, crashes=0, lost=0, seconds=2)
-    assert not result.stories, result
+    assert not result.counterexamples, result
     assert set(result.coverage.steps) == {"writer-1", "writer-2", "writer-3"}
 
 
-def test_every_safeguard_has_its_mutant_and_its_story() -> None:
+def test_every_safeguard_has_its_mutant_and_its_counterexample() -> None:
     mutants = read_shipped("publish", shipped()["publish"])["publish"].mutants
-    assert set(mutants) == set(SAFEGUARDS) == set(STORIES) == {n.replace("_", "-") for n in BROKEN}
+    assert set(mutants) == set(SAFEGUARDS) == set(COUNTEREXAMPLES) == {n.replace("_", "-") for n in BROKEN}
     assert set(MUTANTS) == set(SAFEGUARDS)
     assert set(SMALL) <= set(SCENES)
 
@@ -121,14 +121,18 @@ def test_every_safeguard_has_its_mutant_and_its_story() -> None:
 @pytest.mark.parametrize("mutant", QUICK)
 def test_a_broken_safeguard_is_seen(mutant: str) -> None:
     result = explored(mutant, seconds=30)
-    assert [story.property for story in result.stories] == [STORIES[mutant]], result
+    assert [counterexample.property for counterexample in result.counterexamples] == [
+        COUNTEREXAMPLES[mutant]
+    ], result
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", sorted(set(STORIES) - set(QUICK)))
+@pytest.mark.parametrize("mutant", sorted(set(COUNTEREXAMPLES) - set(QUICK)))
 def test_every_broken_safeguard_is_seen(mutant: str) -> None:
     result = explored(mutant, seconds=60)
-    assert [story.property for story in result.stories] == [STORIES[mutant]], result
+    assert [counterexample.property for counterexample in result.counterexamples] == [
+        COUNTEREXAMPLES[mutant]
+    ], result
 
 
 @pytest.mark.slow

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.publish import STANDARD
-from holdfast.sim.explore import Audit, audit
-from holdfast.sim.systems.publishing import cost
-from holdfast.sim.systems.publishing.cost import (
+from fencepost.impl.publish import STANDARD
+from fencepost.sim.explore import Audit, audit
+from fencepost.sim.systems.publishing import cost
+from fencepost.sim.systems.publishing.cost import (
     ALONE,
     CLOSING,
     CRASH,
@@ -17,9 +17,9 @@ from holdfast.sim.systems.publishing.cost import (
     UNANSWERED,
     Cost,
 )
-from holdfast.sim.systems.publishing.scenes import play
-from holdfast.sim.systems.publishing.stage import Stage
-from holdfast.sim.world import Budget, World
+from fencepost.sim.systems.publishing.scenes import play
+from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.world import Budget, World
 
 SCENES = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
 
@@ -89,5 +89,8 @@ def test_bytes_grow_with_tables_by_what_a_manifest_says_of_them_and_hardly_with_
 def test_what_is_too_dear_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "PUBLISH", Cost(PUBLISH.requests - 1, PUBLISH.hops))
     result = explored("joiner")
-    assert [story.property for story in result.stories] == ["flat-cost"], result
-    assert "upsert took 18 requests and 14 serial hops, and may take 17 and 14" in result.stories[0].reason
+    assert [counterexample.property for counterexample in result.counterexamples] == ["flat-cost"], result
+    assert (
+        "upsert took 18 requests and 14 serial hops, and may take 17 and 14"
+        in result.counterexamples[0].reason
+    )

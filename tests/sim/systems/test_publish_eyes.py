@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.commands.ending import Exit
-from holdfast.impl.publish import STANDARD, Safeguards
-from holdfast.impl.publish.documents import read_manifest
-from holdfast.sim.explore.runs import Setting
-from holdfast.sim.explore.tokens import follow, read
-from holdfast.sim.systems.publishing import promises
-from holdfast.sim.systems.publishing.broken import without
-from holdfast.sim.systems.publishing.examine import Examined, examine
-from holdfast.sim.systems.publishing.scenes import play
-from holdfast.sim.systems.publishing.stage import MANIFESTS, Stage
-from holdfast.sim.world import Budget
-from holdfast.sim.world.view import View
+from fencepost.commands.ending import Exit
+from fencepost.impl.publish import STANDARD, Safeguards
+from fencepost.impl.publish.documents import read_manifest
+from fencepost.sim.explore.runs import Setting
+from fencepost.sim.explore.tokens import follow, read
+from fencepost.sim.systems.publishing import promises
+from fencepost.sim.systems.publishing.broken import without
+from fencepost.sim.systems.publishing.examine import Examined, examine
+from fencepost.sim.systems.publishing.scenes import play
+from fencepost.sim.systems.publishing.stage import MANIFESTS, Stage
+from fencepost.sim.world import Budget
+from fencepost.sim.world.view import View
 from tests.commands.running import exit_of
 from tests.sim.systems.test_publish import explored
 
@@ -82,14 +82,16 @@ def test_what_is_spoilt_by_hand_is_seen(
 def test_a_part_of_a_plan_is_seen() -> None:
     """The scene whose sidecar holds one table of two, and whose recovery publishes that."""
     result = explored("whole-plan-in-sidecar", seconds=60)
-    (story,) = result.stories
+    (counterexample,) = result.counterexamples
     stage: list[Stage] = []
 
     def program(world: Any) -> None:
         stage.append(Stage(world, without("whole_plan_in_sidecar")))
         play(stage[-1], "two-tables")
 
-    world = follow(Setting(program, Budget(crashes=1, lost=1), steps_max=600), read(story.token)).world
+    world = follow(
+        Setting(program, Budget(crashes=1, lost=1), steps_max=600), read(counterexample.token)
+    ).world
     found = examine(dict(world.bucket.contents()), stage[-1].safeguards)
     seen = list(CHECKS["atomic_visibility"](stage[-1], found, View(world)))
     assert any("one whole plan" in said for said in seen)
@@ -97,7 +99,7 @@ def test_a_part_of_a_plan_is_seen() -> None:
 
 def test_a_head_that_nobody_can_explain_is_told_at_once() -> None:
     result = explored("sidecar-before-heads", scene="rivals", crashes=0, lost=0)
-    assert [story.property for story in result.stories] == ["no-wedge"]
+    assert [counterexample.property for counterexample in result.counterexamples] == ["no-wedge"]
 
 
 def test_it_runs_on_a_real_store_as_well(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.explore import Audit, audit
-from holdfast.sim.systems.publishing import quick
-from holdfast.sim.systems.publishing.broken import BROKEN, without
-from holdfast.sim.systems.publishing.lockstep import Lockstep
-from holdfast.sim.systems.publishing.scenes import SCENES
-from holdfast.sim.systems.publishing.stage import STANDARD, Stage
-from holdfast.sim.world import Budget, World
+from fencepost.sim.explore import Audit, audit
+from fencepost.sim.systems.publishing import quick
+from fencepost.sim.systems.publishing.broken import BROKEN, without
+from fencepost.sim.systems.publishing.lockstep import Lockstep
+from fencepost.sim.systems.publishing.scenes import SCENES
+from fencepost.sim.systems.publishing.stage import STANDARD, Stage
+from fencepost.sim.world import Budget, World
 
 SEEN = {
     "create_only_manifest": ("skew", 0, 0),
@@ -44,7 +44,7 @@ def explored(safeguards: Any, scene: str, crashes: int, lost: int, seconds: floa
 @pytest.mark.parametrize("scene", sorted(set(SCENES) - {"cleaner", "gone", "anything"}))
 def test_what_the_library_does_the_model_allows(scene: str) -> None:
     result = explored(STANDARD, scene, 0, 0, seconds=20)
-    assert not result.stories, result
+    assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 
 
@@ -53,14 +53,14 @@ def test_what_the_library_does_the_model_allows(scene: str) -> None:
 @pytest.mark.parametrize(("crashes", "lost"), [(1, 0), (0, 1)])
 def test_what_the_library_does_under_faults_the_model_allows(scene: str, crashes: int, lost: int) -> None:
     result = explored(STANDARD, scene, crashes, lost, seconds=60)
-    assert not result.stories, result
+    assert not result.counterexamples, result
 
 
 @pytest.mark.parametrize("safeguard", SEEN)
 def test_a_broken_safeguard_does_what_the_model_forbids(safeguard: str) -> None:
     result = explored(without(safeguard), *SEEN[safeguard], seconds=30)
-    assert [story.property for story in result.stories] == ["lockstep"], result
-    assert "the model does not allow this" in result.stories[0].reason
+    assert [counterexample.property for counterexample in result.counterexamples] == ["lockstep"], result
+    assert "the model does not allow this" in result.counterexamples[0].reason
 
 
 def test_every_safeguard_is_seen_or_said_not_to_be() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sim.trace import Problem, TraceError, events_of, read_access_log
+from fencepost.sim.trace import Problem, TraceError, events_of, read_access_log
 
 OWNER = "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be"
 OLD = (

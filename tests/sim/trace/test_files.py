@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.trace import (
+from fencepost.impl.store.events import Event
+from fencepost.sim.trace import (
     SCHEMA,
     Problem,
     TraceError,

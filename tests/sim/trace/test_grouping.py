@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.trace import TraceError, events_of, grouped, table_of
-from holdfast.sim.trace.grouping import check_grouping
+from fencepost.impl.store.events import Event
+from fencepost.sim.trace import TraceError, events_of, grouped, table_of
+from fencepost.sim.trace.grouping import check_grouping
 
 
 def table(*keys: str) -> object:

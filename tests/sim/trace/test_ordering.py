@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.impl.store.events import Event
-from holdfast.sim.trace import events_of, ordered, table_of
+from fencepost.impl.store.events import Event
+from fencepost.sim.trace import events_of, ordered, table_of
 
 SECOND = 1_000_000_000
 
 
-def story(skew: dict[str, int]) -> list[Event]:
+def counterexample(skew: dict[str, int]) -> list[Event]:
     """a writes v1, b reads it and swaps it for v2, c reads v2; each with a counter and a clock of its own."""
     made: list[Event] = []
     counts = dict.fromkeys(skew, 0)
@@ -37,7 +37,7 @@ def shown(events: list[Event]) -> list[tuple[str, str, str]]:
 
 
 def test_true_clocks_are_left_alone() -> None:
-    made = story({"a": 0, "b": 0, "c": 0})
+    made = counterexample({"a": 0, "b": 0, "c": 0})
     order = ordered(table_of(made))
     assert shown(events_of(order.table)) == shown(made)
     assert (order.corrected, order.doubtful) == (0, ())
@@ -45,7 +45,7 @@ def test_true_clocks_are_left_alone() -> None:
 
 @given(st.tuples(*[st.integers(-5 * SECOND, 5 * SECOND)] * 3), st.randoms())
 def test_no_skew_puts_an_answer_before_what_made_it(skews: tuple[int, int, int], random: object) -> None:
-    made = story(dict(zip("abc", skews, strict=True)))
+    made = counterexample(dict(zip("abc", skews, strict=True)))
     random.shuffle(made)  # type: ignore[attr-defined]
     found = events_of(ordered(table_of(made)).table)
     place = {(e.process, e.op, e.phase): n for n, e in enumerate(found)}
@@ -79,7 +79,7 @@ def test_clocks_that_contradict_the_answers_are_named() -> None:
 
 def test_an_etag_made_twice_says_nothing() -> None:
     """The same bytes give the same ETag: who made the one that was read is not known."""
-    made = story({"a": 0, "b": -SECOND, "c": 0})
+    made = counterexample({"a": 0, "b": -SECOND, "c": 0})
     assert ordered(table_of(made)).corrected == 1
     made.append(Event("r", 0, 0, "d", 0, 0, "request", "put", "k"))
     made.append(Event("r", 1, 1, "d", 0, 0, "response", "put", "k", etag="v1", outcome="done"))

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store.events import Event
-from holdfast.impl.store.layers import Traced
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.trace import Rotating, TracedStore, batches, discover, events_of
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.events import Event
+from fencepost.impl.store.layers import Traced
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.trace import Rotating, TracedStore, batches, discover, events_of
 
 
 def read(folder: Path) -> list[Event]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store.errors import Misuse
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.sim.explore import audit
-from holdfast.sim.real import Plain, run_rounds
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.sim.explore import audit
+from fencepost.sim.real import Plain, run_rounds
 
 
 def under_control(program: Callable[[Any], None]) -> None:
@@ -50,7 +50,7 @@ def test_what_would_not_run_is_no_process(in_world: In, fn: Any) -> None:
 @BOTH
 @pytest.mark.parametrize("name", ["twin", "setup", "clock"])
 def test_a_name_stands_for_one(in_world: In, name: str) -> None:
-    """Stories and tokens name who did a step."""
+    """Counterexamples and tokens name who did a step."""
 
     def program(world: Any) -> None:
         world.spawn(idle, name="twin")
@@ -91,8 +91,8 @@ def test_nothing_is_declared_once_processes_run(in_world: In, late: Any) -> None
     def act(world: Any) -> None:
         try:
             late(world)
-        except Misuse as wrong:
-            told.append(str(wrong))
+        except Misuse as error:
+            told.append(str(error))
 
     in_world(lambda world: world.spawn(act, world, name="ann"))
     assert told

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from holdfast.impl.store import ABSENT
-from holdfast.impl.store import requests as ask
-from holdfast.sim.world import Budget, World
-from holdfast.sim.world.trace import events
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store import requests as ask
+from fencepost.sim.world import Budget, World
+from fencepost.sim.world.trace import events
 
 
 def rows(world: World) -> list[tuple[Any, ...]]:

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from holdfast.impl.store import ABSENT
-from holdfast.sim.explore import audit
-from holdfast.sim.world import Budget, World
+from fencepost.impl.store import ABSENT
+from fencepost.sim.explore import audit
+from fencepost.sim.world import Budget, World
 
 
 class Listening:
-    def __init__(self, wrong: str = "") -> None:
+    def __init__(self, error: str = "") -> None:
         self.heard: list[str] = []
-        self.wrong = wrong
+        self.error = error
 
     def landed(self, process: str, incarnation: int, request: Any, reply: Any) -> str | None:
         self.heard.append(f"{process}/{incarnation} {request.kind} {request.subject} {reply.outcome.value}")
-        return self.wrong if self.heard[-1].endswith("exists") and self.wrong else None
+        return self.error if self.heard[-1].endswith("exists") and self.error else None
 
     def noted(self, process: str, incarnation: int, topic: str, value: Any) -> str | None:
         self.heard.append(f"{process}/{incarnation} note {topic} {value}")
@@ -49,7 +49,7 @@ def test_what_landed_is_seen_with_its_true_outcome_and_what_did_not_is_not() -> 
     world.close()
 
 
-def test_what_a_follower_says_is_a_violation_with_its_story() -> None:
+def test_what_a_follower_says_is_a_violation_with_its_counterexample() -> None:
     def program(world: World) -> None:
         store = world.store()
         for name in ("a", "b"):
@@ -57,7 +57,9 @@ def test_what_a_follower_says_is_a_violation_with_its_story() -> None:
         world.follow("ear", Listening("somebody was too late"))
 
     result = audit(program)
-    assert [(story.property, story.reason) for story in result.stories] == [("ear", "somebody was too late")]
+    assert [
+        (counterexample.property, counterexample.reason) for counterexample in result.counterexamples
+    ] == [("ear", "somebody was too late")]
 
 
 def test_measures_keep_their_maximum_and_reports_speak_once() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Misuse
-from holdfast.sim.world import CLOCK_ACTOR, Budget, Crash, World
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.world import CLOCK_ACTOR, Budget, Crash, World
 
 PLENTY = Budget(9, 9, 9, 9, 9, 9, 9, 9, delays=9)
 LATE = 1000

@@ -4,8 +4,8 @@ import contextlib
 import os
 import time
 
-from holdfast.impl.store.files import Disk, FileStore
-from holdfast.impl.store.files.internals import Internals
+from fencepost.impl.store.files import Disk, FileStore
+from fencepost.impl.store.files.internals import Internals
 
 
 class BySteps(Disk):

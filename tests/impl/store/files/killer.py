@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broken import open_variant
 
-from holdfast.impl.store.errors import BrokenPromise
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches
+from fencepost.impl.store.errors import BrokenPromise
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches
 
 OVERWRITTEN = ["head", "deep/er/head", "deep"]
 
@@ -103,9 +103,9 @@ def main():
         store = open_variant(root, variant)
         for key in begun:
             if key in OVERWRITTEN or begun[key] > number - 40:
-                wrong = judge(store, key, acked.get(key, 0), begun[key])
-                if wrong is not None:
-                    say(f"after kill {kill}: {wrong}")
+                error = judge(store, key, acked.get(key, 0), begun[key])
+                if error is not None:
+                    say(f"after kill {kill}: {error}")
                     return
         listed = {info.key for page in store.pages() for info in page.objects}
         if not set(acked) <= listed <= set(begun):

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broken import open_variant
 
-from holdfast.impl.store.requests import ABSENT, Matches, Outcome
+from fencepost.impl.store.requests import ABSENT, Matches, Outcome
 
 
 def add(store, key, times):

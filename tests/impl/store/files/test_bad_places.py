@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import open_store
-from holdfast.impl.store.errors import BrokenPromise, Misuse, Unsupported, Unusable
-from holdfast.impl.store.files import FileStore
-from holdfast.impl.store.files.attributes import AttributeFiles
-from holdfast.impl.store.files.internals import Internals
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import open_store
+from fencepost.impl.store.errors import BrokenPromise, Misuse, Unsupported, Unusable
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.files.attributes import AttributeFiles
+from fencepost.impl.store.files.internals import Internals
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 from tests.impl.store.files.broken import NoXattrs
 
 
@@ -57,8 +57,8 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_written(mounted):
     refused(lambda: store.upload_part("big", upload, 1, b"y" * 400_000), place, "full")
     assert [info.key for info in store.list().objects] == ["keep"]
     assert store.get("keep").body == b"x" * 1000
-    assert sorted(path.name for path in place.iterdir()) == [".holdfast", "keep"]
-    assert list((place / ".holdfast" / "tmp").iterdir()) == []
+    assert sorted(path.name for path in place.iterdir()) == [".fencepost", "keep"]
+    assert list((place / ".fencepost" / "tmp").iterdir()) == []
     assert store.put("keep", b"z", when=ANYTHING).done
 
 
@@ -129,7 +129,7 @@ def test_a_directory_that_is_removed_and_made_again_is_a_new_one(tmp_path):
     assert store.list().objects == ()
     assert store.put("a/k", b"2", when=ABSENT).done
     assert (root / "a" / "k").read_bytes() == b"2"
-    subprocess.run(["rm", "-r", root / ".holdfast"], check=True)
+    subprocess.run(["rm", "-r", root / ".fencepost"], check=True)
     assert store.put("a/l", b"3", when=ANYTHING).done
     assert store.put("a/k", b"3", when=ABSENT).outcome is Outcome.EXISTS
 
@@ -166,12 +166,12 @@ def test_symbolic_links_are_never_followed(tmp_path, outside):
 @pytest.mark.parametrize("part", ["", "tmp", "locks", "uploads"])
 def test_the_internal_folder_is_no_way_out_either(tmp_path, outside, part):
     root = tmp_path / "root"
-    (root / ".holdfast").mkdir(parents=True)
+    (root / ".fencepost").mkdir(parents=True)
     if not part:
-        (root / ".holdfast").rmdir()
-    (root / ".holdfast" / part if part else root / ".holdfast").symlink_to(outside)
+        (root / ".fencepost").rmdir()
+    (root / ".fencepost" / part if part else root / ".fencepost").symlink_to(outside)
     store = FileStore(root)
-    refused(lambda: store.create_upload("k") and store.put("k", b"", when=ANYTHING), ".holdfast", "link")
+    refused(lambda: store.create_upload("k") and store.put("k", b"", when=ANYTHING), ".fencepost", "link")
 
 
 def test_pipes_and_folders_at_a_key(tmp_path):
@@ -226,7 +226,7 @@ def test_rotten_content_is_a_broken_promise(tmp_path, multipart):
         store.get("k")
     assert store.get("k", start=0, stop=2).body == b"ro"
     assert FileStore(tmp_path, verify_reads=False).get("k").body == b"round"
-    os.setxattr(tmp_path / "k", "user.holdfast", b"{")
+    os.setxattr(tmp_path / "k", "user.fencepost", b"{")
     with pytest.raises(BrokenPromise, match="attributes"):
         store.head("k")
 
@@ -239,9 +239,9 @@ def test_large_attributes_find_room(tmp_path):
         assert store.put("k", body, when=ANYTHING, content_type="t" * 9000, metadata=metadata).done
         info = store.get("k").info
         assert (info.content_type, dict(info.metadata)) == ("t" * 9000, metadata)
-    assert len(list((tmp_path / ".holdfast" / "attributes").iterdir())) == 1
+    assert len(list((tmp_path / ".fencepost" / "attributes").iterdir())) == 1
     store.delete("k", when=ANYTHING)
-    assert list((tmp_path / ".holdfast" / "attributes").iterdir()) == []
+    assert list((tmp_path / ".fencepost" / "attributes").iterdir()) == []
 
 
 def test_what_makes_no_sense_is_misuse(tmp_path):
@@ -264,9 +264,9 @@ def test_what_makes_no_sense_is_misuse(tmp_path):
 
 
 def test_an_unknown_format_is_left_alone(tmp_path):
-    (tmp_path / ".holdfast").mkdir()
+    (tmp_path / ".fencepost").mkdir()
     for text, word in (('{"format": 99, "names": "natural"}', "99"), ("nonsense", "restore")):
-        (tmp_path / ".holdfast" / "format").write_text(text)
+        (tmp_path / ".fencepost" / "format").write_text(text)
         refused(lambda: FileStore(tmp_path).list(), word)
         refused(lambda: FileStore(tmp_path).put("k", b"", when=ABSENT), word)
 
@@ -300,7 +300,7 @@ def test_dead_writers_drafts_are_removed_when_old_and_live_ones_are_not(tmp_path
     """If this fails, every crash leaves its garbage for ever, or a slow writer loses its file."""
     store = FileStore(tmp_path)
     store.put("k", b"", when=ABSENT)
-    drafts = tmp_path / ".holdfast" / "tmp"
+    drafts = tmp_path / ".fencepost" / "tmp"
     for name, age_s in (("old", 7200), ("young", 60)):
         (drafts / name).write_bytes(b"")
         at = store.env.now_ns() - age_s * 10**9
@@ -319,7 +319,7 @@ def test_orphaned_side_files_are_removed_when_old(tmp_path):
     store.put("a/kept", b"1", when=ABSENT)
     store.put("lost", b"2", when=ABSENT)
     (tmp_path / "lost").unlink()
-    sides = tmp_path / ".holdfast" / "attributes"
+    sides = tmp_path / ".fencepost" / "attributes"
     assert len(list(sides.iterdir())) == 2
     FileStore(tmp_path, disk=NoXattrs()).verify()
     assert len(list(sides.iterdir())) == 2, "not old yet"
@@ -353,7 +353,7 @@ def test_a_create_that_lost_leaves_no_side_file(tmp_path):
 
     store = FileStore(tmp_path, disk=Loses())
     refused(lambda: store.put("k", b"", when=ABSENT), "full")
-    assert list((tmp_path / ".holdfast" / "attributes").iterdir()) == []
+    assert list((tmp_path / ".fencepost" / "attributes").iterdir()) == []
 
 
 def test_two_openings_with_one_seed_do_not_get_in_each_other_s_way(tmp_path):
@@ -366,7 +366,7 @@ def test_two_openings_with_one_seed_do_not_get_in_each_other_s_way(tmp_path):
 
 
 def test_send_all_keeps_the_order_and_raises_the_first_error_last(tmp_path):
-    from holdfast.impl.store import requests as ask
+    from fencepost.impl.store import requests as ask
 
     running = threading.active_count()  # other tests may have left some
     with FileStore(tmp_path, parallel=3) as store:

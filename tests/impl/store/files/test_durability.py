@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files import Disk, FileStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.files import Disk, FileStore
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 from tests.impl.store.files.broken import NoFileFsync, NoFolderFsync
 
 
@@ -67,7 +67,7 @@ def verbs(disk):
 
 
 def flushed_folders(disk):
-    return [call[1] for call in disk.calls if call[0] == "fsync-folder" and ".holdfast" not in call[1]]
+    return [call[1] for call in disk.calls if call[0] == "fsync-folder" and ".fencepost" not in call[1]]
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def disk():
 @pytest.fixture
 def store(tmp_path, disk):
     with FileStore(tmp_path / "root", disk=disk) as store:
-        store.put("first", b"", when=ANYTHING)  # makes what belongs into .holdfast
+        store.put("first", b"", when=ANYTHING)  # makes what belongs into .fencepost
         disk.calls.clear()
         yield store
 
@@ -208,7 +208,7 @@ def test_side_files_are_durable_before_the_name(store, disk):
     store.put("k", b"", when=ABSENT)
     at = verbs(disk).index("link")
     assert verbs(disk)[-2:] == ["link", "fsync-folder"]
-    assert disk.calls[at - 1] == ("fsync-folder", f"{store.path}/.holdfast/attributes")
+    assert disk.calls[at - 1] == ("fsync-folder", f"{store.path}/.fencepost/attributes")
     assert verbs(disk)[at - 4 : at - 1] == ["write", "fsync", "replace"]
     assert disk.calls[at - 4][1] == disk.calls[at - 3][1], "what was written is what was made durable"
 
@@ -267,7 +267,7 @@ def test_a_failure_before_the_name_applies_nothing(failing, key, verb, error):
     disk.verb = ""
     assert everything(store) == before
     assert not Path(store.path, "b").exists()
-    assert list(Path(store.path, ".holdfast/tmp").iterdir()) == []
+    assert list(Path(store.path, ".fencepost/tmp").iterdir()) == []
 
 
 def test_a_failed_fsync_of_the_folder_leaves_the_outcome_unknown(failing):

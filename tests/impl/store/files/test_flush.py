@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from holdfast.impl.store.files.flush import Flush
+from fencepost.impl.store.files.flush import Flush
 
 
 class Scripted:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files import FileStore
-from holdfast.impl.store.files.folders import Folders
-from holdfast.impl.store.files.listing import Lister
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.files.folders import Folders
+from fencepost.impl.store.files.listing import Lister
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_an_object_and_a_folder_of_one_name_live_side_by_side(root):
     assert ([info.key for info in listed.objects], listed.prefixes) == (["a", "c"], ("a/", "c/"))
     for key in ("a", "a/b", "c", "c/d"):
         assert store.delete(key, when=ANYTHING).done
-    assert names(root) == [".holdfast"]
+    assert names(root) == [".fencepost"]
 
 
 def test_empty_folders_are_removed_with_their_parents_and_no_others(root):
@@ -110,7 +110,7 @@ def test_creators_are_never_lost_to_who_removes_their_folder(root, hurry):
             assert store.get(key).outcome is Outcome.MISSING
 
     together(*(lambda who=who, store=store: work(who, store) for who, store in enumerate(stores)))
-    assert names(root) == [".holdfast"]
+    assert names(root) == [".fencepost"]
 
 
 def test_an_object_comes_and_goes_at_a_folder_s_name(root, hurry):
@@ -191,7 +191,7 @@ def test_folders_are_made_under_the_lock(root, monkeypatch):
     def mkdir(name, dir_fd):
         if name in ("n", "n%folder"):
             with (
-                Path(root, ".holdfast", "locks", "tree").open("rb") as file,
+                Path(root, ".fencepost", "locks", "tree").open("rb") as file,
                 pytest.raises(BlockingIOError) as raised,
             ):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -298,7 +298,7 @@ def test_of_a_group_it_is_enough_that_something_is_in_it(root, monkeypatch):
         Lister, "_entry", lambda self, found, *where: seen.append(found.name) or plain(self, found, *where)
     )
     assert store.list(delimiter="/").prefixes == ("t0/", "t1/", "t2/")
-    assert len(seen) <= 3 + 1 + 3, "the folders and .holdfast, and one name in each"
+    assert len(seen) <= 3 + 1 + 3, "the folders and .fencepost, and one name in each"
 
 
 def test_long_keys_of_many_folders_need_few_open_files(root):

@@ -9,18 +9,18 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.files import Disk, FileStore
-from holdfast.impl.store.files.names import Names
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.files import Disk, FileStore
+from fencepost.impl.store.files.names import Names
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 from tests.impl.store.files.broken import BySteps, NoXattrs
 
 LONG = "\u00e9l" * 150
 KEYS = [
     "a", "a/b", "a/b/c", "a.b", "a-b", "a0", "a/", "a//b", "/a", "%", "a%folder", "a%folder/b", "%empty",
-    ".holdfast", ".holdfast/tmp/x", ".x/y", "...", " a ", "A", "A/b", "\u00e9", "e\u0301", "\U0001f41f/z",
+    ".fencepost", ".fencepost/tmp/x", ".x/y", "...", " a ", "A", "A/b", "\u00e9", "e\u0301", "\U0001f41f/z",
     "\uffff", "tab\tnew\nline", "dot.", "x" * 241, LONG, LONG + "/" + LONG, LONG[:239], "y" * 240 + "/a",
 ]  # fmt: skip
 PREFIXES = ["", "a", "a/", "a/b", "A", "%", "a%", ".", "../", "./", LONG[:200], LONG, "x" * 240, "zz", "/"]
@@ -178,7 +178,7 @@ def test_every_answer_is_the_reference_s(kind, place, sequence):
 
 
 def write_format(root, names):
-    internal = Path(root, ".holdfast")
+    internal = Path(root, ".fencepost")
     internal.mkdir()
     (internal / "format").write_text(f'{{"format": 1, "names": "{names}"}}\n')
 
@@ -224,14 +224,14 @@ def test_the_same_bytes_written_again_are_still_another_write(tmp_path):
 SEGMENTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), max_size=400)
 
 
-@given(folded=st.booleans(), segment=SEGMENTS | st.sampled_from(["", ".", "..", ".holdfast", "x" * 700]))
+@given(folded=st.booleans(), segment=SEGMENTS | st.sampled_from(["", ".", "..", ".fencepost", "x" * 700]))
 @settings(max_examples=300, deadline=None)
 def test_a_segment_s_name_leads_back_to_it(folded, segment):
     """If this fails, two keys can share a file, or a key cannot be listed."""
     names = Names(folded=folded)
     pieces = names.pieces(segment)
     assert names.text(pieces) == segment
-    assert all(0 < len(piece.encode()) <= 240 and piece not in {".", "..", ".holdfast"} for piece in pieces)
+    assert all(0 < len(piece.encode()) <= 240 and piece not in {".", "..", ".fencepost"} for piece in pieces)
     assert not any("/" in piece or "\0" in piece for piece in pieces)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.store.files import FileStore
-from holdfast.impl.store.requests import ANYTHING
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.requests import ANYTHING
 
 pytestmark = pytest.mark.server
 HERE = Path(__file__).parent
@@ -46,7 +46,7 @@ class Racers:
 
 def race(root, processes, rounds, variant="", enough=None):
     """Rounds that did not have exactly one winner whose body stands; looks for no more than `enough`."""
-    wrong = []
+    error = []
     store = FileStore(root)
     with Racers(root, processes, variant) as racers:
         for number in range(rounds):
@@ -58,12 +58,12 @@ def race(root, processes, rounds, variant="", enough=None):
                 or stands != str(winners[0]).encode()
                 or not set(outcomes) <= {"done", "exists"}
             ):
-                wrong.append((number, outcomes, stands))
-                if len(wrong) == enough:
+                error.append((number, outcomes, stands))
+                if len(error) == enough:
                     break
             if number % 3 == 0:  # empties the folder now and then, under the racers
                 store.delete(f"race/{number % 7}/{number}", when=ANYTHING)
-    return wrong
+    return error
 
 
 def count(root, processes, each, variant=""):
@@ -133,12 +133,12 @@ def test_a_kill_leaves_the_old_or_the_new_object(disk, variant):
 @pytest.mark.parametrize("variant", ["", "by-steps", "side-files"])
 def test_two_hundred_kills_leave_nothing_torn_and_nothing_behind(disk, variant):
     assert kill(disk, 200, 2, variant).startswith("ok")
-    drafts = Path(disk, ".holdfast", "tmp")
+    drafts = Path(disk, ".fencepost", "tmp")
     assert len(list(drafts.iterdir())) <= 200 * 2
     store = FileStore(disk, temp_age_s=0)
     store.verify()
     assert list(drafts.iterdir()) == []
-    sides = Path(disk, ".holdfast", "attributes")
+    sides = Path(disk, ".fencepost", "attributes")
     objects = sum(len(page.objects) for page in store.pages())
     assert not sides.exists() or len(list(sides.iterdir())) == objects
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.impl.store.files import Disk, FileStore
-from holdfast.impl.store.files.together import BODY_BYTES_MAX, CALLER_FLUSHES, create
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Put
+from fencepost.impl.store.files import Disk, FileStore
+from fencepost.impl.store.files.together import BODY_BYTES_MAX, CALLER_FLUSHES, create
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Put
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0])
@@ -245,7 +245,7 @@ def test_an_etag_without_room_is_refused(tmp_path, at):
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
         with pytest.raises(ValueError, match="room"):
-            create(fd, fd, "k", fd, "user.holdfast", b"0" * 32, at, b"")
+            create(fd, fd, "k", fd, "user.fencepost", b"0" * 32, at, b"")
     finally:
         os.close(fd)
     assert list(tmp_path.iterdir()) == []
@@ -290,9 +290,9 @@ def test_a_disk_that_changes_a_step_is_asked_for_every_step():
 
 def test_without_the_compiled_part_everything_works(tmp_path):
     script = (
-        "import sys; sys.modules['holdfast.impl.store.files._together'] = None\n"
-        "from holdfast.impl.store.files import Disk, FileStore\n"
-        "from holdfast.impl.store.requests import ABSENT\n"
+        "import sys; sys.modules['fencepost.impl.store.files._together'] = None\n"
+        "from fencepost.impl.store.files import Disk, FileStore\n"
+        "from fencepost.impl.store.requests import ABSENT\n"
         "store = FileStore(sys.argv[1])\n"
         "print(Disk.creates, *(store.put('k', body, when=ABSENT).outcome for body in (b'x', b'y')))"
     )

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from holdfast.impl.store.errors import Unusable
-from holdfast.impl.store.files import Disk, FileStore
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.files import Disk, FileStore
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 
 
 class Meanwhile(Disk):

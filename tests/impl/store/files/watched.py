@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broken import open_variant
 
-from holdfast.impl.store.errors import StoreError
-from holdfast.impl.store.requests import ABSENT
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.requests import ABSENT
 
 watching = ctypes.CDLL(None)
 watching.watched.restype = ctypes.c_char_p
@@ -58,7 +58,7 @@ def case(stores, root, folder, variant, key, body, call, error, times):
         "stands": found.body.decode() if found.done else None,
         "etag": found.info.etag if found.done else None,
         "left_open": open_files() - open_before,
-        "left_lying": len(list(Path(store.path, ".holdfast/tmp").iterdir())),
+        "left_lying": len(list(Path(store.path, ".fencepost/tmp").iterdir())),
     }
 
 

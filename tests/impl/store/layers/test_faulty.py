@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import ABSENT, ANYTHING, Outcome
-from holdfast.impl.store.layers import Effect, Fault, Faulty
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Get, Put
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome
+from fencepost.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Get, Put
 
 
 def broken(*faults: Fault) -> tuple[Faulty, MemoryStore]:

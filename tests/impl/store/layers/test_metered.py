@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING, Misuse
-from holdfast.impl.store.layers import Metered
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Get, Head, Put
+from fencepost.impl.store import ABSENT, ANYTHING, Misuse
+from fencepost.impl.store.layers import Metered
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Get, Head, Put
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.layers import Effect, Fault, Faulty, Metered, Retrying
-from holdfast.impl.store.layers.retrying import may_ask_again
-from holdfast.impl.store.memory import MemoryStore
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered, Retrying
+from fencepost.impl.store.layers.retrying import may_ask_again
+from fencepost.impl.store.memory import MemoryStore
 
 READS = [ask.Get("k"), ask.Head("k"), ask.List(), ask.ListVersions(), ask.ListUploads()]
 WRITES = [

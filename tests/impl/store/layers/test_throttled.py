@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.impl.environment import Environment, SeededEnvironment
-from holdfast.impl.store import ABSENT, Misuse, Outcome
-from holdfast.impl.store.interface import Store
-from holdfast.impl.store.layers import Throttled
-from holdfast.impl.store.layers.layer import Layer
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Get, Request
+from fencepost.impl.environment import Environment, SeededEnvironment
+from fencepost.impl.store import ABSENT, Misuse, Outcome
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers import Throttled
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Get, Request
 
 
 class Watched(Layer):

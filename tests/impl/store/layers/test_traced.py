@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.impl.environment import SeededEnvironment
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Misuse
-from holdfast.impl.store.events import Event
-from holdfast.impl.store.layers import Effect, Fault, Faulty, Traced
-from holdfast.impl.store.memory import MemoryStore
-from holdfast.impl.store.requests import Get, Put
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Misuse
+from fencepost.impl.store.events import Event
+from fencepost.impl.store.layers import Effect, Fault, Faulty, Traced
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Get, Put
 
 
 def traced(*faults: Fault) -> tuple[Traced, list[Event]]:

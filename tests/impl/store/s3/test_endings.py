@@ -10,10 +10,10 @@ import botocore.parsers
 import pytest
 import urllib3.exceptions
 
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
-from holdfast.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
-from holdfast.impl.store.s3.endings import (
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
+from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store.s3.endings import (
     BUSY_CODES,
     CODES,
     HAS_OUTCOME,
@@ -22,7 +22,7 @@ from holdfast.impl.store.s3.endings import (
     STATUSES,
     Ending,
 )
-from holdfast.impl.store.s3.judging import ended
+from fencepost.impl.store.s3.judging import ended
 
 PART = ((1, "etag"),)
 REQUESTS: dict[str, ask.Request[Any]] = {

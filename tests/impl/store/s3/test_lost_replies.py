@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store, Unusable, open_store
-from holdfast.impl.store import requests as ask
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store, Unusable, open_store
+from fencepost.impl.store import requests as ask
 from tests.servers.moto_here import Here
 
 BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>reduce your rate</Message></Error>"

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast.commands.entry import run
-from holdfast.impl.store import (
+from fencepost.commands.entry import run
+from fencepost.impl.store import (
     ABSENT,
     ANYTHING,
     BrokenPromise,
@@ -25,8 +25,8 @@ from holdfast.impl.store import (
     Unusable,
     open_store,
 )
-from holdfast.impl.store import requests as ask
-from holdfast.impl.store.s3 import S3Store, client
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.s3 import S3Store, client
 from tests.servers.endpoint import Endpoint
 from tests.servers.moto_here import Here
 
@@ -235,7 +235,7 @@ def test_a_command_says_it_in_one_line(credentials: None, capsys: pytest.Capture
     assert run(lambda: open_store("s3://?region=x").verify()) == 2
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert all(line.startswith("holdfast: ") for line in lines)
+    assert all(line.startswith("fencepost: ") for line in lines)
 
 
 # What a reply must hold. A server that answers anything at all with one page.
@@ -479,7 +479,7 @@ def test_not_being_told_of_versions_is_not_having_none(honest_moto: Here, store:
 
 
 def test_the_sdk_is_loaded_only_for_s3() -> None:
-    script = "import sys; from holdfast.impl.store import open_store; open_store('memory://'); "
+    script = "import sys; from fencepost.impl.store import open_store; open_store('memory://'); "
     script += "print([name for name in sys.modules if name.startswith(('boto', 'urllib3'))])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -495,7 +495,7 @@ def test_threads_share_one_client(honest_moto: Here, monkeypatch: pytest.MonkeyP
     made = []
     make = client.make_client
     monkeypatch.setattr(
-        "holdfast.impl.store.s3.store.make_client", lambda setup: made.append(1) or make(setup)
+        "fencepost.impl.store.s3.store.make_client", lambda setup: made.append(1) or make(setup)
     )
     with open_store(honest_moto.bucket()) as store:
         threads = [threading.Thread(target=store.head, args=("k",)) for _ in range(8)]

@@ -1,0 +1,215 @@
+"""`fencepost audit SYSTEM --base REV`: the audit before a merge, of the code at two revisions.
+
+The tree of REV is written out aside from the repository, which stays as it is, and the same audit runs in a
+process of its own on each: on that tree, and on the files as they lie there now. The two results are then
+compared. Packages of the repository are taken from each tree; everything else is what is installed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.provenance import write_result
+from fencepost.commands.user_files import is_file_name, split
+from fencepost.comparing import Change, compare, verdict_of
+
+COLOURS = {"worse": "red", "better": "green", "other": None}
+
+
+@dataclass(frozen=True)
+class Repository:
+    """Where the code lies under version control."""
+
+    root: Path
+    revision: str
+    """The full name of the commit to compare with."""
+    asked: str
+
+
+def compare_with_base(
+    system: str,
+    words: Sequence[str],
+    revision: str,
+    json_file: str | None,
+    replaying: Callable[[str], str],
+) -> int:
+    """Audit `system` with the options in `words` at `revision` and as it is now; tell what is different.
+
+    `replaying` makes the command that shows a failure of now again, from its token.
+    """
+    repository = find_repository(system, revision)
+    with tempfile.TemporaryDirectory(prefix="fencepost-base-") as scratch:
+        folder = Path(scratch)
+        tree = write_tree(repository, folder / "tree")
+        before = _audit(system, words, repository, tree, folder / "before.json")
+        after = _audit(system, words, repository, repository.root, folder / "after.json")
+    if after is None:
+        raise BadRequest(f"the audit of {system} as it is now could not run; see the line above")
+    changes = compare(before, after) if before is not None else []
+    verdict = after["verdict"] if before is None else verdict_of(changes, after)
+    for line, colour in lines(system, repository, before, after, changes, replaying):
+        click.secho(line, fg=colour, err=json_file == "-")
+    click.secho(_last_line(verdict, before, after, changes), err=json_file == "-")
+    if json_file:
+        found = {
+            "system": system,
+            "base": repository.revision,
+            "verdict": verdict,
+            "changes": [change.as_json() for change in changes],
+            "before": before,
+            "after": after,
+        }
+        write_result(found, json_file)
+    return VERDICT_EXITS[verdict]
+
+
+def lines(
+    system: str,
+    repository: Repository,
+    before: Any,
+    after: Any,
+    changes: Sequence[Change],
+    replaying: Callable[[str], str],
+) -> list[tuple[str, str | None]]:
+    """What people read, with the colour of each line."""
+    short = repository.revision[:12]
+    said: list[tuple[str, str | None]] = [
+        (f"{system}, {repository.asked} ({short}) against the files now", None)
+    ]
+    if before is None:
+        said.append(
+            (f"  at {repository.asked} it could not be audited: there is nothing to compare with", None)
+        )
+    else:
+        said.append((f"  before  {before['verdict']}: {before['bound']}", None))
+    said.append((f"  now     {after['verdict']}: {after['bound']}", None))
+    for change in changes:
+        said.append(
+            (f"  {change.judged:<7} {change.what}: {change.before} -> {change.after}", COLOURS[change.judged])
+        )
+    for violation in after["violations"]:
+        said += [("", None), *((line, None) for line in violation["counterexample"])]
+        said += [("to see it again:", None), (replaying(violation["token"]), None)]
+    return said
+
+
+def _last_line(verdict: str, before: Any, after: Any, changes: Sequence[Change]) -> str:
+    if before is None:
+        return f"{verdict}: of the files as they are now"
+    worse = sum(1 for change in changes if change.judged == "worse")
+    better = sum(1 for change in changes if change.judged == "better")
+    still = ", and it is still violated" if after["verdict"] == "violated" and not worse else ""
+    return f"{verdict}: {worse} thing{'' if worse == 1 else 's'} worse, {better} better{still}"
+
+
+def find_repository(system: str, revision: str) -> Repository:
+    """The repository of the audited file, or of the current folder for a shipped system."""
+    start = Path(split(system)[0]).resolve().parent if is_file_name(system) else Path.cwd()
+    if not start.is_dir():
+        raise BadRequest(f"there is no file {split(system)[0]}; give the path of the file to audit")
+    root = _git(start, "rev-parse", "--show-toplevel")
+    if not root:
+        raise BadRequest(
+            f"--base compares with a revision, and {start} is not under git; audit it without --base"
+        )
+    commit = _git(start, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if not commit:
+        raise BadRequest(f"--base: git knows no revision {revision!r} in {root}; git log lists them")
+    return Repository(Path(root), commit, revision)
+
+
+def write_tree(repository: Repository, target: Path) -> Path:
+    """The files of the revision below `target`. The repository itself is not touched."""
+    target.mkdir()
+    archive = target.with_suffix(".tar")
+    with archive.open("wb") as file:
+        subprocess.run(  # noqa: S603 - the words are ours, the revision is a commit's full name
+            ["git", "archive", "--format=tar", repository.revision],  # noqa: S607 - the user's own git
+            cwd=repository.root,
+            stdout=file,
+            check=True,
+        )
+    with tarfile.open(archive) as opened:
+        opened.extractall(target, filter="data")
+    archive.unlink()
+    return target
+
+
+def _audit(system: str, words: Sequence[str], repository: Repository, tree: Path, target: Path) -> Any:
+    """The result of the audit on a tree, or None when it could not run there."""
+    here = Path.cwd().resolve()
+    within = here.relative_to(repository.root) if here.is_relative_to(repository.root) else Path()
+    if is_file_name(system):
+        path, wanted = split(system)
+        file = (here / path).resolve().relative_to(repository.root)
+        named = os.path.relpath(tree / file, tree / within) + (f":{wanted}" if wanted else "")
+    else:
+        named = system
+    folder = tree / within
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [str(path) for path in [*packages(tree, target.with_suffix(".packages")), tree, tree / "src"]]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
+    # -P: the folder it is started in must not come before these, where a package is a folder of the root.
+    ran = subprocess.run(  # noqa: S603 - this interpreter, with the words this command was given
+        [sys.executable, "-P", "-m", "fencepost", "audit", named, *words, "--quiet", "--json", str(target)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if ran.returncode == Exit.BAD_REQUEST or not target.exists():
+        click.echo(
+            ran.stderr.strip().splitlines()[-1] if ran.stderr.strip() else "fencepost: it did not run",
+            err=True,
+        )
+        return None
+    return json.loads(target.read_text(encoding="utf-8"))
+
+
+def packages(tree: Path, target: Path) -> list[Path]:
+    """Where packages lie that `pyproject.toml` maps to folders of other names, as links in `target`."""
+    settings = tree / "pyproject.toml"
+    try:
+        mapping = tomllib.loads(settings.read_text(encoding="utf-8"))["tool"]["setuptools"]["package-dir"]
+    except (OSError, KeyError, ValueError):
+        return []
+    if "" in mapping or not isinstance(mapping, dict):
+        return [tree / str(mapping[""])] if isinstance(mapping, dict) else []
+    for name, folder in sorted(mapping.items()):
+        _link(target.joinpath(*name.split(".")), tree / folder)
+    return [target]
+
+
+def _link(place: Path, folder: Path) -> None:
+    """A folder with links to what `folder` holds, so that further packages can be put into it."""
+    place.mkdir(parents=True, exist_ok=True)
+    for child in folder.iterdir():
+        if not (place / child.name).exists():
+            (place / child.name).symlink_to(child)
+
+
+def _git(folder: Path, *words: str) -> str:
+    try:
+        ran = subprocess.run(  # noqa: S603 - the words are ours; a revision follows --end-of-options
+            ["git", *words],  # noqa: S607 - the user's own git
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        raise BadRequest(f"--base needs git, which cannot be started: {error.strerror}") from error
+    return ran.stdout.strip() if ran.returncode == 0 else ""

@@ -1,0 +1,116 @@
+"""`fencepost audit SYSTEM --mutants`: is every safeguard needed in the code? Each mutant is audited in turn.
+
+Every known mistake of the system must be found, and the fixed program, which comes last, must hold; else
+the other rows would show nothing. Where a model of the same name can leave out a step of the same name, its
+shortest counterexample stands beside the code's, both counted in steps of the protocol
+(`sim.explore.moves`), and a
+counterexample of more than half as many again is called long.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Console
+
+from fencepost.commands.audited_row import Row, audited_row
+from fencepost.commands.ending import VERDICT_EXITS, BadRequest
+from fencepost.commands.models import SHIPPED, find_machine
+from fencepost.commands.provenance import write_result
+from fencepost.commands.systems import find_system, mutants_of, read_parameters
+from fencepost.reports.mutants_text import row_text, total_text
+from fencepost.testing import Options, want
+
+MUTANT_SECONDS, FIXED_SECONDS = 120.0, 600.0
+"""What breaks is found in seconds; that nothing does takes all schedules."""
+LONG = 1.5
+"""So many times the steps of the model's shortest counterexample may the code's take."""
+
+
+def audit_mutants(
+    name: str,
+    settings: tuple[str, ...],
+    processes: int | None,
+    said: Options,
+    console: Console,
+    json_file: str | None,
+    jobs: int = 1,
+) -> int:
+    """Audit every mutant of the system, and the system; one row each."""
+    rows: list[Row] = []
+    interrupted = False
+    try:
+        for row in _rows(name, settings, processes, said, jobs):
+            rows.append(row)
+            console.print(row_text(row))
+    except KeyboardInterrupt:
+        interrupted = True
+    verdict = _verdict(rows, complete=not interrupted)
+    result = {"system": name, "rows": rows, "verdict": verdict}
+    console.print(total_text(result))
+    if json_file:
+        write_result(result, json_file)
+    return VERDICT_EXITS[verdict]
+
+
+def _verdict(rows: list[Row], *, complete: bool) -> str:
+    """Whether every row is as it should be, and none is missing."""
+    if any(row["wrong"] for row in rows):
+        return "violated"
+    return "holds" if complete and all(row["verdict"] != "undecided" for row in rows) else "undecided"
+
+
+def _rows(
+    name: str, settings: tuple[str, ...], processes: int | None, said: Options, jobs: int
+) -> Iterator[Row]:
+    for mutant in [*mutants_of(name), None]:
+        yield mutant_row(name, mutant, settings, processes, said, jobs)
+
+
+def mutant_row(
+    name: str,
+    mutant: str | None,
+    settings: tuple[str, ...],
+    processes: int | None,
+    said: Options,
+    jobs: int,
+) -> Row:
+    system = find_system(name, mutant)
+    arguments = read_parameters(system, settings, processes)
+    options = Options(seconds=MUTANT_SECONDS if mutant else FIXED_SECONDS).under(system.options).under(said)
+    wanted = want(system.function, options, arguments, name, jobs=jobs)
+    row, worst = audited_row(mutant or "", wanted)
+    model = _counterexample_of_model(name, mutant) if mutant and worst else None
+    times = worst["moves"] / model["length"] if model and worst else None
+    return {
+        "system": name,
+        **row,
+        "moves": worst.get("moves", 0),
+        "model": model,
+        "times": round(times, 2) if times is not None else None,
+        "long": times is not None and times > LONG,
+        "parameters": dict(wanted.parameters),
+    }
+
+
+def _counterexample_of_model(name: str, safeguard: str) -> Row | None:
+    """The shortest counterexample of the model of this name without this safeguard; None when there is
+    none."""
+    if name not in SHIPPED:
+        return None
+    from fencepost.model import Model, check
+
+    machine = find_machine(name)
+    if safeguard not in machine.safeguards:
+        return None
+    found = check(Model(machine, machine.shown_at.get(safeguard), without=(safeguard,))).as_json()
+    broken = [row for row in found["properties"] if row["verdict"] == "violated"]
+    nearest = min(broken, key=lambda row: len(row["trace"]), default=None)
+    if nearest is None or len(nearest["trace"]) < 2:
+        return None
+    return {"model": name, "property": nearest["name"], "length": len(nearest["trace"]) - 1}
+
+
+def refuse_beside_mutants(alone: Mapping[str, object]) -> None:
+    """Options that are about one search or one run."""
+    for option, value in alone.items():
+        if value is not None:
+            raise BadRequest(f"--mutants audits them all, and {option} is about one; leave out either")

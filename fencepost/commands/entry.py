@@ -1,0 +1,128 @@
+"""The entry point: finds the subcommand, runs it, turns how it ended into an exit code.
+
+A subcommand is a module of this package that holds one click command named `command`. It returns
+its exit code (see `Exit`), and raises `BadRequest` when what was asked makes no sense. Nothing of a
+subcommand is imported before it is called, so that `--help` stays quick and loads none of the heavy
+libraries; that is why the table below carries each one's summary.
+"""
+
+import errno
+import importlib
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+
+import click
+
+import fencepost
+from fencepost.commands.ending import BadRequest, Exit
+from fencepost.impl.store.errors import StoreError
+
+WORDS = "fencepost.words"
+"""Where the words of the command line are kept."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Standard output can be sent to a file, and that file's disk be full."""
+
+SUMMARIES = {
+    "demo": "The tour: what Fencepost does, on your machine, in under two minutes.",
+    "check": "Explore every reachable state of a model; verdicts and shortest counterexamples.",
+    "zoo": "Every safeguard of every model off, one at a time: what breaks.",
+    "audit": "Drive real code through every interleaving, crash and lost response.",
+    "probe": "Certify a store for coordination and measure its latency.",
+    "simulate": "Capacity what-ifs: latency, throughput and cost in simulated time.",
+    "report": "One page of what the other commands wrote, for a colleague.",
+    "ingest": "Accept batches from many agents once, by any of several collectors.",
+    "proxy": "Stand before a store and make it slow, narrow and unreliable.",
+    "replay": "Hold traces of real runs against a model, at scale.",
+    "catalog": "Keep a small dataset of many tables in a bucket.",
+    "completion": "Let your shell complete commands, options and names.",
+}
+
+
+class Subcommands(click.Group):
+    """A click group whose commands are imported on demand."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = list(args)  # a result names the command that made it
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except SystemExit as ended:
+            # No command ends so: what it ran did, and its code would pass for a verdict.
+            raise BadRequest(
+                f"the code that was run ends the program ({ended!r}); let it return or raise instead"
+            ) from ended
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SUMMARIES:
+            return None
+        module = importlib.import_module(f"fencepost.commands.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        near = [] if name in SUMMARIES or name.startswith("-") else get_close_matches(name, SUMMARIES, 1)
+        if near:
+            raise click.UsageError(f"No such command '{name}'. Did you mean '{near[0]}'?", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+
+@click.group(
+    cls=Subcommands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 not decided within the bounds.",
+)
+@click.version_option(fencepost.__version__, prog_name="fencepost")
+def group() -> None:
+    """Prove, attack, time and watch protocols that coordinate through an object store."""
+
+
+def run(act: Callable[[], object]) -> int:
+    """Run `act` and answer the exit code, with one line on standard error for what went wrong."""
+    try:
+        ended = act()
+    except click.exceptions.NoArgsIsHelpError as no_arguments:
+        click.echo(no_arguments.ctx.get_help())
+        return Exit.BAD_REQUEST
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "fencepost"
+        said = error.format_message()
+        return _refuse(f"{said}{'' if said.endswith(('.', '?')) else '.'} Try '{where} --help'.")
+    except click.ClickException as error:
+        return _refuse(error.format_message())
+    except (BadRequest, StoreError) as error:
+        return _refuse(str(error))
+    except BrokenPipeError:
+        # The reader of our output went away (`fencepost ... | head`): nobody is left to tell.
+        sys.stderr.close()
+        return Exit.UNDECIDED
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        return _refuse(f"cannot write: {error.strerror}; what was asked may have been done, but not told")
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("fencepost: interrupted", err=True)
+        return Exit.UNDECIDED
+    return int(ended) if isinstance(ended, int) else Exit.HOLDS
+
+
+def _refuse(message: str) -> int:
+    click.echo(f"fencepost: {' '.join(message.split())}", err=True)
+    return Exit.BAD_REQUEST
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(lambda: group.main(standalone_mode=False)))

@@ -1,0 +1,156 @@
+"""`fencepost probe URL`: is this store safe to coordinate through, and how fast is it?"""
+
+import contextlib
+import dataclasses
+import functools
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
+from fencepost.commands.provenance import write_result
+from fencepost.commands.targets import TARGET
+from fencepost.commands.terminal import console as console_for
+from fencepost.impl.store import Store, open_store
+from fencepost.reports.probe_table import probe_page
+from fencepost.sim.probe import BY_NAME, FEATURES, QUICK, THOROUGH, Plan, Probe, Report
+
+EPILOG = """Exit codes: 0 safe, 1 unsafe, 2 the request made no sense or the store cannot be used, 3 undecided
+or unsupported. Races find what they find: the bound printed beside each says how often a bad round could
+still happen. Probe the very bucket you will use, for versioning changes the answers."""
+
+
+@click.command("probe", short_help="Certify a store for coordination.", epilog=EPILOG)
+@click.argument("url", required=False)
+@click.option("--quick", is_flag=True, help="Fewer rounds and keys: about 10 s.")
+@click.option("--thorough", is_flag=True, help="Ten times the rounds: up to 15 min.")
+@click.option("--rounds", type=click.IntRange(1, 1_000_000), help="Rounds of each race, at most.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time for all of it, about.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the mixed workload.")
+@click.option("--only", metavar="FEATURE,...", help="Ask only these; the verdict is then about them alone.")
+@click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
+)
+@click.option(
+    "--profile", type=TARGET, metavar="FILE", help="Write the latency profile, for `fencepost simulate`."
+)
+@click.option("--list", "listing", is_flag=True, help="List the features and end.")
+def command(
+    url: str | None,
+    quick: bool,
+    thorough: bool,
+    rounds: int | None,
+    seconds: float | None,
+    seed: int,
+    only: str | None,
+    json_file: str | None,
+    profile: str | None,
+    listing: bool,
+) -> int:
+    """Certify the store at URL (memory://, file:///directory, s3://bucket/prefix?endpoint=...) for
+    coordination: every condition tried on keys in every state, raced from threads and processes, and
+    what is seen and listed afterwards. Works under a prefix of its own and removes what it wrote.
+    """
+    if listing:
+        _list()
+        return Exit.HOLDS
+    if url is None:
+        raise BadRequest(
+            "name the store to probe, as in: fencepost probe s3://bucket?endpoint=http://host:9000"
+        )
+    if json_file == "-" and profile == "-":
+        raise BadRequest("only one of --json and --profile can go to standard output")
+    if quick and thorough:
+        raise BadRequest("--quick and --thorough contradict each other; leave out either")
+    plan = _plan(QUICK if quick else THOROUGH if thorough else Plan(), rounds, seconds, seed)
+    names = _names(only)
+    with open_store(url) as store, _interruptible():
+        report = _probe(store, plan, names, console_for(stderr="-" in (json_file, profile), wrapped=True))
+    if json_file:
+        write_result(report.to_json(), json_file)
+    if profile:
+        write_json(report.profile, profile)
+    return VERDICT_EXITS[report.verdict.value]
+
+
+def _plan(plan: Plan, rounds: int | None, seconds: float | None, seed: int) -> Plan:
+    given: dict[str, Any] = {"rounds": rounds, "seconds": seconds, "seed": seed}
+    return dataclasses.replace(plan, **{name: value for name, value in given.items() if value is not None})
+
+
+def _names(only: str | None) -> list[str]:
+    if only is None:
+        return []
+    names = list(dict.fromkeys(name.strip() for name in only.split(",") if name.strip()))
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown or not names:
+        error = f"no feature is named {unknown[0]!r}" if unknown else "--only names no feature"
+        raise BadRequest(f"{error}; `fencepost probe --list` lists them")
+    return names
+
+
+def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Report:
+    """Say what will happen, let it happen, show what came out."""
+    # In memory there is nothing another process could open.
+    shared = not store.url.startswith("memory:")
+    opener = functools.partial(open_store, store.url) if shared else None
+    probe = Probe(store, plan, opener=opener, only=names)
+    probe.verify()
+    console.print(probe.announcement(), markup=False, highlight=False, soft_wrap=True)
+    with _progress() as watch:
+        report = probe.run(watch)
+    console.print()
+    console.print(probe_page(report.to_json()))
+    if report.left:
+        rest = f" and {len(report.left) - 1} more" if len(report.left) > 1 else ""
+        click.echo(
+            f"fencepost: could not remove everything under {probe.prefix}: {report.left[0]}{rest}; "
+            "remove it by hand",
+            err=True,
+        )
+    return report
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Any]:
+    """A bar on a terminal, silence elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def watch(name: str, number: int, total: int) -> None:
+            progress.update(task, description=name, completed=number - 1, total=total)
+
+        yield watch
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Being terminated is like Ctrl-C: what was written is removed first."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    kept = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, kept)
+
+
+def _list() -> None:
+    width = max(len(feature.name) for feature in FEATURES)
+    for feature in FEATURES:
+        sys.stdout.write(
+            f"{feature.name:{width}}  {'core' if feature.core else '    '}  {feature.question}\n"
+        )

@@ -1,0 +1,77 @@
+"""How a result was made: what a reader needs to make it again, kept beside the numbers.
+
+It names versions, the revision of the code that lay around the command, and the command itself. It holds
+no date and no path of the machine, so that the same seed still gives the same bytes.
+"""
+
+import platform
+import shlex
+import subprocess
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+import click
+
+import fencepost
+from fencepost.commands.ending import write_json
+from fencepost.commands.entry import WORDS
+
+LIBRARIES = ("numpy", "hypothesis", "greenlet", "simpy", "pyarrow", "pyspark")
+
+
+def write_result(result: Mapping[str, Any], target: str) -> None:
+    """Write a command's result, and how it was made, to `target`: whole or not at all."""
+    write_json({**result, "provenance": provenance()}, target)
+
+
+def provenance() -> dict[str, Any]:
+    """The command that is running, and everything its numbers may depend on."""
+    commit, changed = revision()
+    return {
+        "command": command_line(),
+        "fencepost": fencepost.__version__,
+        "commit": commit,
+        "uncommitted_changes": changed,
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "libraries": versions(),
+    }
+
+
+def command_line() -> str:
+    """What was typed, from the words the entry point was given."""
+    context = click.get_current_context(silent=True)
+    words = context.meta.get(WORDS, []) if context is not None else []
+    return shlex.join(["fencepost", *words])
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that decide a result, as far as they are installed. Nothing is imported."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def revision() -> tuple[str, bool]:
+    """The commit the command was given in, and whether files differ from it; empty outside of git."""
+    commit = _git("rev-parse", "HEAD")
+    return commit, bool(commit) and bool(_git("status", "--porcelain", "--untracked-files=no"))
+
+
+def _git(*words: str) -> str:
+    try:
+        ran = subprocess.run(  # noqa: S603 - the words are ours
+            ["git", *words],  # noqa: S607 - the user's own git, as in their shell
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return ran.stdout.strip()

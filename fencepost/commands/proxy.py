@@ -1,0 +1,140 @@
+"""`fencepost proxy UPSTREAM`: a store that is slow, narrow and unreliable, for tests of one's own."""
+
+import asyncio
+import json
+import signal
+import sys
+from typing import Any
+
+import click
+
+from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.provenance import write_result
+from fencepost.commands.targets import TARGET
+from fencepost.sim.proxy.clock import precise_loop
+from fencepost.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
+from fencepost.sim.proxy.server import Proxy
+
+EPILOG = f"""DELAY is 20ms, or 20ms/80ms for a lognormal one with this median and 99th percentile. CHANCE
+is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(KINDS)}. Exit codes: 0 stopped,
+2 the request made no sense. Example: fencepost proxy http://127.0.0.1:9000 --port 8400 --latency 20ms --cap 8
+--drop put=1%."""
+
+
+@click.command("proxy", short_help="Stand before a store and make it slow and unreliable.", epilog=EPILOG)
+@click.argument("upstream", metavar="UPSTREAM")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="To listen on; 0: a free one."
+)
+@click.option("--listen", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="To listen on.")
+@click.option("--latency", multiple=True, metavar="[KIND=]DELAY", help="On the way there.")
+@click.option("--reply-latency", multiple=True, metavar="[KIND=]DELAY", help="On the way back.")
+@click.option(
+    "--cap", type=click.IntRange(1), metavar="N", help="Requests in flight at once; the others wait."
+)
+@click.option("--slow-down", multiple=True, metavar="[KIND=]CHANCE", help="Answered 503 SlowDown.")
+@click.option("--drop", multiple=True, metavar="[KIND=]CHANCE", help="Done, and the reply lost.")
+@click.option("--late", multiple=True, metavar="[KIND=]CHANCE", help="No reply, and done later.")
+@click.option("--late-after", metavar="DELAY", help="How much later.  [default: 1s]")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, metavar="N", help="Of all that is drawn.  [default: 0]"
+)
+@click.option(
+    "--body-max", type=click.IntRange(1), default=64, metavar="MIB", help="Largest body.  [default: 64]"
+)
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Stop by itself.")
+@click.option(
+    "--json",
+    "json_file",
+    type=TARGET,
+    metavar="FILE",
+    help="Write statistics as JSON in the end; - is standard output.",
+)
+def command(
+    upstream: str,
+    port: int,
+    listen: str,
+    latency: tuple[str, ...],
+    reply_latency: tuple[str, ...],
+    cap: int | None,
+    slow_down: tuple[str, ...],
+    drop: tuple[str, ...],
+    late: tuple[str, ...],
+    late_after: str | None,
+    seed: int,
+    body_max: int,
+    seconds: float | None,
+    json_file: str | None,
+) -> int:
+    """Listen, and pass every request on to the S3 endpoint UPSTREAM (http://host:port), with latency, a cap
+    on requests in flight, 503s, lost replies and late landings. Runs until it is stopped (Ctrl-C), then says
+    what passed. Give its address to your client as the endpoint, with path-style addresses. Heads are passed
+    on byte for byte, so signatures stay true.
+    """
+    if late_after is not None and not late:
+        raise BadRequest("--late-after says how late; give --late with it, the chance")
+    try:
+        plan = Plan(
+            Upstream.of(upstream),
+            latency=read_delays(latency, "--latency"),
+            reply_latency=read_delays(reply_latency, "--reply-latency"),
+            cap=cap,
+            slow_down=read_chances(slow_down, "--slow-down"),
+            drop=read_chances(drop, "--drop"),
+            late=read_chances(late, "--late"),
+            late_after=read_delay(late_after or "1s"),
+            seed=seed,
+            listen=listen,
+            port=port,
+            body_bytes_max=body_max << 20,
+        )
+    except BadPlan as error:
+        raise BadRequest(str(error)) from error
+    say = sys.stderr if json_file == "-" else sys.stdout
+    proxy = Proxy(plan)
+    loop = precise_loop()
+    try:
+        loop.run_until_complete(_until_stopped(proxy, seconds, say))
+    finally:
+        loop.close()
+    result = {"upstream": plan.upstream.url, "url": proxy.url, "plan": plan.describe(), "seed": seed}
+    result |= proxy.statistics.as_json()
+    for line in told(result):
+        print(line, file=say)
+    if json_file:
+        write_result(result, json_file)
+    return Exit.HOLDS
+
+
+async def _until_stopped(proxy: Proxy, seconds: float | None, say: Any) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    await proxy.check_upstream()
+    await proxy.start()
+    print(
+        f"{proxy.url} stands before {proxy.plan.upstream.url}: {proxy.plan.describe()}", file=say, flush=True
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            await stopped.wait()
+    except TimeoutError:
+        pass
+    finally:
+        await proxy.stop()
+
+
+def told(result: dict[str, Any]) -> list[str]:
+    """The statistics for people."""
+    lines = [
+        f"{result['requests']:,} requests, up to {result['in_flight_max']} in flight and "
+        f"{result['waiting_max']} waiting"
+    ]
+    for kind, row in result["kinds"].items():
+        fates = ", ".join(f"{count:,} {fate}" for fate, count in row["fates"].items())
+        times = row["whole_ms"]
+        took = f"; p50 {times['p50']:g} ms, p99 {times['p99']:g} ms" if times else ""
+        lines.append(f"  {kind:<7} {fates}{took}")
+    if result["landed_late"]:
+        lines.append("  landed late: " + json.dumps(result["landed_late"])[1:-1].replace('"', ""))
+    return lines

@@ -1,0 +1,110 @@
+"""`fencepost report DIR`: one page of what the other commands wrote, for a colleague, code host or
+printer."""
+
+from pathlib import Path
+
+import click
+
+from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_file
+from fencepost.commands.provenance import write_result
+from fencepost.reports.junit import junit
+from fencepost.reports.markdown import markdown
+from fencepost.reports.page.found import Findings, read_folder, shaped
+from fencepost.reports.page.page import page
+from fencepost.reports.sarif import sarif
+
+EPILOG = """Exit codes: 0 every result holds, 1 something is violated or cannot be read, 2 the request made no
+sense, 3 something is not decided. Example: fencepost check publish --json out/check.json; fencepost audit
+election --json out/audit.json; fencepost report out."""
+
+
+@click.command("report", short_help="One page of what the other commands wrote.", epilog=EPILOG)
+@click.argument("folder", metavar="DIR", required=False)
+@click.option("--out", metavar="FILE", help="The page.  [default: DIR/report.html]")
+@click.option("--title", default="Fencepost report", show_default=True, help="Of the page.")
+@click.option(
+    "--markdown", "markdown_file", metavar="FILE", help="A summary for a comment; - is standard output."
+)
+@click.option("--junit", "junit_file", metavar="FILE", help="The verdicts as JUnit XML, for a code host.")
+@click.option("--sarif", "sarif_file", metavar="FILE", help="What is violated as SARIF, for a code host.")
+@click.option("--json", "json_file", metavar="FILE", help="The summary as JSON; - is standard output.")
+@click.option("--list", "listing", is_flag=True, help="List the results that DIR holds and end.")
+def command(
+    folder: str | None,
+    out: str | None,
+    title: str,
+    markdown_file: str | None,
+    junit_file: str | None,
+    sarif_file: str | None,
+    json_file: str | None,
+    listing: bool,
+) -> int:
+    """Write one self-contained HTML page of the results in DIR: the files that the other commands wrote with
+    --json, at any depth. The page fetches nothing, and can be attached to a pull request.
+    """
+    if folder is None:
+        raise BadRequest("name the folder that holds the results, as in: fencepost report out")
+    if [markdown_file, json_file].count("-") > 1:
+        raise BadRequest("--markdown - and --json - would mix on standard output; give one of them a file")
+    found = _read(Path(folder))
+    if listing:
+        for result in found.results:
+            click.echo(f"{result.file}: {result.title}, {result.verdict}")
+        return Exit.HOLDS
+    target = Path(out) if out else Path(folder) / "report.html"
+    _write(target, page(found, title=title), "--out")
+    for file, option, make in (
+        (markdown_file, "--markdown", markdown),
+        (junit_file, "--junit", junit),
+        (sarif_file, "--sarif", sarif),
+    ):
+        if file == "-":
+            click.echo(make(found), nl=False)
+        elif file:
+            _write(Path(file), make(found), option)
+    verdict = verdict_of(found)
+    if json_file:
+        write_result(
+            {
+                "verdict": verdict,
+                "page": str(target),
+                "results": [{"file": r.file, "title": r.title, "verdict": r.verdict} for r in found.results],
+                "unread": found.unread,
+            },
+            json_file,
+        )
+    for name, why in found.unread.items():
+        click.echo(f"fencepost: {name}: {why}", err=True)
+    count = "1 result" if len(found.results) == 1 else f"{len(found.results)} results"
+    click.echo(f"{verdict}: {count} in {target}", err="-" in (markdown_file, json_file))
+    return VERDICT_EXITS[verdict]
+
+
+def verdict_of(found: Findings) -> str:
+    """The worst of all; what cannot be read might be worse."""
+    verdicts = {result.verdict for result in found.results}
+    if found.unread or verdicts & {"violated", "unsafe"}:
+        return "violated"
+    return "undecided" if verdicts & {"undecided", "unsupported"} else "holds"
+
+
+def _read(folder: Path) -> Findings:
+    if not folder.is_dir():
+        raise BadRequest(
+            f"{folder} is no folder; name the one that holds what the commands wrote with --json"
+        )
+    found = shaped(read_folder(folder), [page, markdown, junit, sarif])
+    if not found.results and not found.unread:
+        raise BadRequest(
+            f"{folder} holds no results; write some into it, as in: fencepost check two-phase --json "
+            f"{folder}/check.json"
+        )
+    return found
+
+
+def _write(path: Path, text: str, option: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadRequest(f"cannot write {path}: {error.strerror}; give {option} another file") from error
+    write_file(path, text.encode(), option)

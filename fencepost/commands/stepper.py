@@ -1,0 +1,143 @@
+"""`fencepost check MODEL --explore`: walk a model by hand, one action at a time."""
+
+from collections.abc import Callable, Iterator
+
+import click
+
+from fencepost.commands.ending import Exit
+from fencepost.model import Counterexample, Label, Model, State, Step, Stepper
+from fencepost.model.kernel.counterexample import show
+
+HELP = (
+    "a number takes that action; b back, s state, p properties, t the counterexample so far, h help, q quit"
+)
+
+
+class Walk:
+    """Where one stands, and how one came there."""
+
+    def __init__(self, model: Model, start: State) -> None:
+        self.model = model
+        self.stepper = Stepper(model)
+        self.states = [start]
+        self.labels: list[Label] = []
+
+    @property
+    def here(self) -> State:
+        return self.states[-1]
+
+    def choices(self) -> list[tuple[Label, State]]:
+        return self.stepper.successors(self.here)
+
+    def take(self, label: Label, state: State) -> None:
+        self.labels.append(label)
+        self.states.append(state)
+
+    def back(self) -> bool:
+        """Undo the last step; False at the start."""
+        if not self.labels:
+            return False
+        self.labels.pop()
+        self.states.pop()
+        return True
+
+    def counterexample(self) -> Counterexample:
+        steps = tuple(
+            Step(number, label.action, dict(label.parameters), self.stepper.changes(before, after))
+            for number, (label, before, after) in enumerate(
+                zip(self.labels, self.states, self.states[1:], strict=False), start=1
+            )
+        )
+        return Counterexample(self.states[0].values, steps)
+
+    def properties(self) -> Iterator[str]:
+        """What can be said of this state and the last step, property by property."""
+        broken = self.stepper.broken(self.here, self.states[-2] if self.labels else None)
+        for wanted in self.model.properties:
+            if wanted.kind in ("invariant", "step"):
+                yield f"{wanted.name}: {'BROKEN' if wanted.name in broken else 'holds here'}  {wanted.doc}"
+            else:
+                met = bool(self.model.holds(wanted, self.here.rows()).all())
+                yield f"{wanted.name} ({wanted.kind}): {'met here' if met else 'not met here'}  {wanted.doc}"
+
+
+def walk_by_hand(model: Model) -> int:
+    """Let a person at the terminal choose every step, until they quit or the input ends."""
+    starts = Stepper(model).initial()
+    click.echo(f"{model.name}: {len(starts)} initial state{'s' if len(starts) > 1 else ''}. {HELP}")
+    start = starts[0]
+    if len(starts) > 1:
+        for number, state in enumerate(starts):
+            click.echo(f"  {number}  {state}")
+        chosen = _ask("start", len(starts))
+        if chosen is None:
+            return Exit.HOLDS
+        start = starts[int(chosen)] if chosen.isdigit() else start
+    walk = Walk(model, start)
+    click.echo(str(walk.here))
+    while True:
+        choices = walk.choices()
+        for number, (label, state) in enumerate(choices):
+            click.echo(f"  {number}  {label}  {_difference(walk, state)}")
+        if not choices:
+            click.echo("  nothing can happen here")
+        asked = _ask(f"step {len(walk.labels) + 1}", len(choices))
+        if asked is None or asked == "q":
+            return Exit.HOLDS
+        if asked.isdigit():
+            walk.take(*choices[int(asked)])
+            _warn(walk)
+        else:
+            ANSWERS[asked](walk)
+
+
+def _ask(prompt: str, count: int) -> str | None:
+    """A number below `count` or one of the letters; None when the input ends."""
+    while True:
+        try:
+            asked = click.prompt(prompt, prompt_suffix="> ", default="h", show_default=False).strip().lower()
+        except click.Abort:
+            click.echo()
+            return None
+        if (asked.isdigit() and int(asked) < count) or asked in ANSWERS or asked == "q":
+            return str(int(asked)) if asked.isdigit() else asked
+        click.echo(f"{asked!r} is not offered: {HELP}")
+
+
+def _difference(walk: Walk, after: State) -> str:
+    changes = walk.stepper.changes(walk.here, after)
+    return ", ".join(f"{name}: {show(old)} -> {show(new)}" for name, (old, new) in changes.items())
+
+
+def _warn(walk: Walk) -> None:
+    for line in walk.properties():
+        if ": BROKEN" in line:
+            click.echo(f"  {line}")
+
+
+def _back(walk: Walk) -> None:
+    click.echo(str(walk.here) if walk.back() else "this is the start")
+
+
+def _state(walk: Walk) -> None:
+    for name, value in walk.here.values.items():
+        click.echo(f"  {name}: {show(value)}")
+
+
+def _properties(walk: Walk) -> None:
+    for line in walk.properties():
+        click.echo(f"  {line}")
+
+
+def _counterexample(walk: Walk) -> None:
+    for line in walk.counterexample().lines():
+        click.echo(f"  {line}")
+
+
+ANSWERS: dict[str, Callable[[Walk], None]] = {
+    "b": _back,
+    "s": _state,
+    "p": _properties,
+    "t": _counterexample,
+    "h": lambda _: click.echo(HELP),
+}

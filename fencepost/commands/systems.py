@@ -1,0 +1,229 @@
+"""Programs to audit, by name: the systems that ship with Fencepost, and a user's own as `file.py:function`.
+
+A shipped system is a module of one of `FOLDERS`, found by its file's name. It holds its program as
+`fixed`, each known mistake as `broken...`, and what looks right and is wrong as `tempting...`; these are
+its mutants. What ends with `_boto3` belongs to a second system, the same on plain boto3.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fencepost.commands.ending import BadRequest
+from fencepost.commands.given import pairs
+from fencepost.commands.user_files import find, is_file_name, split
+from fencepost.testing import Options, check_program, unwrapped
+
+FOLDERS = ("fencepost.sim.systems", "fencepost.examples.audit", "fencepost.examples.zoo")
+BOTO3 = "boto3"
+
+
+@dataclass(frozen=True)
+class System:
+    """A program to audit, and the options it brings."""
+
+    name: str
+    function: Callable[..., Any]
+    options: Options = field(default_factory=Options)
+    path: Path | None = None
+    """The file it came from, when it is a user's own."""
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """What may be --set, by name."""
+        found = inspect.signature(self.function).parameters
+        return {name: parameter for name, parameter in found.items() if name not in ("world", "self")}
+
+
+@dataclass
+class Shipped:
+    """What one module says of one system."""
+
+    doc: str
+    program: Callable[..., Any] | None = None
+    mutants: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    budgets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Faults by mutant, where one asks for others than the usual: the module's `BUDGETS`."""
+
+
+def shipped(*folders: str) -> dict[str, str]:
+    """The module of every system that ships, by the system's name. Nothing is imported for it."""
+    found = {}
+    for folder in folders or FOLDERS:
+        if importlib.util.find_spec(folder) is None:
+            continue
+        for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
+            if not module.ispkg:
+                found[_spoken(module.name)] = f"{folder}.{module.name}"
+    return found
+
+
+def read_shipped(name: str, module_name: str) -> dict[str, Shipped]:
+    """The systems of a module: what `name` stands for, and the same on plain boto3 when it is there."""
+    module = importlib.import_module(module_name)
+    doc = (module.__doc__ or "").strip().split("\n")[0]
+    budgets = getattr(module, "BUDGETS", {})
+    found: dict[str, Shipped] = {}
+    for attribute, value in vars(module).items():
+        on_boto3 = attribute.endswith(f"_{BOTO3}")
+        part = attribute.removesuffix(f"_{BOTO3}")
+        kind, _, mistake = part.partition("_")
+        if kind not in ("fixed", "broken", "tempting") or not callable(value):
+            continue
+        system = found.setdefault(f"{name}-{BOTO3}" if on_boto3 else name, Shipped(doc, budgets=budgets))
+        if part == "fixed":
+            system.program = value
+        elif kind != "fixed":
+            system.mutants[_spoken(mistake or kind)] = value
+    return found
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def find_system(name: str, mutant: str | None = None) -> System:
+    """The system that `name` stands for, with one of its known mistakes when `mutant` names it."""
+    found = _shipped_as(name)
+    if found is not None:
+        return _pick(name, found, mutant)
+    if mutant is not None:
+        raise BadRequest("--mutant is for the systems of --list; of a file, name the broken function itself")
+    return _own(name)
+
+
+def mutants_of(name: str) -> list[str]:
+    """The known mistakes of a system that ships."""
+    found = _shipped_as(name)
+    if found is None:
+        raise BadRequest("--mutants is for the systems of --list; of a file, name one function after another")
+    if not found.mutants:
+        raise BadRequest(f"{name} has no mutants; --list shows what has")
+    return list(found.mutants)
+
+
+def _shipped_as(name: str) -> Shipped | None:
+    """What ships under this name; None for what could be a file's."""
+    modules = shipped()
+    stem = name if name in modules else name.removesuffix(f"-{BOTO3}")
+    found = read_shipped(stem, modules[stem]).get(name) if stem in modules else None
+    if found is None and not is_file_name(name):
+        raise BadRequest(
+            f"no system is called {name!r}; known: {', '.join(modules)}; your own: path/to/file.py:function"
+        )
+    return found
+
+
+def _pick(name: str, found: Shipped, mutant: str | None) -> System:
+    known = ", ".join(found.mutants) or "none"
+    if mutant is None:
+        if found.program is None:
+            raise BadRequest(f"{name} has no fixed program; give --mutant one of: {known}")
+        return System(name, *unwrapped(found.program))
+    if mutant not in found.mutants:
+        raise BadRequest(f"{name} has no mutant {mutant!r}; it has: {known}")
+    function, options = unwrapped(found.mutants[mutant])
+    return System(name, function, Options(faults=found.budgets.get(mutant, {})).under(options))
+
+
+def _own(name: str) -> System:
+    path, wanted = split(name)
+    found = find(
+        name,
+        "program",
+        _is_program if wanted else _is_ready,
+        is_what="a function with a parameter `world`",
+        refusal=_refusal,
+    )
+    function, options = unwrapped(found)
+    return System(f"{path}:{function.__qualname__}", function, options, Path(path))
+
+
+def _is_program(value: Any) -> bool:
+    """Whether it could be audited: it is marked so, or it is a function of a world."""
+    return not _refusal(value)
+
+
+def _refusal(value: Any) -> str:
+    """Why it cannot be audited, if so."""
+    try:
+        check_program(unwrapped(value)[0])
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _is_ready(value: Any) -> bool:
+    """Whether it can be audited as it is: marked so, or with nothing but `world` to be given."""
+    if not _is_program(value):
+        return False
+    function, options = unwrapped(value)
+    given = {"world"} if options.processes is None else {"world", "processes"}
+    missing = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is parameter.empty and name not in given
+    ]
+    return not missing
+
+
+def complete_system(_: object, __: object, incomplete: str) -> list[str]:
+    """For the shell: the systems whose names begin so. Nothing is imported for it."""
+    return [name for name in shipped() if name.startswith(incomplete)]
+
+
+def read_parameters(system: System, settings: tuple[str, ...], processes: int | None) -> dict[str, Any]:
+    """The arguments of the program: its defaults, and over them what was --set."""
+    given = {
+        name: parameter.default
+        for name, parameter in system.parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    if system.options.processes is not None and "processes" in system.parameters:
+        given["processes"] = system.options.processes
+    said = _said(settings, processes)
+    for name, text in said.items():
+        if name not in system.parameters:
+            known = ", ".join(system.parameters) or "none"
+            raise BadRequest(f"{system.name} takes no {name}; it takes: {known}")
+        given[name] = _value(name, text, system.parameters[name])
+    missing = [name for name in system.parameters if name not in given]
+    if missing:
+        raise BadRequest(f"{system.name} needs {', '.join(missing)}; give --set {missing[0]}=...")
+    return given
+
+
+def _said(settings: tuple[str, ...], processes: int | None) -> dict[str, str]:
+    said = pairs(settings, "NAME=VALUE, as in --set jobs=3")
+    if processes is None:
+        return said
+    if "processes" in said:
+        raise BadRequest("processes is given twice, by --processes and by --set")
+    return {**said, "processes": str(processes)}
+
+
+def _value(name: str, text: str, parameter: inspect.Parameter) -> Any:
+    """`text` as the type of the default, or of the annotation."""
+    kind: Any = parameter.annotation if parameter.default is parameter.empty else type(parameter.default)
+    kind = (
+        int if name == "processes" else {"int": int, "float": float, "str": str, "bool": bool}.get(kind, kind)
+    )
+    if kind is bool:
+        truths = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if text.lower() not in truths:
+            raise BadRequest(f"--set {name}={text}: say true or false")
+        return truths[text.lower()]
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            article = "a whole number" if kind is int else "a number"
+            raise BadRequest(f"--set {name}={text}: {text!r} is not {article}") from None
+    if kind in (str, parameter.empty):
+        return text
+    raise BadRequest(f"{name} cannot be given as text; audit a function that makes it itself")

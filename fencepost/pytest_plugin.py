@@ -1,0 +1,268 @@
+"""The pytest plugin: audited tests report their counterexamples, their bounds, and how to replay them.
+
+pytest loads it in every project in which Fencepost is installed, so it imports nothing but pytest, and
+does next to nothing in a session without audited tests.
+
+Under pytest-xdist the results travel with the test reports, and the process that prints sums them up.
+"""
+
+import hashlib
+import shlex
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
+KEY = "fencepost"
+COLOURS = {"holds": "green", "violated": "red", "undecided": "yellow"}
+
+present: "Present | None" = None
+"""The test that is running: where `fencepost.testing` finds its options and leaves its results."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("fencepost", "audits (fencepost)")
+    group.addoption("--fencepost-strategy", choices=STRATEGIES, help="How audited tests explore schedules.")
+    group.addoption(
+        "--fencepost-budget",
+        metavar="SECONDS",
+        type=_above_zero,
+        help="How long each audited test may explore.",
+    )
+    group.addoption("--fencepost-seed", metavar="N", type=int, help="The seed of audited tests.")
+    group.addoption(
+        "--fencepost-undecided",
+        choices=("fail", "pass"),
+        help="Whether an audited test fails when time ran out before all was explored.",
+    )
+    group.addoption(
+        "--fencepost-token", metavar="TOKEN", help="Replay the one schedule of the one test that is selected."
+    )
+    for name, said in (
+        ("strategy", "how audited tests explore schedules, unless they say so themselves"),
+        ("budget", "seconds each audited test may explore, unless it says so itself"),
+        ("seed", "the seed of audited tests"),
+        ("undecided", "fail or pass, when time ran out before all was explored"),
+    ):
+        parser.addini(f"fencepost_{name}", said, default=None)
+
+
+def _above_zero(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise ValueError(text)
+    return seconds
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fencepost-token") is not None and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--fencepost-token replays one test; leave out -n, or add -n 0")
+    for name, reads in (("budget", _above_zero), ("seed", int)):
+        value = config.getini(f"fencepost_{name}")
+        try:
+            if value is not None:
+                reads(value)
+        except ValueError:
+            raise pytest.UsageError(f"fencepost_{name} = {value} in the configuration is no number") from None
+    for name, known in (("strategy", STRATEGIES), ("undecided", ("fail", "pass"))):
+        value = config.getini(f"fencepost_{name}")
+        if value is not None and value not in known:
+            raise pytest.UsageError(
+                f"fencepost_{name} = {value} in the configuration; choose from {', '.join(known)}"
+            )
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    if config.getoption("--fencepost-token") is None:
+        return
+    count = sum(_is_audited(item) for item in session.items)
+    if count > 1:
+        raise pytest.UsageError(
+            f"--fencepost-token replays one test, and {count} audited tests are selected; name the one that "
+            "printed the token, as in pytest test_file.py::test_name --fencepost-token=..."
+        )
+
+
+def _is_audited(item: pytest.Item) -> bool:
+    return hasattr(getattr(item, "obj", None), "__fencepost__") or "fencepost_audit" in getattr(
+        item, "fixturenames", ()
+    )
+
+
+@pytest.fixture
+def fencepost_audit() -> Callable[..., dict[str, Any]]:
+    """Audit a program inside of a test: fencepost_audit(program, crashes=1, ...) gives the result."""
+    from fencepost.testing import check_program, options_of, run, unwrapped
+
+    def audit(program: Callable[..., Any], /, **options: Any) -> dict[str, Any]:
+        function, said = unwrapped(program)
+        check_program(function)
+        return run(function, said.under(options_of(options)), {})
+
+    return audit
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    global present
+    if not _is_audited(item):
+        return (yield)
+    present = Present(item)
+    try:
+        _refuse_fixtures(item)
+        return (yield)
+    finally:
+        item.stash[_RESULTS] = present.results
+        present = None
+
+
+_RESULTS = pytest.StashKey[list[dict[str, Any]]]()
+
+
+def _refuse_fixtures(item: pytest.Item) -> None:
+    """A fixture of function scope is set up once, and all schedules would share what it made."""
+    from fencepost.testing import AuditFailed, unwrapped
+
+    function = getattr(item, "obj", None)
+    if not hasattr(function, "__fencepost__") or unwrapped(function)[1].shared_fixtures:
+        return
+    found: Any = getattr(item, "_fixtureinfo", None)
+    for name in found.argnames if found is not None else ():
+        for fixture in found.name2fixturedefs.get(name, ())[-1:]:
+            # A plain parameter of `parametrize` is a fixture inside pytest, and a value for everybody else.
+            is_value = fixture.func.__name__ == "get_direct_param_fixture_func"
+            if fixture.scope == "function" and not is_value:
+                raise AuditFailed(
+                    f"the fixture {name!r} is set up once for the test, and not for each schedule that the "
+                    "test runs: what one schedule leaves behind, the next would find. Make what it gives "
+                    "inside of the test; or, when no schedule changes it, give the fixture scope='module' "
+                    "or the audit shared_fixtures=True"
+                )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when != "call" or _RESULTS not in item.stash:
+        return report
+    results = item.stash[_RESULTS]
+    if results:
+        setattr(report, KEY, results)
+    if call.excinfo is not None and type(call.excinfo.value).__name__ == "AuditFailed" and report.failed:
+        report.longrepr = _told(item, call.excinfo)
+    return report
+
+
+def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
+    """The failure without the lines of the harness, which tell nobody anything: the counterexample is a
+    section."""
+    said, _, counterexample = str(failure.value).partition("\n\n")
+    shown: Any = failure.getrepr(style="value")
+    shown.reprtraceback.reprentries[-1].lines[:] = [f"E   {said}"]
+    if counterexample:
+        shown.addsection("fencepost", counterexample, "-")
+    if shown.reprcrash is not None:
+        shown.reprcrash.message = said
+        shown.reprcrash.path = str(item.path)
+        shown.reprcrash.lineno = (item.location[1] or 0) + 1
+    return shown
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """A line for every audit: its verdict, the schedules run, and what was proven."""
+    rows = [
+        (report.nodeid, result)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for result in getattr(report, KEY, ())
+    ]
+    if not rows:
+        return
+    terminalreporter.section("fencepost")
+    for name, result in rows if config.get_verbosity() >= 0 else ():
+        colour = {COLOURS[result["verdict"]]: True}
+        terminalreporter.write(f"{result['verdict']:<10}", **colour)
+        terminalreporter.line(
+            f" {name}: {result['schedules']:,} interleavings, {result['seconds']:.1f} s; {result['bound']}"
+        )
+        if result["cost"]:
+            terminalreporter.line(f"{'':<10} requests/hops at most: {result['cost']}")
+        for finding in result["findings"]:
+            terminalreporter.line(f"{'':<10} finding: {finding}", yellow=True)
+    counts = [
+        f"{sum(1 for _, result in rows if result['verdict'] == verdict)} {word}"
+        for verdict, word in (("holds", "hold"), ("violated", "violated"), ("undecided", "undecided"))
+        if any(result["verdict"] == verdict for _, result in rows)
+    ]
+    total = sum(result["schedules"] for _, result in rows)
+    terminalreporter.line(f"{', '.join(counts)}; {total:,} interleavings run")
+
+
+class Present:
+    """One running test, as `fencepost.testing` sees it."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        from fencepost.testing import Options
+
+        self._item = item
+        self.name = item.nodeid
+        self.results: list[dict[str, Any]] = []
+        config = item.config
+        budget, seed = config.getini("fencepost_budget"), config.getini("fencepost_seed")
+        self.weaker = Options(
+            strategy=config.getini("fencepost_strategy"),
+            seconds=None if budget is None else float(budget),
+            seed=None if seed is None else int(seed),
+            undecided=config.getini("fencepost_undecided"),
+        )
+        self.stronger = Options(
+            strategy=config.getoption("--fencepost-strategy"),
+            seconds=config.getoption("--fencepost-budget"),
+            seed=config.getoption("--fencepost-seed"),
+            undecided=config.getoption("--fencepost-undecided"),
+            token=config.getoption("--fencepost-token"),
+        )
+
+    @property
+    def memory(self) -> Path | None:
+        """The file that remembers the token of this test's failure: it is tried first the next time."""
+        cache = getattr(self._item.config, "cache", None)
+        name = hashlib.sha256(self.name.encode()).hexdigest()[:16]
+        try:
+            return None if cache is None else cache.mkdir("fencepost") / name
+        except OSError:
+            return None  # a project that cannot be written to is audited all the same
+
+    def record(self, result: dict[str, Any], why: str) -> None:
+        """Keep what the summary needs; it travels with the report."""
+        from fencepost.reports.driven_text import cost_summary
+
+        kept = {key: result[key] for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
+        findings = [] if why else list(result["findings"])
+        self.results.append({**kept, "findings": findings, "cost": cost_summary(result)})
+        self._item.user_properties.append((KEY, f"{result['verdict']}: {result['bound']}"))
+
+    def command(self, token: str) -> str:
+        """The command line that replays this test's failure."""
+        config = self._item.config
+        path, colons, rest = self._item.nodeid.partition("::")
+        file = config.rootpath / path
+        here = config.invocation_params.dir
+        named = file.relative_to(here) if file.is_relative_to(here) else file
+        words = [*_begun_as(), f"{named}{colons}{rest}"]
+        seed = config.getoption("--fencepost-seed")
+        if seed is not None:
+            words.append(f"--fencepost-seed={seed}")
+        return shlex.join([*words, f"--fencepost-token={token}"])
+
+
+def _begun_as() -> list[str]:
+    """How pytest was begun: `python -m` also puts the folder one stands in where imports look."""
+    by_module = Path(sys.argv[0]).parts[-2:] == ("pytest", "__main__.py")
+    return [Path(sys.executable).name, "-m", "pytest"] if by_module else ["pytest"]

@@ -1,0 +1,327 @@
+"""Audits as tests: a function that sets up a world becomes a test that drives it through every schedule.
+
+    import fencepost
+
+    @fencepost.audit(processes=3, crashes=1)
+    def test_one_leader(world):
+        for name in ("ann", "bob", "cid"):
+            world.spawn(claim, world.store(), name, name=name)
+        world.always("at most one leads", lambda view: len(set(view.notes("leads"))) <= 1)
+
+pytest runs it like any test (see `fencepost.pytest_plugin`), and so does calling it. It passes when the
+audit holds, and raises `AuditFailed` with the shortest counterexample when a property breaks, when nothing
+was
+covered, and when time ran out before all was explored unless `undecided="pass"` accepts that.
+
+The function is called anew for every schedule: what it makes belongs to that schedule alone. What comes
+from outside (arguments, fixtures, module variables) is shared by all of them and must not change.
+"""
+
+import functools
+import inspect
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+from fencepost.impl.store.errors import Misuse, StoreError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
+FAULTS = (
+    "crashes",
+    "lost",
+    "late",
+    "conflicts",
+    "throttles",
+    "retries",
+    "skews",
+    "stalls",
+    "restarts",
+    "delays",
+)
+UNDECIDED = ("fail", "pass")
+TEST_SECONDS = 60.0
+"""How long an exhaustive test may explore when nothing says otherwise."""
+
+
+class AuditFailed(AssertionError):
+    """An audit that did not end well. `result` is what `fencepost audit --json` writes."""
+
+    def __init__(self, text: str, result: Mapping[str, Any] | None = None) -> None:
+        super().__init__(text)
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Options:
+    """How an audit is to be done. None leaves it to somebody else."""
+
+    processes: int | None = None
+    faults: Mapping[str, int] | None = None
+    strategy: str | None = None
+    seed: int | None = None
+    seconds: float | None = None
+    schedules: int | None = None
+    steps_max: int | None = None
+    depth: int | None = None
+    undecided: str | None = None
+    token: str | None = None
+    shared_fixtures: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in (("strategy", STRATEGIES), ("undecided", UNDECIDED)):
+            value = getattr(self, name)
+            if value is not None and value not in known:
+                raise ValueError(f"{name}={value!r} is unknown; choose from {', '.join(known)}")
+        for name in ("processes", "seconds", "schedules", "steps_max", "depth"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}={value!r}: give a number above 0")
+        given: dict[str, Any] = dict(self.faults or {})  # whatever a caller without a type checker wrote
+        for name, value in given.items():
+            if not isinstance(value, int) or value < 0:
+                raise ValueError(f"{name}={value!r}: give a whole number, at least 0")
+
+    def under(self, stronger: "Options") -> "Options":
+        """These options, with what `stronger` says in their place."""
+        said = {field.name: getattr(stronger, field.name) for field in fields(stronger)}
+        said = {name: value for name, value in said.items() if value is not None}
+        said["faults"] = {**(self.faults or {}), **(stronger.faults or {})}
+        return replace(self, **said)
+
+
+@overload
+def audit(program: F, /) -> F: ...
+@overload
+def audit(program: None = None, /, **options: Any) -> Callable[[F], F]: ...
+def audit(program: Any = None, /, **options: Any) -> Any:
+    """Make a function of `world` a test that explores every schedule within a fault budget.
+
+    The faults of one run, at most: crashes=1, lost=1 (responses), late=0 (landings), conflicts=0 (409),
+    throttles=0 (503), retries=0 (of the SDK), skews=0 (clocks), stalls=1, delays=0 (of messages).
+    Besides: processes (how many the function must spawn; it is given the number when it has a parameter of
+    that name), strategy, seed, seconds, schedules, steps_max, depth, undecided ("fail" or "pass"),
+    shared_fixtures.
+    """
+    chosen = options_of(options)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        return _audited(function, chosen)
+
+    return decorate if program is None else decorate(program)
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """Options from the arguments of `audit`."""
+    faults = {name: given[name] for name in FAULTS if name in given}
+    rest = {name: value for name, value in given.items() if name not in FAULTS}
+    known = [field.name for field in fields(Options) if field.name not in ("faults", "token")]
+    for name in rest:
+        if name not in known:
+            raise TypeError(f"audit knows no {name!r}; it knows {', '.join([*FAULTS, *known])}")
+    return Options(faults=faults, **rest)
+
+
+def _audited(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    check_program(function)
+    inner = inspect.signature(function)
+    given = {"world"} if options.processes is None else {"world", "processes"}
+    outer = inner.replace(
+        parameters=[parameter for name, parameter in inner.parameters.items() if name not in given],
+        return_annotation=inspect.Signature.empty,
+    )
+
+    @functools.wraps(function)
+    def test(*args: Any, **kwargs: Any) -> None:
+        __tracebackhide__ = True
+        arguments = outer.bind(*args, **kwargs)
+        arguments.apply_defaults()
+        run(function, options, arguments.arguments)
+
+    vars(test)["__signature__"] = outer  # pytest looks for no fixture called `world`
+    vars(test)["__fencepost__"] = (function, options)
+    return test
+
+
+def unwrapped(function: Any) -> tuple[Callable[..., Any], Options]:
+    """The function below `@fencepost.audit` and the options given there; any other as it is."""
+    found: tuple[Callable[..., Any], Options] = getattr(function, "__fencepost__", (function, Options()))
+    return found
+
+
+def check_program(function: Any) -> None:
+    """Refuse, with the reason, what cannot set up a world."""
+    name = getattr(function, "__qualname__", repr(function))
+    if isinstance(function, type) or not callable(function):
+        raise TypeError(f"an audit needs a function of world, and {name} is none")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(
+            f"{name} is async, and the world runs ordinary blocking functions, with a switch at every store "
+            "call; write `def`, and let the processes use a blocking client"
+        )
+    if inspect.isgeneratorfunction(function):
+        raise TypeError(f"{name} yields; set the world up and return: the world runs the processes itself")
+    parameters = inspect.signature(function).parameters
+    if "world" not in parameters:
+        raise TypeError(f"{name} needs a parameter `world`, which is made anew for every schedule")
+    if any(parameter.kind in _OPEN for parameter in parameters.values()):
+        raise TypeError(f"{name} takes *args or **kwargs; name its parameters, for they belong to the bound")
+
+
+_OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+
+
+def run(function: Callable[..., Any], options: Options, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Audit `function(world=world, **arguments)`, as the test that is running or by itself."""
+    __tracebackhide__ = True
+    test = _present()
+    if test is not None:
+        options = test.weaker.under(options).under(test.stronger)
+    if options.strategy in (None, "exhaustive") and options.seconds is None and options.schedules is None:
+        options = replace(options, seconds=TEST_SECONDS)
+    name = test.name if test is not None else function.__qualname__
+    result = _result(function, options, arguments, name, test.memory if test is not None else None)
+    why = shortcoming(result, options)
+    if test is not None:
+        test.record(result, why)
+    if not why:
+        return result
+    again = ""
+    if result["violations"]:
+        token = result["violations"][0]["token"]
+        again = test.command(token) if test is not None else _command(function, arguments, token)
+    from fencepost.reports.audit_text import failure_text
+
+    raise AuditFailed(failure_text(result, why, again), result)
+
+
+def _result(
+    function: Callable[..., Any],
+    options: Options,
+    arguments: Mapping[str, Any],
+    name: str,
+    memory: Path | None,
+) -> dict[str, Any]:
+    from fencepost.auditing import BadToken, Diverged
+
+    __tracebackhide__ = True
+    try:
+        return _explored(want(function, options, arguments, name), options.token, memory)
+    except Diverged as error:
+        raise AuditFailed(f"{name} does not repeat itself: {error}") from None
+    except (StoreError, BadToken) as error:
+        raise AuditFailed(f"{name}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - it goes on as it is, from where the user's code begins
+        raise error.with_traceback(_outside(error.__traceback__)) from None
+
+
+def _explored(wanted: Any, token: str | None, memory: Path | None) -> dict[str, Any]:
+    """The result of one token, of what failed the last time, or of everything, whichever comes first."""
+    from fencepost.auditing import conduct, repeat
+
+    if token is not None:
+        return repeat(wanted, token).result
+    if memory is not None and memory.exists():
+        result = repeat(wanted, memory.read_text()).result
+        if result["violations"]:
+            bound = "a schedule that failed before still breaks a property; no other was tried"
+            return {**result, "strategy": wanted.strategy, "bound": bound}
+        memory.unlink()
+    outcome = conduct(wanted)
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    if memory is not None and outcome.result["violations"]:
+        memory.write_text(outcome.result["violations"][0]["token"])
+    return outcome.result
+
+
+def want(
+    function: Callable[..., Any], options: Options, arguments: Mapping[str, Any], name: str, **more: Any
+) -> Any:
+    """The audit that the options describe, as `fencepost.auditing` takes it."""
+    from fencepost.auditing import Wanted, bound
+    from fencepost.sim.world import Budget
+
+    given = dict(arguments)
+    if options.processes is not None and "processes" in inspect.signature(function).parameters:
+        given["processes"] = options.processes
+    settings = {
+        name: getattr(options, name)
+        for name in ("strategy", "seed", "seconds", "schedules", "steps_max", "depth")
+    }
+    return Wanted(
+        name,
+        bound(_counted(function, options.processes), name, given),
+        parameters={name: _plain(value) for name, value in given.items() if name != "self"},
+        faults=Budget(**(options.faults or {})),
+        **{name: value for name, value in settings.items() if value is not None},
+        **more,
+    )
+
+
+def _counted(function: Callable[..., Any], processes: int | None) -> Callable[..., Any]:
+    """`function`, held to the number of processes that its audit speaks of."""
+    if processes is None:
+        return function
+
+    def counted(**given: Any) -> None:
+        function(**given)
+        spawned = len(given["world"].processes)
+        if spawned != processes:
+            raise Misuse(f"processes={processes} was asked for, and {spawned} were spawned")
+
+    return counted
+
+
+def shortcoming(result: Mapping[str, Any], options: Options) -> str:
+    """Why a result is no pass; empty when it is one."""
+    if result["violations"]:
+        return f"{result['violations'][0]['property']}: {result['violations'][0]['reason']}"
+    if result["strategy"] == "replay":
+        return "" if result["verdict"] == "holds" else str(result["findings"][0])
+    from fencepost.auditing import nothing_covered
+
+    if nothing_covered(result["coverage"]):
+        return "nothing was covered: no two steps of different processes conflicted, and no fault landed"
+    if result["verdict"] == "holds" or result["strategy"] != "exhaustive" or options.undecided == "pass":
+        return ""
+    if result["findings"]:
+        return str(result["findings"][0])
+    return (
+        "undecided: the limit was reached before every schedule was explored; raise it (seconds=, or "
+        "--fencepost-budget), allow fewer faults, sample (strategy='pct'), or accept it (undecided='pass')"
+    )
+
+
+def _command(function: Callable[..., Any], arguments: Mapping[str, Any], token: str) -> str:
+    """The command that replays a failure found outside of pytest."""
+    words = ["fencepost", "audit", f"{inspect.getsourcefile(function) or 'FILE'}:{function.__qualname__}"]
+    for name, value in arguments.items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join([*words, "--replay", token])
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def _outside(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from where it leaves the harness: the lines of the function that sets up."""
+    inside = trace
+    while inside is not None:
+        module = str(inside.tb_frame.f_globals.get("__name__", ""))
+        if not module.startswith(("fencepost.testing", "fencepost.auditing", "fencepost.sim.")):
+            return inside
+        inside = inside.tb_next
+    return trace
+
+
+def _present() -> Any:
+    """The test that pytest is running, when it is running one."""
+    plugin = sys.modules.get("fencepost.pytest_plugin")
+    return None if plugin is None else plugin.present

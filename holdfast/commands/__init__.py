@@ -1,5 +1,0 @@
-"""The command line: one module a subcommand, loaded only when it is called."""
-
-from holdfast.commands.entry import main
-
-__all__ = ["main"]

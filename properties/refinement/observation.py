@@ -1,0 +1,110 @@
+"""What is seen of a run, with everything that tells runs apart taken away.
+
+A run's events are full of names of its own: plan ids, manifest numbers, the names of processes. A bounded
+model knows the first plan and the second, the first manifest after the start and the next. So the values that
+are such names are *roles*, and each is replaced by a small number, its rank in the run:
+
+    Role("plan", ("plan", "undoes"), most=1)             0 for the first plan that is seen, 1 for the next
+    Role("id", ("parent", "id"), COUNTED, start=1)       1 for the first number that is seen, 2 for one more
+    Role("number", ("base@table", "number@table"), COUNTED)      the same from 0, for each table anew
+
+What is left of an event is a *observation*. A million runs with names of their own see the same few
+thousand observations, so what a observation means is asked once for each, and never for an event.
+
+A value comes from the event's process (`process`; `life` tells its restarts apart), from the named groups
+of the pattern that its key matches, or from its facts (see `impl.store.events`). A rank beyond the role's
+bounds, such as a number from before the run's first, is a *stranger*: the model is too small to say anything.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+class Order(enum.Enum):
+    """How the values of a role become numbers."""
+
+    SEEN = "seen"
+    """By first appearance."""
+    COUNTED = "counted"
+    """Whole numbers, counted from the first that appears."""
+
+
+SEEN, COUNTED = Order.SEEN, Order.COUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one kind: `pattern` must match the whole key, and its named groups are values.
+
+    Written in the part of the language that Python and RE2 share: no look-around, no back-references.
+    """
+
+    name: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Values that are names of the run's own. See the top of this module."""
+
+    name: str
+    of: tuple[str, ...]
+    """The values that play it, in the order in which those of one event are looked at. `value@other` is
+    ranked anew for each text of the other value. `value?` is only looked up: it gets no rank when it
+    is new (or when nothing was counted before), and its rank is that of `value in role`.
+    """
+    order: Order = SEEN
+    most: int | None = None
+    """The largest rank that the model has room for."""
+    start: int = 0
+    """What the first one is called."""
+    least: int = 0
+    """The smallest rank that the model has room for."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One event as the model could have seen it. Equal for all runs in which the same happens."""
+
+    phase: str
+    kind: str
+    what: str
+    """The name of the `Keys` that match; the topic of a note."""
+    condition: str
+    outcome: str
+    ranks: tuple[tuple[str, int], ...]
+    """By value."""
+    facts: tuple[tuple[str, str], ...]
+    """Facts that play no role, as far as the map asks for them."""
+    own: bool = False
+    """Whether the process is the one in which the role that `owned` names was seen first."""
+    stranger: str = ""
+    """A value for which the model has no room; then nothing else counts."""
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, int]:
+        return dict(self.ranks)
+
+    @cached_property
+    def _facts(self) -> Mapping[str, str]:
+        return dict(self.facts)
+
+    @property
+    def done(self) -> bool:
+        return self.outcome == "done"
+
+    def rank(self, value: str) -> int:
+        """The rank of a value; -1 when the event does not name it."""
+        return self._ranks.get(value, -1)
+
+    def fact(self, name: str) -> str:
+        """A fact; empty when the event does not tell it."""
+        return self._facts.get(name, "")
+
+    def __str__(self) -> str:
+        words = [f"{name}={rank}" for name, rank in self.ranks if rank >= 0]
+        words += [f"{name}={value}" for name, value in self.facts if value]
+        said = f" -> {self.outcome}" if self.outcome else ""
+        return f"{self.phase} {self.kind} {self.what}{said} ({' '.join(words)})"

@@ -1,0 +1,75 @@
+"""`fencepost ingest maintenance`: what a collector does on its own, by hand or as a process."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fencepost.commands import entry
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.maintenance import Maintenance
+from fencepost.impl.store import ANYTHING, Store, open_store
+from tests.commands.test_ingest_inventory import accepted, standing
+
+ENV = SystemEnvironment()
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def maintenance(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(url: str, *arguments: str) -> tuple[int, str, str]:
+        words = ["ingest", "maintenance", "--store", url, *arguments]
+        code = entry.run(lambda: entry.group.main(words, standalone_mode=False))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/store?linger_ms=0"
+
+
+def halfway(store: Store) -> None:
+    """A batch whose collector got no further than its place in time."""
+    manifest = accepted(store)
+    store.put(manifest.by_time_key, manifest.body(), when=ANYTHING)
+
+
+def test_one_process_at_a_time_has_the_turn(maintenance: Run, url: str) -> None:
+    with open_store(url) as store:
+        halfway(store)
+        done = "1 batches seen, 0 had shown nowhere, 2 missing index objects written, 1 batches added up\n"
+        assert maintenance(url)[:2] == (0, done)
+        code, out, _ = maintenance(url, "--json", "-")
+        assert (code, json.loads(out)["turn"]) == (0, True), "the turn was given back"
+        Maintenance(store, ENV, "another").turn()
+        assert maintenance(url)[:2] == (0, "another process has the turn; nothing was done\n")
+
+
+def test_what_shows_nowhere_is_searched_for(maintenance: Run, url: str) -> None:
+    with open_store(url) as store:
+        accepted(store)
+        code, out, _ = maintenance(url, "--landing-bound", "0", "--skew-bound", "0", "--search-every", "0")
+        assert (code, out.split(", ")[1:3]) == (0, ["1 had shown nowhere", "3 missing index objects written"])
+        assert any(key.startswith(keys.BY_TIME) for key in standing(store))
+
+
+def test_it_says_what_it_could_not_do(maintenance: Run, url: str) -> None:
+    with open_store(url) as store:
+        halfway(store)
+        store.put(f"{keys.CURSORS}reconcile.json", b"{", when=ANYTHING)
+    code, out, _ = maintenance(url)
+    assert (code, "could not go on: cursors/v1/reconcile.json is no cursor" in out) == (3, True)
+
+
+def test_lost_data_is_an_alarm(maintenance: Run, url: str) -> None:
+    with open_store(url) as store:
+        manifest = accepted(store)
+        store.put(manifest.by_time_key, manifest.body(), when=ANYTHING)
+        store.delete(manifest.raw_blob_key, when=ANYTHING)
+    code, out, _ = maintenance(url)
+    assert (code, f"its blob is gone, or not all there: {manifest.key}" in out) == (1, True)

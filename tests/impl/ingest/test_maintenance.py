@@ -1,0 +1,166 @@
+"""Maintenance: one of many at a time, and everything accepted reaches its indexes and one rollup."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest import Accepted, Manifest, keys, totals
+from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.maintenance import TURN, Maintenance
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers import Effect, Fault, Faulty
+from fencepost.impl.store.memory import MemoryStore
+
+from .given import SETTINGS, batch, bucket, collector
+
+EVERY_S = 60.0
+
+
+def accepted(store: MemoryStore, number: int, written: int) -> Manifest:
+    """By a collector that died when it had written so many of its indexes."""
+    answer = collector(store).accept(*batch(number))
+    assert isinstance(answer, Accepted)
+    for put in derived(answer.manifest)[:written]:
+        store.send(put)
+    return answer.manifest
+
+
+def maintenance(store: Any, holder: str = "ann", **options: Any) -> Maintenance:
+    options = {"every_s": EVERY_S, "search_every_s": 3600.0} | options
+    return Maintenance(store, options.pop("env", store.env), holder, SETTINGS, **options)
+
+
+def counted(store: MemoryStore) -> int:
+    series = totals(store, store.env, SETTINGS).values()
+    return sum(one.count for found in series for one in found.values())
+
+
+def test_everything_reaches_its_indexes_and_one_rollup_without_anybody() -> None:
+    """Four hours of one collector that dies over every batch, and another that only keeps order."""
+    store = bucket()
+    bob = maintenance(store, "bob")
+    manifests = []
+    for minute in range(240):
+        if minute < 120:
+            manifests.append(accepted(store, minute, minute % 4))
+        store.env.sleep(EVERY_S)
+        done = bob.turn()
+        assert done is not None
+        assert not [*done.missing, *done.damaged, *done.failed]
+    contents = store.contents()
+    assert all(put.key in contents for manifest in manifests for put in derived(manifest))
+    assert counted(store) == 120
+
+
+def test_one_at_a_time_has_the_turn() -> None:
+    store = bucket()
+    ann, bob = maintenance(store, "ann"), maintenance(store, "bob")
+    assert ann.turn() is not None
+    for _ in range(5):
+        store.env.sleep(EVERY_S)
+        assert bob.turn() is None
+        assert ann.turn() is not None
+
+
+def test_the_turn_of_one_that_is_gone_is_taken() -> None:
+    store = bucket()
+    maintenance(store, "ann").turn()
+    bob = maintenance(store, "bob")
+    store.env.sleep(2 * EVERY_S)
+    assert bob.turn() is None
+    store.env.sleep(EVERY_S)
+    assert bob.turn() is not None
+    assert maintenance(store, "ann").turn() is None
+
+
+def test_a_turn_that_is_given_back_is_free() -> None:
+    store = bucket()
+    ann = maintenance(store, "ann")
+    ann.turn()
+    ann.leave()
+    bob = maintenance(store, "bob")
+    assert bob.turn() is not None
+    ann.leave()
+    assert ann.turn() is None, "only who has it gives it back"
+
+
+def test_a_clock_that_was_far_ahead_keeps_nobody_out() -> None:
+    store = bucket()
+    ahead = SeededEnvironment(2, store.env.now_ns() + 10**17)
+    assert maintenance(store, "ann", env=ahead).turn() is not None
+    assert maintenance(store, "bob").turn() is not None
+
+
+def test_two_that_reach_for_it_at_once_are_one() -> None:
+    store = bucket()
+    bob = maintenance(store, "bob")
+    taken: list[Any] = []
+
+    class Racing(Faulty):
+        def send(self, request: Any) -> Any:
+            if request.kind == "put" and request.key == TURN and not taken:
+                taken.append(bob.turn())
+            return super().send(request)
+
+    assert maintenance(Racing(store, []), "ann").turn() is None
+    assert taken[0] is not None
+
+
+@pytest.mark.parametrize("where", [f"{keys.CURSORS}reconcile.json", f"{keys.CURSORS}search.json"])
+def test_what_one_work_cannot_read_keeps_nobody_from_the_others(where: str) -> None:
+    store = bucket()
+    lost = accepted(store, 1, 0)
+    halfway = accepted(store, 2, 1)
+    store.env.sleep(120)
+    store.put(where, b"{", when=ANYTHING)
+    done = maintenance(store).turn()
+    assert done is not None
+    assert len(done.failed) == 1
+    assert where in done.failed[0]
+    contents = store.contents()
+    repaired = halfway if "search" in where else lost
+    assert all(put.key in contents for put in derived(repaired))
+
+
+def test_a_store_that_is_away_is_said_to_be() -> None:
+    store = bucket()
+    with pytest.raises(StoreAway):
+        maintenance(Faulty(store, [Fault(Effect.DROPPED, {"get"}, TURN)])).turn()
+    done = maintenance(Faulty(store, [Fault(Effect.DROPPED, {"list"})])).turn()
+    assert done is not None
+    assert len(done.failed) == 3
+
+
+def test_a_turn_ends_in_time_and_the_next_goes_on() -> None:
+    """A store so slow that a turn's work does not fit into a turn."""
+    store = bucket()
+    for number in range(450):
+        accepted(store, number, 1)
+
+    class Slow(Faulty):
+        def send_all(self, requests: Any) -> Any:
+            store.env.sleep(3)
+            return super().send_all(requests)
+
+    ann = maintenance(Slow(store, []), "ann")
+    begun_ns = store.env.now_ns()
+    first = ann.turn()
+    assert first is not None
+    assert 0 < first.seen < 450
+    assert store.env.now_ns() - begun_ns < 3 * EVERY_S * 10**9, "the turn is still ours"
+    for _ in range(30):
+        ann.turn()
+    assert counted(store) == 450
+
+
+def test_lost_data_is_told_once_of_each() -> None:
+    store = bucket()
+    gone = accepted(store, 1, 1)
+    store.delete(gone.raw_blob_key, when=ANYTHING)
+    store.env.sleep(120)
+    done = maintenance(store).turn()
+    assert done is not None
+    assert done.missing == [gone.key]
+    assert len(done.damaged) == 1, "and it cannot be added up"

@@ -1,0 +1,152 @@
+"""A collector that is killed leaves its indexes to others, and nobody needs to do anything about it."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest import Accepted, Authority, Manifest, Settings, keys, totals
+from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.maintenance import TURN, Maintenance
+from fencepost.impl.ingest.service.keeper import ALARMS, Keeper
+from fencepost.impl.ingest.service.metrics import Metrics
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
+from fencepost.impl.store.memory import MemoryStore
+
+from .serving import batch, frame, listing, serving
+
+ENV = SystemEnvironment()
+AT_ONCE = Settings(pause_s=0.001, attempts_max=2, landing_bound_s=0, skew_bound_s=0)
+"""Nobody waits for what may be under way: nothing is."""
+PATIENCE_S = 60.0
+
+
+def killed(store: MemoryStore, start: int = 1) -> Manifest:
+    """Accepted by a collector that was killed before it wrote any index."""
+    identity = batch(start, start)
+    answer = Authority(store, ENV, "killed", AT_ONCE).accept(identity, frame(identity))
+    assert isinstance(answer, Accepted)
+    return answer.manifest
+
+
+def until(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not seen():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.005)
+
+
+def in_order(store: MemoryStore, manifests: list[Manifest]) -> bool:
+    standing = listing(store)
+    if not all(put.key in standing for one in manifests for put in derived(one)):
+        return False
+    series = totals(store, ENV, AT_ONCE).values()
+    return sum(one.count for found in series for one in found.values()) == len(manifests)
+
+
+def test_what_a_killed_collector_left_is_made_up_for_by_another(tmp_path: Path) -> None:
+    store = MemoryStore()
+    manifests = [killed(store, number) for number in range(5)]
+    with serving(tmp_path, store=store, settings=AT_ONCE, maintenance_s=0.02) as served:
+        until(lambda: in_order(store, manifests))
+        page = served.client.get(f"{served.url}/metrics").text
+    assert "fencepost_ingest_maintenance_repaired_total 15\n" in page
+    assert 'fencepost_ingest_maintenance_turns_total{result="failed"} 0\n' in page
+
+
+def test_without_maintenance_nothing_of_it_is_done_or_shown(tmp_path: Path) -> None:
+    store = MemoryStore()
+    killed(store)
+    with serving(tmp_path, store=store, settings=AT_ONCE) as served:
+        assert "maintenance" not in served.client.get(f"{served.url}/metrics").text
+        time.sleep(0.05)
+    assert not [key for key in listing(store) if key.startswith((keys.BY_TIME, keys.CURSORS))]
+
+
+def test_a_turn_that_is_over_is_given_back(tmp_path: Path) -> None:
+    store = MemoryStore()
+    with serving(tmp_path, store=store, settings=AT_ONCE, maintenance_s=0.02):
+        until(lambda: TURN in listing(store))
+    assert b'"until_ns":0' in store.get(TURN).body
+    assert not [one for one in threading.enumerate() if one.name == "ingest-maintenance"]
+
+
+class Kept:
+    """A keeper whose turns a test takes one by one."""
+
+    def __init__(self, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+        self.metrics = Metrics()
+        maintenance = Maintenance(store, ENV, "collector-1", AT_ONCE, every_s=60.0, search_every_s=0.0)
+        self.keeper = Keeper(maintenance, self.metrics)
+
+    def turn(self) -> bool:
+        return self.keeper.once(lambda: False)
+
+
+def test_an_alarm_is_said_once_and_shown_as_long_as_it_lasts(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    gone = killed(store)
+    blob = store.get(gone.raw_blob_key).body
+    store.delete(gone.raw_blob_key, when=ANYTHING)
+    kept = Kept(store, monkeypatch)
+    with caplog.at_level(logging.INFO, "fencepost.ingest"):
+        kept.turn()
+        kept.turn()
+    said = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    assert said[0] == f"accepted, and its blob is gone, or not all there: {gone.key}"
+    assert len(said) == len(set(said)) == 2
+    assert f"{ALARMS} 2\n" in kept.metrics.text()
+    store.put(gone.raw_blob_key, blob, when=ANYTHING)
+    kept.turn()
+    assert f"{ALARMS} 0\n" in kept.metrics.text()
+
+
+def test_what_fails_is_said_once_and_tried_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    lost = killed(store)
+    kept = Kept(Faulty(store, [Fault(Effect.DROPPED, {"get"}, TURN, times=6)]), monkeypatch)
+    with caplog.at_level(logging.INFO, "fencepost.ingest"):
+        assert [kept.turn(), kept.turn()] == [False, False]
+        assert len([one for one in caplog.records if "is tried again" in one.getMessage()]) == 1
+        until(kept.turn)
+    assert 'turns_total{result="failed"} 2\n' in kept.metrics.text()
+    assert in_order(store, [lost])
+
+
+def test_a_mistake_of_ours_ends_no_thread(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    lost = killed(store)
+    kept = Kept(store, monkeypatch)
+    with monkeypatch.context() as broken:
+        broken.setattr(Maintenance, "turn", lambda *_: 1 / 0)
+        assert not kept.turn()
+    assert "ZeroDivisionError" in caplog.text
+    assert kept.turn()
+    assert in_order(store, [lost])
+
+
+def test_whose_turn_it_is_not_shows_no_old_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    gone = killed(store)
+    store.delete(gone.raw_blob_key, when=ANYTHING)
+    kept = Kept(store, monkeypatch)
+    kept.turn()
+    assert kept.keeper.alarms
+    kept.keeper._leave()
+    Maintenance(store, ENV, "another", AT_ONCE).turn()
+    assert not kept.turn()
+    assert kept.keeper.alarms == 0
+    assert 'turns_total{result="elsewhere"} 1\n' in kept.metrics.text()
