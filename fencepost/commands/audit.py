@@ -18,9 +18,8 @@ from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.audit_flat import audit_flat, read_flat, refuse_beside_flat
 from fencepost.commands.audit_mutants import audit_mutants, refuse_beside_mutants
 from fencepost.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_file
-from fencepost.commands.provenance import write_result
-from fencepost.commands.status_line import StatusLine
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.output_files import TARGET, write_file, write_result
 from fencepost.commands.systems import (
     System,
     complete_system,
@@ -29,7 +28,7 @@ from fencepost.commands.systems import (
     read_shipped,
     shipped,
 )
-from fencepost.commands.targets import TARGET
+from fencepost.commands.terminal import StatusLine
 from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import neighbours, place
 from fencepost.impl.store.errors import StoreError
@@ -383,7 +382,7 @@ class _Line(StatusLine):
         if self.hidden or now - self._shown < LOOK_EVERY_S:
             return
         self._shown = now
-        self.say(progress_text(search, now - self._started))
+        self.show_text(progress_text(search, now - self._started))
 
 
 def progress_text(search: Any, seconds: float) -> str:

@@ -19,8 +19,8 @@ from typing import Any
 
 import click
 
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit
-from fencepost.commands.provenance import write_result
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.output_files import write_result
 from fencepost.commands.user_files import is_file_name, split
 from fencepost.comparing import Change, compare, verdict_of
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.auditing import Outcome, Wanted
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 from fencepost.sim.world.costs import AtMost
 
 Search = Callable[[Wanted], Outcome]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from rich.console import Console
 
 from fencepost.commands.audited_row import Row, audited_row
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest
 from fencepost.commands.models import SHIPPED, find_machine
-from fencepost.commands.provenance import write_result
+from fencepost.commands.output_files import write_result
 from fencepost.commands.systems import find_system, mutants_of, read_parameters
 from fencepost.reports.mutants_text import row_text, total_text
 from fencepost.testing import Options, want

@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 
 from fencepost.auditing import bound
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest
-from fencepost.commands.provenance import write_result
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest
+from fencepost.commands.output_files import write_result
 from fencepost.commands.systems import System
 from fencepost.impl.store import open_store
 from fencepost.reports.plain_text import plain_text

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencepost.auditing import Diverged, Wanted, conduct
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 
 Row = dict[str, Any]
 

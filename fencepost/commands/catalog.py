@@ -15,7 +15,7 @@ from fencepost.commands import catalog_branch, catalog_maintenance, catalog_rows
 from fencepost.commands.catalog_open import exists, reading, told, whoever
 from fencepost.commands.catalog_options import AUTHOR, BRANCH, JSON, finish
 from fencepost.commands.catalog_show import FORMATS, aligned, check_out, plain_rows, render, write_out
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 from fencepost.impl.publish import Catalog
 from fencepost.impl.publish.documents import Manifest
 

@@ -79,7 +79,7 @@ def delete(url: str, name: str, author: str | None, json_file: str | None) -> in
 @told
 def settle(url: str, plan: str, base: int, branch: str, json_file: str | None) -> int:
     """Say whether PLAN was published, never will be, or is still open (exit code 3)."""
-    from fencepost.commands.ending import Exit
+    from fencepost.commands.exit_codes import Exit
     from fencepost.impl.publish import Published, Unknown
 
     with reading(url, branch) as catalog:

@@ -6,7 +6,7 @@ import click
 
 from fencepost.commands.catalog_open import reading, told, writing
 from fencepost.commands.catalog_options import AUTHOR, BRANCH, JSON, finish
-from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.impl.publish import Damaged, StaleView, compact, verify
 from fencepost.impl.publish.catalog import KEEP
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.impl.publish import (
     Absent,
     Catalog,

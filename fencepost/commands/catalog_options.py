@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from fencepost.commands.catalog_open import MAIN
-from fencepost.commands.ending import Exit, write_json
-from fencepost.commands.targets import TARGET
+from fencepost.commands.exit_codes import Exit
+from fencepost.commands.output_files import TARGET, write_json
 
 AUTHOR = click.option("--author", metavar="NAME", help="Who commits.  [default: your user name]")
 BRANCH = click.option("--branch", default=MAIN, show_default=True, help="Of the catalog.")

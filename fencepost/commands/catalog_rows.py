@@ -10,7 +10,7 @@ import click
 from fencepost.commands.catalog_files import Rows, read_rows
 from fencepost.commands.catalog_open import ended, told, writing
 from fencepost.commands.catalog_options import AUTHOR, BRANCH, JSON, MESSAGE, finish
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 from fencepost.impl.publish import Catalog, Dangling, Snapshot, Transaction
 from fencepost.impl.publish.keys import check_name
 

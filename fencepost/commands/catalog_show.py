@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fencepost.commands.ending import BadRequest, write_file
+from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.output_files import write_file
 from fencepost.impl.publish.fragments import encode_rows
 from fencepost.impl.publish.schema import Row
 

@@ -11,12 +11,11 @@ from rich.console import Console
 
 from fencepost.commands.check_line import Line
 from fencepost.commands.check_result import drawn, stopped_result, strictly
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.engines import explorer, refuse_contradictions
-from fencepost.commands.given import numbers
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
-from fencepost.commands.provenance import write_result
-from fencepost.commands.targets import TARGET
+from fencepost.commands.output_files import TARGET, write_result
+from fencepost.commands.set_option import numbers
 from fencepost.commands.terminal import console as console_for
 from fencepost.model import Model, ModelError, check, walk
 from fencepost.reports.check_text import check_text, verdict_line

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from fencepost.commands.status_line import StatusLine
+from fencepost.commands.terminal import StatusLine
 from fencepost.model import Progress
 from fencepost.reports.quantities import amount, byte_size
 
@@ -17,7 +17,7 @@ class Line(StatusLine):
     def show(self, at: Progress) -> None:
         self.last = at
         rate = at.distinct / at.seconds if at.seconds else 0
-        self.say(
+        self.show_text(
             f"depth {at.depth}, frontier {amount(at.frontier)}, distinct {amount(at.distinct)}, "
             f"generated {amount(at.generated)}, {amount(round(rate))}/s, {byte_size(at.held_bytes)}"
         )

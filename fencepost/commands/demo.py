@@ -15,8 +15,8 @@ from pathlib import Path
 
 import click
 
-from fencepost.commands.ending import BadRequest, Exit
-from fencepost.commands.targets import TARGET
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.output_files import TARGET
 
 FOLDER = "fencepost-demo"
 
@@ -132,7 +132,7 @@ def command(out: str, json_file: str | None) -> int:
     for surprise in surprises:
         click.secho(f"not as it should be: {surprise}", fg="red", err=True)
     if json_file:
-        from fencepost.commands.provenance import write_result
+        from fencepost.commands.output_files import write_result
 
         ended = {
             "verdict": "violated" if surprises else "holds",

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 import click
 
 import fencepost
-from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.impl.store.errors import StoreError
 
 WORDS = "fencepost.words"

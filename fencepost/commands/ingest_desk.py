@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fencepost.commands.catalog_show import aligned
-from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.ingest_options import ENV, JSON, STORE, finish, opened, told
 from fencepost.impl.ingest import operator
 from fencepost.impl.ingest.errors import IdentityError

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.ingest_options import ENV, opened
 from fencepost.impl.ingest import Report, report_at, report_in
 from fencepost.impl.store import Store

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from fencepost.commands.ingest_inventory import found_report
 from fencepost.commands.ingest_options import (
     ENV,

@@ -8,7 +8,7 @@ Without `unix_ns` it is now; `labels` may be missing.
 import json
 from collections.abc import Iterable
 
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 from fencepost.impl.ingest import Identity, Point, encode, read
 
 FIELDS = ("name", "labels", "unix_ns", "value")

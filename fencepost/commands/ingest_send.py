@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from fencepost.commands.catalog_show import aligned
-from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.ingest_options import ENV, JSON, finish, log_to_stderr, say, told
 from fencepost.commands.ingest_points import read_points
 from fencepost.impl.ingest import Identity, IdentityError, Point, encode

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import click
 
-from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.ingest_options import (
     ENV,
     STORE,

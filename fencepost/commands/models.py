@@ -2,7 +2,7 @@
 
 import importlib
 
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.user_files import find, is_file_name
 from fencepost.model import Machine, ModelError
 

@@ -13,9 +13,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
-from fencepost.commands.provenance import write_result
-from fencepost.commands.targets import TARGET
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.output_files import TARGET, write_json, write_result
 from fencepost.commands.terminal import console as console_for
 from fencepost.impl.store import Store, open_store
 from fencepost.reports.probe_table import probe_page

@@ -7,22 +7,15 @@ no date and no path of the machine, so that the same seed still gives the same b
 import platform
 import shlex
 import subprocess
-from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
 import click
 
 import fencepost
-from fencepost.commands.ending import write_json
 from fencepost.commands.entry import WORDS
 
 LIBRARIES = ("numpy", "hypothesis", "greenlet", "simpy", "pyarrow", "pyspark")
-
-
-def write_result(result: Mapping[str, Any], target: str) -> None:
-    """Write a command's result, and how it was made, to `target`: whole or not at all."""
-    write_json({**result, "provenance": provenance()}, target)
 
 
 def provenance() -> dict[str, Any]:

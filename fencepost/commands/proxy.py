@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from fencepost.commands.ending import BadRequest, Exit
-from fencepost.commands.provenance import write_result
-from fencepost.commands.targets import TARGET
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.output_files import TARGET, write_result
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
 from fencepost.sim.proxy.server import Proxy

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fencepost.commands.ending import BadRequest
-from fencepost.commands.given import numbers
+from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.set_option import numbers
 from fencepost.commands.user_files import find, is_file_name
 
 

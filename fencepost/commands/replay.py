@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.output_files import TARGET, write_json
 from fencepost.commands.refinements import SHIPPED, find_refinement
-from fencepost.commands.targets import TARGET
 
 EPILOG = """Exit codes: 0 every run is a behaviour of the model, 1 one is not, 2 the request made no sense,
 3 not decided: a run that the trace does not tell enough of, or a file that cannot be read. Examples:

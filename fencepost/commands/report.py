@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_file
-from fencepost.commands.provenance import write_result
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.output_files import write_file, write_result
 from fencepost.reports.junit import junit
 from fencepost.reports.markdown import markdown
 from fencepost.reports.page.found import Findings, read_folder, shaped

@@ -11,9 +11,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit, write_json
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.output_files import TARGET, write_json
 from fencepost.commands.provenance import provenance
-from fencepost.commands.targets import TARGET
 from fencepost.commands.terminal import console as console_for
 from fencepost.reports.simulate_text import simulate_text, verdict_line
 from fencepost.sim.scenarios import BadScenario, Order, RunFailed, load, perform, shipped

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from fencepost.model import Counterexample, Label, Model, State, Step, Stepper
 from fencepost.model.kernel.counterexample import show
 

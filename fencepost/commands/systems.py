@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fencepost.commands.ending import BadRequest
-from fencepost.commands.given import pairs
+from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.set_option import pairs
 from fencepost.commands.user_files import find, is_file_name, split
 from fencepost.testing import Options, check_program, unwrapped
 

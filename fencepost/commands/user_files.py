@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 
 
 def is_file_name(name: str) -> bool:

@@ -15,10 +15,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fencepost.commands.ending import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
-from fencepost.commands.provenance import write_result
-from fencepost.commands.targets import TARGET
+from fencepost.commands.output_files import TARGET, write_result
 from fencepost.model import Machine, Model, ModelError, check
 from fencepost.reports.zoo_text import row_text, total_text
 

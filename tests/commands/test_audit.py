@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fencepost.commands.audit import progress_text, read_faults
-from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.systems import shipped
 from fencepost.impl.store.events import Event
 from fencepost.testing import FAULTS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.commands.audit_base import packages
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from tests.commands.running import exit_of
 
 GOOD = """

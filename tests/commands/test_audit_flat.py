@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.commands.ending import Exit
 from fencepost.commands.entry import group, run
+from fencepost.commands.exit_codes import Exit
 
 PROGRAM = """
 from fencepost.impl.store import ABSENT

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fencepost.commands import systems
 from fencepost.commands.audit_mutants import LONG, mutant_row
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from fencepost.commands.systems import mutants_of
 from fencepost.reports.mutants_text import row_text
 from fencepost.testing import Options

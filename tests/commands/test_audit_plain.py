@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from tests.commands.running import exit_of
 
 ALONE = """

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from fencepost.commands.completion import SHELLS, VARIABLE
-from fencepost.commands.ending import Exit
 from fencepost.commands.entry import SUMMARIES
+from fencepost.commands.exit_codes import Exit
 from tests.commands.running import exit_of
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.commands import demo
 from fencepost.commands.demo import Stop
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from tests.commands.running import exit_of
 
 

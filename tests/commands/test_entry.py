@@ -8,8 +8,9 @@ import click
 import pytest
 
 from fencepost.commands import entry
-from fencepost.commands.ending import BadRequest, Exit, write_json
 from fencepost.commands.entry import SUMMARIES, group, run
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.output_files import write_json
 from fencepost.impl.store import Unusable
 from tests.commands.running import exit_of as ends
 

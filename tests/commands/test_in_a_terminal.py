@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.commands.ending import Exit
 from fencepost.commands.entry import SUMMARIES
+from fencepost.commands.exit_codes import Exit
 
 SECONDS_MAX = 120
 """Then a command hangs. It is no measure: on a busy machine everything is slow."""

@@ -10,7 +10,7 @@ import pytest
 from fencepost.auditing import Wanted, conduct
 from fencepost.commands import audited_row, demo
 from fencepost.commands.demo import Stop
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from fencepost.impl.store import ANYTHING
 from fencepost.testing import Options, want
 from tests.commands.running import exit_of as ends

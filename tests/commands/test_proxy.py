@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from fencepost.commands.proxy import told
 from fencepost.sim.proxy.statistics import Statistics
 from tests.commands.running import exit_of

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fencepost.commands import provenance, simulate
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.sim.scenarios import performing, running
 from tests.commands.running import exit_of

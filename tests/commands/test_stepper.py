@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from tests.commands.running import exit_of
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.commands.ending import BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.user_files import load
 from tests.commands.running import exit_of as ends
 

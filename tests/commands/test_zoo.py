@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fencepost.commands import zoo
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
 

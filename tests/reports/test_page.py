@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from fencepost.reports.page.elements import VOID
 from fencepost.reports.page.found import read_folder
 from fencepost.reports.page.page import BYTES_MAX, page

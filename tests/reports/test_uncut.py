@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fencepost.commands.ending import Exit
 from fencepost.commands.entry import group, run
+from fencepost.commands.exit_codes import Exit
 
 
 def shown(words: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, module: Any) -> str:

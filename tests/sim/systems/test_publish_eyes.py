@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.commands.ending import Exit
+from fencepost.commands.exit_codes import Exit
 from fencepost.impl.publish import STANDARD, Safeguards
 from fencepost.impl.publish.documents import read_manifest
 from fencepost.sim.explore.runs import Setting

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 import pytest
 
-from fencepost.commands.ending import BadRequest, Exit
 from fencepost.commands.entry import SUMMARIES, group
-from fencepost.commands.targets import TARGET, Target, obstacle
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.output_files import TARGET, Target, obstacle
 from tests.commands.running import exit_of
 
 

@@ -1,12 +1,12 @@
-"""What `--set NAME=VALUE`, given any number of times, says."""
+"""The parser of `--set NAME=VALUE`, which may be repeated."""
 
 from collections.abc import Sequence
 
-from fencepost.commands.ending import BadRequest
+from fencepost.commands.exit_codes import BadRequest
 
 
 def pairs(settings: Sequence[str], form: str) -> dict[str, str]:
-    """The values by name; `form` is how they are written, with an example."""
+    """The values by name; `form` describes the syntax, with an example, for the error message."""
     found: dict[str, str] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -19,7 +19,7 @@ def pairs(settings: Sequence[str], form: str) -> dict[str, str]:
 
 
 def numbers(settings: Sequence[str], form: str) -> dict[str, int]:
-    """The same where all values are whole numbers."""
+    """The same, for values that must be whole numbers."""
     found: dict[str, int] = {}
     for name, value in pairs(settings, form).items():
         try:
