@@ -139,7 +139,11 @@ def _work(setting: Setting, pipe: Connection) -> None:
         started = search.timed
         while not search.exhausted and not search.failures and search.timed == started:
             limit = search.runs + REPORT_RUNS
-            search.explore(lambda s, limit=limit, started=started: s.runs >= limit or s.timed != started)
+
+            def reports(at: Reduced, limit: int = limit, started: bool = started) -> bool:
+                return at.runs >= limit or at.timed != started
+
+            search.explore(reports)
             _report(pipe, search, started)
 
 
