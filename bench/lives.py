@@ -19,7 +19,7 @@ from fencepost.impl.store.events import Event
 from fencepost.sim.explore import Setting
 from fencepost.sim.systems.publishing import quick
 from fencepost.sim.systems.publishing.changes import Change, ask, knows, person
-from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.systems.publishing.stage import ScenarioRun
 from fencepost.sim.world import Budget, World
 
 AT_ONCE = 7
@@ -59,7 +59,7 @@ def as_in_production(run: list[Event]) -> list[Event]:
 
 
 def _life(world: World, *, writers: int, plans: int, claims: int, cleans: int) -> None:
-    stage = Stage(world, STANDARD)
+    run = ScenarioRun(world, STANDARD)
     quick.install(world)
     world.share_nothing()
     changes = {
@@ -67,23 +67,23 @@ def _life(world: World, *, writers: int, plans: int, claims: int, cleans: int) -
         for writer in range(writers)
         for n in range(plans)
     }
-    stage.found(changes)
+    run.found(changes)
     for writer in range(writers):
         waiting = [f"{writer} {n}" for n in range(plans)]
         openings = itertools.count(writer + 1)
-        live = partial(_writer, stage, f"writer-{writer}", waiting, openings, claims, cleans)
+        live = partial(_writer, run, f"writer-{writer}", waiting, openings, claims, cleans)
         world.spawn(live, name=f"writer-{writer}", restart=True, may_raise=(PublishError,))
 
 
 def _writer(
-    stage: Stage, name: str, waiting: list[str], openings: Iterator[int], claims: int, cleans: int
+    run: ScenarioRun, name: str, waiting: list[str], openings: Iterator[int], claims: int, cleans: int
 ) -> None:
     while waiting:
         mode = Mode.CLAIM if claims and next(openings) % claims == 0 else Mode.JOIN
         try:
-            catalog, _ = stage.open(name, mode)
+            catalog, _ = run.open(name, mode)
             for _ in range(min(AT_ONCE, len(waiting))):
-                if not _published(stage, catalog, waiting.pop(0)):
+                if not _published(run, catalog, waiting.pop(0)):
                     break
             if cleans and len(waiting) % cleans == 0:
                 catalog.cleanup(keep=2 + len(waiting) % 3)
@@ -92,11 +92,11 @@ def _writer(
             continue  # opened anew
 
 
-def _published(stage: Stage, catalog: Catalog, message: str) -> bool:
+def _published(run: ScenarioRun, catalog: Catalog, message: str) -> bool:
     """Publish one change, or not; whether the handle may go on."""
     draft = catalog.draft(message)
     try:
-        ask(draft, stage.changes[message])
+        ask(draft, run.changes[message])
         catalog.publish(draft)
     except PublishError as refused:
         return type(refused).__name__ not in ("Fenced", "Unknown")

@@ -51,8 +51,8 @@ RUNS_A_PORTION = 100_000
 
 def judged(name: str, runs: int) -> dict[str, Any]:
     """So many runs of a library, portion by portion."""
-    source, scenes, refinement = SYSTEMS[name]
-    base = driven(DRIVEN, scenes, source)
+    source, scenarios, refinement = SYSTEMS[name]
+    base = driven(DRIVEN, scenarios, source)
     table = table_of(event for run in base for event in run)
     automaton: Automaton = Automaton(_made(refinement))
     total = {"runs": 0, "events": 0, "accepted": 0, "rejected": 0, "undecided": 0}

@@ -24,7 +24,7 @@ from fencepost.sim.trace.schema import SCHEMA
 from fencepost.sim.world import Budget, World
 from fencepost.sim.world.trace import events
 
-SCENES = ("skew", "rivals", "takeover", "heir", "two-tables", "cleaner")
+SCENARIOS = ("skew", "rivals", "takeover", "heir", "two-tables", "cleaner")
 _NAMED = ("run", "process", "key", "facts")
 
 
@@ -57,19 +57,19 @@ class Kept(Random):
         if ended:
             world.facts = self.facts
             run = f"{self.name}-{len(self.runs):04d}"
-            # What the scenes note for their own promises is in no trace of production.
+            # What the scenarios note for their own promises is in no trace of production.
             own = (e for e in events(world, run) if e.process != "setup" and e.kind != "note")
             self.runs.append([replace(event, seq=seq) for seq, event in enumerate(own)])
 
 
-def driven(count: int, scenes: tuple[str, ...] = SCENES, source: Source = PUBLISH) -> list[list[Event]]:
-    """So many runs, evenly from the scenes. The same every time."""
+def driven(count: int, scenarios: tuple[str, ...] = SCENARIOS, source: Source = PUBLISH) -> list[list[Event]]:
+    """So many runs, evenly from the scenarios. The same every time."""
     runs: list[list[Event]] = []
-    for number, scene in enumerate(scenes):
-        wanted = count // len(scenes) + (number < count % len(scenes))
+    for number, scenario in enumerate(scenarios):
+        wanted = count // len(scenarios) + (number < count % len(scenarios))
         budget = Budget(crashes=1, lost=1, late=1, conflicts=source.conflicts)
-        program = partial(source.program, scene=scene)
-        search = Kept(Setting(program, budget, seed=number), scene, source.facts)
+        program = partial(source.program, scenario=scenario)
+        search = Kept(Setting(program, budget, seed=number), scenario, source.facts)
         search.explore(lambda done, wanted=wanted: done.schedules >= wanted)
         assert not search.failures, search.failures
         runs += search.runs

@@ -65,7 +65,7 @@ def stops(folder: Path) -> list[Stop]:
         Stop(
             "As it ships it holds: a writer is taken over by another, with a crash and a lost reply "
             "anywhere, and every step of every run is one the model allows. One run is kept as a trace.",
-            ["audit", "publish", "--set", "scene=takeover", *result("4-code"), "--trace", trace],
+            ["audit", "publish", "--set", "scenario=takeover", *result("4-code"), "--trace", trace],
             Exit.HOLDS,
             needs="pyarrow",
         ),

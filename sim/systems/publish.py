@@ -1,6 +1,6 @@
 """Publish, the shipped library: many tables, one visible commit; every safeguard broken is a mutant.
 
-`scene` chooses who is there: skew, rivals, joiner, takeover, or small, which is all four of these; heir,
+`scenario` chooses who is there: skew, rivals, joiner, takeover, or small, which is all four of these; heir,
 two-tables, cleaner, gone, alone, anything; or crowd, with so many `writers` of so many `plans` each, whose
 `epochs` are the same or separate. `depth` commits were there before, and `tables` that nobody touches.
 Every run is held against the model as well, unless `lockstep` is off; those of a mutant are not, so that
@@ -12,8 +12,8 @@ from fencepost.impl.publish.facts import facts
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems.publishing.broken import without
 from fencepost.sim.systems.publishing.lockstep import LENSES
-from fencepost.sim.systems.publishing.scenes import SCENES, play
-from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.systems.publishing.scenarios import SCENARIOS, play
+from fencepost.sim.systems.publishing.stage import ScenarioRun
 from fencepost.sim.systems.staging.lockstep import told_about
 from fencepost.sim.world import World
 
@@ -25,7 +25,7 @@ BUDGETS = {
 
 def fixed(
     world: World,
-    scene: str = "small",
+    scenario: str = "small",
     writers: int = 2,
     plans: int = 1,
     epochs: str = "same",
@@ -35,55 +35,55 @@ def fixed(
     coverage: str = "on",
 ) -> None:
     followed = told_about(world, facts, LENSES, lockstep=lockstep, coverage=coverage)
-    if scene not in (*SCENES, "small", "crowd"):
-        raise Misuse(f"no scene is called {scene!r}; choose from small, crowd, {', '.join(SCENES)}")
+    if scenario not in (*SCENARIOS, "small", "crowd"):
+        raise Misuse(f"no scenario is called {scenario!r}; choose from small, crowd, {', '.join(SCENARIOS)}")
     if epochs not in ("same", "separate") or writers < 1 or plans < 1:
         raise Misuse("epochs is same or separate, and there is at least 1 writer with at least 1 plan")
     if depth < 0 or tables < 0:
         raise Misuse("depth and tables are counted from 0")
-    stage = Stage(world, STANDARD, depth=depth, tables=tables)
-    play(stage, scene, writers, plans, separate=epochs == "separate", lockstep=followed)
+    run = ScenarioRun(world, STANDARD, depth=depth, tables=tables)
+    play(run, scenario, writers, plans, separate=epochs == "separate", lockstep=followed)
 
 
-def broken_create_only_manifest(world: World, scene: str = "skew") -> None:
-    play(Stage(world, without("create_only_manifest")), scene, lockstep=False)
+def broken_create_only_manifest(world: World, scenario: str = "skew") -> None:
+    play(ScenarioRun(world, without("create_only_manifest")), scenario, lockstep=False)
 
 
-def broken_sidecar_before_heads(world: World, scene: str = "gone") -> None:
-    play(Stage(world, without("sidecar_before_heads")), scene, lockstep=False)
+def broken_sidecar_before_heads(world: World, scenario: str = "gone") -> None:
+    play(ScenarioRun(world, without("sidecar_before_heads")), scenario, lockstep=False)
 
 
-def broken_whole_plan_in_sidecar(world: World, scene: str = "two-tables") -> None:
-    play(Stage(world, without("whole_plan_in_sidecar")), scene, lockstep=False)
+def broken_whole_plan_in_sidecar(world: World, scenario: str = "two-tables") -> None:
+    play(ScenarioRun(world, without("whole_plan_in_sidecar")), scenario, lockstep=False)
 
 
-def broken_epoch_check(world: World, scene: str = "takeover") -> None:
-    play(Stage(world, without("epoch_check")), scene, lockstep=False)
+def broken_epoch_check(world: World, scenario: str = "takeover") -> None:
+    play(ScenarioRun(world, without("epoch_check")), scenario, lockstep=False)
 
 
-def broken_grace_window(world: World, scene: str = "joiner") -> None:
-    play(Stage(world, without("grace_window")), scene, lockstep=False)
+def broken_grace_window(world: World, scenario: str = "joiner") -> None:
+    play(ScenarioRun(world, without("grace_window")), scenario, lockstep=False)
 
 
-def broken_shared_head(world: World, scene: str = "skew") -> None:
-    play(Stage(world, without("shared_head")), scene, lockstep=False)
+def broken_shared_head(world: World, scenario: str = "skew") -> None:
+    play(ScenarioRun(world, without("shared_head")), scenario, lockstep=False)
 
 
-def broken_pins_re_evaluated_on_retry(world: World, scene: str = "skew") -> None:
-    play(Stage(world, without("pins_re_evaluated_on_retry")), scene, lockstep=False)
+def broken_pins_re_evaluated_on_retry(world: World, scenario: str = "skew") -> None:
+    play(ScenarioRun(world, without("pins_re_evaluated_on_retry")), scenario, lockstep=False)
 
 
-def broken_inbound_check_on_removal(world: World, scene: str = "alone") -> None:
-    play(Stage(world, without("inbound_check_on_removal")), scene, lockstep=False)
+def broken_inbound_check_on_removal(world: World, scenario: str = "alone") -> None:
+    play(ScenarioRun(world, without("inbound_check_on_removal")), scenario, lockstep=False)
 
 
-def broken_boundary_check_after_create(world: World, scene: str = "cleaner") -> None:
-    play(Stage(world, without("boundary_check_after_create")), scene, lockstep=False)
+def broken_boundary_check_after_create(world: World, scenario: str = "cleaner") -> None:
+    play(ScenarioRun(world, without("boundary_check_after_create")), scenario, lockstep=False)
 
 
-def broken_read_back_on_unknown(world: World, scene: str = "takeover") -> None:
-    play(Stage(world, without("read_back_on_unknown")), scene, lockstep=False)
+def broken_read_back_on_unknown(world: World, scenario: str = "takeover") -> None:
+    play(ScenarioRun(world, without("read_back_on_unknown")), scenario, lockstep=False)
 
 
-def broken_late_head(world: World, scene: str = "takeover") -> None:
-    play(Stage(world, without("late_head")), scene, lockstep=False)
+def broken_late_head(world: World, scenario: str = "takeover") -> None:
+    play(ScenarioRun(world, without("late_head")), scenario, lockstep=False)

@@ -89,7 +89,7 @@ def test_what_grows_is_violated_with_a_counterexample_that_can_be_replayed(
 @pytest.mark.parametrize("size", ["depth=0,3", "tables=0,3"])
 def test_publish_is_flat(size: str) -> None:
     """In its history, and in the tables beside those that a plan touches."""
-    words = ("--set", "scene=skew", "--set", "coverage=off", "--faults", "none")
+    words = ("--set", "scenario=skew", "--set", "coverage=off", "--faults", "none")
     assert ends("publish", *words, "--flat", size) == Exit.HOLDS
 
 

@@ -1,1 +1,1 @@
-"""What the audit of ingest is made of: the stage, the batches, the scenes, and what must hold."""
+"""What the audit of ingest is made of: the run, the batches, the scenarios, and what must hold."""

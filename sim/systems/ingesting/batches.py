@@ -1,4 +1,4 @@
-"""The batches of the scenes, made once: encoding and hashing them anew in every run would cost most of it."""
+"""Batches of the scenarios, made once: encoding and hashing them in every run would dominate its cost."""
 
 import hashlib
 from dataclasses import dataclass

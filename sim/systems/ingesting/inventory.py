@@ -1,4 +1,4 @@
-"""An inventory report that says what a scene wants it to say. Files and formats are left out: they decide
+"""An inventory report that says what a scenario wants it to say. Files and formats are left out: they decide
 nothing but whether a report is refused.
 """
 

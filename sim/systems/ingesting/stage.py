@@ -1,4 +1,4 @@
-"""The stage: collectors as processes, each with a batch that an agent keeps sending until it is answered.
+"""The run: collectors as processes, each with a batch that an agent keeps sending until it is answered.
 
 What an agent does is this: it sends its batch to any collector, and when no answer comes or the answer is
 503, to any collector again. So an attempt at one collector may run beside an attempt at another, at any
@@ -6,7 +6,7 @@ distance in time, and after a crash the same batch comes again. That is what is 
 accept the same batch at the same time, and accept it again when they were not able to, or died. HTTP and
 the agent's own memory are left out: they decide nothing but which of these attempts happen.
 
-In scenes without garbage collection clocks stand still, since acceptance asks them only how old a blob is.
+In scenarios without garbage collection clocks stand still, since acceptance asks them only how old a blob is.
 In the others they are the world's: whoever sleeps lets time pass, and whoever reads a clock takes a step.
 """
 
@@ -33,7 +33,7 @@ from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
 from fencepost.sim.systems.ingesting.batches import AGENT, HORIZON_S, Batch
 from fencepost.sim.systems.ingesting.lockstep import Lockstep
-from fencepost.sim.systems.staging.clock import StageEnvironment
+from fencepost.sim.systems.staging.clock import ScenarioEnvironment
 from fencepost.sim.systems.staging.watching import Watching
 from fencepost.sim.world import View, World
 
@@ -105,7 +105,7 @@ class Told:
 
 
 @dataclass
-class Stage:
+class ScenarioRun:
     """One run's world, and the acceptance authority in it."""
 
     world: World
@@ -126,8 +126,8 @@ class Stage:
     excused: Callable[[View, str], bool] | None = None
     """Whether an assumption was broken for what stands at this key, so that nothing was promised of it."""
 
-    def env(self) -> StageEnvironment:
-        return StageEnvironment(self.world, timed=self.timed)
+    def env(self) -> ScenarioEnvironment:
+        return ScenarioEnvironment(self.world, timed=self.timed)
 
     def store(self) -> Watched:
         return Watched(self.world.store(), self.env())
@@ -141,7 +141,7 @@ class Stage:
         followed = self.safeguards == STANDARD if self.followed is None else self.followed
         # Of a real store nobody knows in which order requests landed.
         if followed and isinstance(self.world, World):
-            # With time in a scene, the adversary breaks the bounds of a plain bucket as well.
+            # With time in a scenario, the adversary breaks the bounds of a plain bucket as well.
             self.lockstep = Lockstep(self.world.findings, versioned=versioned, bounded=not timed)
             self.world.follow("lockstep", self.lockstep)
         if parts:

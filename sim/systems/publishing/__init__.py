@@ -1,1 +1,1 @@
-"""What the audit of publish is made of: the stage, the changes, the scenes, and what must hold."""
+"""What the audit of publish is made of: the run, the changes, the scenarios, and what must hold."""

@@ -1,4 +1,4 @@
-"""Each safeguard broken, the scene that shows it needed, and what the code then does."""
+"""Each safeguard broken, the scenario that shows it needed, and what the code then does."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

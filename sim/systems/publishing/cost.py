@@ -39,8 +39,8 @@ class Cost:
 # The contract for two processes, exact: tests/sim/systems/test_publish_cost.py finds schedules that need all.
 # None of these depends on how many commits there were before, or on how many tables are there.
 ALONE = Cost(6, 4)
-"""A first publish to one table that nobody disturbs: stage, head, manifest, boundary. The next one retires
-its sidecar in its own stage, which is the seventh request.
+"""A first publish to one table that nobody disturbs: run, head, manifest, boundary. The next one retires
+its sidecar in its own run, which is the seventh request.
 """
 PUBLISH = Cost(18, 14)
 """The same where one other process is in the way: the rival's head or manifest is read, the history caught

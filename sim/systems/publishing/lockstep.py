@@ -1,6 +1,6 @@
 """Every run of the publish library in lockstep with its model: what the model does not allow is a failure.
 
-How many plans and claims the model must have room for is known when the scene is set.
+How many plans and claims the model must have room for is known when the scenario is set.
 """
 
 from functools import lru_cache
@@ -10,7 +10,7 @@ from fencepost.impl.publish.facts import facts
 from fencepost.impl.store.errors import StoreError
 from fencepost.properties.publish import AsModelled, PublishRefinement
 from fencepost.properties.refinement import Follower
-from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.systems.publishing.stage import ScenarioRun
 from fencepost.sim.systems.staging.lockstep import FACTS_MAX, Lenses, judged
 from fencepost.sim.world import World
 
@@ -34,12 +34,12 @@ class Size(NamedTuple):
 LENSES = Lenses(Size.refinement, AsModelled)
 
 
-def in_lockstep(stage: Stage, *, skew: bool) -> None:
+def in_lockstep(run: ScenarioRun, *, skew: bool) -> None:
     """Follow the run of this stage. Of a real store nobody knows in which order requests landed."""
-    world = stage.world
+    world = run.world
     if isinstance(world, World):
         claims = len(world.processes) + 2  # one each, and of those that start again
-        world.follow("lockstep", Lockstep(len(stage.changes), claims, world.findings, skew=skew))
+        world.follow("lockstep", Lockstep(len(run.changes), claims, world.findings, skew=skew))
 
 
 class Lockstep:

@@ -12,36 +12,36 @@ from fencepost.impl.publish.documents import Manifest
 from fencepost.sim.systems.publishing.changes import Change, done
 from fencepost.sim.systems.publishing.cost import too_dear
 from fencepost.sim.systems.publishing.examine import Examined, examine
-from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.systems.publishing.stage import ScenarioRun
 from fencepost.sim.world import View, World
 
 
-def promise(stage: Stage) -> None:
+def promise(run: ScenarioRun) -> None:
     """Declare all of them."""
-    world = stage.world
+    world = run.world
     world.always("fenced", lambda view: next(iter(view.notes("fenced")), None))
     world.always("no-wedge", lambda view: next(iter(view.notes("wedged")), None))
     for name, check in _AT_THE_END.items():
-        world.finally_(name, _judged(stage, check))
+        world.finally_(name, _judged(run, check))
 
 
-Check = Callable[[Stage, Examined, View], Iterator[str]]
+Check = Callable[[ScenarioRun, Examined, View], Iterator[str]]
 
 
-def _judged(stage: Stage, check: Check) -> Callable[[View], str | None]:
+def _judged(run: ScenarioRun, check: Check) -> Callable[[View], str | None]:
     def judge(view: View) -> str | None:
         # Under control, nothing changes between two properties that are asked after as many steps.
-        now = len(stage.world.trace) if isinstance(stage.world, World) else -1
-        if now < 0 or stage.examined[0] != now:
-            stage.examined = (now, examine(view.contents(""), stage.safeguards))
-        return next(check(stage, stage.examined[1], view), None)
+        now = len(run.world.trace) if isinstance(run.world, World) else -1
+        if now < 0 or run.examined[0] != now:
+            run.examined = (now, examine(view.contents(""), run.safeguards))
+        return next(check(run, run.examined[1], view), None)
 
     return judge
 
 
-def _told(stage: Stage, view: View) -> Iterator[tuple[str, str, str, int, int]]:
+def _told(run: ScenarioRun, view: View) -> Iterator[tuple[str, str, str, int, int]]:
     """What was said about each plan: its message, what, its id, and what it cost."""
-    for message in stage.changes:
+    for message in run.changes:
         for said, plan, requests, hops in view.notes(f"told {message}"):
             yield message, said, plan, requests, hops
 
@@ -52,26 +52,26 @@ def _published(found: Examined, message: str) -> list[Manifest]:
     ]
 
 
-def no_lost_write(stage: Stage, found: Examined, view: View) -> Iterator[str]:
+def no_lost_write(run: ScenarioRun, found: Examined, view: View) -> Iterator[str]:
     oldest = found.chapters[0].manifest.id if found.chapters else 0
-    for message, said, plan, *_ in _told(stage, view):
+    for message, said, plan, *_ in _told(run, view):
         if said == "acked" and not _published(found, message) and oldest == 1:
             yield f"{message!r} was acknowledged, and no manifest holds plan {plan}"
-        elif said == "acked" and oldest > 1 and not _shows(found, stage.changes[message]):
+        elif said == "acked" and oldest > 1 and not _shows(found, run.changes[message]):
             yield f"{message!r} was acknowledged, and after the cleanup it is not there"
 
 
 def _shows(found: Examined, change: Change) -> bool:
-    """Whether the newest tables hold what the change wrote (scenes with a cleaner write each row once)."""
+    """Whether the newest tables hold what the change wrote (scenarios with a cleaner write each row once)."""
     newest = found.chapters[-1].tables
     return all(row["id"] in newest[table] for verb, table, rows in change if verb != "delete" for row in rows)
 
 
-def no_phantom(stage: Stage, found: Examined, view: View) -> Iterator[str]:
-    for message in stage.changes:
+def no_phantom(run: ScenarioRun, found: Examined, view: View) -> Iterator[str]:
+    for message in run.changes:
         if len(_published(found, message)) > 1:
             yield f"{message!r} was published {len(_published(found, message))} times"
-    for message, said, *_ in _told(stage, view):
+    for message, said, *_ in _told(run, view):
         shown = _published(found, message)
         if said == "refused" and shown:
             yield f"{message!r} ended in a clean error, and manifest {shown[0].id} shows it"
@@ -79,17 +79,17 @@ def no_phantom(stage: Stage, found: Examined, view: View) -> Iterator[str]:
         manifest = chapter.manifest
         if (
             manifest.kind == "publish"
-            and manifest.message not in stage.changes
+            and manifest.message not in run.changes
             and manifest.author != "founder"
         ):
             yield f"manifest {manifest.id} shows {manifest.message!r}, which nobody asked for"
 
 
-def atomic_visibility(stage: Stage, found: Examined, _: View) -> Iterator[str]:
+def atomic_visibility(run: ScenarioRun, found: Examined, _: View) -> Iterator[str]:
     for before, after in itertools.pairwise(found.chapters):
         if after.manifest.author == "founder":
             continue
-        change = stage.changes.get(after.manifest.message, ()) if after.manifest.kind == "publish" else ()
+        change = run.changes.get(after.manifest.message, ()) if after.manifest.kind == "publish" else ()
         if after.tables != done(before.tables, change):
             yield (
                 f"manifest {after.manifest.id} ({after.manifest.kind} {after.manifest.message!r}) is not the "
@@ -97,29 +97,29 @@ def atomic_visibility(stage: Stage, found: Examined, _: View) -> Iterator[str]:
             )
 
 
-def live_writer(stage: Stage, _: Examined, view: View) -> Iterator[str]:
+def live_writer(run: ScenarioRun, _: Examined, view: View) -> Iterator[str]:
     undone = set(view.notes("undone"))
-    for message, said, plan, *_ in _told(stage, view):
+    for message, said, plan, *_ in _told(run, view):
         if said == "acked" and plan in undone:
             yield f"recovery took {message!r} for a dead writer's and undid it, and it was acknowledged"
 
 
-def referential_integrity(_: Stage, found: Examined, __: View) -> Iterator[str]:
+def referential_integrity(_: ScenarioRun, found: Examined, __: View) -> Iterator[str]:
     yield from (fault for fault in found.faults if "points at" in fault)
 
 
-def cleanup_safe(_: Stage, found: Examined, __: View) -> Iterator[str]:
+def cleanup_safe(_: ScenarioRun, found: Examined, __: View) -> Iterator[str]:
     yield from (fault for fault in found.faults if "points at" not in fault)
 
 
-def no_wedge(_: Stage, found: Examined, __: View) -> Iterator[str]:
+def no_wedge(_: ScenarioRun, found: Examined, __: View) -> Iterator[str]:
     if found.wedged:
         yield f"at the end nobody can write without claiming: {found.wedged}"
 
 
-def flat_cost(stage: Stage, _: Examined, __: View) -> Iterator[str]:
-    if stage.two_alone and isinstance(stage.world, World):
-        yield from too_dear(stage.changes, stage.world)
+def flat_cost(run: ScenarioRun, _: Examined, __: View) -> Iterator[str]:
+    if run.two_alone and isinstance(run.world, World):
+        yield from too_dear(run.changes, run.world)
 
 
 _AT_THE_END: dict[str, Check] = {

@@ -1,9 +1,9 @@
-"""The stage: a catalog founded before the run, writers that are open already, clocks that stand still.
+"""The run: a catalog founded before the run, writers that are open already, clocks that stand still.
 
 What is left out of the explored steps, and why that is sound: founding the catalog and opening the first
-handles happen before anybody else exists, so no order and no fault there is lost that a scene of its own
+handles happen before anybody else exists, so no order and no fault there is lost that a scenario of its own
 (`takeover`, `joiner`, every restart) does not have. A pause is no step: a process that is slow is one that
-the adversary lets go on late, and that it may do anywhere. Clocks say what the scene tells them, since the
+the adversary lets go on late, and that it may do anywhere. Clocks say what the scenario tells them, since the
 protocol asks them one thing only, whether a sidecar is old.
 """
 
@@ -31,7 +31,7 @@ from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Outcome, Put, Request
 from fencepost.sim.systems.publishing.changes import ENDS, KNOWS, PERSON, Change, ask, knows, person
-from fencepost.sim.systems.staging.clock import StageEnvironment
+from fencepost.sim.systems.staging.clock import ScenarioEnvironment
 from fencepost.sim.systems.staging.examining import copy_of
 from fencepost.sim.systems.staging.watching import Watching
 from fencepost.sim.world import World
@@ -106,7 +106,7 @@ def promises(notice: Notice, epoch: int) -> bool:
 
 
 @dataclass
-class Stage:
+class ScenarioRun:
     """One run's world and the catalog in it."""
 
     world: World
@@ -136,7 +136,7 @@ class Stage:
         return self._open(Watched(self.world.store(), self.world), author, mode, ahead_s)
 
     def _open(self, store: Watched, author: str, mode: Mode, ahead_s: float) -> tuple[Catalog, Watched]:
-        env = StageEnvironment(self.world, ahead_s=ahead_s)
+        env = ScenarioEnvironment(self.world, ahead_s=ahead_s)
         catalog = Catalog.open(store, env=env, author=author, mode=mode, safeguards=self.safeguards)
         store.catalog = catalog
         for notice in catalog.notices:
@@ -156,7 +156,7 @@ class Stage:
         return catalog, watched
 
     def publish(self, catalog: Catalog, meter: Watched, message: str) -> None:
-        """Publish one of the scene's changes, and let the world know what was said about it."""
+        """Publish one of the scenario's changes, and let the world know what was said about it."""
         transaction = catalog.draft(message)
         ask(transaction, self.changes[message])
         requests, hops = meter.requests, meter.hops

@@ -1,4 +1,4 @@
-"""Time on a stage. It moves only in scenes that are about time, since every look at a clock is a step."""
+"""Time on a stage. It moves only in scenarios that are about time, since every look at a clock is a step."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from fencepost.impl.environment import Environment
 from fencepost.sim.world import World
 
 
-class StageEnvironment(Environment):
+class ScenarioEnvironment(Environment):
     """Identifiers and chance from the world; a clock that stands still unless `timed`, and may be ahead."""
 
     def __init__(self, world: World, *, timed: bool = False, ahead_s: float = 0.0) -> None:

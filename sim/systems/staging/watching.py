@@ -1,4 +1,4 @@
-"""The layer through which one process of a scene asks the store."""
+"""The layer through which one process of a scenario asks the store."""
 
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -34,8 +34,8 @@ class _Kept(Random):
         self.runs.append(events(world, f"run-{len(self.runs)}"))
 
 
-def accepting(scene: str, count: int) -> list[list[Event]]:
-    search = _Kept(Setting(partial(ingest.fixed, scene=scene), Budget(crashes=1, lost=1, late=1)))
+def accepting(scenario: str, count: int) -> list[list[Event]]:
+    search = _Kept(Setting(partial(ingest.fixed, scenario=scenario), Budget(crashes=1, lost=1, late=1)))
     search.runs = []
     search.explore(lambda done: done.schedules >= count)
     assert not search.failures
@@ -89,10 +89,10 @@ def _renamed(event: Event, run: str) -> Event:
     return Event(**{**{name: getattr(event, name) for name in event.__dataclass_fields__}, "run": run})
 
 
-@pytest.mark.parametrize("scene", ["retry", "conflict"])
-def test_ingest_is_accepted_identity_by_identity(scene: str) -> None:
+@pytest.mark.parametrize("scenario", ["retry", "conflict"])
+def test_ingest_is_accepted_identity_by_identity(scenario: str) -> None:
     judge = Judge(Automaton(IngestRefinement()))
-    for run in accepting(scene, 6):
+    for run in accepting(scenario, 6):
         table = table_of(run)
         own, _ = named(table, learnt([table]))
         rows = judge.verdicts(columns(in_order(own))).to_pylist()

@@ -20,8 +20,8 @@ from fencepost.sim.systems.ingesting.batches import FIRST, OTHER
 from fencepost.sim.systems.ingesting.broken import BROKEN
 from fencepost.sim.systems.ingesting.examine import examine, unkept
 from fencepost.sim.systems.ingesting.promises import CHECKS
-from fencepost.sim.systems.ingesting.scenes import SCENES, SMALL
-from fencepost.sim.systems.ingesting.stage import Stage, Told
+from fencepost.sim.systems.ingesting.scenarios import SCENARIOS, SMALL
+from fencepost.sim.systems.ingesting.stage import ScenarioRun, Told
 from fencepost.sim.systems.staging.examining import once
 from fencepost.sim.world import Budget
 from fencepost.sim.world.run import START_NS
@@ -60,17 +60,17 @@ def explored(mutant: str | None = None, seconds: float | None = None, **paramete
     return audit(wanted.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_every_order_without_faults_is_well(scene: str) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_order_without_faults_is_well(scenario: str) -> None:
     # An impostor is turned away before anything is asked: only a fault makes a second run there.
-    result = explored(scene=scene, crashes=0, lost=int(scene == "impostor"))
+    result = explored(scenario=scenario, crashes=0, lost=int(scenario == "impostor"))
     assert result.verdict == "holds", result
 
 
 def test_what_accepting_costs_is_told() -> None:
     """Two requests, one after the other, for a first acceptance; two more for whoever met one. What follows
     is three at once."""
-    cost = explored(scene="retry", crashes=0, lost=0).cost()
+    cost = explored(scenario="retry", crashes=0, lost=0).cost()
     (accept,), (follow_up,) = cost["accept"]["faults"], cost["follow up"]["faults"]
     assert (accept["requests"], accept["hops"]) == (4, 4)
     assert (accept["requests_median"], accept["hops_median"]) == (2, 2)
@@ -78,7 +78,7 @@ def test_what_accepting_costs_is_told() -> None:
 
 
 def test_a_crash_at_every_step_of_a_retry_is_well() -> None:
-    result = explored(scene="retry", lost=0)
+    result = explored(scenario="retry", lost=0)
     assert result.verdict == "holds", result
     assert result.coverage.faults["crash"] > 30
     assert {("put", "done"), ("put", "exists"), ("head", "done")} <= result.coverage.outcomes.keys()
@@ -86,21 +86,21 @@ def test_a_crash_at_every_step_of_a_retry_is_well() -> None:
 
 def test_a_late_landing_in_a_versioned_bucket_is_well() -> None:
     """No bound on landing is asked for there: the same schedules that a plain bucket has to be excused."""
-    result = explored(scene="slow-versioned", crashes=0, lost=0, late=1, seconds=2)
+    result = explored(scenario="slow-versioned", crashes=0, lost=0, late=1, seconds=2)
     assert not result.counterexamples, result
 
 
 def test_what_a_plain_bucket_asks_of_the_world_and_a_versioned_one_does_not() -> None:
     """A request that lands hours after its sender looked at the clock: bounded-landing excludes that."""
-    plain = explored(scene="slow", bounded=False, crashes=0, lost=0)
+    plain = explored(scenario="slow", bounded=False, crashes=0, lost=0)
     assert [counterexample.property for counterexample in plain.counterexamples] == ["ack-durable"], plain
-    versioned = explored(scene="slow-versioned", bounded=False, crashes=0, lost=0)
+    versioned = explored(scenario="slow-versioned", bounded=False, crashes=0, lost=0)
     assert versioned.verdict == "holds", versioned
 
 
 @pytest.mark.parametrize("fault", ["conflicts", "throttles", "retries", "late"])
 def test_other_faults_are_well(fault: str) -> None:
-    result = explored(scene="retry", crashes=0, lost=0, **{fault: 1})
+    result = explored(scenario="retry", crashes=0, lost=0, **{fault: 1})
     assert result.verdict == "holds", result
 
 
@@ -109,7 +109,7 @@ def test_every_safeguard_has_its_mutant_and_its_counterexample() -> None:
     assert set(mutants) == set(SAFEGUARDS) == set(COUNTEREXAMPLES)
     assert set(FIELDS.values()) == set(BROKEN)
     assert set(COUNTEREXAMPLES.values()) <= set(CHECKS)
-    assert set(SMALL) <= set(SCENES)
+    assert set(SMALL) <= set(SCENARIOS)
 
 
 @pytest.mark.parametrize("mutant", sorted(set(COUNTEREXAMPLES) - {"blob-before-manifest"}))
@@ -122,10 +122,10 @@ def test_a_broken_safeguard_is_seen(mutant: str) -> None:
 
 def test_a_report_that_is_taken_for_an_audit_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Garbage collection that believes a report, and one that looks and believes whatever it sees."""
-    result = explored("gc-audit-before-trust", scene="reported", seconds=60)
+    result = explored("gc-audit-before-trust", scenario="reported", seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["ack-durable"], result
     monkeypatch.setattr(gc, "looked_up", lambda _, blobs: [Found.ORPHAN] * len(blobs))
-    result = explored(scene="reported", crashes=0, lost=0, seconds=60)
+    result = explored(scenario="reported", crashes=0, lost=0, seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["lockstep"], (
         result
     )  # the model is the first to see
@@ -143,7 +143,7 @@ def test_a_search_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch, forgets:
         monkeypatch.setattr(search, "mark_hour", lambda *_: None)
     else:
         monkeypatch.setattr(Search, "step", lambda *_: Searched())
-    result = explored(scene="searched", lost=0, seconds=60)
+    result = explored(scenario="searched", lost=0, seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["effects-unattended"], (
         result
     )
@@ -158,16 +158,16 @@ def test_a_blob_that_nobody_waited_for_is_seen() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", sorted(set(SCENES) - LONG))
-def test_a_crash_and_a_lost_response_are_well_to_the_end(scene: str) -> None:
-    result = explored(scene=scene)
+@pytest.mark.parametrize("scenario", sorted(set(SCENARIOS) - LONG))
+def test_a_crash_and_a_lost_response_are_well_to_the_end(scenario: str) -> None:
+    result = explored(scenario=scenario)
     assert result.verdict == "holds", result
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", sorted(LONG))
-def test_a_part_of_what_takes_long_is_well(scene: str) -> None:
-    result = explored(scene=scene, seconds=30)
+@pytest.mark.parametrize("scenario", sorted(LONG))
+def test_a_part_of_what_takes_long_is_well(scenario: str) -> None:
+    result = explored(scenario=scenario, seconds=30)
     assert not result.counterexamples, result
 
 
@@ -205,9 +205,9 @@ LIVE = (str(FIRST.identity), FIRST.sha256, "ann", True)
 
 
 def seen(name: str, contents: dict[str, bytes], *told: Told, live: list[Any] | None = None) -> list[str]:
-    stage = Stage(world=None, offered=[FIRST])  # type: ignore[arg-type] - no check looks at the world
+    run = ScenarioRun(world=None, offered=[FIRST])  # type: ignore[arg-type] - no check looks at the world
     view: Any = Seen(contents, told=list(told), live=live or [])
-    return list(CHECKS[name](stage, examine(contents, STANDARD), view))
+    return list(CHECKS[name](run, examine(contents, STANDARD), view))
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -7,8 +7,8 @@ import pytest
 from fencepost.impl.ingest.safeguards import FIELDS
 from fencepost.sim.explore import Audit, audit
 from fencepost.sim.systems.ingesting.broken import without
-from fencepost.sim.systems.ingesting.scenes import SCENES
-from fencepost.sim.systems.ingesting.stage import STANDARD, Stage
+from fencepost.sim.systems.ingesting.scenarios import SCENARIOS
+from fencepost.sim.systems.ingesting.stage import STANDARD, ScenarioRun
 from fencepost.sim.world import Budget, World
 
 SEEN = {
@@ -25,7 +25,7 @@ SEEN = {
     "gc-stalled-writer-version": ("slow-versioned", {}),
     "gc-stalled-writer-duplicate": ("slow-versioned", {"crashes": 1}),
 }
-"""Where the model alone sees that a safeguard is broken: scene and faults."""
+"""Where the model alone sees that a safeguard is broken: scenario and faults."""
 UNSEEN = {
     "identity-bound-to-agent": "who sends a batch is no event of the store",
     "reconcile": "that nothing happens is no event",
@@ -35,27 +35,27 @@ UNSEEN = {
 }
 
 
-def explored(safeguards: Any, scene: str, seconds: float | None = None, **faults: int) -> Audit:
+def explored(safeguards: Any, scenario: str, seconds: float | None = None, **faults: int) -> Audit:
     """What is found by nobody but the model."""
 
     def program(world: World) -> None:
-        SCENES[scene](Stage(world, safeguards, followed=True))
+        SCENARIOS[scenario](ScenarioRun(world, safeguards, followed=True))
 
     budget = Budget(**{"crashes": 0, "lost": 0, **faults})
     return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_what_the_library_does_the_model_allows(scene: str) -> None:
-    result = explored(STANDARD, scene, seconds=3)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_the_library_does_the_model_allows(scenario: str) -> None:
+    result = explored(STANDARD, scenario, seconds=3)
     assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", SCENES)
-def test_what_the_library_does_under_faults_the_model_allows(scene: str) -> None:
-    result = explored(STANDARD, scene, seconds=30, crashes=1, lost=1)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_the_library_does_under_faults_the_model_allows(scenario: str) -> None:
+    result = explored(STANDARD, scenario, seconds=30, crashes=1, lost=1)
     assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 
@@ -66,7 +66,7 @@ def test_every_safeguard_is_seen_or_there_is_a_reason() -> None:
 
 @pytest.mark.parametrize("safeguard", SEEN)
 def test_a_broken_safeguard_does_what_the_model_forbids(safeguard: str) -> None:
-    scene, faults = SEEN[safeguard]
-    result = explored(without(safeguard), scene, **faults)
+    scenario, faults = SEEN[safeguard]
+    result = explored(without(safeguard), scenario, **faults)
     assert result.counterexamples, result
     assert {counterexample.property for counterexample in result.counterexamples} == {"lockstep"}

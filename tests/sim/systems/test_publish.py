@@ -12,7 +12,7 @@ from fencepost.sim.explore import Audit, audit
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.tokens import follow, read
 from fencepost.sim.systems.publishing.broken import BROKEN
-from fencepost.sim.systems.publishing.scenes import SCENES, SMALL
+from fencepost.sim.systems.publishing.scenarios import SCENARIOS, SMALL
 from fencepost.sim.systems.publishing.stage import promises
 from fencepost.sim.world import Budget
 from fencepost.testing import want
@@ -58,14 +58,14 @@ def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[
     return [(topic, value) for topic, notes in again.world.noted.items() for _, value in notes]
 
 
-@pytest.mark.parametrize("scene", ["skew", "rivals", "two-tables", "joiner", "takeover"])
-def test_every_order_without_faults_is_well(scene: str) -> None:
-    result = explored(scene=scene, crashes=0, lost=0)
+@pytest.mark.parametrize("scenario", ["skew", "rivals", "two-tables", "joiner", "takeover"])
+def test_every_order_without_faults_is_well(scenario: str) -> None:
+    result = explored(scenario=scenario, crashes=0, lost=0)
     assert result.verdict == "holds", result
 
 
 def test_a_crash_at_every_step_of_a_write_skew_is_well() -> None:
-    result = explored(scene="skew", lost=0)
+    result = explored(scenario="skew", lost=0)
     assert result.verdict == "holds", result
     assert result.coverage.faults["crash"] > 50
     assert {("put", "done"), ("put", "exists"), ("list", "done")} <= result.coverage.outcomes.keys()
@@ -81,7 +81,7 @@ def test_a_fenced_plan_that_had_not_moved_is_retired_and_may_still_come() -> Non
     """Its writer was not told that the sidecar was written, writes it once more, and is rolled forward by the
     next opener. `live-writer` took the first opener's retiring for a promise, which only undoing is.
     """
-    again = replay(find_system("publish").function, RESTAGED, {"scene": "takeover"})
+    again = replay(find_system("publish").function, RESTAGED, {"scenario": "takeover"})
     told = [value for topic, value in again if topic == "told ann renames"]
     assert [said for said, *_ in told] == ["acked"]
     assert not [value for topic, value in again if topic == "undone"]
@@ -106,7 +106,7 @@ def test_what_recovery_has_promised(classified: str, done: str, epoch: int, prom
 
 @pytest.mark.parametrize("epochs", ["same", "separate"])
 def test_a_crowd_does_as_its_parameters_say(epochs: str) -> None:
-    result = explored(scene="crowd", writers=3, plans=1, epochs=epochs, crashes=0, lost=0, seconds=2)
+    result = explored(scenario="crowd", writers=3, plans=1, epochs=epochs, crashes=0, lost=0, seconds=2)
     assert not result.counterexamples, result
     assert set(result.coverage.steps) == {"writer-1", "writer-2", "writer-3"}
 
@@ -115,7 +115,7 @@ def test_every_safeguard_has_its_mutant_and_its_counterexample() -> None:
     mutants = read_shipped("publish", shipped()["publish"])["publish"].mutants
     assert set(mutants) == set(SAFEGUARDS) == set(COUNTEREXAMPLES) == {n.replace("_", "-") for n in BROKEN}
     assert set(MUTANTS) == set(SAFEGUARDS)
-    assert set(SMALL) <= set(SCENES)
+    assert set(SMALL) <= set(SCENARIOS)
 
 
 @pytest.mark.parametrize("mutant", QUICK)

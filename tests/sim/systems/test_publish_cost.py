@@ -17,16 +17,16 @@ from fencepost.sim.systems.publishing.cost import (
     UNANSWERED,
     Cost,
 )
-from fencepost.sim.systems.publishing.scenes import play
-from fencepost.sim.systems.publishing.stage import Stage
+from fencepost.sim.systems.publishing.scenarios import play
+from fencepost.sim.systems.publishing.stage import ScenarioRun
 from fencepost.sim.world import Budget, World
 
-SCENES = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
+SCENARIOS = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
 
 
-def explored(scene: str, crashes: int = 0, lost: int = 0, **size: int) -> Audit:
+def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> Audit:
     def program(world: World) -> None:
-        play(Stage(world, STANDARD, **size), scene, lockstep=False)
+        play(ScenarioRun(world, STANDARD, **size), scenario, lockstep=False)
 
     return audit(program, budget=Budget(crashes=crashes, lost=lost), steps_max=600, minimise_seconds=0.2)
 
@@ -56,28 +56,28 @@ def test_the_contract_is_reached_by_some_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scene", "crashes", "lost"),
+    ("scenario", "crashes", "lost"),
     [
-        *((scene, 0, 0) for scene in SCENES),
+        *((scenario, 0, 0) for scenario in SCENARIOS),
         ("skew", 0, 1),
         ("rivals", 0, 1),
-        *(pytest.param(scene, 0, 1, marks=pytest.mark.slow) for scene in SCENES[2:]),
+        *(pytest.param(scenario, 0, 1, marks=pytest.mark.slow) for scenario in SCENARIOS[2:]),
     ],
 )
 def test_no_schedule_costs_more_at_greater_depth_or_beside_more_tables(
-    scene: str, crashes: int, lost: int
+    scenario: str, crashes: int, lost: int
 ) -> None:
-    shallow = flat(explored(scene, crashes, lost))
-    assert shallow == flat(explored(scene, crashes, lost, depth=4))
-    assert shallow == flat(explored(scene, crashes, lost, tables=3))
+    shallow = flat(explored(scenario, crashes, lost))
+    assert shallow == flat(explored(scenario, crashes, lost, depth=4))
+    assert shallow == flat(explored(scenario, crashes, lost, tables=3))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", ["skew", "rivals", "joiner", "takeover"])
-def test_nor_with_a_crash_and_a_lost_reply(scene: str) -> None:
-    shallow = explored(scene, 1, 1)
+@pytest.mark.parametrize("scenario", ["skew", "rivals", "joiner", "takeover"])
+def test_nor_with_a_crash_and_a_lost_reply(scenario: str) -> None:
+    shallow = explored(scenario, 1, 1)
     assert shallow.verdict == "holds", shallow
-    assert flat(shallow) == flat(explored(scene, 1, 1, depth=9, tables=7))
+    assert flat(shallow) == flat(explored(scenario, 1, 1, depth=9, tables=7))
 
 
 def test_bytes_grow_with_tables_by_what_a_manifest_says_of_them_and_hardly_with_depth() -> None:

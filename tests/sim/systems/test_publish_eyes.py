@@ -15,29 +15,29 @@ from fencepost.sim.explore.tokens import follow, read
 from fencepost.sim.systems.publishing import promises
 from fencepost.sim.systems.publishing.broken import without
 from fencepost.sim.systems.publishing.examine import Examined, examine
-from fencepost.sim.systems.publishing.scenes import play
-from fencepost.sim.systems.publishing.stage import MANIFESTS, Stage
+from fencepost.sim.systems.publishing.scenarios import play
+from fencepost.sim.systems.publishing.stage import MANIFESTS, ScenarioRun
 from fencepost.sim.world import Budget
 from fencepost.sim.world.view import View
 from tests.commands.running import exit_of
 from tests.sim.systems.test_publish import explored
 
 Contents = dict[str, bytes]
-End = tuple[Stage, Examined, View]
+End = tuple[ScenarioRun, Examined, View]
 
 
-def end(scene: str, change: Callable[[Contents], object] = len, safeguards: Safeguards = STANDARD) -> End:
+def end(scenario: str, change: Callable[[Contents], object] = len, safeguards: Safeguards = STANDARD) -> End:
     """The end of the run in which nothing goes wrong, with the store's contents changed by hand."""
-    stages: list[Stage] = []
+    runs: list[ScenarioRun] = []
 
     def program(world: Any) -> None:
-        stages.append(Stage(world, safeguards))
-        play(stages[-1], scene)
+        runs.append(ScenarioRun(world, safeguards))
+        play(runs[-1], scenario)
 
     world = follow(Setting(program, Budget(crashes=1, lost=1)), read("default")).world
     contents = dict(world.bucket.contents())
     change(contents)
-    return stages[-1], examine(contents, safeguards), View(world)
+    return runs[-1], examine(contents, safeguards), View(world)
 
 
 def drop(part: str) -> Callable[[Contents], object]:
@@ -62,7 +62,7 @@ def test_what_nobody_broke_is_well(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "scene", "change", "says"),
+    ("name", "scenario", "change", "says"),
     [
         ("no_lost_write", "rivals", drop("/manifest/"), "was acknowledged, and no manifest holds plan"),
         ("no_phantom", "gone", put_again, "was published 2 times"),
@@ -72,37 +72,37 @@ def test_what_nobody_broke_is_well(name: str) -> None:
     ],
 )
 def test_what_is_spoilt_by_hand_is_seen(
-    name: str, scene: str, change: Callable[[Contents], object], says: str
+    name: str, scenario: str, change: Callable[[Contents], object], says: str
 ) -> None:
-    found = list(CHECKS[name](*end(scene, change)))
+    found = list(CHECKS[name](*end(scenario, change)))
     assert found
     assert says in found[0]
 
 
 def test_a_part_of_a_plan_is_seen() -> None:
-    """The scene whose sidecar holds one table of two, and whose recovery publishes that."""
+    """The scenario whose sidecar holds one table of two, and whose recovery publishes that."""
     result = explored("whole-plan-in-sidecar", seconds=60)
     (counterexample,) = result.counterexamples
-    stage: list[Stage] = []
+    run: list[ScenarioRun] = []
 
     def program(world: Any) -> None:
-        stage.append(Stage(world, without("whole_plan_in_sidecar")))
-        play(stage[-1], "two-tables")
+        run.append(ScenarioRun(world, without("whole_plan_in_sidecar")))
+        play(run[-1], "two-tables")
 
     world = follow(
         Setting(program, Budget(crashes=1, lost=1), steps_max=600), read(counterexample.token)
     ).world
-    found = examine(dict(world.bucket.contents()), stage[-1].safeguards)
-    seen = list(CHECKS["atomic_visibility"](stage[-1], found, View(world)))
+    found = examine(dict(world.bucket.contents()), run[-1].safeguards)
+    seen = list(CHECKS["atomic_visibility"](run[-1], found, View(world)))
     assert any("one whole plan" in said for said in seen)
 
 
 def test_a_head_that_nobody_can_explain_is_told_at_once() -> None:
-    result = explored("sidecar-before-heads", scene="rivals", crashes=0, lost=0)
+    result = explored("sidecar-before-heads", scenario="rivals", crashes=0, lost=0)
     assert [counterexample.property for counterexample in result.counterexamples] == ["no-wedge"]
 
 
 def test_it_runs_on_a_real_store_as_well(tmp_path: Path) -> None:
     """What the promises look at is there without a world under control."""
-    words = ["audit", "publish", "--set", "scene=skew", "--store", f"file://{tmp_path}", "--rounds", "2"]
+    words = ["audit", "publish", "--set", "scenario=skew", "--store", f"file://{tmp_path}", "--rounds", "2"]
     assert exit_of(*words) == Exit.UNDECIDED

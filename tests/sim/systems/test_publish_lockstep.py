@@ -8,8 +8,8 @@ from fencepost.sim.explore import Audit, audit
 from fencepost.sim.systems.publishing import quick
 from fencepost.sim.systems.publishing.broken import BROKEN, without
 from fencepost.sim.systems.publishing.lockstep import Lockstep
-from fencepost.sim.systems.publishing.scenes import SCENES
-from fencepost.sim.systems.publishing.stage import STANDARD, Stage
+from fencepost.sim.systems.publishing.scenarios import SCENARIOS
+from fencepost.sim.systems.publishing.stage import STANDARD, ScenarioRun
 from fencepost.sim.world import Budget, World
 
 SEEN = {
@@ -23,36 +23,36 @@ SEEN = {
     "read_back_on_unknown": ("takeover", 0, 1),
     "late_head": ("heir", 0, 1),
 }
-"""Where the model alone sees that a safeguard is broken: scene, crashes, lost replies."""
+"""Where the model alone sees that a safeguard is broken: scenario, crashes, lost replies."""
 UNSEEN = {
     "whole_plan_in_sidecar": "a plan of edges that read no nodes is none of the model's: undecided",
     "inbound_check_on_removal": "which rows a plan removes is nowhere told",
 }
 
 
-def explored(safeguards: Any, scene: str, crashes: int, lost: int, seconds: float | None = None) -> Audit:
+def explored(safeguards: Any, scenario: str, crashes: int, lost: int, seconds: float | None = None) -> Audit:
     def program(world: World) -> None:
         quick.install(world)
-        stage = Stage(world, safeguards)
-        SCENES[scene](stage)
-        world.follow("lockstep", Lockstep(len(stage.changes), 4, world.findings, skew=scene == "joiner"))
+        run = ScenarioRun(world, safeguards)
+        SCENARIOS[scenario](run)
+        world.follow("lockstep", Lockstep(len(run.changes), 4, world.findings, skew=scenario == "joiner"))
 
     budget = Budget(crashes=crashes, lost=lost)
     return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
-@pytest.mark.parametrize("scene", sorted(set(SCENES) - {"cleaner", "gone", "anything"}))
-def test_what_the_library_does_the_model_allows(scene: str) -> None:
-    result = explored(STANDARD, scene, 0, 0, seconds=20)
+@pytest.mark.parametrize("scenario", sorted(set(SCENARIOS) - {"cleaner", "gone", "anything"}))
+def test_what_the_library_does_the_model_allows(scenario: str) -> None:
+    result = explored(STANDARD, scenario, 0, 0, seconds=20)
     assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scene", sorted(SCENES))
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS))
 @pytest.mark.parametrize(("crashes", "lost"), [(1, 0), (0, 1)])
-def test_what_the_library_does_under_faults_the_model_allows(scene: str, crashes: int, lost: int) -> None:
-    result = explored(STANDARD, scene, crashes, lost, seconds=60)
+def test_what_the_library_does_under_faults_the_model_allows(scenario: str, crashes: int, lost: int) -> None:
+    result = explored(STANDARD, scenario, crashes, lost, seconds=60)
     assert not result.counterexamples, result
 
 
