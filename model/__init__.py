@@ -58,9 +58,11 @@ from fencepost.model.kernel import (
     all_of,
     always_recoverable,
     any_of,
+    case,
     check,
     count_of,
     eventually,
+    implies,
     initial,
     invariant,
     may_end,
@@ -70,6 +72,7 @@ from fencepost.model.kernel import (
     step,
     together,
     walk,
+    without,
 )
 
 __all__ = [
@@ -106,9 +109,11 @@ __all__ = [
     "all_of",
     "always_recoverable",
     "any_of",
+    "case",
     "check",
     "count_of",
     "eventually",
+    "implies",
     "initial",
     "invariant",
     "may_end",
@@ -118,4 +123,5 @@ __all__ = [
     "step",
     "together",
     "walk",
+    "without",
 ]

@@ -2,8 +2,8 @@
 
 from fencepost.model.kernel.arrays import Array
 from fencepost.model.kernel.check import NO_DEADLOCK, check
-from fencepost.model.kernel.choices import Choice, pick
-from fencepost.model.kernel.columns import Column, Truth, all_of, any_of
+from fencepost.model.kernel.choices import Choice, case, pick
+from fencepost.model.kernel.columns import Column, Truth, all_of, any_of, implies
 from fencepost.model.kernel.counterexample import Counterexample, Step
 from fencepost.model.kernel.declare import (
     Property,
@@ -17,6 +17,7 @@ from fencepost.model.kernel.declare import (
     reachable,
     step,
     together,
+    without,
 )
 from fencepost.model.kernel.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
 from fencepost.model.kernel.explore import Explorer
@@ -79,10 +80,12 @@ __all__ = [
     "all_of",
     "always_recoverable",
     "any_of",
+    "case",
     "check",
     "count_of",
     "eventually",
     "graph_of",
+    "implies",
     "initial",
     "invariant",
     "may_end",
@@ -92,4 +95,5 @@ __all__ = [
     "step",
     "together",
     "walk",
+    "without",
 ]

@@ -1,4 +1,4 @@
-"""Choices: columns of names of one enum, and `pick`, which chooses between two values state by state.
+"""Choices: columns of names of one enum; `pick` and `case`, which choose between values state by state.
 
 A name is packed as its place in the enum, so two enums with other names cannot be compared. `pick` between
 names that are only written down has no enum to take places from yet: the names themselves make one up, and
@@ -63,6 +63,29 @@ def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
         return Choice(frame, kind, np.where(where.mask(), *codes))
     numbers = np.where(where.mask(), to_numbers(then, "pick"), to_numbers(otherwise, "pick"))
     return Number.of(frame, numbers, max(reach_of(then), reach_of(otherwise)))
+
+
+@overload
+def case(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a truth value to us
+    *branches: tuple[Truth | bool, Truth | bool], otherwise: Truth | bool
+) -> Truth: ...
+@overload
+def case(*branches: tuple[Truth | bool, Number | int], otherwise: Number | int) -> Number: ...
+@overload
+def case(*branches: tuple[Truth | bool, Choice | str], otherwise: Choice | str) -> Choice: ...
+def case(*branches: tuple[Truth | bool, Any], otherwise: Any) -> Column:
+    """The value of the first branch whose condition holds, else `otherwise`.
+
+    `case((c1, v1), (c2, v2), otherwise=v3)` equals `pick(c1, v1, pick(c2, v2, v3))`.
+    """
+    if not branches:
+        raise ModellingMistake("case needs at least one (condition, value) before otherwise=")
+    value = otherwise
+    for number, branch in reversed(list(enumerate(branches, 1))):
+        if not isinstance(branch, tuple) or len(branch) != 2:
+            raise ModellingMistake(f"branch {number} of case must be a pair (condition, value)")
+        value = pick(*branch, value)
+    return value  # type: ignore[no-any-return]  # pick returns a column
 
 
 class _Picked(EnumKind):

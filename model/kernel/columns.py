@@ -2,7 +2,7 @@
 
 They are compared, combined and assigned as if each were a single value:
 
-    Truth     & | ^ ~ == !=  implies          here: from Bool, and from every comparison
+    Truth     & | ^ ~ == !=                   here: from Bool, and from every comparison
     Number    + - * // % == != < <= > >=      in `numbers`: from Int, lengths, counts
     Choice    == != is_in                     in `choices`: from Enum, by name
     Members   | & - == != has size is_empty   in `members`: from Flags
@@ -31,7 +31,7 @@ import numpy as np
 from fencepost.model.kernel.errors import ModellingMistake
 from fencepost.model.kernel.kinds import BoolKind, Kind
 from fencepost.model.kernel.refusal import author_place
-from fencepost.model.kernel.refusing import Refusing, question
+from fencepost.model.kernel.refusing import Refusing
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.frame import Frame
@@ -191,15 +191,6 @@ class Truth(Column):
     def __ne__(self, other: Truth | bool) -> Truth:  # type: ignore[override]  # columns compare to columns
         return self ^ to_truth(other, "!=")
 
-    @question
-    def implies(self, then: Truth | bool) -> Truth:
-        """False only where this holds and `then` does not."""
-        watching = None if self._frame is None else self._frame.watching
-        if watching is not None:
-            place = author_place()
-            watching[place] = watching.get(place, False) or bool(self.mask().any())
-        return ~(self & ~to_truth(then, "implies"))
-
 
 class Match(Truth):
     """`word & mask == bits` (or `!=`), not computed yet so that its neighbours may join it."""
@@ -256,6 +247,16 @@ def all_of(truths: Iterable[Truth | bool]) -> Truth:
 def any_of(truths: Iterable[Truth | bool]) -> Truth:
     """Whether at least one holds, state by state."""
     return ~all_of(~to_truth(truth, "any_of") for truth in truths)
+
+
+def implies(condition: Truth | bool, then: Truth | bool) -> Truth:
+    """False only where `condition` holds and `then` does not."""
+    given, follows = to_truth(condition, "implies"), to_truth(then, "implies")
+    watching = None if given.frame is None else given.frame.watching
+    if watching is not None:
+        place = author_place()
+        watching[place] = watching.get(place, False) or bool(given.mask().any())
+    return ~(given & ~follows)
 
 
 def to_truth(value: object, sign: str) -> Truth:

@@ -10,6 +10,7 @@ An action says what may happen, the others say what must hold:
     @eventually        every fair run comes to satisfy it (fair: actions not ignored forever)
     @always_recoverable  from every reachable state it can still be reached
     @may_end           states where nothing more needs to happen; any other end is a deadlock
+    @without           replaces an action or a definition while a safeguard or an assumption is off
 
 A parameter's domain is a size, a number n (0..n-1), or the values themselves:
 
@@ -21,12 +22,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dis import get_instructions
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from fencepost.model.kernel.errors import ModellingMistake
 from fencepost.model.kernel.extents import Extent, resolve
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 Domain = int | str | Extent | Sequence[object]
 Kind = Literal["invariant", "step", "reachable", "eventually", "always_recoverable", "deadlock"]
 MARK = "__fencepost__"
@@ -75,6 +78,15 @@ class Ending:
     """States that may end."""
 
     name: str
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A method that takes the place of another while one of these switches is off."""
+
+    switches: tuple[str, ...]
+    replaces: Callable[..., Any]
     function: Callable[..., Any]
 
 
@@ -189,6 +201,38 @@ def eventually(*, fair: Sequence[str | Together] = ()) -> Callable[[F], F]:
 def may_end(function: F) -> F:
     """States where nothing more needs to happen."""
     return _mark(function, Ending(function.__name__, function))
+
+
+def without(
+    *switches: str, replaces: Callable[Concatenate[Any, P], R]
+) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[Concatenate[Any, P], R]]:
+    """Replaces an action or a definition while one of these safeguards or assumptions is off.
+
+        @action(w=writers)
+        def put_manifest(s, w: int) -> None: ...
+
+        @without("create-only-manifest", replaces=put_manifest)
+        def overwrite_manifest(s, w: int) -> None: ...
+
+    The replacement takes the same parameters. A replaced action keeps its name and its labels. A method of a
+    base class is `replaces=Base.put_manifest`. The replacement can call the original as a function of the
+    class, `Publish.put_manifest(s, w)`. If several replacements of one method apply, the last declared wins.
+    """
+    if not switches:
+        raise ModellingMistake(
+            'without needs a safeguard or an assumption: write @without("name", replaces=...)'
+        )
+
+    def decorate(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+        return _mark(function, Replacement(switches, replaces, function))
+
+    return decorate
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a function's parameters, without the first, the rows."""
+    code = function.__code__
+    return code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
 
 
 def choices(domain: Domain, sizes: Mapping[str, int]) -> tuple[object, ...]:

@@ -6,17 +6,24 @@ computing on. `s.field` is a column, `s.field = column` writes one, and `s.requi
 where a condition holds. One row or a million, the text is the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import FunctionType
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from fencepost.model.kernel.columns import Truth, describe
-from fencepost.model.kernel.declare import MARK, ActionDeclared, Ending, Property
+from fencepost.model.kernel.declare import (
+    MARK,
+    ActionDeclared,
+    Ending,
+    Property,
+    Replacement,
+    parameters_of,
+)
 from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
 from fencepost.model.kernel.extents import Size
 from fencepost.model.kernel.fields import Field
-from fencepost.model.kernel.refusing import Refusing, question
+from fencepost.model.kernel.refusing import Question, Refusing, question
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.frame import Frame
@@ -53,6 +60,10 @@ class Machine(Refusing):
             _check_declaration(name, value)
             if name in RESERVED and isinstance(vars(cls)[name], Field | Size):
                 raise ModellingMistake(f"`{name}` is part of every machine; give the field another name")
+        for name, value in vars(cls).items():
+            mark = getattr(value, MARK, None)
+            if isinstance(mark, Replacement):
+                _find_replaced(cls, name, mark).is_replaceable = True
 
     def require(self, *conditions: Truth | bool) -> None:
         """Keep the rows where every condition holds; what follows sees only those."""
@@ -150,6 +161,56 @@ def marked(machine: type[Machine], kind: type[_D]) -> Iterator[_D]:
             else:
                 found.pop(name, None)
     yield from found.values()
+
+
+def replacements(machine: type[Machine], off: frozenset[str]) -> dict[Callable[..., Any], Callable[..., Any]]:
+    """The functions that `@without` replaces while these switches are off, each with its replacement."""
+    known = [*machine.safeguards, *machine.assumptions]
+    found = {}
+    for name, value in declared(machine, Question):
+        mark = getattr(value, MARK, None)
+        if isinstance(mark, Replacement):
+            for switch in mark.switches:
+                if switch not in known:
+                    raise ModellingMistake(
+                        f"`{name}` is without '{switch}', which is not declared{suggestion(switch, known)}; "
+                        f"the safeguards and assumptions of {machine.__name__} are {names(known)}"
+                    )
+            if off.intersection(mark.switches):
+                found[mark.replaces] = mark.function
+    return found
+
+
+def _find_replaced(machine: type[Machine], name: str, mark: Replacement) -> Question:
+    """The method that a replacement replaces; an error if there is none, or none of its kind."""
+    target = next(
+        (
+            value
+            for base in machine.__mro__
+            for value in vars(base).values()
+            if isinstance(value, Question) and value.function is mark.replaces
+        ),
+        None,
+    )
+    if target is None:
+        raise ModellingMistake(
+            f"`{name}` replaces {describe(mark.replaces)}, which is not an action or a definition of "
+            f"{machine.__name__}: write replaces=put for a method `put` of this class, and "
+            "replaces=Base.put for one of a base class"
+        )
+    part = getattr(target, MARK, None)
+    if part is not None and not isinstance(part, ActionDeclared):
+        raise ModellingMistake(
+            f"`{name}` replaces `{mark.replaces.__name__}`, which is a property, an end or a replacement: "
+            "only actions and definitions are replaced"
+        )
+    wanted, found = parameters_of(mark.replaces), parameters_of(mark.function)
+    if wanted != found:
+        raise ModellingMistake(
+            f"`{name}` takes ({', '.join(found)}), but `{mark.replaces.__name__}`, which it replaces, takes "
+            f"({', '.join(wanted)})"
+        )
+    return target
 
 
 def _check_declaration(name: str, value: object) -> None:

@@ -25,7 +25,7 @@ from fencepost.model.kernel.fairness import demands
 from fencepost.model.kernel.fields import AnyField, Each, Field
 from fencepost.model.kernel.frame import Frame, NothingLeft
 from fencepost.model.kernel.layout import I64, U64, Mask, arrange
-from fencepost.model.kernel.machine import Machine, declared, marked
+from fencepost.model.kernel.machine import Machine, declared, marked, replacements
 from fencepost.model.kernel.refusal import Refusal, locate, locate_mistake
 
 
@@ -63,6 +63,7 @@ class Model:
         self.name = kebab(machine.__name__)
         self.sizes = settle(dict(declared(machine, Size)), sizes or {})
         self.without = self._settle_without(without)
+        self.replacements = replacements(machine, self.without)
         self.fields: dict[str, AnyField] = dict(declared(machine, Field))
         if not self.fields:
             raise ModellingMistake(f"{machine.__name__} has no fields, so it has no state")
@@ -253,10 +254,11 @@ class Model:
         self, declaration: ActionDeclared, number: int
     ) -> Iterable[tuple[Label, tuple[Callable[..., Any], dict[str, object]]]]:
         domains = {name: choices(domain, self.sizes) for name, domain in declaration.domains.items()}
+        function = self.replacements.get(declaration.function, declaration.function)
         for offset, values in enumerate(product(*domains.values())):
             parameters = tuple(zip(domains, values, strict=True))
             label = Label(number + offset, declaration.name, parameters)
-            yield label, (declaration.function, dict(parameters))
+            yield label, (function, dict(parameters))
 
     def _check_fairness(self) -> None:
         for wanted in self.properties:

@@ -65,6 +65,7 @@ class Question:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
+        self.is_replaceable = False
         update_wrapper(cast(Any, self), function)
 
     def __getattr__(self, name: str) -> Any:
@@ -77,7 +78,10 @@ class Question:
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self.function
-        return Bound(self.function, instance)
+        function = self.function
+        if self.is_replaceable:
+            function = instance.frame.model.replacements.get(function, function)  # type: ignore[attr-defined]  # only the methods of machines are replaceable
+        return Bound(function, instance)
 
 
 def question(function: F) -> F:

@@ -137,3 +137,16 @@ def plain_pick(condition: bool, then: Any, otherwise: Any) -> Any:
     if not isinstance(condition, bool):
         raise TypeError("pick is by a truth")
     return then if condition else otherwise
+
+
+def plain_case(*branches: tuple[bool, Any], otherwise: Any) -> Any:
+    """`case` on one state."""
+    value = otherwise
+    for condition, then in reversed(branches):
+        value = plain_pick(condition, then, value)
+    return value
+
+
+def plain_implies(condition: bool, then: bool) -> bool:
+    """`implies` on one state."""
+    return plain_pick(condition, plain_pick(then, True, False), True)

@@ -24,7 +24,9 @@ from fencepost.model import (
     action,
     all_of,
     any_of,
+    case,
     count_of,
+    implies,
     pick,
 )
 
@@ -250,7 +252,7 @@ def test_truth_values_join_as_python_joins_them(states: list[dict[str, Any]], k:
         (lambda s: ~s.f | ~s.g | (s.a != k), lambda v: not v["f"] or not v["g"] or v["a"] != k),
         (lambda s: s.f & (s.b == 3) & (s.b == 4), lambda v: False),
         (lambda s: s.f ^ s.g ^ True, lambda v: v["f"] == v["g"]),
-        (lambda s: s.f.implies(s.g), lambda v: not v["f"] or v["g"]),
+        (lambda s: implies(s.f, s.g), lambda v: not v["f"] or v["g"]),
         (lambda s: any_of([s.f, s.g, s.a == k]), lambda v: v["f"] or v["g"] or v["a"] == k),
         (lambda s: all_of([s.f, s.g, s.a == k]), lambda v: v["f"] and v["g"] and v["a"] == k),
         (lambda s: count_of([s.f, s.g, s.a == k]), lambda v: v["f"] + v["g"] + (v["a"] == k)),
@@ -261,6 +263,17 @@ def test_truth_values_join_as_python_joins_them(states: list[dict[str, Any]], k:
         (
             lambda s: pick(s.f, pick(s.g, "x", "y"), pick(s.g, "y", "z")),
             lambda v: ("x" if v["g"] else "y") if v["f"] else ("y" if v["g"] else "z"),
+        ),
+        (lambda s: implies(s.a == k, True), lambda v: True),
+        (lambda s: implies(True, s.g), lambda v: v["g"]),
+        (lambda s: case((s.f, s.g), otherwise=False), lambda v: v["f"] and v["g"]),
+        (
+            lambda s: case((s.f, s.a), (s.g, 7), otherwise=s.b + 1),
+            lambda v: v["a"] if v["f"] else 7 if v["g"] else v["b"] + 1,
+        ),
+        (
+            lambda s: case((s.f, "x"), (s.g, "y"), (s.a == k, "x"), otherwise="z"),
+            lambda v: "x" if v["f"] else "y" if v["g"] else "x" if v["a"] == k else "z",
         ),
     ]
     for column, plain in joined:

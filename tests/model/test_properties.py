@@ -18,6 +18,7 @@ from fencepost.model import (
     always_recoverable,
     check,
     eventually,
+    implies,
     initial,
     invariant,
     may_end,
@@ -216,7 +217,7 @@ def test_assumptions_are_switched_off_by_name_as_safeguards_are() -> None:
 
         @invariant
         def no_gap(s) -> Truth:
-            return s.arrived[1].implies(s.arrived[0])
+            return implies(s.arrived[1], s.arrived[0])
 
         @may_end
         def done(s) -> Truth:

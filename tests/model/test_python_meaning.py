@@ -30,14 +30,16 @@ from fencepost.model import (
     action,
     all_of,
     any_of,
+    case,
     count_of,
+    implies,
     invariant,
     pick,
 )
 from fencepost.model.kernel import Array, Column, Label, Number, Sequence
 from fencepost.model.kernel.refusing import Refusing
 from fencepost.model.store import Budget, Key, Late, Trouble
-from tests.model.plain_states import Opaque, plain, plain_pick
+from tests.model.plain_states import Opaque, plain, plain_case, plain_implies, plain_pick
 
 
 class Everything(Machine):
@@ -134,6 +136,7 @@ THINGS = [
     *("(s.count + 1)", "(s.count < 2)", "(s.phase == 'init')", "s.readers.size()", "s.place.count(1)"),
     *("s.grid[0].any(True)", "s.queue.is_empty()", "s.readers.has(1)", "s.phase.is_in('init', 'done')"),
     *("pick(s.flag, 1, s.low)", "pick(s.flag, s.phase, 'init')", "count_of([s.flag, s.other])"),
+    *("case((s.flag, 1), (s.other, s.low), otherwise=2)", "implies(s.flag, s.other)"),
     *("s.queue.is_empty", "s.queue.has", "s.place.all", "s.place.count", "s.phase.is_in", "s.readers.has"),
     *("s.readers.size", "s.marks.is_empty", "s.lock.holds", "s.late.land", "s.idle", "s.stay", "s.fine"),
 ]
@@ -159,12 +162,32 @@ SINGLE = [
     *("{{{x}: 1}}", "{{{x}}}", "{x}.nothing", "setattr({x}, 'nothing', 1)", "setattr({x}, 'owner', 1)"),
     *("setattr({x}, 'length', 1)", "delattr({x}, 'nothing')", "0 < {x} < 3", "{x} == 1 == 1", "tuple({x})"),
     *("all_of({x})", "any_of({x})", "count_of({x})", "pick({x}, 1, 2)", "pick(s.flag, {x}, 2)", "next({x})"),
+    *(
+        "case(({x}, 1), otherwise=2)",
+        "case((s.flag, 1), (s.other, {x}), otherwise=2)",
+        "implies({x}, s.flag)",
+    ),
+    *("implies(s.flag, {x})",),
     *("{x}.all(0)", "{x}.any(1)", "{x}.count(True)", "{x}.has(1)", "{x}()"),
 ]
 
 
-WORDS = {"pick": pick, "all_of": all_of, "any_of": any_of, "count_of": count_of}
-PLAIN_WORDS = {"pick": plain_pick, "all_of": None, "any_of": None, "count_of": None}
+WORDS = {
+    "pick": pick,
+    "case": case,
+    "implies": implies,
+    "all_of": all_of,
+    "any_of": any_of,
+    "count_of": count_of,
+}
+PLAIN_WORDS = {
+    "pick": plain_pick,
+    "case": plain_case,
+    "implies": plain_implies,
+    "all_of": None,
+    "any_of": None,
+    "count_of": None,
+}
 
 
 def _truths(values: Any) -> list[bool]:

@@ -16,6 +16,7 @@ from fencepost.model import (
     always_recoverable,
     check,
     eventually,
+    implies,
     invariant,
     may_end,
     together,
@@ -41,7 +42,7 @@ class Turning(Machine):
 
     @invariant
     def fine(s) -> Truth:
-        return (s.turn == 2).implies(s.at == "in")
+        return implies(s.turn == 2, s.at == "in")
 
 
 SMALL = [name for name in SHIPPED if name not in ("ingest", "publish")]  # their own tests say theirs
@@ -101,13 +102,13 @@ def test_each_is_said_in_a_sentence(parts: dict[str, Any], expected: str) -> Non
 
 def test_an_implication_from_nothing_is_said_with_its_line() -> None:
     def p(s: Any) -> Truth:
-        return ((s.turn == 1) & (s.at == "out")).implies(s.on) & (s.turn == 2).implies(s.at == "in")
+        return implies((s.turn == 1) & (s.at == "out"), s.on) & implies(s.turn == 2, s.at == "in")
 
     # Two on one line are told apart by nothing: one of them is met, so the line is.
     assert vacuity_warnings(p=invariant(p)) == ()
 
     def q(s: Any) -> Truth:
-        return ((s.turn == 1) & (s.at == "out")).implies(s.on)
+        return implies((s.turn == 1) & (s.at == "out"), s.on)
 
     line = q.__code__.co_firstlineno + 1
     assert vacuity_warnings(q=invariant(q)) == (

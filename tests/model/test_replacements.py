@@ -1,0 +1,123 @@
+"""`@without`: an action or a definition that takes the place of another while a switch is off."""
+
+import re
+from typing import Any, ClassVar
+
+import pytest
+
+from fencepost.model import Int, Machine, Model, ModellingMistake, Truth, action, check, invariant, without
+
+
+class Counter(Machine):
+    """Counts to 3; without `stop` to 5, and without `slow` or `calm` in steps of two."""
+
+    safeguards: ClassVar = {"stop": "the counter stops at 3", "slow": "the counter counts by one"}
+    assumptions: ClassVar = {"calm": "nobody pushes"}
+    count = Int(0, 5)
+
+    @action(by=(1, 2))
+    def add(s, by: int) -> None:
+        s.require(by == 1)
+        s.require(s.may_add(by))
+        s.count += by
+
+    @without("slow", "calm", replaces=add)
+    def add_fast(s, by: int) -> None:
+        s.require(s.may_add(by))
+        s.count += by
+
+    def may_add(s, by: int) -> Truth:
+        return s.count + by <= 3
+
+    @without("stop", replaces=may_add)
+    def may_always_add(s, by: int) -> Truth:
+        return s.count + by <= 5
+
+    @invariant
+    def small(s) -> Truth:
+        return s.count <= 3
+
+
+def steps(machine: type[Machine], *off: str) -> list[str]:
+    counterexample = check(machine, without=off)["small"].counterexample
+    return (
+        []
+        if counterexample is None
+        else [str(step).split("  ")[0].split(". ")[1] for step in counterexample.steps]
+    )
+
+
+def test_a_replacement_applies_only_while_its_switch_is_off() -> None:
+    assert steps(Counter) == []
+    assert steps(Counter, "stop") == ["add(by=1)"] * 4
+    assert steps(Counter, "slow") == []
+    assert steps(Counter, "stop", "slow") == ["add(by=2)"] * 2
+    assert steps(Counter, "stop", "calm") == ["add(by=2)"] * 2
+
+
+def test_a_replaced_action_keeps_its_labels() -> None:
+    labels = Model(Counter).labels
+    assert Model(Counter, without=["stop", "slow"]).labels == labels
+    assert [str(label) for label in labels] == ["add(by=1)", "add(by=2)"]
+
+
+def test_a_subclass_replaces_a_method_of_its_base() -> None:
+    class Leaping(Counter):
+        safeguards: ClassVar = {**Counter.safeguards, "near": "the counter stops at 4 at the latest"}
+
+        @without("near", replaces=Counter.may_add)
+        def may_add_anything(s, by: int) -> Truth:
+            """Where the original would do, the replacement calls it as a function of the class."""
+            return Counter.may_add(s, by) | (s.count == 3)
+
+    assert steps(Leaping) == []
+    assert steps(Leaping, "near") == ["add(by=1)"] * 4
+    assert steps(Counter) == []
+
+
+def test_the_last_declared_of_several_replacements_applies() -> None:
+    class Both(Counter):
+        @without("stop", replaces=Counter.may_add)
+        def may_add_never(s, by: int) -> Truth:
+            return s.count + by < 0
+
+    assert steps(Both, "stop") == []
+
+
+def _replacing(*switches: str, target: Any, function: Any = None) -> Model:
+    function = function or (lambda s, by: None)
+    return Model(type("Odd", (Counter,), {"odd": without(*switches, replaces=target)(function)}))
+
+
+@pytest.mark.parametrize(
+    ("declare", "expected"),
+    [
+        (
+            lambda: _replacing("stopp", target=Counter.add),
+            "`odd` is without 'stopp', which is not declared (did you mean 'stop'?); the safeguards and "
+            "assumptions of Odd are stop, slow, calm",
+        ),
+        (lambda: _replacing(target=Counter.add), "without needs a safeguard or an assumption"),
+        (
+            lambda: _replacing("stop", target=lambda s, by: None),
+            "which is not an action or a definition of Odd",
+        ),
+        (lambda: _replacing("stop", target="add"), "`odd` replaces 'add', which is not an action"),
+        (
+            lambda: _replacing("stop", target=Counter.small, function=lambda s: s.count < 9),
+            "`odd` replaces `small`, which is a property, an end or a replacement",
+        ),
+        (lambda: _replacing("stop", target=Counter.add_fast), "which is a property, an end or a replacement"),
+        (
+            lambda: _replacing("stop", target=Counter.add, function=lambda s, amount: None),
+            "`odd` takes (amount), but `add`, which it replaces, takes (by)",
+        ),
+        (
+            lambda: _replacing("stop", target=Counter.add, function=action(by=(1,))(lambda s, by: None)),
+            "has two decorators of a machine",
+        ),
+    ],
+)
+def test_an_impossible_replacement_is_an_error_of_the_declaration(declare: Any, expected: str) -> None:
+    with pytest.raises(ModellingMistake, match=re.escape(expected)):
+        declare()
