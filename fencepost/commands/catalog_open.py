@@ -24,10 +24,10 @@ from fencepost.impl.publish import (
     Invalid,
     Published,
     StaleView,
-    StoreAway,
+    StoreUnavailable,
     Unknown,
 )
-from fencepost.impl.publish.ground import Ground
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.safeguards import STANDARD
 from fencepost.impl.store import open_store
 
@@ -49,7 +49,7 @@ def told(act: Callable[..., int]) -> Callable[..., int]:
             raise BadRequest(str(error)) from error
         except StaleView as error:
             return _say(f"{error}; run the command again", Exit.UNDECIDED)
-        except (Fenced, StoreAway) as error:
+        except (Fenced, StoreUnavailable) as error:
             return _say(f"{error}; run the command again", Exit.UNDECIDED)
         except HeadAhead as error:
             return _say(f"{error}: fencepost catalog repair URL", Exit.VIOLATED)
@@ -82,7 +82,7 @@ def exists(url: str) -> bool:
     refuse_memory(url)
     with open_store(url) as store:
         store.verify()
-        return Ground(store, store.env, MAIN, STANDARD).newest() is not None
+        return BranchContext(store, store.env, MAIN, STANDARD).newest() is not None
 
 
 def reading(url: str, branch: str = MAIN) -> Catalog:

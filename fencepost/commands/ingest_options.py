@@ -16,7 +16,7 @@ from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import TARGET, write_json
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
-from fencepost.impl.ingest import IngestError, InventoryError, Settings, SettingsError, StoreAway
+from fencepost.impl.ingest import IngestError, InventoryError, Settings, SettingsError, StoreUnavailable
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS
 from fencepost.impl.store import Store, open_store
 
@@ -66,7 +66,7 @@ def told(act: Callable[..., int]) -> Callable[..., int]:
             return act(*args, **options)
         except (SettingsError, InventoryError) as error:
             raise BadRequest(str(error)) from error
-        except StoreAway as error:
+        except StoreUnavailable as error:
             return say(f"{error}; run the command again", Exit.UNDECIDED)
         except (IngestError, CursorError) as error:
             return say(str(error), Exit.VIOLATED)
@@ -104,7 +104,7 @@ def repeatedly(once: Callable[[], int], every_s: float | None) -> int:
     while True:
         try:
             once()
-        except StoreAway as error:
+        except StoreUnavailable as error:
             say(f"{error}; trying again in {every_s:g} s", Exit.UNDECIDED)
         ENV.sleep(every_s)
 

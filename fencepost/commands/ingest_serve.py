@@ -23,7 +23,7 @@ from fencepost.commands.ingest_options import (
     told,
 )
 from fencepost.impl.ingest.agreement import agree
-from fencepost.impl.ingest.errors import IdentityError, StoreAway
+from fencepost.impl.ingest.errors import IdentityError, StoreUnavailable
 from fencepost.impl.ingest.identity import agent_path
 from fencepost.impl.ingest.maintenance import EVERY_S as MAINTENANCE_S
 from fencepost.impl.ingest.search import EVERY_S as SEARCH_S
@@ -141,7 +141,7 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
             maintenance_s=options["maintenance_s"],
             search_s=options["search_s"],
         )
-        with contextlib.suppress(StoreAway):  # then it accepts nothing either, until the store is back
+        with contextlib.suppress(StoreUnavailable):  # then it accepts nothing either, until the store is back
             agree(plan.store, ENV, settings)
         _serve(parts.enter_context(collecting(plan)), bound, options)
     return Exit.HOLDS

@@ -17,7 +17,7 @@ from fencepost.impl.ingest.errors import (
     Refusal,
     Refused,
     SettingsError,
-    StoreAway,
+    StoreUnavailable,
 )
 from fencepost.impl.ingest.frames import Frame, Limits, Point, encode, read
 from fencepost.impl.ingest.gc import Collected, collect
@@ -60,7 +60,7 @@ __all__ = [
     "Safeguards",
     "Settings",
     "SettingsError",
-    "StoreAway",
+    "StoreUnavailable",
     "Unavailable",
     "audit_by_report",
     "bucket_policy",

@@ -11,7 +11,6 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.documents import JSON, parse, write
 from fencepost.impl.ingest.errors import Damaged, SettingsError
-from fencepost.impl.ingest.hand import patience
 from fencepost.impl.ingest.settings import Settings
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
@@ -23,14 +22,14 @@ AGREED = ("horizon_s", "landing_bound_s", "skew_bound_s")
 
 def agree(store: Store, env: Environment, settings: Settings) -> None:
     """Write down these times, or raise `SettingsError` when others are written down."""
-    asking = patience(settings)
+    retry = settings.retry_policy
     ours = {"schema": SCHEMA, **{name: getattr(settings, name) for name in AGREED}}
-    reply = asking.read(store, env, Get(keys.AGREEMENT))
+    reply = retry.read(store, env, Get(keys.AGREEMENT))
     body: bytes | None = reply.body if reply.info is not None else None
     if body is None:
-        body = asking.create_all(store, env, [Put(keys.AGREEMENT, write(ours), ABSENT, JSON)])[0].body
+        body = retry.create_all(store, env, [Put(keys.AGREEMENT, write(ours), ABSENT, JSON)])[0].body
     if body is None:
-        raise asking.away(f"the store did not say what {keys.AGREEMENT} holds; try again")
+        raise retry.unavailable(f"the store did not say what {keys.AGREEMENT} holds; try again")
     theirs = parse(body, keys.AGREEMENT)
     if theirs.get("schema") != SCHEMA:
         raise Damaged(f"{keys.AGREEMENT} has schema {theirs.get('schema')!r}, expected {SCHEMA!r}")

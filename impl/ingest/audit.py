@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.derived import derive
 from fencepost.impl.ingest.documents import JSON, ConflictRecord, Manifest, parse, write
-from fencepost.impl.ingest.errors import Damaged, IdentityError, StoreAway
-from fencepost.impl.ingest.hand import Hand, patience
+from fencepost.impl.ingest.errors import Damaged, IdentityError, StoreUnavailable
 from fencepost.impl.ingest.identity import Identity
 from fencepost.impl.ingest.indexes import DERIVED, Indexes
 from fencepost.impl.ingest.listing import AT_ONCE, bodies, everything, portions
@@ -83,7 +83,7 @@ def last_audit_began_ns(store: Store, env: Environment, settings: Settings = STA
 
 def recorded_ns(store: Store, env: Environment, settings: Settings, key: str) -> int | None:
     """From when on what the record at `key` speaks of does not hold."""
-    reply = patience(settings).read(store, env, Get(key))
+    reply = settings.retry_policy.read(store, env, Get(key))
     return None if reply.info is None else _began_ns(reply.body, key)
 
 
@@ -95,7 +95,7 @@ def _began_ns(body: bytes, key: str) -> int:
 
 
 @dataclass(eq=False, kw_only=True)
-class Audit(Hand):
+class Audit(IngestContext):
     """One full audit."""
 
     deep: bool
@@ -118,14 +118,16 @@ class Audit(Hand):
 
     def _begin(self, mark: str) -> int:
         body = write({"schema": SCHEMA, "begun": True})
-        self.asking.ensure_all(self.store, self.env, [Put(mark, body, ABSENT, JSON)])
-        info = self.asking.read(self.store, self.env, Head(mark)).info
+        self.retry.ensure_all(self.store, self.env, [Put(mark, body, ABSENT, JSON)])
+        info = self.retry.read(self.store, self.env, Head(mark)).info
         if info is None:
-            raise StoreAway(f"{mark} was written and is not there; the store does not show what it takes")
+            raise StoreUnavailable(
+                f"{mark} was written and is not there; the store does not show what it takes"
+            )
         return info.modified_ns
 
     def listed(self, prefix: str) -> Iterator[str]:
-        return (info.key for info in everything(self.store, self.env, self.asking, prefix))
+        return (info.key for info in everything(self.store, self.env, self.retry, prefix))
 
     def accepted(self, found: Iterable[str], indexes: Indexes, result: Audited) -> None:
         """Look at those of the accepted manifests that lack something."""
@@ -135,7 +137,7 @@ class Audit(Hand):
 
     def _repair(self, suspects: list[str], result: Audited) -> None:
         found = []
-        for key, reply in bodies(self.store, self.env, self.asking, suspects):
+        for key, reply in bodies(self.store, self.env, self.retry, suspects):
             if reply.info is None:
                 self.not_there(key, result)
                 continue
@@ -147,14 +149,14 @@ class Audit(Hand):
             except (Damaged, IdentityError) as error:
                 result.damaged.append(str(error))
         result.repaired += self.derive(self.safeguards.reconcile(found))
-        result.missing += without_data(self.store, self.env, self.asking, found, deep=self.deep)
+        result.missing += without_data(self.store, self.env, self.retry, found, deep=self.deep)
 
     def not_there(self, key: str, result: Audited) -> None:
         result.damaged.append(f"{key} was deleted while it was audited; nothing below accepted/ may be")
 
     def derive(self, found: Sequence[Manifest]) -> int:
         """Have what is derived from these stand; next to all of them were found to lack something."""
-        return derive(self.store, self.env, self.asking, found)
+        return derive(self.store, self.env, self.retry, found)
 
     def quarantined(self, result: Audited) -> None:
         references = {_tail(key) for key in self.listed(keys.QUARANTINE_BY_BLOB)}
@@ -162,27 +164,29 @@ class Audit(Hand):
             result.quarantined += len(some)
             unknown = [key for key in some if _tail_of_conflict(key) not in references]
             puts = []
-            for key, reply in bodies(self.store, self.env, self.asking, unknown):
+            for key, reply in bodies(self.store, self.env, self.retry, unknown):
                 try:
                     record = ConflictRecord.read(reply.body, key)
                     puts.append(Put(record.by_blob_key, reply.body, ABSENT, JSON))
                 except (Damaged, IdentityError) as error:
                     result.damaged.append(str(error))
-            result.repaired += self.asking.ensure_all(self.store, self.env, puts)
+            result.repaired += self.retry.ensure_all(self.store, self.env, puts)
 
     def write_down(self, key: str, result: Audited) -> None:
         """Move the record forward, unless an audit that began later is done already."""
         said = {"schema": SCHEMA, "id": result.id, "began_ns": result.began_ns, "accepted": result.accepted}
         body = write(said | ({"report": result.report} if result.report else {}))
         for attempt in range(SWAPS_MAX):
-            stands = self.asking.read(self.store, self.env, Get(key))
+            stands = self.retry.read(self.store, self.env, Get(key))
             if stands.info is not None and _began_ns(stands.body, key) >= result.began_ns:
                 return
             when = ABSENT if stands.info is None else Matches(stands.info.etag)
             if self.store.put(key, body, when=when, content_type=JSON).outcome is Outcome.DONE:
                 return
-            self.asking.pause(self.env, attempt)
-        raise StoreAway(f"could not write down the audit in {key} in {SWAPS_MAX} attempts; try again later")
+            self.retry.back_off(self.env, attempt)
+        raise StoreUnavailable(
+            f"could not write down the audit in {key} in {SWAPS_MAX} attempts; try again later"
+        )
 
 
 def _tail(key: str) -> tuple[str, str]:

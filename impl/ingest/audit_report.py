@@ -100,7 +100,7 @@ class ReportAudit(Audit):
         """Refuse a report that is filtered, or of something else: it would find everything in order."""
         if named:
             return
-        stands = self.asking.read(self.store, self.env, List(keys.ACCEPTED, limit=1)).objects
+        stands = self.retry.read(self.store, self.env, List(keys.ACCEPTED, limit=1)).objects
         if stands:
             below = f"{self.prefix}{keys.ACCEPTED.split('/')[0]}/"
             raise InventoryError(
@@ -125,5 +125,5 @@ class ReportAudit(Audit):
         """The report is old: what it lacks may have come since, and a look is cheaper than a create."""
         for one in found:
             self.unrolled.take(one.by_time_key)
-        lacking: Sequence[Any] = incomplete(self.store, self.env, self.asking, found)
+        lacking: Sequence[Any] = incomplete(self.store, self.env, self.retry, found)
         return super().derive(lacking)

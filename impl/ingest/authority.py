@@ -32,7 +32,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.ingest.blobs import Blob, Blobs
 from fencepost.impl.ingest.derived import derive
 from fencepost.impl.ingest.documents import JSON, ConflictRecord, Manifest
-from fencepost.impl.ingest.errors import Damaged, FrameError, Refusal, Refused, StoreAway
+from fencepost.impl.ingest.errors import Damaged, FrameError, Refusal, Refused, StoreUnavailable
 from fencepost.impl.ingest.frames import FRAME_VERSION, LIMITS, WIRE_VERSION, Frame, Limits, read
 from fencepost.impl.ingest.identity import Identity
 from fencepost.impl.ingest.safeguards import STANDARD, Meaning, Safeguards
@@ -154,12 +154,12 @@ class Authority:
         offer = _Offer(identity, body, hashlib.sha256(body).hexdigest(), self.env.new_id())
         try:
             return self._accept(offer)
-        except (StoreAway, Damaged) as error:
+        except (StoreUnavailable, Damaged) as error:
             return Unavailable(str(error), self.settings.retry_after_s)
 
     def follow_up(self, manifest: Manifest) -> None:
         """Write what is derived from an accepted batch, after the answer. The reconciler makes up for it."""
-        derive(self.store, self.env, self.blobs.asking, [manifest])
+        derive(self.store, self.env, self.blobs.retry, [manifest])
 
     def _accept(self, offer: _Offer) -> Answer:
         for _ in range(self.settings.attempts_max):
@@ -167,7 +167,7 @@ class Authority:
             ended = self._create(offer, blob)
             if ended is not None:
                 return ended
-        raise StoreAway("this collector was too slow for its own blobs; ask again later")
+        raise StoreUnavailable("this collector was too slow for its own blobs; ask again later")
 
     def _create(self, offer: _Offer, blob: Blob) -> Answer | None:
         """Create the manifest, or find out what stands; None when the blob became too old on the way."""
@@ -187,8 +187,8 @@ class Authority:
                 if found is not None:
                     return self._answer(offer, blob, found)
             if attempt + 1 < self.settings.attempts_max:
-                self.blobs.asking.pause(self.env, attempt)
-        raise StoreAway(f"the store did not say whether {manifest.key} stands: {reply.outcome}")
+                self.blobs.retry.back_off(self.env, attempt)
+        raise StoreUnavailable(f"the store did not say whether {manifest.key} stands: {reply.outcome}")
 
     def _meaning(self, outcome: Outcome) -> Meaning:
         if outcome is Outcome.CONFLICT:
@@ -200,7 +200,7 @@ class Authority:
     def _look(self, key: str, blob: Blob) -> _Found | None:
         """What stands under the identity, and whether our blob still does where that may be in doubt."""
         wanted = [Get(key), Head(blob.key)] if self.blobs.doubtful(blob) else [Get(key)]
-        manifest, *seen = self.blobs.asking.read_all(self.store, self.env, wanted)
+        manifest, *seen = self.blobs.retry.read_all(self.store, self.env, wanted)
         if manifest.info is None:
             return None
         return _Found(
@@ -210,7 +210,7 @@ class Authority:
     def _created(self, offer: _Offer, blob: Blob, manifest: Manifest) -> Answer:
         if self.blobs.doubtful(blob) or not self.blobs.reliable(blob):
             wanted = [Head(manifest.key), Head(manifest.raw_blob_key)]
-            made, seen = self.blobs.asking.read_all(self.store, self.env, wanted)
+            made, seen = self.blobs.retry.read_all(self.store, self.env, wanted)
             made_ns = made.info.modified_ns if made.info is not None else None
             self.blobs.mend(manifest.raw_blob_key, offer.body, seen.info, made_ns)
         self._tell(manifest, created=True)
@@ -243,7 +243,7 @@ class Authority:
             # Else an earlier attempt wrote it, or the audit will that must come before anything is deleted.
             puts.append(Put(record.by_blob_key, record.body(), ABSENT, JSON))
         # Another attempt's record tells the same but for the time: whichever stands, it is on record.
-        self.blobs.asking.ensure_all(self.store, self.env, puts)
+        self.blobs.retry.ensure_all(self.store, self.env, puts)
         if not self.blobs.reliable(blob):
             # Somebody slept for hours: what the record refers to may be going, or gone.
             self.blobs.mend(blob.key, offer.body, self.blobs.look(blob.key), None)

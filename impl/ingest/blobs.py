@@ -27,8 +27,8 @@ may still rely on, and there are two ways to that, chosen by what the bucket off
 from dataclasses import dataclass
 
 from fencepost.impl.ingest import keys
-from fencepost.impl.ingest.errors import StoreAway
-from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.context import IngestContext
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.uploads import Uploads
 from fencepost.impl.store import ABSENT, Matches
 from fencepost.impl.store.requests import Condition, Head, ObjectInfo, Outcome, PutReply
@@ -46,7 +46,7 @@ class Blob:
 
 
 @dataclass(eq=False)
-class Blobs(Hand):
+class Blobs(IngestContext):
     """The blobs of one bucket, as one collector sees them."""
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Blobs(Hand):
 
     def look(self, key: str) -> ObjectInfo | None:
         """What stands at a blob's key."""
-        return self.asking.read(self.store, self.env, Head(key)).info
+        return self.retry.read(self.store, self.env, Head(key)).info
 
     def fresh(self, blob: Blob, sha256: str, body: bytes, seen: ObjectInfo | None) -> Blob:
         """A blob that a record may refer to which is about to be written; `seen`: what stands there."""
@@ -119,9 +119,9 @@ class Blobs(Hand):
             # Nothing was seen and something stands: it is younger than the look, so as good as ours.
             if reply.outcome in (Outcome.DONE, Outcome.EXISTS):
                 return
-            self.asking.pause(self.env, attempt)
+            self.retry.back_off(self.env, attempt)
             seen = self.look(key)
-        raise StoreAway(f"{key} keeps changing under us; ask again later")
+        raise StoreUnavailable(f"{key} keeps changing under us; ask again later")
 
     def _write(self, key: str, body: bytes, when: Condition) -> PutReply:
         """Write it, and know what became of that."""
@@ -133,8 +133,10 @@ class Blobs(Hand):
             if reply.outcome not in UNSETTLED:
                 return reply
             if attempt + 1 < self.settings.attempts_max:
-                self.asking.pause(self.env, attempt)
-        raise StoreAway(f"the store did not take the blob {key}: {reply.outcome} {reply.detail}".strip())
+                self.retry.back_off(self.env, attempt)
+        raise StoreUnavailable(
+            f"the store did not take the blob {key}: {reply.outcome} {reply.detail}".strip()
+        )
 
 
 UNSETTLED = frozenset({Outcome.CONFLICT, Outcome.THROTTLED, Outcome.UNKNOWN})

@@ -7,9 +7,9 @@ one there finds its own.
 
 from collections.abc import Sequence
 
-from fencepost.impl.asking import Asking
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest.documents import JSON, Manifest, write
+from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Head, Put
@@ -30,17 +30,19 @@ def derived(manifest: Manifest) -> list[Put]:
     ]
 
 
-def derive(store: Store, env: Environment, asking: Asking, manifests: Sequence[Manifest]) -> int:
+def derive(store: Store, env: Environment, retry: RetryPolicy, manifests: Sequence[Manifest]) -> int:
     """Have all of it stand. Answers how many objects had been missing."""
     puts = [put for manifest in manifests for put in derived(manifest)]
     return sum(
-        asking.ensure_all(store, env, puts[at : at + AT_ONCE_MAX]) for at in range(0, len(puts), AT_ONCE_MAX)
+        retry.ensure_all(store, env, puts[at : at + AT_ONCE_MAX]) for at in range(0, len(puts), AT_ONCE_MAX)
     )
 
 
-def incomplete(store: Store, env: Environment, asking: Asking, found: Sequence[Manifest]) -> list[Manifest]:
+def incomplete(
+    store: Store, env: Environment, retry: RetryPolicy, found: Sequence[Manifest]
+) -> list[Manifest]:
     """Those that lack something. A look costs a twelfth of a create, and next to nothing is missing."""
     wanted = [Head(put.key) for one in found for put in derived(one)]
-    heads = asking.read_all(store, env, wanted)
+    heads = retry.read_all(store, env, wanted)
     there = [head.info is not None for head in heads]
     return [one for at, one in enumerate(found) if not all(there[3 * at : 3 * at + 3])]

@@ -7,7 +7,7 @@ IngestError
 ├── Damaged           whoever wrote the bucket: an object does not say what it must
 ├── SettingsError     whoever runs it: the settings contradict each other
 ├── InventoryError    whoever took or copied an inventory report: it cannot be used
-└── StoreAway         nobody: the store did not answer; ask again later
+└── StoreUnavailable  nobody: the store did not answer; ask again later
 """
 
 import enum
@@ -57,5 +57,5 @@ class Damaged(IngestError):
     """An object in the bucket is not what its key promises."""
 
 
-class StoreAway(IngestError):
+class StoreUnavailable(IngestError):
     """The store did not answer, however often it was asked; nothing is known to have gone wrong."""

@@ -24,7 +24,7 @@ from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.agreement import agree
 from fencepost.impl.ingest.audit import last_audit_began_ns
 from fencepost.impl.ingest.audit_report import last_report_began_ns
-from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.listing import AT_ONCE, everything, everything_begun, portions, versions
 from fencepost.impl.ingest.orphans import Found, Named, looked_up
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
@@ -82,7 +82,7 @@ def collect(
 
 
 @dataclass(eq=False, kw_only=True)
-class _Collector(Hand):
+class _Collector(IngestContext):
     dry_run: bool
 
     def run(self) -> Collected:
@@ -97,7 +97,7 @@ class _Collector(Hand):
     def _abort(self, now_ns: int, result: Collected) -> None:
         """Abort old uploads. A collector that is at one still, is told that it is gone, and begins anew."""
         old_ns = now_ns - self.settings.horizon_ns - self.settings.margin_ns
-        uploads = everything_begun(self.store, self.env, self.asking, keys.RAW)
+        uploads = everything_begun(self.store, self.env, self.retry, keys.RAW)
         for some in portions((one for one in uploads if one.started_ns < old_ns), AT_ONCE):
             result.aborted += len(some)
             if not self.dry_run:
@@ -122,7 +122,7 @@ class _Collector(Hand):
 
     def _unreferenced(self, result: Collected) -> Iterator[_Candidate]:
         """The blobs whose hash is not among the references, both listed in order of hashes."""
-        references = (info.key for info in everything(self.store, self.env, self.asking, keys.BY_BLOB))
+        references = (info.key for info in everything(self.store, self.env, self.retry, keys.BY_BLOB))
         at = next(references, None)
         for one in self._blobs(result):
             result.blobs += 1
@@ -138,7 +138,7 @@ class _Collector(Hand):
         if self.store.versioned():
             yield from self._versions(result)
             return
-        for info in everything(self.store, self.env, self.asking, keys.RAW):
+        for info in everything(self.store, self.env, self.retry, keys.RAW):
             parsed = keys.parse_raw(info.key)
             if parsed is None or parsed[1] is None:
                 result.foreign += 1
@@ -146,7 +146,7 @@ class _Collector(Hand):
             yield _Candidate(info.key, parsed[0], "", (parsed[1] + 1) * self.settings.horizon_ns)
 
     def _versions(self, result: Collected) -> Iterator[_Candidate]:
-        for found in versions(self.store, self.env, self.asking, keys.RAW):
+        for found in versions(self.store, self.env, self.retry, keys.RAW):
             parsed = keys.parse_raw(found.key)
             if parsed is None or found.marker:
                 result.foreign += 1
@@ -160,7 +160,7 @@ class _Collector(Hand):
             for one in some
             for prefix in (keys.BY_BLOB, keys.QUARANTINE_BY_BLOB)
         ]
-        replies = self.asking.read_all(self.store, self.env, requests)
+        replies = self.retry.read_all(self.store, self.env, requests)
         pairs = zip(some, replies[::2], replies[1::2], strict=True)
         kept = [
             one

@@ -14,7 +14,6 @@ from typing import IO, Any
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest.errors import InventoryError
-from fencepost.impl.ingest.hand import patience
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Get, Head, List, Outcome
@@ -95,13 +94,13 @@ class Bucket(Place):
     def __init__(self, store: Store, env: Environment) -> None:
         self._store = store
         self._env = env
-        self._asking = patience(STANDARD_SETTINGS)
+        self._retry = STANDARD_SETTINGS.retry_policy
 
     def shown(self, path: str) -> str:
         return f"{path} in {self._store.url}"
 
     def size(self, path: str) -> int | None:
-        info = self._asking.read(self._store, self._env, Head(path)).info
+        info = self._retry.read(self._store, self._env, Head(path)).info
         return None if info is None else info.size
 
     def open(self, path: str) -> IO[bytes]:
@@ -109,20 +108,20 @@ class Bucket(Place):
 
     def folders(self, path: str) -> Iterator[str]:
         prefix = f"{path}/" if path else ""
-        listing = self._asking.pages(
+        listing = self._retry.pages(
             self._store, self._env, lambda token: List(prefix, delimiter="/", token=token)
         )
         for page in listing:
             yield from (one.removeprefix(prefix).rstrip("/") for one in page.prefixes)
 
     def _etag(self, path: str) -> tuple[str, int]:
-        info = self._asking.read(self._store, self._env, Head(path)).info
+        info = self._retry.read(self._store, self._env, Head(path)).info
         if info is None:
             raise InventoryError(f"{self.shown(path)} is not there any more")
         return info.etag, info.size
 
     def _read(self, path: str, start: int, stop: int, etag: str) -> bytes:
-        reply = self._asking.read(self._store, self._env, Get(path, start=start, stop=stop, only_if=etag))
+        reply = self._retry.read(self._store, self._env, Get(path, start=start, stop=stop, only_if=etag))
         if reply.outcome is not Outcome.DONE:
             raise InventoryError(f"{self.shown(path)} was changed while it was read; begin again")
         body: bytes = reply.body

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from fencepost.impl.asking import Asking
 from fencepost.impl.environment import Environment
+from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import (
     Get,
@@ -31,39 +31,39 @@ def never() -> bool:
 
 
 def everything(
-    store: Store, env: Environment, asking: Asking, prefix: str, after: str = ""
+    store: Store, env: Environment, retry: RetryPolicy, prefix: str, after: str = ""
 ) -> Iterator[ObjectInfo]:
     """All objects below `prefix` behind the key `after`, in order of their keys."""
-    for page in pages(store, env, asking, prefix, after):
+    for page in pages(store, env, retry, prefix, after):
         yield from page
 
 
 def pages(
-    store: Store, env: Environment, asking: Asking, prefix: str, after: str = ""
+    store: Store, env: Environment, retry: RetryPolicy, prefix: str, after: str = ""
 ) -> Iterator[Sequence[ObjectInfo]]:
     """The same, a page at a time."""
-    for page in asking.pages(store, env, lambda token: List(prefix, after=after, token=token)):
+    for page in retry.pages(store, env, lambda token: List(prefix, after=after, token=token)):
         yield page.objects
 
 
-def versions(store: Store, env: Environment, asking: Asking, prefix: str) -> Iterator[VersionInfo]:
+def versions(store: Store, env: Environment, retry: RetryPolicy, prefix: str) -> Iterator[VersionInfo]:
     """All versions and delete markers below `prefix`, by key."""
-    for page in asking.pages(store, env, lambda token: ListVersions(prefix, token=token)):
+    for page in retry.pages(store, env, lambda token: ListVersions(prefix, token=token)):
         yield from page.versions
 
 
-def everything_begun(store: Store, env: Environment, asking: Asking, prefix: str) -> Iterator[UploadInfo]:
+def everything_begun(store: Store, env: Environment, retry: RetryPolicy, prefix: str) -> Iterator[UploadInfo]:
     """All uploads in parts below `prefix` that are neither completed nor aborted."""
-    for page in asking.pages(store, env, lambda token: ListUploads(prefix, token=token)):
+    for page in retry.pages(store, env, lambda token: ListUploads(prefix, token=token)):
         yield from page.uploads
 
 
 def bodies(
-    store: Store, env: Environment, asking: Asking, wanted: Iterable[str]
+    store: Store, env: Environment, retry: RetryPolicy, wanted: Iterable[str]
 ) -> Iterator[tuple[str, GetReply]]:
     """Each key with the reply to reading it; some may be missing by now."""
     for some in portions(wanted, AT_ONCE):
-        replies = asking.read_all(store, env, [Get(key) for key in some])
+        replies = retry.read_all(store, env, [Get(key) for key in some])
         yield from zip(some, replies, strict=True)
 
 

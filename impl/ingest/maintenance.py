@@ -18,8 +18,8 @@ from typing import TypeVar
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.errors import IngestError
-from fencepost.impl.ingest.hand import Hand
 from fencepost.impl.ingest.listing import Stop, never
 from fencepost.impl.ingest.reconcile import Reconciler
 from fencepost.impl.ingest.rollups import Rollups
@@ -60,7 +60,7 @@ class Upkept:
     """What could not be done now, and why; the next turn tries again."""
 
 
-class Maintenance(Hand):
+class Maintenance(IngestContext):
     """One process's hand on it; `holder` is what it is called, and called nothing else."""
 
     def __init__(

@@ -18,7 +18,6 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.documents import JSON, ConflictRecord, parse, write
 from fencepost.impl.ingest.errors import Damaged, IngestError, Refusal, Refused
-from fencepost.impl.ingest.hand import patience
 from fencepost.impl.ingest.identity import Identity, agent_path, boot_path
 from fencepost.impl.ingest.listing import bodies, everything
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
@@ -72,15 +71,15 @@ def conflicts(
     store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS, *, agent: str | None = None
 ) -> Iterator[ConflictSeen]:
     """All conflicts in order of their identities, or one agent's."""
-    asking = patience(settings)
+    retry = settings.retry_policy
     below = keys.QUARANTINE + (agent_path(agent) if agent is not None else "")
     resolved = below.replace(keys.QUARANTINE, keys.RESOLUTIONS)
-    decided = (info.key for info in everything(store, env, asking, resolved))
+    decided = (info.key for info in everything(store, env, retry, resolved))
     resolutions = {
-        key: _resolution(parse(reply.body, key), key) for key, reply in bodies(store, env, asking, decided)
+        key: _resolution(parse(reply.body, key), key) for key, reply in bodies(store, env, retry, decided)
     }
-    found = (info.key for info in everything(store, env, asking, below))
-    for key, reply in bodies(store, env, asking, found):
+    found = (info.key for info in everything(store, env, retry, below))
+    for key, reply in bodies(store, env, retry, found):
         record = ConflictRecord.read(reply.body, key)
         wanted = keys.resolution_key(record.identity, record.submitted_frame_sha256)
         yield ConflictSeen(record, resolutions.get(wanted))
@@ -95,7 +94,7 @@ def resolution_of(
 ) -> Resolution | None:
     """What was decided about this conflict: what an agent asks that has a batch parked."""
     key = keys.resolution_key(identity, submitted_sha256)
-    reply = patience(settings).read(store, env, Get(key))
+    reply = settings.retry_policy.read(store, env, Get(key))
     return None if reply.info is None else _resolution(parse(reply.body, key), key)
 
 
@@ -110,15 +109,15 @@ def resolve(
     settings: Settings = STANDARD_SETTINGS,
 ) -> Resolution:
     """Accept the batch that stands; the parked one may be dropped. The first decision stands."""
-    asking = patience(settings)
+    retry = settings.retry_policy
     record = keys.conflict_key(identity, submitted_sha256)
-    if asking.read(store, env, Get(record)).info is None:
+    if retry.read(store, env, Get(record)).info is None:
         raise NoSuchConflict(f"there is no conflict {record}; list them to see which there are")
     said = {"schema": RESOLUTION, "decision": DROP, "by": by, "note": note, "at_unix_ns": env.now_ns()}
     put = Put(keys.resolution_key(identity, submitted_sha256), write(said), ABSENT, JSON)
-    stands = asking.create_all(store, env, [put])[0]
+    stands = retry.create_all(store, env, [put])[0]
     if stands.body is None:
-        raise asking.away(f"the store did not say whether {put.key} stands; ask again later")
+        raise retry.unavailable(f"the store did not say whether {put.key} stands; ask again later")
     return _resolution(parse(stands.body, put.key), put.key)
 
 
@@ -135,32 +134,32 @@ def quarantine(
         "note": note,
         "at_unix_ns": block.at_unix_ns,
     }
-    asking = patience(STANDARD_SETTINGS)
-    for attempt in range(asking.rounds_max + 1):
+    retry = STANDARD_SETTINGS.retry_policy
+    for attempt in range(retry.attempts):
         key = _block_key(agent, boot)
         if store.put(key, write(said), when=ANYTHING, content_type=JSON).outcome is Outcome.DONE:
             return block
-        asking.pause(env, attempt)
-    raise asking.away(f"the store did not take {key}; try again")
+        retry.back_off(env, attempt)
+    raise retry.unavailable(f"the store did not take {key}; try again")
 
 
 def release(store: Store, env: Environment, agent: str, boot: str | None = None) -> bool:
     """Believe it again; whether it was quarantined."""
-    asking = patience(STANDARD_SETTINGS)
+    retry = STANDARD_SETTINGS.retry_policy
     key = _block_key(agent, boot)
-    stood = asking.read(store, env, Get(key)).info is not None
-    for attempt in range(asking.rounds_max + 1):
+    stood = retry.read(store, env, Get(key)).info is not None
+    for attempt in range(retry.attempts):
         if store.delete(key, when=ANYTHING).outcome is Outcome.DONE:
             return stood
-        asking.pause(env, attempt)
-    raise asking.away(f"the store did not delete {key}; try again")
+        retry.back_off(env, attempt)
+    raise retry.unavailable(f"the store did not delete {key}; try again")
 
 
 def blocks(store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS) -> Iterator[Block]:
     """All that are quarantined."""
-    asking = patience(settings)
-    found = (info.key for info in everything(store, env, asking, keys.BLOCKS))
-    for key, reply in bodies(store, env, asking, found):
+    retry = settings.retry_policy
+    found = (info.key for info in everything(store, env, retry, keys.BLOCKS))
+    for key, reply in bodies(store, env, retry, found):
         if reply.info is not None:
             yield _block(parse(reply.body, key), key)
 

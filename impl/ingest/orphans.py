@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.errors import Damaged, FrameError
 from fencepost.impl.ingest.frames import read
-from fencepost.impl.ingest.hand import Hand
 from fencepost.impl.ingest.identity import Identity
 from fencepost.impl.ingest.rollups import ANY_SIZE
 from fencepost.impl.store.requests import Get, GetReply, Head
@@ -39,14 +39,14 @@ class Named:
     version: str
 
 
-def looked_up(hand: Hand, blobs: Sequence[Named]) -> list[Found]:
+def looked_up(context: IngestContext, blobs: Sequence[Named]) -> list[Found]:
     """What is known of each."""
-    return [_judged(hand, blob, _identity(hand, blob)) for blob in blobs]
+    return [_judged(context, blob, _identity(context, blob)) for blob in blobs]
 
 
-def _identity(hand: Hand, blob: Named) -> Identity | None:
+def _identity(context: IngestContext, blob: Named) -> Identity | None:
     """Whose batch it is; None when it does not say, or is not what its name promises."""
-    reply = hand.asking.read(hand.store, hand.env, Get(blob.key, version=blob.version))
+    reply = context.retry.read(context.store, context.env, Get(blob.key, version=blob.version))
     if reply.info is None or hashlib.sha256(reply.body).hexdigest() != blob.sha256:
         return None
     try:
@@ -55,12 +55,12 @@ def _identity(hand: Hand, blob: Named) -> Identity | None:
         return None
 
 
-def _judged(hand: Hand, blob: Named, identity: Identity | None) -> Found:
+def _judged(context: IngestContext, blob: Named, identity: Identity | None) -> Found:
     if identity is None:
         return Found.UNKNOWN
     key = keys.accepted_key(identity)
     wanted = [Get(key), Head(keys.conflict_key(identity, blob.sha256))]
-    manifest, conflict = hand.asking.read_all(hand.store, hand.env, wanted)
+    manifest, conflict = context.retry.read_all(context.store, context.env, wanted)
     if conflict.info is not None:
         return Found.REFERENCED
     return _by_manifest(manifest, key, blob.sha256)

@@ -17,13 +17,14 @@ late. What is stamped by a clock that is ahead does not move the cursor beyond n
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor, Pace
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.derived import derive, incomplete
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.errors import Damaged, IdentityError
-from fencepost.impl.ingest.hand import Hand, patience
 from fencepost.impl.ingest.listing import AT_ONCE, Stop, bodies, everything, never, portions
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
@@ -60,7 +61,7 @@ def reconcile_once(
     return Reconciler(store, env, settings, safeguards=safeguards, name=name, deep=deep).once()
 
 
-class Reconciler(Hand):
+class Reconciler(IngestContext):
     """Keeps in memory what it saw in the overlap, so that pass after pass costs only what is new."""
 
     def __init__(
@@ -86,7 +87,7 @@ class Reconciler(Hand):
         if self.cursor.position < before:
             self._seen.clear()  # somebody set it back, to have it all done again
         self._seen = {key for key in self._seen if key > start}
-        found = (info.key for info in everything(self.store, self.env, self.asking, keys.BY_TIME, start))
+        found = (info.key for info in everything(self.store, self.env, self.retry, keys.BY_TIME, start))
         for some in portions(found, AT_ONCE):
             self._look_after([key for key in some if key not in self._seen], result)
             if stop():
@@ -99,7 +100,7 @@ class Reconciler(Hand):
         """Everything that was accepted since then and is not behind the cursor, which is left alone."""
         result = Reconciled(position=self.cursor.position)
         start = max(keys.by_time_from(unix_ns), self.cursor.start())
-        found = (info.key for info in everything(self.store, self.env, self.asking, keys.BY_TIME, start))
+        found = (info.key for info in everything(self.store, self.env, self.retry, keys.BY_TIME, start))
         for some in portions(found, AT_ONCE):
             self._repair(list(self._read(some, result).values()), result)
         return result
@@ -126,7 +127,7 @@ class Reconciler(Hand):
 
     def _read(self, wanted: Iterable[str], result: Reconciled) -> dict[str, Manifest]:
         found = {}
-        for key, reply in bodies(self.store, self.env, self.asking, wanted):
+        for key, reply in bodies(self.store, self.env, self.retry, wanted):
             if reply.info is None:
                 continue
             try:
@@ -139,9 +140,9 @@ class Reconciler(Hand):
         """Have everything derived stand, and see that the blobs do; returns whose blob does not."""
         found = self.safeguards.reconcile(found)
         result.seen += len(found)
-        lacking = incomplete(self.store, self.env, self.asking, found)
-        result.repaired += derive(self.store, self.env, self.asking, lacking)
-        lost = list(without_data(self.store, self.env, self.asking, found, deep=self.deep))
+        lacking = incomplete(self.store, self.env, self.retry, found)
+        result.repaired += derive(self.store, self.env, self.retry, lacking)
+        lost = list(without_data(self.store, self.env, self.retry, found, deep=self.deep))
         result.missing += lost
         return set(lost)
 
@@ -155,10 +156,8 @@ def by_time_cursor(
         return keys.by_time_from(safeguards.cursor_overlap(time_of(position), settings.overlap_ns))
 
     return Cursor(
-        store,
-        env,
+        Context(store, env, retry=settings.retry_policy),
         f"{keys.CURSORS}{name}.json",
-        patience(settings),
         pace=Pace(settings.checkpoint_items, settings.checkpoint_s),
         back=back,
     )

@@ -23,18 +23,18 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import quote, unquote
 
-from fencepost.impl.asking import Asking
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.aggregates import Hours, Series, aggregate, merged, pack, unpack
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.documents import JSON, Manifest, parse, write
 from fencepost.impl.ingest.errors import Damaged, FrameError, IdentityError
 from fencepost.impl.ingest.frames import Limits, Point, read
-from fencepost.impl.ingest.hand import Hand, patience
 from fencepost.impl.ingest.listing import Stop, bodies, everything, never, portions
 from fencepost.impl.ingest.reconcile import by_time_cursor, time_of
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import GetReply, Outcome, Put
@@ -80,7 +80,7 @@ class _Stopped(Exception):
     """The pass ends here; never seen outside."""
 
 
-class Rollups(Hand):
+class Rollups(IngestContext):
     """The one owner of a bucket's rollups."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Rollups(Hand):
         return result
 
     def _marked(self, result: RolledUp) -> None:
-        for mark in list(everything(self.store, self.env, self.asking, keys.QUEUE)):
+        for mark in list(everything(self.store, self.env, self.retry, keys.QUEUE)):
             hour = mark.key.removeprefix(keys.QUEUE).removesuffix(".json") + "/"
             if self._roll_hour(hour, result):
                 # Taken away only as it was listed: whoever marked the hour again meanwhile is heard.
@@ -122,7 +122,7 @@ class Rollups(Hand):
             for key in tracked:
                 self.cursor.take(key)
             if not self._roll_hour(hour, result):
-                mark_hour(self.store, self.env, self.asking, hour)
+                mark_hour(self.store, self.env, self.retry, hour)
             for key in tracked:
                 self.cursor.done(key)
             if self._stop():
@@ -130,12 +130,12 @@ class Rollups(Hand):
 
     def _ahead(self) -> Iterator[str]:
         start = self.cursor.start()
-        return (info.key for info in everything(self.store, self.env, self.asking, keys.BY_TIME, start))
+        return (info.key for info in everything(self.store, self.env, self.retry, keys.BY_TIME, start))
 
     def _roll_hour(self, hour: str, result: RolledUp) -> bool:
         """Count what is fresh in an hour; whether all of it is counted now."""
         result.hours += 1
-        listed = [i.key for i in everything(self.store, self.env, self.asking, f"{keys.BY_TIME}{hour}")]
+        listed = [i.key for i in everything(self.store, self.env, self.retry, f"{keys.BY_TIME}{hour}")]
         skipped: set[str] = set()
         for _ in range(RACES_MAX):
             last, counted = self._entries(hour)
@@ -161,7 +161,7 @@ class Rollups(Hand):
         """The number of the hour's last entry, and the batches that are counted."""
         last = 0
         counted: set[str] = set()
-        for entry in entries(self.store, self.env, self.asking, hour):
+        for entry in entries(self.store, self.env, self.retry, hour):
             last = max(last, entry.number)
             counted |= entry.members
         return last, counted
@@ -183,7 +183,7 @@ class Rollups(Hand):
         if not members:
             return 0
         chunks = self._chunks(hour, hours, members)
-        self.asking.ensure_all(self.store, self.env, chunks)
+        self.retry.ensure_all(self.store, self.env, chunks)
         body = write(
             {
                 "schema": SCHEMA,
@@ -194,9 +194,9 @@ class Rollups(Hand):
             }
         )
         put = Put(entry_key(hour, number), body, ABSENT, JSON)
-        stands = self.asking.create_all(self.store, self.env, [put])[0]
+        stands = self.retry.create_all(self.store, self.env, [put])[0]
         if stands.body is None:
-            raise self.asking.away(f"the store did not say whether {put.key} stands; ask again later")
+            raise self.retry.unavailable(f"the store did not say whether {put.key} stands; ask again later")
         if not stands.created and stands.body != body:
             return None
         result.batches += len(members)
@@ -204,7 +204,7 @@ class Rollups(Hand):
         return 1
 
     def _manifests(self, fresh: list[str], skipped: set[str], result: RolledUp) -> Iterator[Manifest]:
-        for key, reply in bodies(self.store, self.env, self.asking, fresh):
+        for key, reply in bodies(self.store, self.env, self.retry, fresh):
             try:
                 yield Manifest.read(reply.body, key)
             except (Damaged, IdentityError) as error:
@@ -222,7 +222,7 @@ class Rollups(Hand):
         yield from self._read(some)
 
     def _read(self, some: list[Manifest]) -> Iterator[tuple[Manifest, GetReply]]:
-        wanted = bodies(self.store, self.env, self.asking, [one.raw_blob_key for one in some])
+        wanted = bodies(self.store, self.env, self.retry, [one.raw_blob_key for one in some])
         yield from zip(some, (reply for _, reply in wanted), strict=True)
 
     def _points(
@@ -260,10 +260,10 @@ class Entry:
     chunks: tuple[str, ...]
 
 
-def entries(store: Store, env: Environment, asking: Asking, hour: str = "") -> Iterator[Entry]:
+def entries(store: Store, env: Environment, retry: RetryPolicy, hour: str = "") -> Iterator[Entry]:
     """The entries of an hour of acceptance, or of all."""
-    found = (info.key for info in everything(store, env, asking, f"{keys.ROLLED}{hour}"))
-    for key, reply in bodies(store, env, asking, found):
+    found = (info.key for info in everything(store, env, retry, f"{keys.ROLLED}{hour}"))
+    for key, reply in bodies(store, env, retry, found):
         said = parse(reply.body, key)
         if said.get("schema") != SCHEMA:
             raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {SCHEMA!r}")
@@ -276,24 +276,24 @@ def totals(
     store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS
 ) -> dict[tuple[str, str], Series]:
     """Everything that is rolled up, by metric and hour: what a query would add up from the chunks."""
-    asking = patience(settings)
-    named = {key for entry in entries(store, env, asking) for key in entry.chunks}
+    retry = settings.retry_policy
+    named = {key for entry in entries(store, env, retry) for key in entry.chunks}
     found: dict[tuple[str, str], list[Series]] = {}
-    for key, reply in bodies(store, env, asking, sorted(named)):
+    for key, reply in bodies(store, env, retry, sorted(named)):
         folder = key.removeprefix(f"{keys.ROLLUP}window={WINDOW}/").rpartition("/")[0]
         hour, _, metric = folder.rpartition("/metric=")
         found.setdefault((unquote(metric), f"{hour}/"), []).append(unpack(reply.body, key))
     return {where: merged(all_series) for where, all_series in found.items()}
 
 
-def mark_hour(store: Store, env: Environment, asking: Asking, hour: str) -> None:
+def mark_hour(store: Store, env: Environment, retry: RetryPolicy, hour: str) -> None:
     """Say that an hour holds something that is not rolled up; whoever says so goes on only when it stands."""
     put = Put(keys.queue_key(hour), write({"mark": env.new_id()}), ANYTHING, JSON)
-    for attempt in range(asking.rounds_max + 1):
+    for attempt in range(retry.attempts):
         if store.send(put).outcome is Outcome.DONE:
             return
-        asking.pause(env, attempt)
-    raise asking.away(f"the store did not take {put.key}; try again when it does")
+        retry.back_off(env, attempt)
+    raise retry.unavailable(f"the store did not take {put.key}; try again when it does")
 
 
 def mark_unrolled(store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> int:
@@ -301,18 +301,18 @@ def mark_unrolled(store: Store, env: Environment, settings: Settings, safeguards
     unrolled = Unrolled(store, env, settings, safeguards)
     if not unrolled.start:
         return 0  # nothing is behind the cursor
-    for info in everything(store, env, unrolled.asking, keys.BY_TIME):
+    for info in everything(store, env, unrolled.retry, keys.BY_TIME):
         unrolled.take(info.key)
     return unrolled.mark()
 
 
-class Unrolled(Hand):
+class Unrolled(IngestContext):
     """Hours with batches that the cursor has passed and no entry names, as they are come upon."""
 
     def __init__(self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> None:
         super().__init__(store, env, settings, safeguards)
         self.start = rollup_cursor(store, env, settings, safeguards).start()
-        found = entries(store, env, self.asking) if self.start else iter(())
+        found = entries(store, env, self.retry) if self.start else iter(())
         self._counted = {member for entry in found for member in entry.members}
         self._hours: set[str] = set()
 
@@ -323,7 +323,7 @@ class Unrolled(Hand):
     def mark(self) -> int:
         """Have those hours rolled up again; how many there are."""
         for hour in sorted(self._hours):
-            mark_hour(self.store, self.env, self.asking, hour)
+            mark_hour(self.store, self.env, self.retry, hour)
         return len(self._hours)
 
 

@@ -21,10 +21,10 @@ from typing import Any
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.audit import last_audit_began_ns
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.derived import derive, incomplete
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.errors import Damaged, IdentityError
-from fencepost.impl.ingest.hand import Hand
 from fencepost.impl.ingest.listing import AT_ONCE, Stop, bodies, never, pages, portions
 from fencepost.impl.ingest.record import Record
 from fencepost.impl.ingest.rollups import hour_of, mark_hour
@@ -80,7 +80,7 @@ class _Places:
     digests: set[bytes] = field(default_factory=set)
 
 
-class Search(Hand):
+class Search(IngestContext):
     """One process's hand on the search. Two at once only do the same twice."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Search(Hand):
         since_ns, until_ns = self._window(state)
         if not self._read_places(since_ns, stop):
             return
-        for page in pages(self.store, self.env, self.asking, keys.ACCEPTED, state.position):
+        for page in pages(self.store, self.env, self.retry, keys.ACCEPTED, state.position):
             result.listed += len(page)
             fresh = (info.key for info in page if since_ns <= info.modified_ns < until_ns)
             for some in portions((key for key in fresh if not self._in_time(key)), AT_ONCE):
@@ -149,7 +149,7 @@ class Search(Hand):
         if self._places is None or self._places.since_ns != since_ns:
             self._places = _Places(since_ns, keys.by_time_from(since_ns))
         places = self._places
-        for page in pages(self.store, self.env, self.asking, keys.BY_TIME, places.after):
+        for page in pages(self.store, self.env, self.retry, keys.BY_TIME, places.after):
             found = [keys.identity_of_place(info.key) for info in page]
             places.digests.update(digest for digest in found if digest is not None)
             if not page or len(places.digests) >= IN_TIME_MAX:
@@ -165,17 +165,17 @@ class Search(Hand):
 
     def _look(self, some: Sequence[str], result: Searched) -> None:
         found = self.safeguards.reconcile(self._manifests(some, result))
-        lacking = incomplete(self.store, self.env, self.asking, found)
+        lacking = incomplete(self.store, self.env, self.retry, found)
         result.found += len(lacking)
-        result.repaired += derive(self.store, self.env, self.asking, lacking)
-        result.missing += without_data(self.store, self.env, self.asking, found, deep=False)
+        result.repaired += derive(self.store, self.env, self.retry, lacking)
+        result.missing += without_data(self.store, self.env, self.retry, found, deep=False)
         # Of all, not of those that lacked something: before a crash they may have.
         for hour in sorted({hour_of(one.by_time_key) for one in found}):
-            mark_hour(self.store, self.env, self.asking, hour)
+            mark_hour(self.store, self.env, self.retry, hour)
 
     def _manifests(self, some: Sequence[str], result: Searched) -> list[Manifest]:
         found = []
-        for key, reply in bodies(self.store, self.env, self.asking, some):
+        for key, reply in bodies(self.store, self.env, self.retry, some):
             if reply.info is None:
                 continue
             try:

@@ -8,8 +8,9 @@ accepted, acknowledged                                orphans may be deleted
 import enum
 from dataclasses import dataclass, field
 
-from fencepost.impl.ingest.errors import SettingsError
+from fencepost.impl.ingest.errors import SettingsError, StoreUnavailable
 from fencepost.impl.ingest.frames import LIMITS, Limits
+from fencepost.impl.retry import RetryPolicy
 
 
 class Mode(enum.StrEnum):
@@ -53,6 +54,10 @@ class Settings:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it cannot be negative")
         if self.horizon_s <= 0 or self.attempts_max < 1 or self.checkpoint_items < 1:
             raise SettingsError("horizon_s, attempts_max and checkpoint_items must be positive")
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        return RetryPolicy("ingest", StoreUnavailable, self.attempts_max, self.pause_s)
 
     @property
     def horizon_ns(self) -> int:

@@ -5,7 +5,7 @@ that is stolen, outlived, or read by a clock that is wrong does no harm. Whoever
 by coming back in time; when it does not, somebody else takes it.
 """
 
-from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.record import Record
 
 SCHEMA = "fencepost.ingest_turn.v1"
@@ -14,9 +14,9 @@ SCHEMA = "fencepost.ingest_turn.v1"
 class Turn:
     """One kind of work; `holder` is what we are called."""
 
-    def __init__(self, hand: Hand, key: str, holder: str, lasts_s: float) -> None:
-        self._record = Record(hand, key, SCHEMA)
-        self._env = hand.env
+    def __init__(self, context: IngestContext, key: str, holder: str, lasts_s: float) -> None:
+        self._record = Record(context, key, SCHEMA)
+        self._env = context.env
         self._holder = holder
         self._lasts_ns = round(lasts_s * 1e9)
 

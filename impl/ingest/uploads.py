@@ -8,8 +8,8 @@ so one looks at the key.
 
 from dataclasses import dataclass, field
 
-from fencepost.impl.ingest.errors import StoreAway
-from fencepost.impl.ingest.hand import Hand
+from fencepost.impl.ingest.context import IngestContext
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.store.requests import Absent, Condition, Head, Outcome, PutReply, UploadPart
 
 
@@ -23,7 +23,7 @@ class _Upload:
     """Somebody aborted it: an operator, a lifecycle rule, garbage collection."""
 
 
-class Uploads(Hand):
+class Uploads(IngestContext):
     """Writes one object in parts."""
 
     def write(self, key: str, body: bytes, when: Condition) -> PutReply:
@@ -33,7 +33,7 @@ class Uploads(Hand):
         reply = PutReply(Outcome.THROTTLED)
         for attempt in range(self.settings.attempts_max):
             if attempt:
-                self.asking.pause(self.env, attempt - 1)
+                self.retry.back_off(self.env, attempt - 1)
             if upload is None or upload.gone:
                 upload = self._begin(key)
             if upload is None or not self._send(key, upload, pieces):
@@ -48,7 +48,7 @@ class Uploads(Hand):
             unclear = reply.outcome in (Outcome.GONE, Outcome.UNKNOWN)
             if unclear and isinstance(when, Absent) and self._stands(key, len(body)):
                 return PutReply(Outcome.EXISTS)
-        raise StoreAway(
+        raise StoreUnavailable(
             f"the store did not take the blob {key} in parts: {reply.outcome} {reply.detail}".strip()
         )
 
@@ -84,5 +84,5 @@ class Uploads(Hand):
         return reply
 
     def _stands(self, key: str, size: int) -> bool:
-        info = self.asking.read(self.store, self.env, Head(key)).info
+        info = self.retry.read(self.store, self.env, Head(key)).info
         return info is not None and info.size == size

@@ -13,7 +13,7 @@ from fencepost.impl.publish.errors import (
     Invalid,
     PublishError,
     StaleView,
-    StoreAway,
+    StoreUnavailable,
 )
 from fencepost.impl.publish.group import GroupCommit
 from fencepost.impl.publish.handle import Mode
@@ -42,7 +42,7 @@ __all__ = [
     "Safeguards",
     "Snapshot",
     "StaleView",
-    "StoreAway",
+    "StoreUnavailable",
     "Transaction",
     "Unknown",
     "Verified",

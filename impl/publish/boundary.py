@@ -5,12 +5,10 @@ and a writer whose create succeeded, look at it *afterwards*: an id at or behind
 that was deleted and came back.
 """
 
-from fencepost.impl.environment import Environment
-from fencepost.impl.publish.asking import pause, read
+from fencepost.impl.context import Context
 from fencepost.impl.publish.documents import FORMAT, decode, encode
-from fencepost.impl.publish.errors import StoreAway
+from fencepost.impl.publish.errors import StoreUnavailable
 from fencepost.impl.store import ABSENT, Matches
-from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Get, GetReply, Outcome
 
 ATTEMPTS_MAX = 10
@@ -20,9 +18,8 @@ ATTEMPTS_MAX = 10
 class Boundary:
     """One chain's boundary."""
 
-    def __init__(self, store: Store, env: Environment, key: str) -> None:
-        self.store = store
-        self.env = env
+    def __init__(self, context: Context, key: str) -> None:
+        self.context = context
         self.key = key
 
     def request(self) -> Get:
@@ -46,13 +43,13 @@ class Boundary:
             if stands >= to:
                 return stands
             body = encode({"format": FORMAT, "boundary": to})
-            reply = self.store.put(self.key, body, when=Matches(etag) if etag else ABSENT)
+            reply = self.context.store.put(self.key, body, when=Matches(etag) if etag else ABSENT)
             if reply.outcome is Outcome.DONE:
                 return to
-            pause(self.env, attempt)  # lost, refused or unknown: what stands now tells
-        raise StoreAway(
+            self.context.back_off(attempt)  # lost, refused or unknown: what stands now tells
+        raise StoreUnavailable(
             f"could not move {self.key} forward to {to} in {ATTEMPTS_MAX} attempts; try again later"
         )
 
     def _read(self) -> tuple[int, str]:
-        return self.value(read(self.store, self.env, self.request()))
+        return self.value(self.context.read(self.request()))

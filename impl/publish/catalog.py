@@ -17,15 +17,14 @@ from typing import Any, Self
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.publish import branches, keys, recovery, sidecar
-from fencepost.impl.publish.asking import pause
 from fencepost.impl.publish.branches import MAIN
 from fencepost.impl.publish.cleanup import Cleaned, cleanup
 from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.context import GRACE_S, BranchContext
 from fencepost.impl.publish.documents import Manifest, read_manifest
 from fencepost.impl.publish.drafts import Draft
 from fencepost.impl.publish.endings import Published, Unknown
 from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView
-from fencepost.impl.publish.ground import GRACE_S, Ground
 from fencepost.impl.publish.handle import Handle, Mode
 from fencepost.impl.publish.kept import Contents
 from fencepost.impl.publish.lowering import Lowering
@@ -81,16 +80,18 @@ class Catalog:
         if mode not in list(Mode):
             raise Invalid(f"mode is {mode!r}; choose one of {', '.join(Mode)}")
         opened = open_store(store, env) if isinstance(store, str) else store
-        ground = Ground(opened, env or opened.env, keys.check_name(branch, "branch"), safeguards, grace_s)
-        library = Library(opened, ground.env)
+        context = BranchContext(
+            opened, env or opened.env, keys.check_name(branch, "branch"), safeguards, grace_s
+        )
+        library = Library(context)
         catalog = Catalog(
-            Handle(ground, library, author or "somebody", Mode(mode)),
+            Handle(context, library, author or "somebody", Mode(mode)),
             library,
             owns_store=isinstance(store, str),
         )
         try:
-            if create and branch == MAIN and mode != Mode.READ and ground.newest() is None:
-                catalog._handle.draft("init").apply(ground, None, 0)
+            if create and branch == MAIN and mode != Mode.READ and context.newest() is None:
+                catalog._handle.draft("init").apply(context, None, 0)
             catalog._begin()
         except BaseException:
             if isinstance(store, str):
@@ -111,12 +112,12 @@ class Catalog:
 
     @property
     def branch(self) -> str:
-        return self._handle.ground.branch
+        return self._handle.context.branch
 
     @property
-    def ground(self) -> Ground:
+    def context(self) -> BranchContext:
         """The store and the chain, for tools that look beneath."""
-        return self._handle.ground
+        return self._handle.context
 
     @property
     def epoch(self) -> int:
@@ -136,7 +137,7 @@ class Catalog:
         return Snapshot(self._handle.latest if id_ is None else self._at(id_), self._library)
 
     def _at(self, id_: int) -> Manifest:
-        chain = self._handle.ground.chain
+        chain = self._handle.context.chain
         body = chain.read(id_) if id_ > 0 else None
         # After reading: an id that was cleaned up may have come back.
         if body is None or chain.boundary.read() >= id_:
@@ -145,7 +146,7 @@ class Catalog:
 
     def log(self, after: int = 0) -> Iterator[Manifest]:
         """The retained manifests behind id `after`, the newest first."""
-        chain = self._handle.ground.chain
+        chain = self._handle.context.chain
         for id_, body in chain.backwards(max(after, chain.boundary.read())):
             yield read_manifest(body, chain.key(id_))
 
@@ -173,7 +174,7 @@ class Catalog:
         """Publish drafts as one plan; those that are wrong by themselves are answered by their error."""
         handle = self._handle
         handle.check_writable()
-        lowering = Lowering(handle.latest, self._library, handle.ground.safeguards)
+        lowering = Lowering(handle.latest, self._library, handle.context.safeguards)
         try:
             return self._publish_all(lowering, drafts)
         except StaleView:
@@ -202,7 +203,7 @@ class Catalog:
 
     def _publish(self, lowering: Lowering) -> Published | Unknown | None:
         handle = self._handle
-        env = handle.ground.env
+        env = handle.context.env
         lowered = lowering.finish(
             env.new_id(), author=handle.author, time_ns=env.now_ns(), epoch=handle.epoch
         )
@@ -229,18 +230,18 @@ class Catalog:
             except StaleView:
                 if attempt == attempts - 1:
                     raise
-                pause(self._handle.ground.env, attempt)
+                self._handle.context.back_off(attempt)
                 self.refresh()
         raise Invalid(f"attempts is {attempts}; try at least once")
 
     def settle(self, unknown: Unknown) -> Published | Unknown | None:
         """What became of an unknown plan: Published, None for never, or still Unknown."""
         # The sidecar first: it goes only after the plan has ended.
-        standing = self._handle.ground.sidecars.one(unknown.plan)
+        standing = self._handle.context.sidecars.one(unknown.plan)
         published = next((m for m in self.log(unknown.base) if m.plan == unknown.plan), None)
         if published is not None:
             return Published(published, unknown.plan)
-        if standing is not None or self._handle.ground.chain.boundary.read() > unknown.base:
+        if standing is not None or self._handle.context.chain.boundary.read() > unknown.base:
             return unknown
         return None
 
@@ -248,14 +249,14 @@ class Catalog:
 
     def on(self, branch: str, mode: Mode | str | None = None) -> "Catalog":
         """Another branch of the same catalog, as a handle of its own."""
-        ground = self._handle.ground.on(keys.check_name(branch, "branch"))
-        handle = Handle(ground, self._library, self._handle.author, Mode(mode or self._handle.mode))
+        context = self._handle.context.on(keys.check_name(branch, "branch"))
+        handle = Handle(context, self._library, self._handle.author, Mode(mode or self._handle.mode))
         catalog = Catalog(handle, self._library, owns_store=False)
         catalog._begin()
         return catalog
 
     def branches(self) -> list[str]:
-        newest = branches.newest(self._handle.ground)
+        newest = branches.newest(self._handle.context)
         return sorted(name for name, found in newest.items() if found is not None and not found.deleted)
 
     def create_branch(self, name: str, at: int | None = None) -> Published | Unknown:
@@ -268,8 +269,8 @@ class Catalog:
 
     def delete_branch(self, name: str) -> Published | Unknown:
         """Delete branch `name`, whoever writes to it."""
-        ground = self._handle.ground.on(keys.check_name(name, "branch"))
-        handle = Handle(ground, self._library, self._handle.author, self._handle.mode)
+        context = self._handle.context.on(keys.check_name(name, "branch"))
+        handle = Handle(context, self._library, self._handle.author, self._handle.mode)
         handle.resolve()
         handle.join()
         return branches.delete(handle)
@@ -293,15 +294,15 @@ class Catalog:
     def cleanup(self, keep: int = KEEP) -> Cleaned:
         """Delete what the newest `keep` manifests of every branch do not need."""
         self._handle.check_writable()
-        return cleanup(self._handle.ground, keep=keep, author=self._handle.author)
+        return cleanup(self._handle.context, keep=keep, author=self._handle.author)
 
     def close(self) -> None:
         """Retire what is owed, and close the store if this catalog opened it."""
         owed, self._handle.retiring = self._handle.retiring, []
         if owed:
-            self._handle.ground.store.send_all([sidecar.delete(name) for name in owed])
+            self._handle.context.store.send_all([sidecar.delete(name) for name in owed])
         if self._owns_store:
-            self._handle.ground.store.close()
+            self._handle.context.store.close()
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@ There is no pointer to the newest: whoever knows an id asks for the next one, wh
 behind the boundary. Between the boundary and the newest there are no holes, because an id is only created
 by somebody who has seen the one before.
 
-    chain = Chain(store, env, "branch/main/manifest/", Boundary(...))
+    chain = Chain(context, "branch/main/manifest/", Boundary(...))
     news = chain.after(7)            # the entries behind 7, in order
     chain.create(8, body)
 """
@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fencepost.impl.environment import Environment
-from fencepost.impl.publish.asking import Stands, create_all, pages, read, read_all
+from fencepost.impl.context import Context
 from fencepost.impl.publish.boundary import Boundary
+from fencepost.impl.retry import Created
 from fencepost.impl.store import ABSENT
-from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Condition, Get, GetReply, List, ListReply, Outcome, Put
 
 Entry = tuple[int, bytes]
@@ -42,9 +41,8 @@ class News:
 class Chain:
     """See the top of this module."""
 
-    def __init__(self, store: Store, env: Environment, prefix: str, boundary: Boundary) -> None:
-        self.store = store
-        self.env = env
+    def __init__(self, context: Context, prefix: str, boundary: Boundary) -> None:
+        self.context = context
         self.prefix = prefix
         self.boundary = boundary
 
@@ -56,16 +54,20 @@ class Chain:
         return Get(self.key(id_))
 
     def read(self, id_: int) -> bytes | None:
-        reply = read(self.store, self.env, self.probe(id_))
+        reply = self.context.read(self.probe(id_))
         return reply.body if reply.outcome is Outcome.DONE else None
 
     def put(self, id_: int, body: bytes, when: Condition = ABSENT) -> Put:
         return Put(self.key(id_), body, when, "application/json")
 
     def create(
-        self, id_: int, body: bytes, when: Condition = ABSENT, look: Callable[[Put], bool] = lambda _: True
-    ) -> Stands:
-        return create_all(self.store, self.env, [self.put(id_, body, when)], look=look)[0]
+        self,
+        id_: int,
+        body: bytes,
+        when: Condition = ABSENT,
+        read_back: Callable[[Put], bool] = lambda _: True,
+    ) -> Created:
+        return self.context.create_all([self.put(id_, body, when)], read_back=read_back)[0]
 
     def newest(self) -> Entry | None:
         """The newest entry, knowing nothing: one listing from the boundary."""
@@ -79,16 +81,16 @@ class Chain:
 
     def ids(self, after: int) -> list[int]:
         """The ids behind `after` that stand, rising."""
-        listing = pages(self.store, self.env, partial(self.listing, after))
+        listing = self.context.pages(partial(self.listing, after))
         return [id_ for page in listing for id_ in self._ids(page)]
 
     def after(self, known: int, first: Any = None) -> News:
         """The entries behind `known`. `first` is the reply to a probe of the next id, when already asked."""
-        reply = first if first is not None else read(self.store, self.env, self.probe(known + 1))
+        reply = first if first is not None else self.context.read(self.probe(known + 1))
         if reply.outcome is not Outcome.DONE:
             return News(())
         ids = [id_ for id_ in self.ids(known) if id_ > known + 1]
-        replies = read_all(self.store, self.env, [self.probe(id_) for id_ in ids])
+        replies = self.context.read_all([self.probe(id_) for id_ in ids])
         # Asked last: an id that was deleted and came back was behind the boundary before it came back.
         if self.boundary.read() > known or any(reply.outcome is not Outcome.DONE for reply in replies):
             newest = self.newest()
@@ -111,7 +113,7 @@ class Chain:
         top = self.last(after) or after
         while top > after:
             ids = range(max(after, top - BATCH) + 1, top + 1)
-            replies = read_all(self.store, self.env, [self.probe(id_) for id_ in ids])
+            replies = self.context.read_all([self.probe(id_) for id_ in ids])
             boundary = self.boundary.read()  # after reading: an id that was cleaned up may have come back
             found = [
                 (id_, reply.body)
@@ -156,7 +158,7 @@ class Chain:
     def _first_behind(self, steps: Sequence[int]) -> dict[int, int]:
         """For each of `steps` the first id behind it, if one stands; asked all at once."""
         asked = [List(self.prefix, after=self.key(step), limit=1) for step in steps]
-        pages = read_all(self.store, self.env, asked)
+        pages = self.context.read_all(asked)
         ids = {step: self._ids(page) for step, page in zip(steps, pages, strict=True)}
         return {step: found[0] for step, found in ids.items() if found}
 
@@ -165,7 +167,7 @@ class Chain:
         return List(self.prefix, after=self.key(after), limit=PAGE, token=token)
 
     def _page(self, after: int) -> ListReply:
-        return read(self.store, self.env, self.listing(after))
+        return self.context.read(self.listing(after))
 
     def _ids(self, page: ListReply) -> list[int]:
         return [id_ for info in page.objects if (id_ := self._id(info.key)) is not None]
@@ -179,13 +181,13 @@ def newest_of(chains: Sequence[Chain]) -> list[Entry | None]:
     """The newest entry of each, in three steps however many there are, and of long ones in a few more."""
     if not chains:
         return []
-    store, env = chains[0].store, chains[0].env
-    replies = read_all(store, env, [chain.boundary.request() for chain in chains])
+    context = chains[0].context
+    replies = context.read_all([chain.boundary.request() for chain in chains])
     behind = [chain.boundary.value(reply)[0] for chain, reply in zip(chains, replies, strict=True)]
-    pages = read_all(store, env, [chain.listing(after) for chain, after in zip(chains, behind, strict=True)])
+    pages = context.read_all([chain.listing(after) for chain, after in zip(chains, behind, strict=True)])
     lasts = [chain.last(*known) for chain, *known in zip(chains, behind, pages, strict=True)]
     standing = [(chain, id_) for chain, id_ in zip(chains, lasts, strict=True) if id_ is not None]
-    bodies = read_all(store, env, [chain.probe(id_) for chain, id_ in standing])
+    bodies = context.read_all([chain.probe(id_) for chain, id_ in standing])
     found = {
         chain.prefix: _found(chain, id_, reply) for (chain, id_), reply in zip(standing, bodies, strict=True)
     }

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fencepost.impl.publish import branches, keys
-from fencepost.impl.publish.asking import pages, read_all
 from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Manifest, Pin, read_manifest, read_version
 from fencepost.impl.publish.endings import Published
 from fencepost.impl.publish.errors import Invalid, StaleView
-from fencepost.impl.publish.ground import Ground
 from fencepost.impl.publish.handle import Handle, Mode
 from fencepost.impl.publish.machine import publish
 from fencepost.impl.store import ANYTHING
@@ -54,44 +53,44 @@ class _Retained:
         return highest
 
 
-def cleanup(ground: Ground, *, keep: int, author: str) -> Cleaned:
+def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
     """Retain the newest `keep` manifests of every branch and what they need."""
     if keep < 1:
         raise Invalid(f"keep is {keep}; the newest manifest is always retained, so keep at least 1")
-    for name, newest in branches.newest(ground).items():
+    for name, newest in branches.newest(context).items():
         if newest is not None and newest.id > keep:
-            ground.on(name).chain.boundary.advance(newest.id - keep)
+            context.on(name).chain.boundary.advance(newest.id - keep)
     # The candidates are listed before the sweep: what is written after it is not among them.
-    versions = list(_listed(ground, keys.TABLES))
-    fragments = list(_listed(ground, keys.DATA))
-    horizon = _horizon(ground)
-    retained = _retained(ground)
+    versions = list(_listed(context, keys.TABLES))
+    fragments = list(_listed(context, keys.DATA))
+    horizon = _horizon(context)
+    retained = _retained(context)
     orphans = _orphans(retained, versions, fragments, horizon)
     if orphans:
-        _sweep(ground, horizon, author)
-        retained = _retained(ground)
+        _sweep(context, horizon, author)
+        retained = _retained(context)
         orphans = _orphans(retained, versions, fragments, horizon)
-    old = _old_manifests(ground, retained)
+    old = _old_manifests(context, retained)
     superseded = _superseded(retained, versions)
     unpinned = [*superseded, *(key for key in orphans if key.startswith(keys.TABLES))]
     unmentioned = [key for key in orphans if key.startswith(keys.DATA)]
     for gone in (old, unpinned, unmentioned):
-        _delete(ground, gone)
+        _delete(context, gone)
     return Cleaned(len(old), len(unpinned), len(unmentioned), horizon if orphans else "")
 
 
-def _listed(ground: Ground, prefix: str) -> Iterable[str]:
-    for page in pages(ground.store, ground.env, lambda token: List(prefix, token=token)):
+def _listed(context: BranchContext, prefix: str) -> Iterable[str]:
+    for page in context.pages(lambda token: List(prefix, token=token)):
         yield from (info.key for info in page.objects)
 
 
-def _horizon(ground: Ground) -> str:
+def _horizon(context: BranchContext) -> str:
     """The smallest plan id of the moment that is one grace window ago."""
-    ms = max(0, (ground.env.now_ns() - round(ground.grace_s * 1e9)) // 1_000_000)
+    ms = max(0, (context.env.now_ns() - round(context.grace_s * 1e9)) // 1_000_000)
     return "".join(_CROCKFORD[ms >> shift & 31] for shift in range(45, -1, -5)) + "0" * 16
 
 
-def _retained(ground: Ground) -> _Retained:
+def _retained(context: BranchContext) -> _Retained:
     """What a manifest behind a boundary, or a held one, needs.
 
     Boundaries, then holds, then manifests: who writes a hold after we looked meets the boundary that we
@@ -99,50 +98,50 @@ def _retained(ground: Ground) -> _Retained:
     behind it is gone, because another cleanup moved on, everything is noted anew.
     """
     for _ in range(ATTEMPTS_MAX):
-        names = branches.names(ground)
-        boundaries = _boundaries(ground, names)
-        held = frozenset(plan.hold for plan in ground.sidecars.all() if plan.hold is not None)
-        manifests = _manifests(ground, boundaries)
+        names = branches.names(context)
+        boundaries = _boundaries(context, names)
+        held = frozenset(plan.hold for plan in context.sidecars.all() if plan.hold is not None)
+        manifests = _manifests(context, boundaries)
         if manifests is not None:
-            return _needed(ground, [*manifests, *_held_manifests(ground, held)], boundaries, held)
+            return _needed(context, [*manifests, *_held_manifests(context, held)], boundaries, held)
     raise StaleView("another cleanup is at work; try again when it has ended")
 
 
-def _boundaries(ground: Ground, names: Sequence[str]) -> dict[str, int]:
-    stand = [ground.on(name).chain.boundary for name in names]
-    replies = read_all(ground.store, ground.env, [boundary.request() for boundary in stand])
+def _boundaries(context: BranchContext, names: Sequence[str]) -> dict[str, int]:
+    stand = [context.on(name).chain.boundary for name in names]
+    replies = context.read_all([boundary.request() for boundary in stand])
     values = [boundary.value(reply)[0] for boundary, reply in zip(stand, replies, strict=True)]
     return dict(zip(names, values, strict=True))
 
 
-def _manifests(ground: Ground, boundaries: Mapping[str, int]) -> list[Manifest] | None:
+def _manifests(context: BranchContext, boundaries: Mapping[str, int]) -> list[Manifest] | None:
     """Every manifest behind the boundaries, of branches made since too; None when one of them is gone."""
     gets = []
-    for name in branches.names(ground):
-        chain, boundary = ground.on(name).chain, boundaries.get(name, 0)
+    for name in branches.names(context):
+        chain, boundary = context.on(name).chain, boundaries.get(name, 0)
         ids = chain.ids(boundary)
         gets += [chain.probe(id_) for id_ in range(boundary + 1, (ids[-1] if ids else boundary) + 1)]
-    replies = read_all(ground.store, ground.env, gets)
+    replies = context.read_all(gets)
     if any(reply.outcome is not Outcome.DONE for reply in replies):
         return None
     return [read_manifest(reply.body, get.key) for get, reply in zip(gets, replies, strict=True)]
 
 
-def _held_manifests(ground: Ground, held: frozenset[tuple[str, int]]) -> list[Manifest]:
+def _held_manifests(context: BranchContext, held: frozenset[tuple[str, int]]) -> list[Manifest]:
     """Those that stand. One that does not was cleaned up before its holder looked, and it will be refused."""
-    gets = [ground.on(branch).chain.probe(id_) for branch, id_ in sorted(held)]
-    replies = read_all(ground.store, ground.env, gets)
+    gets = [context.on(branch).chain.probe(id_) for branch, id_ in sorted(held)]
+    replies = context.read_all(gets)
     return [read_manifest(reply.body) for reply in replies if reply.outcome is Outcome.DONE]
 
 
 def _needed(
-    ground: Ground,
+    context: BranchContext,
     manifests: Sequence[Manifest],
     boundaries: Mapping[str, int],
     held: frozenset[tuple[str, int]],
 ) -> _Retained:
     pins = sorted({entry.pin for manifest in manifests for entry in manifest.tables.values()})
-    replies = read_all(ground.store, ground.env, [Get(keys.version(pin)) for pin in pins])
+    replies = context.read_all([Get(keys.version(pin)) for pin in pins])
     found = [read_version(reply.body) for reply in replies if reply.outcome is Outcome.DONE]
     mentioned = frozenset(path for document in found for path in document.fragments)
     return _Retained(frozenset(pins), mentioned, held, boundaries)
@@ -178,22 +177,22 @@ def _pin(key: str) -> Pin:
     return Pin(location, int(name.removesuffix(".json")))
 
 
-def _old_manifests(ground: Ground, retained: _Retained) -> list[str]:
+def _old_manifests(context: BranchContext, retained: _Retained) -> list[str]:
     found = []
     for name, boundary in retained.boundaries.items():
-        chain = ground.on(name).chain
+        chain = context.on(name).chain
         found += [chain.key(i) for i in chain.ids(0) if i <= boundary and (name, i) not in retained.held]
     return found
 
 
-def _sweep(ground: Ground, horizon: str, author: str) -> None:
+def _sweep(context: BranchContext, horizon: str, author: str) -> None:
     """Make every unpublished plan before the horizon void, on every branch that can still be written."""
-    for name in branches.names(ground):
-        on = ground.on(name)
+    for name in branches.names(context):
+        on = context.on(name)
         newest = on.newest()
         if newest is None or newest.deleted:
             continue
-        handle = Handle(on, Library(on.store, on.env), author, Mode.JOIN)
+        handle = Handle(on, Library(on), author, Mode.JOIN)
         handle.learn([newest])
         handle.join()
         ended = publish(handle, handle.draft("sweep", horizon=horizon))
@@ -201,7 +200,7 @@ def _sweep(ground: Ground, horizon: str, author: str) -> None:
             raise StaleView(f"could not sweep branch {name}: {ended.why}; run cleanup again")
 
 
-def _delete(ground: Ground, names: Sequence[str]) -> None:
+def _delete(context: BranchContext, names: Sequence[str]) -> None:
     """Blind, and that is sound: none of these names can be needed again."""
     for start in range(0, len(names), BATCH):
-        ground.store.send_all([Delete(name, ANYTHING) for name in names[start : start + BATCH]])
+        context.store.send_all([Delete(name, ANYTHING) for name in names[start : start + BATCH]])

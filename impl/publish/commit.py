@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Manifest, Placed, next_manifest, read_manifest
 from fencepost.impl.publish.endings import Ended, Published, Refused, Unknown, Why
 from fencepost.impl.publish.expectations import conflict
-from fencepost.impl.publish.ground import Ground
 from fencepost.impl.publish.plan import PublishPlan
 
 __all__ = ["Ended", "commit"]
@@ -17,7 +17,7 @@ CLAIMS_MAX = 100
 
 
 def commit(
-    ground: Ground,
+    context: BranchContext,
     plan: PublishPlan,
     parent: Manifest | None,
     epoch: int,
@@ -28,11 +28,11 @@ def commit(
     tries = CLAIMS_MAX if plan.kind == "claim" else RETRIES_MAX
     for _ in range(tries + 1):
         manifest = next_manifest(parent, plan, placed)
-        stands = ground.chain.create(
+        stands = context.chain.create(
             manifest.id,
             manifest.body(),
-            ground.safeguards.create_only_manifest(),
-            ground.safeguards.read_back_on_unknown,
+            context.safeguards.create_only_manifest(),
+            context.safeguards.read_back_on_unknown,
         )
         if stands.given_up:
             return Refused(Why.STALE, "the store did not answer in time", parent or manifest)
@@ -40,21 +40,21 @@ def commit(
             return Unknown(
                 plan.id, f"the store did not tell whether manifest {manifest.id} was created", plan.base
             )
-        stood = manifest if stands.created else read_manifest(stands.body, ground.chain.key(manifest.id))
+        stood = manifest if stands.created else read_manifest(stands.body, context.chain.key(manifest.id))
         winners: Sequence[Manifest] = ()
         if stood.plan == plan.id:
-            if _success(ground, stood):
+            if _success(context, stood):
                 return Published(stood, plan.id)
         else:
-            news = ground.chain.after(manifest.id - 1)
-            winners, whole = ground.manifests(news), whole and news.whole
+            news = context.chain.after(manifest.id - 1)
+            winners, whole = context.manifests(news), whole and news.whole
             mine = next((winner for winner in winners if winner.plan == plan.id), None)
-            if mine is not None and news.whole and _success(ground, mine):
+            if mine is not None and news.whole and _success(context, mine):
                 return Published(mine, plan.id)
-        newest, whole = (winners[-1], whole) if winners else (_resolved(ground), False)
+        newest, whole = (winners[-1], whole) if winners else (_resolved(context), False)
         if _adopted(newest, placed, plan):
             return Published(newest, plan.id)
-        refused = conflict(ground.safeguards, plan, newest, winners, epoch)
+        refused = conflict(context.safeguards, plan, newest, winners, epoch)
         if refused is not None:
             return Refused(refused.why, refused.text, newest, whole)
         parent = newest
@@ -63,16 +63,16 @@ def commit(
     return Refused(Why.EXHAUSTED, text, parent, whole)
 
 
-def _resolved(ground: Ground) -> Manifest:
-    newest = ground.newest()
+def _resolved(context: BranchContext) -> Manifest:
+    newest = context.newest()
     assert newest is not None, "a chain that had an entry keeps its newest"
     return newest
 
 
-def _success(ground: Ground, created: Manifest) -> bool:
+def _success(context: BranchContext, created: Manifest) -> bool:
     """Whether an id that holds our plan was above the boundary when it was created."""
-    boundary = ground.chain.boundary.read()
-    return ground.safeguards.boundary_check_after_create(created.id, boundary)
+    boundary = context.chain.boundary.read()
+    return context.safeguards.boundary_check_after_create(created.id, boundary)
 
 
 def _adopted(newest: Manifest, placed: Mapping[str, Placed], plan: PublishPlan) -> bool:

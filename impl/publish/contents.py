@@ -6,24 +6,21 @@ Only runs that are new to this process are read: `kept` says what is remembered,
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.impl.environment import Environment
+from fencepost.impl.context import Context
 from fencepost.impl.publish import keys
-from fencepost.impl.publish.asking import read_all
 from fencepost.impl.publish.documents import Entry, Pin, Version, digest, read_version
 from fencepost.impl.publish.errors import Damaged, StaleView
 from fencepost.impl.publish.fragments import decode_rows
 from fencepost.impl.publish.kept import Contents, Kept, Layer, last_layers
 from fencepost.impl.publish.schema import Row, Schema
-from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Get, Outcome
 
 
 class Library:
     """Reads table versions, in two parallel steps however many there are, and keeps them."""
 
-    def __init__(self, store: Store, env: Environment) -> None:
-        self._store = store
-        self._env = env
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._kept = Kept()
 
     def keep(self, pin: Pin, contents: Contents) -> None:
@@ -55,7 +52,7 @@ class Library:
         return {table: read_version(bodies[path], path) for table, path in paths.items()}
 
     def _bodies(self, paths: Sequence[str]) -> dict[str, bytes]:
-        replies = read_all(self._store, self._env, [Get(path) for path in paths])
+        replies = self._context.read_all([Get(path) for path in paths])
         gone = [path for path, reply in zip(paths, replies, strict=True) if reply.outcome is Outcome.MISSING]
         if gone:
             raise StaleView(f"{gone[0]} is not there: the snapshot was cleaned up, open a newer one")

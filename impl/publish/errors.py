@@ -7,7 +7,7 @@
     ├── StaleView          nobody: others were first. Nothing was published, for ever; begin again
     ├── Fenced             another writer took over; final for this handle, open the catalog again to go on
     ├── HeadAhead          whoever runs it: a table's HEAD stands ahead of its manifest; run `repair`
-    ├── StoreAway          the outside: the store did not answer; nothing was published
+    ├── StoreUnavailable   the outside: the store did not answer; nothing was published
     └── Damaged            somebody altered or removed objects that the catalog needs
 
 "Perhaps published" is not here: it is a result (`Unknown`), because code must act on it.
@@ -48,7 +48,7 @@ class HeadAhead(PublishError):
     """A version stands above the pinned one, its plan may be alive, and its sidecar is gone."""
 
 
-class StoreAway(PublishError):
+class StoreUnavailable(PublishError):
     """The store did not answer in time, or kept refusing."""
 
 

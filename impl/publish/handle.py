@@ -7,12 +7,11 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from fencepost.impl.publish.asking import read_all
 from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Manifest, read_manifest
 from fencepost.impl.publish.endings import Published, Unknown
 from fencepost.impl.publish.errors import Absent, Fenced, Invalid, StaleView
-from fencepost.impl.publish.ground import Ground
 from fencepost.impl.publish.plan import PublishPlan
 from fencepost.impl.publish.safeguards import Epoch
 from fencepost.impl.store.requests import Outcome
@@ -31,8 +30,8 @@ class Mode(enum.StrEnum):
 class Handle:
     """See the top of this module."""
 
-    def __init__(self, ground: Ground, library: Library, author: str, mode: Mode) -> None:
-        self.ground = ground
+    def __init__(self, context: BranchContext, library: Library, author: str, mode: Mode) -> None:
+        self.context = context
         self.library = library
         self.author = author
         self.mode = mode
@@ -53,10 +52,10 @@ class Handle:
 
     def resolve(self) -> Manifest:
         """Find the newest manifest, knowing nothing."""
-        found = self.ground.newest()
+        found = self.context.newest()
         if found is None:
             raise Absent(
-                f"there is no branch {self.ground.branch!r} at {self.ground.store.url}; "
+                f"there is no branch {self.context.branch!r} at {self.context.store.url}; "
                 "create the catalog, or look at the branches it has"
             )
         self._latest = found
@@ -64,10 +63,8 @@ class Handle:
 
     def refresh(self) -> Manifest:
         """Catch up with what others committed."""
-        chain = self.ground.chain
-        probe, boundary = read_all(
-            chain.store, chain.env, [chain.probe(self.latest.id + 1), chain.boundary.request()]
-        )
+        chain = self.context.chain
+        probe, boundary = self.context.read_all([chain.probe(self.latest.id + 1), chain.boundary.request()])
         # When what we know was cleaned up, so was what came next: its absence says nothing.
         if probe.outcome is not Outcome.DONE and chain.boundary.value(boundary)[0] >= self.latest.id:
             return self.resolve()
@@ -83,17 +80,17 @@ class Handle:
 
     def _alive(self) -> Manifest:
         if self.latest.deleted:
-            raise Absent(f"branch {self.ground.branch!r} was deleted by {self.latest.author}")
+            raise Absent(f"branch {self.context.branch!r} was deleted by {self.latest.author}")
         return self.latest
 
     # The epoch.
 
     def claim(self) -> None:
         """Claim the next epoch: a manifest, created like any other, that fences all writers before."""
-        ended = self.draft("claim").apply(self.ground, self.latest, self.latest.epoch)
+        ended = self.draft("claim").apply(self.context, self.latest, self.latest.epoch)
         if not isinstance(ended, Published):
             why = ended.why if isinstance(ended, Unknown) else "others claimed it again and again"
-            raise StaleView(f"could not claim branch {self.ground.branch}: {why}; open the catalog again")
+            raise StaleView(f"could not claim branch {self.context.branch}: {why}; open the catalog again")
         self.learn([ended.manifest])
         self.epoch = ended.manifest.epoch
         self.fenced = ""
@@ -111,22 +108,22 @@ class Handle:
             raise Fenced(f"this writer is fenced ({self.fenced}); open the catalog again to take over")
 
     def judge(self, theirs: int) -> Epoch:
-        return self.ground.safeguards.epoch_check(self.epoch, theirs)
+        return self.context.safeguards.epoch_check(self.epoch, theirs)
 
     def draft(self, kind: str, **details: Any) -> PublishPlan:
         """A plan of this handle on the manifest it knows, with nothing in it but `details`."""
         latest = self._latest
         fields: dict[str, Any] = {
-            "branch": self.ground.branch,
+            "branch": self.context.branch,
             "epoch": self.epoch,
             "base": latest.id if latest else 0,
             "incarnation": latest.incarnation if latest else "",
             **details,
         }
         return PublishPlan(
-            id=self.ground.env.new_id(),
+            id=self.context.env.new_id(),
             kind=kind,
             author=self.author,
-            time_ns=self.ground.env.now_ns(),
+            time_ns=self.context.env.now_ns(),
             **fields,
         )

@@ -6,10 +6,9 @@ fences us; or a rival's.
 """
 
 from fencepost.impl.publish import keys
-from fencepost.impl.publish.asking import create_all
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Pin, Placed, Version, digest, read_version, version_document
 from fencepost.impl.publish.endings import Blocked, Unknown, Why
-from fencepost.impl.publish.ground import Ground
 from fencepost.impl.publish.plan import Action, PublishPlan
 from fencepost.impl.publish.safeguards import Head
 from fencepost.impl.store import ABSENT
@@ -18,7 +17,7 @@ from fencepost.impl.store.requests import Put
 __all__ = ["Blocked", "judge", "place"]
 
 
-def place(ground: Ground, plan: PublishPlan, epoch: int) -> dict[str, Placed] | Blocked | Unknown:
+def place(context: BranchContext, plan: PublishPlan, epoch: int) -> dict[str, Placed] | Blocked | Unknown:
     """Create the head of every touched table; where each came to stand, or why not."""
     numbers = {action.table: action.first_number for action in plan.moving}
     placed: dict[str, Placed] = {}
@@ -28,9 +27,7 @@ def place(ground: Ground, plan: PublishPlan, epoch: int) -> dict[str, Placed] | 
         if not waiting:
             break
         puts = [_put(plan, action, numbers[action.table]) for action in waiting]
-        for action, put, stands in zip(
-            waiting, puts, create_all(ground.store, ground.env, puts), strict=True
-        ):
+        for action, put, stands in zip(waiting, puts, context.create_all(puts), strict=True):
             table = action.table
             if stands.body is None:
                 return Unknown(plan.id, f"the store did not tell whether {put.key} was created", plan.base)
@@ -38,7 +35,7 @@ def place(ground: Ground, plan: PublishPlan, epoch: int) -> dict[str, Placed] | 
                 placed[table] = Placed(numbers[table], digest(put.body))
                 continue
             found = read_version(stands.body, put.key)
-            match judge(ground, found, plan, action, epoch):
+            match judge(context, found, plan, action, epoch):
                 case Head.OWN:
                     placed[table] = Placed(numbers[table], digest(stands.body))
                 case Head.DEAD:
@@ -53,9 +50,9 @@ def place(ground: Ground, plan: PublishPlan, epoch: int) -> dict[str, Placed] | 
     return placed
 
 
-def judge(ground: Ground, found: Version, plan: PublishPlan, action: Action, epoch: int) -> Head:
-    against = ground.safeguards.epoch_check(epoch, found.epoch)
-    return ground.safeguards.late_head(found, plan, action.base, against)
+def judge(context: BranchContext, found: Version, plan: PublishPlan, action: Action, epoch: int) -> Head:
+    against = context.safeguards.epoch_check(epoch, found.epoch)
+    return context.safeguards.late_head(found, plan, action.base, against)
 
 
 def _put(plan: PublishPlan, action: Action, number: int) -> Put:

@@ -7,17 +7,17 @@ sidecar first and looks at the boundary afterwards. Whatever the order, one of t
 
 from dataclasses import replace
 
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Manifest
-from fencepost.impl.publish.ground import Ground
 from fencepost.impl.publish.plan import PublishPlan
 from fencepost.impl.publish.undo import undo_id
 
 
-def held(ground: Ground, plan: PublishPlan) -> bool:
+def held(context: BranchContext, plan: PublishPlan) -> bool:
     """Whether the manifest that `plan` holds is still retained. Ask after the sidecar stands."""
     assert plan.hold is not None
     branch, id_ = plan.hold
-    return ground.on(branch).chain.boundary.read() < id_
+    return context.on(branch).chain.boundary.read() < id_
 
 
 def occupy(plan: PublishPlan, parent: Manifest | None) -> PublishPlan:

@@ -11,10 +11,9 @@ What follows decides what may be said truthfully about a plan that was not publi
 from collections.abc import Sequence
 
 from fencepost.impl.publish import sidecar
-from fencepost.impl.publish.asking import create_all
 from fencepost.impl.publish.documents import Manifest
 from fencepost.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown, Why
-from fencepost.impl.publish.errors import Fenced, HeadAhead, PublishError, StaleView, StoreAway
+from fencepost.impl.publish.errors import Fenced, HeadAhead, PublishError, StaleView, StoreUnavailable
 from fencepost.impl.publish.expectations import conflict, refusal
 from fencepost.impl.publish.handle import Handle
 from fencepost.impl.publish.plan import PublishPlan
@@ -30,35 +29,35 @@ def publish(handle: Handle, plan: PublishPlan, fragments: Sequence[Put] = ()) ->
     handle.check_writable()
     if plan.recoverable:
         stage(handle, plan, fragments)
-    return conclude(handle, plan, plan.apply(handle.ground, handle.latest, handle.epoch))
+    return conclude(handle, plan, plan.apply(handle.context, handle.latest, handle.epoch))
 
 
 def stage(handle: Handle, plan: PublishPlan, fragments: Sequence[Put]) -> None:
     """Write what the plan needs before it moves anything; nothing here is visible."""
-    ground = handle.ground
-    whole = ground.safeguards.whole_plan_in_sidecar(plan)
-    writes = ground.safeguards.sidecar_before_heads(list(fragments), sidecar.put(whole))
+    context = handle.context
+    whole = context.safeguards.whole_plan_in_sidecar(plan)
+    writes = context.safeguards.sidecar_before_heads(list(fragments), sidecar.put(whole))
     # A plan for another branch (making it) has nothing to learn from this one's news.
-    probes = [ground.chain.probe(plan.base + 1)] if plan.branch == ground.branch else []
+    probes = [context.chain.probe(plan.base + 1)] if plan.branch == context.branch else []
     owed = list(handle.retiring)
-    replies = ground.store.send_all([*writes, *(sidecar.delete(name) for name in owed), *probes])
+    replies = context.store.send_all([*writes, *(sidecar.delete(name) for name in owed), *probes])
     for name, reply in zip(owed, replies[len(writes) : len(writes) + len(owed)], strict=True):
         if reply.outcome in (Outcome.DONE, Outcome.MISSING):
             handle.retiring.remove(name)
-    stood = create_all(ground.store, ground.env, writes, first=replies[: len(writes)])
+    stood = context.create_all(writes, replies=replies[: len(writes)])
     for put, stands in zip(writes, stood, strict=True):
         if stands.body is None:
-            raise StoreAway(f"the store did not tell whether {put.key} was written; {AGAIN}")
+            raise StoreUnavailable(f"the store did not tell whether {put.key} was written; {AGAIN}")
     if probes and replies[-1].outcome is Outcome.DONE:
         _look(handle, plan, replies[-1])
 
 
 def _look(handle: Handle, plan: PublishPlan, probed: object) -> None:
     """Somebody committed since the capture: better to know before a head moves."""
-    ground = handle.ground
-    winners = ground.manifests(ground.chain.after(plan.base, probed))
+    context = handle.context
+    winners = context.manifests(context.chain.after(plan.base, probed))
     handle.learn(winners)
-    refused = conflict(ground.safeguards, plan, handle.latest, winners, handle.epoch)
+    refused = conflict(context.safeguards, plan, handle.latest, winners, handle.epoch)
     if refused is not None:
         handle.retiring.append(plan.id)
         raise _error(handle, refused.why, refused.text)
@@ -115,7 +114,7 @@ def _taken_back(
 ) -> bool:
     """Undo our own heads (`moved`; None for all). Whether the plan is dead for ever, whoever executes it."""
     tables = {action.table for action in plan.actions if action.contested} if moved is None else moved
-    newest = undo_own(handle.ground, handle.library, plan, parent, handle.epoch, tables)
+    newest = undo_own(handle.context, handle.library, plan, parent, handle.epoch, tables)
     if newest is not None:
         handle.learn([newest])
         if why is Why.EXHAUSTED and newest.id == parent.id:
@@ -132,15 +131,15 @@ def _rival(handle: Handle, plan: PublishPlan, ended: Blocked) -> PublishError:
     """
     table, found = ended.table, ended.found
     for _ in range(2):
-        refused = refusal(handle.ground.safeguards, plan, handle.refresh(), (), handle.epoch)
+        refused = refusal(handle.context.safeguards, plan, handle.refresh(), (), handle.epoch)
         if refused is not None and (refused.why is Why.FENCED or handle.latest.pin(table) != found.base):
             return _error(handle, refused.why, refused.text)
-        rival = handle.ground.sidecars.one(found.undoes or found.plan)
+        rival = handle.context.sidecars.one(found.undoes or found.plan)
         if rival is not None:
             notice = recover_plan(handle, rival)
             text = f"table {table} is in the hands of plan {rival.id}: {notice.text}"
             return _error(handle, Why.STALE, text)
-        if found.undoes and undo_left(handle.ground, handle.library, found, handle.latest, handle.epoch):
+        if found.undoes and undo_left(handle.context, handle.library, found, handle.latest, handle.epoch):
             return _error(handle, Why.STALE, f"table {table} was left by whoever undid plan {found.undoes}")
     return HeadAhead(
         f"table {table}: version {found.number} by plan {found.plan} stands ahead of the manifest, recovery "

@@ -14,7 +14,7 @@ from fencepost.impl.publish.errors import Damaged
 
 if TYPE_CHECKING:
     from fencepost.impl.publish.commit import Ended
-    from fencepost.impl.publish.ground import Ground
+    from fencepost.impl.publish.context import BranchContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class PublishPlan:
         """Whether it leaves traces before its manifest, so that it needs a sidecar."""
         return (bool(self.moving) or self.hold is not None) and not self.undoes
 
-    def apply(self, ground: "Ground", parent: Manifest | None, epoch: int) -> "Ended":
+    def apply(self, context: "BranchContext", parent: Manifest | None, epoch: int) -> "Ended":
         """Move the heads, then the manifest. Nothing else moves either.
 
         Its expectations hold on `parent`; `epoch` is the executor's, not the plan's.
@@ -98,10 +98,10 @@ class PublishPlan:
         from fencepost.impl.publish.endings import Blocked, Unknown
         from fencepost.impl.publish.heads import place
 
-        placed = place(ground, self, epoch)
+        placed = place(context, self, epoch)
         if isinstance(placed, Blocked | Unknown):
             return placed
-        return commit(ground, self, parent, epoch, placed)
+        return commit(context, self, parent, epoch, placed)
 
     def to_bytes(self) -> bytes:
         return encode(

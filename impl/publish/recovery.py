@@ -19,12 +19,11 @@ import enum
 from dataclasses import dataclass
 
 from fencepost.impl.publish import keys, sidecar
-from fencepost.impl.publish.asking import read, read_all
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Manifest, Pin, read_version
 from fencepost.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown
-from fencepost.impl.publish.errors import StoreAway
+from fencepost.impl.publish.errors import StoreUnavailable
 from fencepost.impl.publish.expectations import refusal
-from fencepost.impl.publish.ground import Ground
 from fencepost.impl.publish.handle import Handle
 from fencepost.impl.publish.heads import judge
 from fencepost.impl.publish.holds import held, occupy
@@ -67,8 +66,8 @@ class Notice:
 
 def recover(handle: Handle) -> list[Notice]:
     """Settle every sidecar that belongs to this handle's branch."""
-    plans = handle.ground.sidecars.all()
-    return [recover_plan(handle, plan) for plan in plans if _ours(handle.ground.branch, plan)]
+    plans = handle.context.sidecars.all()
+    return [recover_plan(handle, plan) for plan in plans if _ours(handle.context.branch, plan)]
 
 
 def _ours(branch: str, plan: PublishPlan) -> bool:
@@ -77,12 +76,12 @@ def _ours(branch: str, plan: PublishPlan) -> bool:
 
 def recover_plan(handle: Handle, plan: PublishPlan) -> Notice:
     """Settle one plan, unless it may be alive."""
-    ground = handle.ground
-    age_ns = ground.env.now_ns() - plan.time_ns
-    grace_ns = round(ground.grace_s * 1e9)
-    standing = ground.safeguards.grace_window(plan.epoch, handle.latest.epoch, age_ns, grace_ns)
+    context = handle.context
+    age_ns = context.env.now_ns() - plan.time_ns
+    grace_ns = round(context.grace_s * 1e9)
+    standing = context.safeguards.grace_window(plan.epoch, handle.latest.epoch, age_ns, grace_ns)
     if standing is Standing.LIVE:
-        text = f"begun {age_ns / 1e9:.1f} s ago by {plan.author}, left alone for {ground.grace_s:g} s"
+        text = f"begun {age_ns / 1e9:.1f} s ago by {plan.author}, left alone for {context.grace_s:g} s"
         return _notice(plan, "live", "left", text)
     if plan.hold is not None and not plan.moving:
         return _recover_hold(handle, plan)
@@ -96,15 +95,15 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
         parent = handle.latest
         if all(parent.pin(action.table) != action.base for action in plan.actions):
             return _retired(handle, plan, "settled", "retired")
-        slots = _slots(handle.ground, plan, handle.epoch)
+        slots = _slots(handle.context, plan, handle.epoch)
         classified = _classify(slots)
         if classified == "complete" and _may(handle, plan, parent):
-            ended, done = plan.apply(handle.ground, parent, handle.epoch), "rolled-forward"
+            ended, done = plan.apply(handle.context, parent, handle.epoch), "rolled-forward"
         else:
             tables = _to_restore(plan, parent, slots, standing)
             if not tables:
                 return _retired(handle, plan, classified, "retired")
-            ended = undo(handle.ground, handle.library, plan, parent, handle.epoch, tables)
+            ended = undo(handle.context, handle.library, plan, parent, handle.epoch, tables)
             done = "rolled-back"
         if isinstance(ended, Published):
             handle.learn([ended.manifest])
@@ -129,7 +128,7 @@ def _again(handle: Handle, ended: Ended) -> bool:
 
 
 def _may(handle: Handle, plan: PublishPlan, parent: Manifest) -> bool:
-    return refusal(handle.ground.safeguards, plan, parent, (), handle.epoch) is None
+    return refusal(handle.context.safeguards, plan, parent, (), handle.epoch) is None
 
 
 def _retired(handle: Handle, plan: PublishPlan, classified: str, done: str) -> Notice:
@@ -138,8 +137,8 @@ def _retired(handle: Handle, plan: PublishPlan, classified: str, done: str) -> N
     """
     gone = sidecar.delete(plan.id)  # blind, so that it may be asked again
     try:
-        read(handle.ground.store, handle.ground.env, gone)
-    except StoreAway as error:
+        handle.context.read(gone)
+    except StoreUnavailable as error:
         return _notice(plan, classified, "left", f"{classified}, and {error}")
     return _notice(plan, classified, done, f"{classified}, {done} by {handle.author}")
 
@@ -164,20 +163,20 @@ def _classify(slots: dict[str, Slot]) -> str:
     return "partial" if found & {Slot.MINE, Slot.UNDOING} else "no movement"
 
 
-def _slots(ground: Ground, plan: PublishPlan, epoch: int) -> dict[str, Slot]:
+def _slots(context: BranchContext, plan: PublishPlan, epoch: int) -> dict[str, Slot]:
     """For every touched table, what stands at the first number that no dead version takes."""
     numbers = {action.table: action.first_number for action in plan.moving}
     slots: dict[str, Slot] = {}
     while len(slots) < len(numbers):
         actions = [action for action in plan.moving if action.table not in slots]
         gets = [Get(_key(action, numbers[action.table])) for action in actions]
-        for action, get, reply in zip(actions, gets, read_all(ground.store, ground.env, gets), strict=True):
+        for action, get, reply in zip(actions, gets, context.read_all(gets), strict=True):
             if reply.outcome is not Outcome.DONE:
                 slots[action.table] = Slot.EMPTY
                 continue
             found = read_version(reply.body, get.key)
             first = numbers[action.table] == action.first_number
-            verdict = judge(ground, found, plan, action, epoch)
+            verdict = judge(context, found, plan, action, epoch)
             if verdict is Head.OWN:
                 slots[action.table] = Slot.MINE
             elif found.plan == undo_id(plan.id):
@@ -196,19 +195,19 @@ def _key(action: Action, number: int) -> str:
 
 def _recover_hold(handle: Handle, plan: PublishPlan) -> Notice:
     """A merge or the making of a branch: one manifest, no heads. Do it, or take its place."""
-    ground = handle.ground.on(plan.branch)
-    parent = ground.newest()
+    context = handle.context.on(plan.branch)
+    parent = context.newest()
     if parent is not None and (
         (plan.kind == "branch" and parent.id != plan.base)
-        or refusal(ground.safeguards, plan, parent, (), parent.epoch) is not None
+        or refusal(context.safeguards, plan, parent, (), parent.epoch) is not None
     ):
         return _retired(handle, plan, "settled", "retired")
     epoch = parent.epoch if parent else 0
-    if held(ground, plan):
-        ended, done = plan.apply(ground, parent, epoch), "rolled-forward"
+    if held(context, plan):
+        ended, done = plan.apply(context, parent, epoch), "rolled-forward"
     else:
-        ended, done = occupy(plan, parent).apply(ground, parent, epoch), "rolled-back"
-    if plan.branch == handle.ground.branch:
+        ended, done = occupy(plan, parent).apply(context, parent, epoch), "rolled-back"
+    if plan.branch == handle.context.branch:
         handle.refresh()
     if isinstance(ended, Published):
         return _retired(handle, plan, "complete", done)

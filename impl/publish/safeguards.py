@@ -1,6 +1,6 @@
 """The protective steps of the protocol, each a small function of its own name, in one table.
 
-The code asks `ground.safeguards.<name>(...)` at the place where the step acts, so that an audit can hand a
+The code asks `context.safeguards.<name>(...)` at the place where the step acts, so that an audit can hand a
 catalog a table in which one of them is broken, and must then find the failure that it prevents:
 
     broken = dataclasses.replace(STANDARD, grace_window=lambda *_: Standing.FENCED)

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from fencepost.impl.environment import Environment
+from fencepost.impl.context import Context
 from fencepost.impl.publish import keys
-from fencepost.impl.publish.asking import pages, read, read_all
 from fencepost.impl.publish.plan import PublishPlan
 from fencepost.impl.store import ABSENT, ANYTHING
-from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put
 
 
@@ -24,17 +22,16 @@ def delete(plan: str) -> Delete:
 class Sidecars:
     """The sidecars of a catalog."""
 
-    store: Store
-    env: Environment
+    context: Context
 
     def names(self) -> list[str]:
-        listing = pages(self.store, self.env, lambda token: List(keys.RECOVERY, token=token))
+        listing = self.context.pages(lambda token: List(keys.RECOVERY, token=token))
         return [info.key for page in listing for info in page.objects]
 
     def all(self) -> list[PublishPlan]:
         """Every plan whose sidecar stands, oldest first."""
         names = self.names()
-        replies = read_all(self.store, self.env, [Get(name) for name in names])
+        replies = self.context.read_all([Get(name) for name in names])
         return [
             PublishPlan.from_bytes(reply.body, name)
             for name, reply in zip(names, replies, strict=True)
@@ -42,5 +39,5 @@ class Sidecars:
         ]
 
     def one(self, plan: str) -> PublishPlan | None:
-        reply = read(self.store, self.env, Get(keys.sidecar(plan)))
+        reply = self.context.read(Get(keys.sidecar(plan)))
         return PublishPlan.from_bytes(reply.body, reply.info.key) if reply.info is not None else None

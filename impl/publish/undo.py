@@ -8,9 +8,9 @@ the undone plan stands until the undo is committed.
 from collections.abc import Collection
 
 from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Manifest, Version
 from fencepost.impl.publish.endings import Blocked, Ended, Published, Refused, Why
-from fencepost.impl.publish.ground import Ground
 from fencepost.impl.publish.plan import Action, PublishPlan
 
 
@@ -47,14 +47,19 @@ def undo_plan(
 
 
 def undo(
-    ground: Ground, library: Library, plan: PublishPlan, parent: Manifest, epoch: int, tables: Collection[str]
+    context: BranchContext,
+    library: Library,
+    plan: PublishPlan,
+    parent: Manifest,
+    epoch: int,
+    tables: Collection[str],
 ) -> Ended:
     """Restore `tables`. One whose slot a rival occupies needs no restoring while another one is: the pin
     that moves there kills the plan. With a rival in every slot nothing was undone, and nothing is said to be.
     """
     left = set(tables)
     while True:
-        ended = undo_plan(plan, parent, epoch, library, left).apply(ground, parent, epoch)
+        ended = undo_plan(plan, parent, epoch, library, left).apply(context, parent, epoch)
         if not (isinstance(ended, Blocked) and ended.why is Why.STALE):
             return ended
         left.discard(ended.table)
@@ -63,14 +68,19 @@ def undo(
 
 
 def undo_own(
-    ground: Ground, library: Library, plan: PublishPlan, parent: Manifest, epoch: int, moved: Collection[str]
+    context: BranchContext,
+    library: Library,
+    plan: PublishPlan,
+    parent: Manifest,
+    epoch: int,
+    moved: Collection[str],
 ) -> Manifest | None:
     """Take back one's own heads; the newest manifest known then, or None when that could not be done."""
     for _ in range(5):
         tables = {action.table for action in restorable(plan, parent)} & set(moved)
         if not tables:
             return parent
-        ended = undo(ground, library, plan, parent, epoch, tables)
+        ended = undo(context, library, plan, parent, epoch, tables)
         if isinstance(ended, Published):
             return ended.manifest
         if not isinstance(ended, Refused) or ended.why is not Why.STALE:
@@ -79,17 +89,17 @@ def undo_own(
     return None
 
 
-def undo_left(ground: Ground, library: Library, found: Version, parent: Manifest, epoch: int) -> bool:
+def undo_left(context: BranchContext, library: Library, found: Version, parent: Manifest, epoch: int) -> bool:
     """Commit the undo that `found` is a head of: its executor died, and the undone plan's owner, who knew
     nothing of it, retired the sidecar. Whoever meets it may, for it shows what is pinned already.
     """
     undone = PublishPlan(
         id=found.undoes,
-        branch=ground.branch,
+        branch=context.branch,
         kind="publish",
         author="",
         time_ns=0,
         epoch=found.epoch,
         base=parent.id,
     )
-    return isinstance(undo(ground, library, undone, parent, epoch, {found.table}), Published)
+    return isinstance(undo(context, library, undone, parent, epoch, {found.table}), Published)

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fencepost.impl.publish import keys
-from fencepost.impl.publish.asking import read_all
 from fencepost.impl.publish.catalog import Catalog
 from fencepost.impl.publish.contents import Library
+from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Manifest
 from fencepost.impl.publish.errors import PublishError
-from fencepost.impl.publish.ground import Ground
 from fencepost.impl.store.requests import List
 
 
@@ -27,14 +26,14 @@ def verify(catalog: Catalog) -> Verified:
     """Check the chain, every pinned version and fragment, and every edge of the retained manifests."""
     manifests = sorted(catalog.log(), key=lambda manifest: manifest.id)
     # Asked after the log: a cleanup in between explains what it took, and nothing else.
-    boundary = catalog.ground.chain.boundary.read()
+    boundary = catalog.context.chain.boundary.read()
     manifests = [manifest for manifest in manifests if manifest.id > boundary]
     faults = [*_chain(manifests, boundary)]
     # A memory of its own: what the handle remembers may be damaged in the store all the same.
-    library = Library(catalog.ground.store, catalog.ground.env)
+    library = Library(catalog.context)
     for manifest in manifests:
-        faults += _tables(catalog.ground, manifest, library)
-    faults += _heads(catalog.ground, catalog.refresh())
+        faults += _tables(catalog.context, manifest, library)
+    faults += _heads(catalog.context, catalog.refresh())
     return Verified(len(manifests), sum(len(m.tables) for m in manifests), tuple(dict.fromkeys(faults)))
 
 
@@ -51,11 +50,11 @@ def _chain(manifests: list[Manifest], boundary: int) -> Iterator[str]:
     yield from (f"plan {plan} was published more than once" for plan in plans if plans.count(plan) > 1)
 
 
-def _tables(ground: Ground, manifest: Manifest, library: Library) -> Iterator[str]:
+def _tables(context: BranchContext, manifest: Manifest, library: Library) -> Iterator[str]:
     try:
         tables = library.contents(manifest.tables)
     except PublishError as error:
-        if ground.chain.boundary.read() < manifest.id:  # else a cleanup took it meanwhile, and may
+        if context.chain.boundary.read() < manifest.id:  # else a cleanup took it meanwhile, and may
             yield f"manifest {manifest.id}: {error}"
         return
     for table, contents in sorted(tables.items()):
@@ -69,16 +68,16 @@ def _tables(ground: Ground, manifest: Manifest, library: Library) -> Iterator[st
                     yield f"manifest {manifest.id}: {table}.{column} points at row {key!r} of {target}"
 
 
-def _heads(ground: Ground, latest: Manifest) -> Iterator[str]:
+def _heads(context: BranchContext, latest: Manifest) -> Iterator[str]:
     """Heads ahead of the manifest that no sidecar explains."""
     entries = sorted(latest.tables.items())
     prefixes = [keys.versions(entry.location) for _, entry in entries]
     requests = [
         List(prefix, after=keys.version(e.pin)) for prefix, (_, e) in zip(prefixes, entries, strict=True)
     ]
-    ahead = read_all(ground.store, ground.env, requests)
-    plans = {plan.id for plan in ground.sidecars.all()}
-    documents = ground.versions([info.key for reply in ahead for info in reply.objects])
+    ahead = context.read_all(requests)
+    plans = {plan.id for plan in context.sidecars.all()}
+    documents = context.versions([info.key for reply in ahead for info in reply.objects])
     for document in documents:
         fenced = document.epoch < latest.epoch
         dead = document.base is not None and latest.pin(document.table) != document.base

@@ -32,7 +32,7 @@ from fencepost.impl.ingest import (
     reconcile_once,
     roll_up,
 )
-from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request
@@ -160,7 +160,7 @@ class Stage:
     def _unless_crashed(self, act: Callable[[], object]) -> None:
         try:
             act()
-        except (Crashed, StoreAway):
+        except (Crashed, StoreUnavailable):
             return  # it is done once more some other time
 
     def sleep(self, seconds: float) -> None:

@@ -29,7 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fencepost.impl.ingest.errors import IngestError, StoreAway
+from fencepost.impl.ingest.errors import IngestError, StoreUnavailable
 from fencepost.impl.ingest.service import asking
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer
 from fencepost.impl.ingest.service.answers import Refusal, as_json
@@ -127,7 +127,7 @@ class Collector:
                 return refusal.response()
             except Gone:
                 return Response(status_code=400)  # nobody listens
-            except (StoreError, StoreAway) as wrong:
+            except (StoreError, StoreUnavailable) as wrong:
                 _LOG.error("the store cannot be used: %s", wrong)
                 return self._unavailable("the store cannot be used; the collector's log says why")
             except Exception:  # noqa: BLE001 - ours: logged with its traceback, answered as 500

@@ -65,6 +65,6 @@ class FollowUps:
     def _write(self, manifests: list[Manifest]) -> None:
         authority = self._authority
         try:
-            derive(authority.store, authority.env, authority.blobs.asking, manifests)
+            derive(authority.store, authority.env, authority.blobs.retry, manifests)
         except (IngestError, StoreError) as error:
             _LOG.warning("left %d batches to the reconciler: %s", len(manifests), error)

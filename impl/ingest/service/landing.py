@@ -28,7 +28,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.authority import Accepted, Authority, Unavailable
 from fencepost.impl.ingest.documents import JSON, Manifest
-from fencepost.impl.ingest.errors import IngestError, StoreAway
+from fencepost.impl.ingest.errors import IngestError, StoreUnavailable
 from fencepost.impl.ingest.identity import Identity
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judged
@@ -108,7 +108,7 @@ class LocalSpool(Acceptance):
     def _read(self, key: str) -> bytes:
         reply = self.store.get(key)
         if not reply.done:
-            raise StoreAway(f"{key} of the local spool cannot be read: {reply.outcome}")
+            raise StoreUnavailable(f"{key} of the local spool cannot be read: {reply.outcome}")
         return reply.body
 
     def _left(self) -> set[Identity]:
@@ -120,7 +120,7 @@ class LocalSpool(Acceptance):
         found: list[str] = []
         for page in self.store.pages(prefix):
             if not page.done:
-                raise StoreAway(f"the local spool cannot list {prefix}: {page.outcome}")
+                raise StoreUnavailable(f"the local spool cannot list {prefix}: {page.outcome}")
             found += [item.key for item in page.objects]
         return found
 

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.impl.ingest import Accepted, SettingsError, collect, full_audit, keys
 from fencepost.impl.ingest.agreement import agree
-from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
 from fencepost.impl.store.memory import MemoryStore
@@ -122,7 +122,7 @@ def test_a_listing_that_fails_ends_the_pass() -> None:
     assert isinstance(answer, Accepted)
     store.env.sleep(LONG_S)
     audit(store)
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         gc(Faulty(store, [Fault(Effect.DROPPED, {"list"}, keys.BY_BLOB)]))
     assert answer.manifest.raw_blob_key in store.contents()
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.ingest.errors import InventoryError, StoreAway
+from fencepost.impl.ingest.errors import InventoryError, StoreUnavailable
 from fencepost.impl.ingest.inventory import Report, report_at, report_in
 from fencepost.impl.ingest.inventory_files import Bucket
 from fencepost.impl.store import ANYTHING
@@ -122,7 +122,7 @@ def test_what_is_read_in_pieces_is_read_again_when_the_store_does_not_answer() -
     flaky = Faulty(store, [Fault(Effect.DROPPED, {"get"}, times=2), Fault(Effect.DROPPED, {"head"}, times=1)])
     assert list(report_in(flaky, store.env, MANIFEST).stood()) == list(KEYS)
     silent = Faulty(store, [Fault(Effect.DROPPED, {"get"})])
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         report_in(silent, store.env, MANIFEST)
 
 

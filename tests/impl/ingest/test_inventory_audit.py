@@ -21,7 +21,7 @@ from fencepost.impl.ingest import (
 from fencepost.impl.ingest.audit import last_audit_began_ns
 from fencepost.impl.ingest.audit_report import audit_by_report, last_report_began_ns
 from fencepost.impl.ingest.derived import derived
-from fencepost.impl.ingest.errors import InventoryError, StoreAway
+from fencepost.impl.ingest.errors import InventoryError, StoreUnavailable
 from fencepost.impl.ingest.inventory import Report, report_in
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Traced
@@ -322,7 +322,7 @@ def test_a_look_that_is_not_answered_ends_the_pass() -> None:
     store.env.sleep(LONG_S)
     accepted(store, 2)
     audited(store, taken(store, [key for key in store.contents() if key != manifest.key]))
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         gc(Faulty(store, [Fault(Effect.DROPPED, {"get"}, keys.ACCEPTED)]))
     assert manifest.raw_blob_key in store.contents()
 

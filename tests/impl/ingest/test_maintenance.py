@@ -7,7 +7,7 @@ import pytest
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import Accepted, Manifest, keys, totals
 from fencepost.impl.ingest.derived import derived
-from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.maintenance import TURN, Maintenance
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty
@@ -126,7 +126,7 @@ def test_what_one_work_cannot_read_keeps_nobody_from_the_others(where: str) -> N
 
 def test_a_store_that_is_away_is_said_to_be() -> None:
     store = bucket()
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         maintenance(Faulty(store, [Fault(Effect.DROPPED, {"get"}, TURN)])).turn()
     done = maintenance(Faulty(store, [Fault(Effect.DROPPED, {"list"})])).turn()
     assert done is not None

@@ -8,7 +8,7 @@ import pytest
 from fencepost.impl.ingest import Accepted, Manifest, Reconciler, full_audit, keys, reconcile_once
 from fencepost.impl.ingest.audit import last_audit_began_ns
 from fencepost.impl.ingest.derived import derived
-from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
 from fencepost.impl.store.memory import MemoryStore
@@ -114,7 +114,7 @@ def test_the_cursor_stops_before_what_could_not_be_repaired() -> None:
     accepted(store, 2, follow_up=True)
     store.delete(first.by_blob_key, when=ANYTHING)
     faulty = Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.BY_BLOB)])
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         steady(faulty)
     assert f"{keys.CURSORS}reconcile.json" not in store.contents()
     assert steady(store).repaired == 1

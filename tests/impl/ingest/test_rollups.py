@@ -19,7 +19,7 @@ from fencepost.impl.ingest import (
     totals,
 )
 from fencepost.impl.ingest.aggregates import Aggregate, pack, unpack
-from fencepost.impl.ingest.errors import Damaged, StoreAway
+from fencepost.impl.ingest.errors import Damaged, StoreUnavailable
 from fencepost.impl.ingest.rollups import Rollups, entries
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty
@@ -180,7 +180,7 @@ def test_two_owners_do_no_harm() -> None:
     assert result.races == 1
     assert count(store) == (2, 3.0)
     named = {
-        chunk for entry in entries(store, store.env, collector(store).blobs.asking) for chunk in entry.chunks
+        chunk for entry in entries(store, store.env, collector(store).blobs.retry) for chunk in entry.chunks
     }
     orphans = {key for key in store.contents() if key.startswith(keys.ROLLUP)} - named
     assert len(orphans) == 1, "the slow owner's chunk is named by nobody, and counts for nothing"
@@ -207,7 +207,7 @@ def test_the_cursor_passes_nothing_that_is_neither_counted_nor_marked() -> None:
     store = bucket()
     manifest = send(store, 1)
     store.delete(manifest.raw_blob_key, when=ANYTHING)
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         rolled(Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.QUEUE)]))
     assert f"{keys.CURSORS}rollup.json" not in store.contents()
     rolled(Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.QUEUE, times=2)]))
@@ -242,8 +242,8 @@ def test_many_batches_of_an_hour_make_several_entries(monkeypatch: pytest.Monkey
     for number in range(1, 9):
         send(store, number)
     rolled(store)
-    asking = collector(store).blobs.asking
-    assert [len(entry.members) for entry in entries(store, store.env, asking)] == [3, 3, 2]
+    retry = collector(store).blobs.retry
+    assert [len(entry.members) for entry in entries(store, store.env, retry)] == [3, 3, 2]
     assert count(store) == (8, 36.0)
 
 

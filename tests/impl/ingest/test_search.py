@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.impl.ingest import Manifest, full_audit, keys, reconcile_once, roll_up, totals
 from fencepost.impl.ingest.derived import derived
-from fencepost.impl.ingest.errors import Damaged, StoreAway
+from fencepost.impl.ingest.errors import Damaged, StoreUnavailable
 from fencepost.impl.ingest.search import STATE, Search
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
@@ -232,7 +232,7 @@ def test_a_store_that_does_not_answer_loses_nothing(kind: str, prefix: str, effe
     lost = accepted(store, follow_up=False)
     store.env.sleep(SETTLED_S)
     found = (prefix, effect) == (STATE, Effect.LOST)  # what the state says is looked for
-    with contextlib.nullcontext() if found else pytest.raises(StoreAway):
+    with contextlib.nullcontext() if found else pytest.raises(StoreUnavailable):
         search(Faulty(store, [Fault(effect, {kind}, prefix)])).step()
     search(store).step()
     assert indexes(store, lost) == 3

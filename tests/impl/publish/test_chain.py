@@ -4,10 +4,12 @@ import random
 
 import pytest
 
+from fencepost.impl.context import Context
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.publish import Catalog, Unknown
 from fencepost.impl.publish.boundary import Boundary
 from fencepost.impl.publish.chain import Chain, newest_of
+from fencepost.impl.publish.context import RETRY
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers import Metered
@@ -19,8 +21,9 @@ PREFIX = "branch/main/manifest/"
 
 
 def chain(store: Store, branch: str = "main") -> Chain:
-    boundary = Boundary(store, store.env, f"branch/{branch}/boundary.json")
-    return Chain(store, store.env, f"branch/{branch}/manifest/", boundary)
+    context = Context(store, store.env, retry=RETRY)
+    boundary = Boundary(context, f"branch/{branch}/boundary.json")
+    return Chain(context, f"branch/{branch}/manifest/", boundary)
 
 
 def standing(*ids: int) -> MemoryStore:

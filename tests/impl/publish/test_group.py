@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.publish import Catalog, Draft, GroupCommit, Invalid, Published, PublishError, StoreAway
+from fencepost.impl.publish import (
+    Catalog,
+    Draft,
+    GroupCommit,
+    Invalid,
+    Published,
+    PublishError,
+    StoreUnavailable,
+)
 from fencepost.impl.store.layers import Metered
 
 from .scripted import Scripted, graph
@@ -93,11 +101,11 @@ def test_a_failure_reaches_everybody_and_the_next_are_served() -> None:
     gathered = Gathered()
 
     def away() -> None:
-        raise StoreAway("the store is away")
+        raise StoreUnavailable("the store is away")
 
     gathered.script.before("put", "branch/main/manifest/00000000000000000006", away)
     ended = gathered.publish([adding(number) for number in range(5)])
-    assert [isinstance(result, StoreAway) for result in ended] == [False, True, True, True, True]
+    assert [isinstance(result, StoreUnavailable) for result in ended] == [False, True, True, True, True]
     assert isinstance(gathered.group._queue, list)
 
 

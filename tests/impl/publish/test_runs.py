@@ -187,7 +187,7 @@ def test_taking_runs_off_again_gives_the_rows_of_those_before(
         store, opened = catalog()
         for number in range(25):
             _change(dice, opened, number)
-            cold = Library(store, store.env).contents(opened.manifest.tables)["t"]
+            cold = Library(opened.context).contents(opened.manifest.tables)["t"]
             warm = opened._library.contents(opened.manifest.tables)["t"]
             for contents in (cold, warm):
                 assert contents.rows == cold.rows

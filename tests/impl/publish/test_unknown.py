@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.publish import Catalog, Published, StoreAway, Unknown
+from fencepost.impl.publish import Catalog, Published, StoreUnavailable, Unknown
 from fencepost.impl.store import Outcome
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 
@@ -84,7 +84,7 @@ def test_silence_before_anything_moved_is_a_clean_error(family: str) -> None:
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty)
     faulty._faults, faulty._left = (Fault(Effect.LATE, kinds={"put"}, prefix=family, delay=10**9),), [None]
-    with pytest.raises(StoreAway, match="nothing was published"):
+    with pytest.raises(StoreUnavailable, match="nothing was published"):
         add(catalog)
     faulty.land_all()
     heir = Catalog.open(store)
@@ -95,5 +95,5 @@ def test_silence_before_anything_moved_is_a_clean_error(family: str) -> None:
 def test_reads_that_stay_silent_are_a_clean_error() -> None:
     store = graph()
     faulty = Faulty(store, [Fault(Effect.DROPPED, kinds={"get", "list"})])
-    with pytest.raises(StoreAway, match="did not answer"):
+    with pytest.raises(StoreUnavailable, match="did not answer"):
         Catalog.open(faulty)

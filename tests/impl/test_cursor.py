@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.impl.asking import Asking
+from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor, CursorError, Pace
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ANYTHING, Outcome
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers import Effect, Fault, Faulty
@@ -21,7 +22,7 @@ class Away(Exception):
     pass
 
 
-ASKING = Asking("test", Away, 3, 0.01)
+RETRY = RetryPolicy("test", Away, attempts=4, backoff_s=0.01)
 
 
 def bucket() -> MemoryStore:
@@ -29,7 +30,7 @@ def bucket() -> MemoryStore:
 
 
 def cursor(store: Store, pace: Pace = Pace(1000, 1e9), back: Callable[[str], str] = lambda at: at) -> Cursor:  # noqa: B008
-    found = Cursor(store, store.env, KEY, ASKING, pace=pace, back=back)
+    found = Cursor(Context(store, store.env, retry=RETRY), KEY, pace=pace, back=back)
     found.start()
     return found
 
@@ -44,10 +45,10 @@ def passed(found: Cursor, *positions: str) -> Cursor:
 
 def test_it_begins_at_the_beginning_and_goes_on_where_it_was() -> None:
     store = bucket()
-    first = Cursor(store, store.env, KEY, ASKING)
+    first = Cursor(Context(store, store.env, retry=RETRY), KEY)
     assert first.start() == ""
     passed(first, "a", "b").save()
-    assert Cursor(store, store.env, KEY, ASKING).start() == "b"
+    assert Cursor(Context(store, store.env, retry=RETRY), KEY).start() == "b"
 
 
 def test_what_is_not_written_down_is_done_again() -> None:

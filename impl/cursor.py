@@ -5,7 +5,7 @@ them in any order. The cursor's position is the last one before the first that i
 passes work that is not done. It is written down every so many things or seconds, by compare-and-swap and
 only forward: of two readers of one cursor the further one wins, since what either passed is done.
 
-    cursor = Cursor(store, env, "cursors/v1/reconcile.json", asking, back=lambda position: ...)
+    cursor = Cursor(context, "cursors/v1/reconcile.json", back=lambda position: ...)
     for key in listing(after=cursor.start()):      # `back` puts the start before the position: an overlap,
         cursor.take(key)                           # for what came late, was skewed, or got lost
         work(key)
@@ -20,10 +20,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fencepost.impl.asking import Asking
-from fencepost.impl.environment import Environment
+from fencepost.impl.context import Context
 from fencepost.impl.store import ABSENT, Matches
-from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Get, Outcome
 
 FORMAT = 1
@@ -54,18 +52,14 @@ class Cursor:
 
     def __init__(
         self,
-        store: Store,
-        env: Environment,
+        context: Context,
         key: str,
-        asking: Asking,
         *,
         pace: Pace = Pace(),
         back: Callable[[str], str] = lambda position: position,
     ) -> None:
-        self.store = store
-        self.env = env
+        self.context = context
         self.key = key
-        self.asking = asking
         self.pace = pace
         self.position = ""
         """Everything found up to here is done, written down or not."""
@@ -77,7 +71,7 @@ class Cursor:
         self._taken: deque[_Taken] = deque()
         self._open: dict[str, _Taken] = {}
         self._since_save = 0
-        self._saved_at_ns = env.monotonic_ns()
+        self._saved_at_ns = context.env.monotonic_ns()
 
     def start(self) -> str:
         """Read the position; answer behind which text to begin. What was taken and not done is forgotten."""
@@ -114,26 +108,26 @@ class Cursor:
             if self.position <= self.saved:
                 break
             when = Matches(self._etag) if self._etag else ABSENT
-            reply = self.store.put(self.key, self._body(), when=when, content_type="application/json")
+            reply = self.context.store.put(self.key, self._body(), when=when, content_type="application/json")
             if reply.outcome is Outcome.DONE:
                 self.saved, self._etag, self._revision = self.position, reply.etag, self._revision + 1
                 break
             if attempt:
-                self.asking.pause(self.env, attempt - 1)
+                self.context.back_off(attempt - 1)
             self._read()  # lost, refused or unknown: what stands now tells
         else:
-            raise self.asking.away(
+            raise self.context.retry.unavailable(
                 f"could not move cursor {self.key} to {self.position!r} in {SWAPS_MAX} attempts; try again"
             )
         self.position = max(self.position, self.saved)
         self._since_save = 0
-        self._saved_at_ns = self.env.monotonic_ns()
+        self._saved_at_ns = self.context.env.monotonic_ns()
         return self.saved
 
     def _due(self) -> bool:
         if self._since_save >= self.pace.items:
             return True
-        return (self.env.monotonic_ns() - self._saved_at_ns) / 1e9 >= self.pace.seconds
+        return (self.context.env.monotonic_ns() - self._saved_at_ns) / 1e9 >= self.pace.seconds
 
     def _body(self) -> bytes:
         # The revision makes every body another one: an ETag is a fingerprint of the content, no version.
@@ -141,7 +135,7 @@ class Cursor:
         return json.dumps(said, sort_keys=True).encode()
 
     def _read(self) -> None:
-        reply = self.asking.read(self.store, self.env, Get(self.key))
+        reply = self.context.read(Get(self.key))
         if reply.info is None:
             self._etag = self.saved = ""
             return

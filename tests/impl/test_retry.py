@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.asking import Asking
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import collect, full_audit, keys
-from fencepost.impl.ingest.errors import StoreAway
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.publish import Catalog
+from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ANYTHING, Outcome, Store
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import List, ListUploads, ListVersions
 from tests.impl.ingest.given import LONG_S, SETTINGS, batch, bucket, collector, sha256
 
-ASKING = Asking("test", StoreAway, rounds_max=3, pause_s=0.01)
+RETRY = RetryPolicy("test", StoreUnavailable, attempts=4, backoff_s=0.01)
 KEYS = ["a", "b", "c", "d", "e"]
 
 
@@ -54,28 +54,28 @@ def five() -> MemoryStore:
 )
 def test_a_listing_is_followed_to_its_end(kind: Any, field: str) -> None:
     store = Narrow(five())
-    pages = list(ASKING.pages(store, store.env, lambda token: kind("", token=token)))
+    pages = list(RETRY.pages(store, store.env, lambda token: kind("", token=token)))
     assert [[info.key for info in getattr(page, field)] for page in pages] == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_what_is_not_there_is_one_empty_page() -> None:
     store = Narrow(five())
-    pages = list(ASKING.pages(store, store.env, lambda token: List("x", token=token)))
+    pages = list(RETRY.pages(store, store.env, lambda token: List("x", token=token)))
     assert [page.objects for page in pages] == [()]
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_page_that_is_not_answered_is_asked_for_again(at: int) -> None:
     store = Narrow(five(), silent=(at, at + 1))
-    pages = ASKING.pages(store, store.env, lambda token: List("", token=token))
+    pages = RETRY.pages(store, store.env, lambda token: List("", token=token))
     assert [info.key for page in pages for info in page.objects] == KEYS
     assert store.asked == 5
 
 
 def test_a_listing_that_is_not_answered_is_no_end() -> None:
     store = Narrow(five(), silent=range(2, 100))
-    with pytest.raises(StoreAway):
-        list(ASKING.pages(store, store.env, lambda token: List("", token=token)))
+    with pytest.raises(StoreUnavailable):
+        list(RETRY.pages(store, store.env, lambda token: List("", token=token)))
 
 
 @pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
