@@ -14,7 +14,7 @@ from functools import partial
 
 from bench.traces import Kept
 from fencepost.impl.publish import STANDARD, Catalog, Mode, PublishError
-from fencepost.impl.publish.facts import facts
+from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore import Setting
 from fencepost.sim.systems.publishing import quick
@@ -46,7 +46,7 @@ def lives(
     """So many lives, the same every time; each a run that tells when requests landed."""
     program = partial(_life, writers=writers, plans=plans, claims=claims, cleans=cleans)
     budget = Budget(crashes=faults, lost=faults, late=faults, conflicts=faults)
-    search = Kept(Setting(program, budget, seed=seed, steps_max=1_000_000), "life", facts)
+    search = Kept(Setting(program, budget, seed=seed, steps_max=1_000_000), "life", trace_fields)
     search.explore(lambda done: done.schedules >= count)
     assert not search.failures, search.failures
     return search.runs

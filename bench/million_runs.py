@@ -18,7 +18,7 @@ from typing import Any
 
 from bench import report
 from bench.traces import PUBLISH, Source, copies, driven
-from fencepost.impl.ingest.facts import facts as ingest_facts
+from fencepost.impl.ingest.trace_fields import trace_fields as ingest_trace_fields
 from fencepost.properties.ingest.refinement import IngestRefinement
 from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton, Refinement
@@ -30,7 +30,7 @@ from fencepost.sim.trace import table_of, write_parquet
 
 INGEST = Source(
     ingest,
-    ingest_facts,
+    ingest_trace_fields,
     (
         (r"agent=([0-9a-f]+)", r"agent=\1MARK"),
         (r"([0-9a-f]{58})[0-9a-f]{6}([^0-9a-f]|$)", r"\1MARK\2"),

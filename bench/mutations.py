@@ -5,8 +5,9 @@
     swap     what builds on it came first
     epoch    a commit carries an epoch lower than the one it was made in
 
-What builds on what is said here by keys and facts alone, without the model: a head and a commit on their
-plan's sidecar, a commit on its plan's heads, a version on the one before it, a manifest too, whatever is
+What builds on what is read here from keys and trace fields alone, without the model: a head and a commit
+on their plan's sidecar, a commit on its plan's heads, a version on the one before it, a manifest too,
+whatever is
 done in an epoch on its claim, a plan and a boundary on the manifest that they name, and on its plan's heads
 and commit that an owner deletes its sidecar. Any other deletion of a sidecar is a conclusion from what was
 read before, and *may* build on any of it.
@@ -71,7 +72,9 @@ def _of(run: list[Event], at: int, owners: dict[str, Life]) -> Iterator[Mutation
         yield Mutation("swap", sort, _numbered(swapped), frozenset({at} | right - {first}), sure=True)
     epoch = _fact(event, "epoch")
     if sort == "commit" and epoch and int(epoch) > 1:
-        lowered = replace(event, facts=event.facts.replace(f"epoch={epoch}", f"epoch={int(epoch) - 1}"))
+        lowered = replace(
+            event, trace_fields=event.trace_fields.replace(f"epoch={epoch}", f"epoch={int(epoch) - 1}")
+        )
         changed = [*run[:at], lowered, *run[at + 1 :]]
         yield Mutation("epoch", sort, _numbered(changed), frozenset({at}), sure=True)
 
@@ -140,7 +143,9 @@ def _retired(event: Event) -> str:
 
 
 def _fact(event: Event, name: str) -> str:
-    return next((word.partition("=")[2] for word in event.facts.split() if word.startswith(f"{name}=")), "")
+    return next(
+        (word.partition("=")[2] for word in event.trace_fields.split() if word.startswith(f"{name}=")), ""
+    )
 
 
 def _numbered(run: list[Event]) -> list[Event]:

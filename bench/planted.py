@@ -3,8 +3,8 @@
     planted = plant("create-only-manifest", run, draw)      # None: this run offers no place for it
     planted.events, planted.at                              # the run, and the number of the wrong event
 
-Where a kind may be planted at several places of a run, chance says at which. What it takes for an event to be
-wrong is said here by keys and facts alone, without the model. `PLANTS` names the promise that is broken.
+Where a kind may be planted at several places of a run, chance says at which. Keys and trace fields alone,
+without the model, decide here what makes an event wrong. `PLANTS` names the promise that is broken.
 """
 
 import re
@@ -224,7 +224,7 @@ def _instead(run: list[Event], at: int, event: Event) -> Place:
 
 
 def _deletes(event: Event, key: str) -> Event:
-    return replace(event, kind="delete", key=key, condition="anything", facts="")
+    return replace(event, kind="delete", key=key, condition="anything", trace_fields="")
 
 
 def _number(event: Event) -> int:
@@ -233,9 +233,11 @@ def _number(event: Event) -> int:
 
 
 def _fact(event: Event, name: str) -> str:
-    return next((word.partition("=")[2] for word in event.facts.split() if word.startswith(f"{name}=")), "")
+    return next(
+        (word.partition("=")[2] for word in event.trace_fields.split() if word.startswith(f"{name}=")), ""
+    )
 
 
 def _says(event: Event, name: str, value: object) -> Event:
-    words = [word for word in event.facts.split() if not word.startswith(f"{name}=")]
-    return replace(event, facts=" ".join(sorted([*words, f"{name}={value}"])))
+    words = [word for word in event.trace_fields.split() if not word.startswith(f"{name}=")]
+    return replace(event, trace_fields=" ".join(sorted([*words, f"{name}={value}"])))

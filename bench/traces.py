@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.publish.facts import facts
+from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore import Random, Setting
 from fencepost.sim.systems.publish import fixed
@@ -25,7 +25,7 @@ from fencepost.sim.world import Budget, World
 from fencepost.sim.world.trace import events
 
 SCENARIOS = ("skew", "rivals", "takeover", "heir", "two-tables", "cleaner")
-_NAMED = ("run", "process", "key", "facts")
+_NAMED = ("run", "process", "key", "trace_fields")
 
 
 @dataclass(frozen=True)
@@ -33,29 +33,29 @@ class Source:
     """A library whose runs are driven: its program, what its bodies tell, and how its names are renamed."""
 
     program: Callable[..., Any]
-    facts: Callable[[str, bytes], str]
+    trace_fields: Callable[[str, bytes], str]
     names: tuple[tuple[str, str], ...]
     """Patterns of names, and what stands in their place; `MARK` is the six digits of a copy."""
     conflicts: int = 1
     """How many requests of a run may be answered 409."""
 
 
-PUBLISH = Source(fixed, facts, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
+PUBLISH = Source(fixed, trace_fields, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
 
 
 class Kept(Random):
     """Random runs, whose events are kept."""
 
-    def __init__(self, setting: Setting, name: str, facts: Callable[[str, bytes], str]) -> None:
+    def __init__(self, setting: Setting, name: str, trace_fields: Callable[[str, bytes], str]) -> None:
         super().__init__(setting)
         self.name = name
-        self.facts = facts
+        self.trace_fields = trace_fields
         self.runs: list[list[Event]] = []
 
     def _after(self, world: World, ended: bool) -> None:
         super()._after(world, ended)
         if ended:
-            world.facts = self.facts
+            world.trace_fields = self.trace_fields
             run = f"{self.name}-{len(self.runs):04d}"
             # What the scenarios note for their own promises is in no trace of production.
             own = (e for e in events(world, run) if e.process != "setup" and e.kind != "note")
@@ -69,7 +69,7 @@ def driven(count: int, scenarios: tuple[str, ...] = SCENARIOS, source: Source = 
         wanted = count // len(scenarios) + (number < count % len(scenarios))
         budget = Budget(crashes=1, lost=1, late=1, conflicts=source.conflicts)
         program = partial(source.program, scenario=scenario)
-        search = Kept(Setting(program, budget, seed=number), scenario, source.facts)
+        search = Kept(Setting(program, budget, seed=number), scenario, source.trace_fields)
         search.explore(lambda done, wanted=wanted: done.schedules >= wanted)
         assert not search.failures, search.failures
         runs += search.runs

@@ -6,7 +6,8 @@ with no `response` has an unknown outcome. `note` is a remark by the code itself
 
 The columns are flat, so that a column file holds them as they are. Bodies are never recorded, only
 their length and a hash: a trace must be safe to keep and to send to a colleague. What a model needs to
-know of a body (whose plan, which epoch) an extractor takes out of it as *facts*: `plan=01J... epoch=3`.
+know of a body (whose plan, which epoch), an extractor reads out of it as *trace fields*:
+`plan=01J... epoch=3`.
 """
 
 import hashlib
@@ -19,8 +20,8 @@ from fencepost.impl.store.requests import Reply, Request
 
 PHASES = ("request", "landed", "response", "note")
 
-Facts = Callable[[str, bytes], str]
-"""Of a key and a whole body, the facts: words `name=value`, names rising, without spaces in either. Pure;
+TraceFields = Callable[[str, bytes], str]
+"""From a key and a whole body, the trace fields: words `name=value`, sorted by name, without spaces. Pure;
 empty where there is nothing to say, and for a body that is not what it should be. Nothing secret."""
 
 
@@ -52,11 +53,11 @@ class Event:
     """SHA-256 of the whole body sent or received, the first 16 hexadecimal digits; none for a range."""
     outcome: str = ""
     note: str = ""
-    facts: str = ""
+    trace_fields: str = ""
     """Of the body: where a put is issued and where it lands, and in the response to a get that found one."""
 
 
-def arguments(request: Request[Any], facts: Facts | None = None) -> dict[str, Any]:
+def arguments(request: Request[Any], trace_fields: TraceFields | None = None) -> dict[str, Any]:
     """The columns that a request fills."""
     columns: dict[str, Any] = {"kind": request.kind, "key": request.subject}
     when = getattr(request, "when", None)
@@ -70,14 +71,14 @@ def arguments(request: Request[Any], facts: Facts | None = None) -> dict[str, An
     if body is not None:
         columns["size"] = len(body)
         columns["hash"] = short_hash(body)
-        if facts is not None:
-            columns["facts"] = facts(request.subject, body)
+        if trace_fields is not None:
+            columns["trace_fields"] = trace_fields(request.subject, body)
     for name in ("version", "upload"):
         columns[name] = getattr(request, name, "")
     return columns
 
 
-def results(request: Request[Any], reply: Reply, facts: Facts | None = None) -> dict[str, Any]:
+def results(request: Request[Any], reply: Reply, trace_fields: TraceFields | None = None) -> dict[str, Any]:
     """The columns that a reply fills, those that name the request included."""
     info = getattr(reply, "info", None)
     source = info if info is not None else reply
@@ -94,20 +95,20 @@ def results(request: Request[Any], reply: Reply, facts: Facts | None = None) -> 
     ranged = isinstance(request, ask.Get) and (request.start > 0 or request.stop is not None)
     if body is not None and reply.done and not ranged:
         columns["hash"] = short_hash(body)
-        if facts is not None:
-            columns["facts"] = facts(request.subject, body)
+        if trace_fields is not None:
+            columns["trace_fields"] = trace_fields(request.subject, body)
     return columns
 
 
-def landing(request: Request[Any], facts: Facts | None = None) -> dict[str, Any]:
+def landing(request: Request[Any], trace_fields: TraceFields | None = None) -> dict[str, Any]:
     """The columns by which a landed request is known again, its outcome aside."""
     columns: dict[str, Any] = {"kind": request.kind, "key": request.subject}
     when = getattr(request, "when", None)
     if when is not None:
         columns["condition"] = type(when).__name__.lower()
     body = getattr(request, "body", None)
-    if body is not None and facts is not None:
-        columns["facts"] = facts(request.subject, body)
+    if body is not None and trace_fields is not None:
+        columns["trace_fields"] = trace_fields(request.subject, body)
     return columns
 
 

@@ -32,7 +32,7 @@ class AsModelled(Refinement):
     """See the top of this module."""
 
     keys = IngestRefinement.keys
-    facts = IngestRefinement.facts
+    trace_fields = IngestRefinement.trace_fields
 
     def __init__(self, bound: Mapping[str, int] = BOUND) -> None:
         super().__init__(Model(Ingest, bound))

@@ -5,7 +5,7 @@
     create quarantine/<identity>/<sha>                       a conflict is on record
     create accepted-by-time/..., accepted-by-blob/...        what is derived of the manifest
     delete raw-blobs/...                                     collected
-    note told, note live                                     what an agent was told, what live state shows
+    note outcome, note live                                   what an agent was told, what live state shows
 
 Reading shows nothing, and neither does a create that met what was there already.
 
@@ -50,8 +50,8 @@ class IngestRefinement(Refinement):
         Keys("listing", r"(?:.*/)?accepted-by-time/v1/date=[^/]+/hour=[^/]+/[^/]+\.json"),
         Keys("reference", rf"(?:.*/)?accepted-by-blob/v1/{SHA}/{IDENTITY}\.json"),
     )
-    facts = ("what",)
-    notes = frozenset({"told", "live"})
+    trace_fields = ("what",)
+    notes = frozenset({"outcome", "live"})
     hidden = ("time_passes", "ages")
     left_out = ("another_stores_it", "manifest_deleted")
     forgets = ("first", "overwritten")

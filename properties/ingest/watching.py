@@ -5,8 +5,8 @@ watch.landed(request, reply)            # None, or the verdict, as soon as there
 watch.told(identity, sha256, "accepted")
 """
 
-from fencepost.impl.ingest.facts import facts
 from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.requests import CompleteUpload, Delete, Put, Reply, Request
 from fencepost.properties.ingest.grouping import Names
 from fencepost.properties.refinement import Follower, Lens, Verdict
@@ -29,7 +29,7 @@ class Watch:
         if not isinstance(request, SHOWN):
             return None
         key = request.key
-        told = facts(key, request.body) if isinstance(request, Put) else ""
+        told = trace_fields(key, request.body) if isinstance(request, Put) else ""
         if isinstance(request, Delete) and self.versioned and not request.version:
             told = "what=everything"
         self.names.learn(key, told)
@@ -41,7 +41,7 @@ class Watch:
 
     def told(self, identity: Identity, sha256: str, what: str) -> Verdict | None:
         """An agent was told: accepted, duplicate, conflict; or live state was: live."""
-        topic = "live" if what == "live" else "told"
+        topic = "live" if what == "live" else "outcome"
         return self._see(identity.path, ("note", "note", topic, "", "", f"sha={sha256} what={what}"))
 
     def _see(self, identity: str, looks: tuple[str, str, str, str, str, str]) -> Verdict | None:

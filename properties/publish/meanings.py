@@ -58,7 +58,7 @@ class PublishMap(Refinement):
         Keys("manifest", r"(?:.*/)?branch/(?P<branch>[^/]+)/manifest/(?P<id>[0-9]+)\.json"),
         Keys("boundary", r"(?:.*/)?branch/(?P<branch>[^/]+)/boundary\.json"),
     )
-    facts = ("kind", "undo", "moves", "reads", "wide")
+    trace_fields = ("kind", "undo", "moves", "reads", "wide")
     owned = "plan"
     hidden: ClassVar[tuple[str, ...]] = (
         "probe_finds_winner",
@@ -68,7 +68,7 @@ class PublishMap(Refinement):
         "undo_own_ends",
         "crash",
     )
-    notes = frozenset({"told"})
+    notes = frozenset({"outcome"})
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)

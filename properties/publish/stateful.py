@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fencepost.impl.publish import Catalog, HeadAhead, Mode, Published, PublishError
-from fencepost.impl.publish.facts import facts
+from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.layer import Layer
@@ -79,7 +79,9 @@ class Landing(Layer):
         except StoreError:
             raise
         if request.kind in ("put", "delete"):
-            told = facts(request.subject, getattr(request, "body", b"")) if request.kind == "put" else ""
+            told = (
+                trace_fields(request.subject, getattr(request, "body", b"")) if request.kind == "put" else ""
+            )
             looks = ("landed", request.kind, request.subject, "", reply.outcome.value, told)
             verdict = self._follower.see(looks, self._process, 0)
             assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
@@ -184,8 +186,8 @@ class PublishStateful(RuleBasedStateMachine):
         else:
             if isinstance(ended, Published):
                 self.acknowledged.add(message)
-                looks = ("note", "note", f"told {message}", "", "acked", f"plan={ended.plan}")
-                verdict = self.follower.see(looks, "told", 0)
+                looks = ("note", "note", f"outcome {message}", "", "acked", f"plan={ended.plan}")
+                verdict = self.follower.see(looks, "outcome", 0)
                 assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
 
     @precondition(lambda self: self.handles)

@@ -105,7 +105,7 @@ def _landed(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
     """The letters of landings and notes, each with the place of its event."""
     for place, event in enumerate(run):
         if event.phase in ("landed", "note"):
-            looks = (event.phase, _kind(event), event.key, event.condition, event.outcome, event.facts)
+            looks = (event.phase, _kind(event), event.key, event.condition, event.outcome, event.trace_fields)
             letter = reader.letter(looks, event.process, event.incarnation)
             if letter:
                 yield place, letter
@@ -124,7 +124,7 @@ def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
     for place, event in enumerate(run):
         if event.phase == "note":
             letter = reader.letter(
-                ("note", "note", event.key, "", "", event.facts), event.process, event.incarnation
+                ("note", "note", event.key, "", "", event.trace_fields), event.process, event.incarnation
             )
             if letter:
                 yield place, letter
@@ -136,7 +136,7 @@ def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
                 event.key,
                 event.condition,
                 "done" if outcome in UNTOLD else outcome,
-                event.facts,
+                event.trace_fields,
             )
             observation = reader.observation(looks, event.process, event.incarnation)
             if observation is None or lens.silent(observation):

@@ -12,8 +12,9 @@ What is left of an event is a *observation*. A million runs with names of their 
 thousand observations, so what a observation means is asked once for each, and never for an event.
 
 A value comes from the event's process (`process`; `life` tells its restarts apart), from the named groups
-of the pattern that its key matches, or from its facts (see `impl.store.events`). A rank beyond the role's
-bounds, such as a number from before the run's first, is a *stranger*: the model is too small to say anything.
+of the pattern that its key matches, or from its trace fields (see `impl.store.events`). A rank beyond
+the role's bounds, such as a number from before the run's first, is a *stranger*: the model is too small to
+say anything.
 """
 
 import enum
@@ -76,8 +77,8 @@ class Observation:
     outcome: str
     ranks: tuple[tuple[str, int], ...]
     """By value."""
-    facts: tuple[tuple[str, str], ...]
-    """Facts that play no role, as far as the map asks for them."""
+    trace_fields: tuple[tuple[str, str], ...]
+    """Trace fields that play no role, as far as the map asks for them."""
     own: bool = False
     """Whether the process is the one in which the role that `owned` names was seen first."""
     stranger: str = ""
@@ -88,8 +89,8 @@ class Observation:
         return dict(self.ranks)
 
     @cached_property
-    def _facts(self) -> Mapping[str, str]:
-        return dict(self.facts)
+    def _trace_fields(self) -> Mapping[str, str]:
+        return dict(self.trace_fields)
 
     @property
     def done(self) -> bool:
@@ -101,10 +102,10 @@ class Observation:
 
     def fact(self, name: str) -> str:
         """A fact; empty when the event does not tell it."""
-        return self._facts.get(name, "")
+        return self._trace_fields.get(name, "")
 
     def __str__(self) -> str:
         words = [f"{name}={rank}" for name, rank in self.ranks if rank >= 0]
-        words += [f"{name}={value}" for name, value in self.facts if value]
+        words += [f"{name}={value}" for name, value in self.trace_fields if value]
         said = f" -> {self.outcome}" if self.outcome else ""
         return f"{self.phase} {self.kind} {self.what}{said} ({' '.join(words)})"

@@ -20,7 +20,7 @@ FORMS_MAX = 1 << 18
 """Forms that are remembered; names of their own make every run's different."""
 
 Looks = tuple[str, str, str, str, str, str]
-"""Phase, kind, key, condition, outcome, facts: what the columns of an event say without its process."""
+"""Phase, kind, key, condition, outcome, trace fields: the columns of an event without its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Names:
         me = (process, incarnation)
         own = bool(form.owned) and self._owners.setdefault(form.owned, me) == me
         if stranger:
-            return replace(form.bare, facts=(), own=own, stranger=stranger)
+            return replace(form.bare, trace_fields=(), own=own, stranger=stranger)
         return replace(form.bare, ranks=tuple(ranks), own=own)
 
 
@@ -135,7 +135,7 @@ class Lens:
         return self.automaton.meaning(observation) == SILENT
 
     def _made(self, looks: Looks) -> Form | None:
-        phase, kind, key, condition, outcome, facts = looks
+        phase, kind, key, condition, outcome, trace_fields = looks
         refinement = self.refinement
         if phase == "note":
             what = key.split(" ", 1)[0]
@@ -150,10 +150,10 @@ class Lens:
             if match is None:
                 return None
             values = {name: text for name, text in match.groupdict().items() if text is not None}
-        for word in facts.split():
+        for word in trace_fields.split():
             name, _, text = word.partition("=")
             values[name] = text
-        plain = tuple((name, values[name]) for name in refinement.facts if name in values)
+        plain = tuple((name, values[name]) for name in refinement.trace_fields if name in values)
         bare = Observation(phase, kind, what, condition, outcome, (), plain)
         return Form(bare, self._played(values), values.get(refinement.owned, ""))
 

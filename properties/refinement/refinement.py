@@ -75,8 +75,8 @@ class Refinement:
 
     keys: ClassVar[tuple[Keys, ...]] = ()
     roles: tuple[Role, ...] = ()
-    facts: ClassVar[tuple[str, ...]] = ()
-    """Facts that play no role and that `meaning` asks for. All others are left out of observations."""
+    trace_fields: ClassVar[tuple[str, ...]] = ()
+    """Trace fields that play no role and that `meaning` asks for. All others are left out of observations."""
     kinds: ClassVar[frozenset[str]] = frozenset({"put", "delete", "complete-upload"})
     """The requests that can mean something. All others are not looked at."""
     notes: ClassVar[frozenset[str]] = frozenset()
@@ -132,7 +132,7 @@ class Refinement:
 
     def renaming(self, seen: Observation) -> Label:
         """The renaming label that a observation is."""
-        (reading,) = self.does(seen.what, **dict(seen.ranks), **dict(seen.facts))
+        (reading,) = self.does(seen.what, **dict(seen.ranks), **dict(seen.trace_fields))
         assert reading.label is not None
         return reading.label
 

@@ -2,8 +2,8 @@
 
 A request leaves its process where it was issued and meets its key where it landed, so a request that was
 overtaken is seen to be: its line crosses those of others. What a key holds stands in its lane, as the short
-name of the version and the facts of its body (epoch, plan), until the next write. A reply that was lost ends
-in a cross before it reaches its process; a crash ends the lane.
+name of the version and the trace fields of its body (epoch, plan), until the next write. A reply that
+was lost ends in a cross before it reaches its process; a crash ends the lane.
 
 The picture is for eyes. Whoever cannot see it has the same steps as a list next to it.
 """
@@ -24,7 +24,7 @@ KEYS_MAX = 7
 """Keys with a lane of their own; the others share one."""
 OTHERS = "other keys"
 NAME_LENGTH = 19
-FACTS_LENGTH = 24
+TRACE_FIELDS_LENGTH = 24
 
 Event = Mapping[str, Any]
 
@@ -150,8 +150,8 @@ def _held(landed: Event, request: Event) -> str:
     if kind.startswith("delete"):
         return "(deleted)"
     name = str(landed.get("etag", "") or request.get("hash", ""))[:6]
-    facts = str(landed.get("facts", "") or request.get("facts", ""))
-    return f"{name} {shortened(facts, FACTS_LENGTH)}".strip() or "written"
+    trace_fields = str(landed.get("trace_fields", "") or request.get("trace_fields", ""))
+    return f"{name} {shortened(trace_fields, TRACE_FIELDS_LENGTH)}".strip() or "written"
 
 
 def shortened(text: str, length: int) -> str:

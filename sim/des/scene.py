@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.store.events import Event, Facts
+from fencepost.impl.store.events import Event, TraceFields
 from fencepost.impl.store.interface import Store
 from fencepost.sim.des.client import Client, retrying
 from fencepost.sim.des.engine import Engine
@@ -23,11 +23,13 @@ class Scene:
         setup: Setup,
         sink: Callable[[Event], object] | None = None,
         run: str = "",
-        facts: Facts | None = None,
+        trace_fields: TraceFields | None = None,
     ) -> None:
         self.setup = setup
         self.engine = Engine(setup.seed)
-        self.server = Server(self.engine, setup.store, faults=setup.faults, sink=sink, run=run, facts=facts)
+        self.server = Server(
+            self.engine, setup.store, faults=setup.faults, sink=sink, run=run, trace_fields=trace_fields
+        )
         self.env = SimulatedEnvironment(self.engine)
         self.clients: dict[str, Client] = {}
         self.counters: dict[str, float] = {}

@@ -25,7 +25,7 @@ from simpy.events import NORMAL
 
 from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import StoreError
-from fencepost.impl.store.events import Event, Facts, arguments, landing, results
+from fencepost.impl.store.events import Event, TraceFields, arguments, landing, results
 from fencepost.impl.store.requests import Outcome, Reply
 from fencepost.sim.des.engine import Engine
 from fencepost.sim.des.environment import START_NS
@@ -87,7 +87,7 @@ class Server:
         bucket: Bucket | None = None,
         sink: Callable[[Event], object] | None = None,
         run: str = "",
-        facts: Facts | None = None,
+        trace_fields: TraceFields | None = None,
     ) -> None:
         self.engine = engine
         self.model = model
@@ -116,7 +116,7 @@ class Server:
         self._expire_acts = (self._expire,)
         self._sink = sink
         self._run = run
-        self._facts = facts
+        self._trace_fields = trace_fields
         self._seq = 0
         self._op = 0
 
@@ -267,16 +267,16 @@ class Server:
         flight.op = self._op
         flight.sender = (flight.actor.name, flight.actor.incarnation)
         self._op += 1
-        self._emit(flight, "request", arguments(flight.request, self._facts))
+        self._emit(flight, "request", arguments(flight.request, self._trace_fields))
 
     def _trace(self, flight: Flight, phase: str, reply: Any) -> None:
         request = flight.request
         if isinstance(reply, StoreError):
             columns = {"kind": request.kind, "key": request.subject, "outcome": "refused", "note": str(reply)}
         else:
-            columns = {**results(request, reply, self._facts), "note": reply.detail}
+            columns = {**results(request, reply, self._trace_fields), "note": reply.detail}
         if phase == "landed":
-            columns.update(landing(request, self._facts))
+            columns.update(landing(request, self._trace_fields))
         self._emit(flight, phase, columns)
 
     def _emit(self, flight: Flight, phase: str, columns: dict[str, Any]) -> None:

@@ -50,14 +50,14 @@ SYSTEMS: dict[str, Callable[[Scene], Any]] = {
 }
 
 
-def _facts(system: str) -> Any:
+def _trace_fields(system: str) -> Any:
     """What events tell of the bodies of a protocol's own documents."""
     if system in ("publish", "group"):
-        from fencepost.impl.publish.facts import facts as of_publish
+        from fencepost.impl.publish.trace_fields import trace_fields as of_publish
 
         return of_publish
     if system == "ingest":
-        from fencepost.impl.ingest.facts import facts as of_ingest
+        from fencepost.impl.ingest.trace_fields import trace_fields as of_ingest
 
         return of_ingest
     return None
@@ -65,8 +65,8 @@ def _facts(system: str) -> Any:
 
 def simulate(setup: Setup, *, sink: Callable[[Event], object] | None = None, run: str = "") -> Result:
     """Run `setup` to its end. Every event of the store goes to `sink`, if there is one."""
-    facts = _facts(setup.workload.system) if sink is not None else None
-    return perform(Scene(setup, sink, run, facts))
+    trace_fields = _trace_fields(setup.workload.system) if sink is not None else None
+    return perform(Scene(setup, sink, run, trace_fields))
 
 
 def perform(scene: Scene) -> Result:

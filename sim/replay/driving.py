@@ -87,5 +87,12 @@ class Driving:
             if rank < role.least or (role.most is not None and rank > role.most):
                 return BEYOND
         return Observation(
-            seen.phase, seen.kind, seen.what, seen.condition, seen.outcome, tuple(ranks), seen.facts, seen.own
+            seen.phase,
+            seen.kind,
+            seen.what,
+            seen.condition,
+            seen.outcome,
+            tuple(ranks),
+            seen.trace_fields,
+            seen.own,
         )

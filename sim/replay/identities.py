@@ -1,8 +1,9 @@
 """Runs of the ingest protocol: each identity by itself, though keys of blobs only tell a hash.
 
-Two passes. The first learns from keys and facts that name both which identity a hash belongs to; the second
-names each event's run by its identity, told or learnt. `properties.ingest.grouping` does the same event by
-event. A hash is taken from the key, or else from the facts; the memory is one pair a batch.
+Two passes. The first learns from keys and trace fields that name both which identity a hash belongs to;
+the second names each event's run by its identity, told or learnt. `properties.ingest.grouping` does the same
+event by
+event. A hash is taken from the key, or else from the trace fields; the memory is one pair a batch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,7 +57,7 @@ def halfway(table: pa.Table) -> tuple[pa.Table, int]:
 def _told(table: pa.Table) -> tuple[pa.Array, pa.Array]:
     """The identity and the hash that each event names, null where it names none."""
     identities, hashes = [], []
-    for name in ("key", "facts"):
+    for name in ("key", "trace_fields"):
         column = table[name].combine_chunks()
         whole = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         values = whole.dictionary.cast(pa.string())

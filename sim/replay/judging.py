@@ -154,7 +154,7 @@ def _event(seen: Events, row: int) -> str:
         said("kind"),
         said("key"),
         said("condition"),
-        said("facts"),
+        said("trace_fields"),
     ]
     outcome = said("outcome")
     return " ".join(word for word in [*words, f"-> {outcome}" if outcome else ""] if word)

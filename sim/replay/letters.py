@@ -34,7 +34,7 @@ COLUMNS = (
     "key",
     "condition",
     "outcome",
-    "facts",
+    "trace_fields",
 )
 """What judging needs of a trace."""
 PHASES = ("request", "landed", "response", "note")
@@ -56,7 +56,7 @@ class Events:
     key: Text
     condition: Text
     outcome: Text
-    facts: Text
+    trace_fields: Text
 
     def __len__(self) -> int:
         return len(self.run)
@@ -196,7 +196,7 @@ class Speller:
                 column.take(done)
                 for column in (seen.phase, seen.kind, seen.key, seen.condition, seen.outcome)
             ),
-            *(column.take(done) for column in (seen.facts, seen.process)),
+            *(column.take(done) for column in (seen.trace_fields, seen.process)),
             seen.incarnation[done],
         )
         for row in done[self._columns.meaningful(looks)].tolist():
@@ -301,7 +301,7 @@ def _looks(seen: Events, rows: I64, told: _Told, exact: Mask) -> Looks:
         seen.key.take(rows),
         _blanked(seen.condition.take(rows), bare, ""),
         _blanked(told.outcomes(seen).take(rows), bare, ""),
-        seen.facts.take(rows),
+        seen.trace_fields.take(rows),
         seen.process.take(rows),
         seen.incarnation[rows],
     )

@@ -2,15 +2,15 @@
 
 What the reader does for one run with dictionaries is done here with columns:
 
-    values   distinct keys through the patterns, distinct facts through theirs; all texts that are values are
-             numbered together, so that equal texts have equal numbers
+    values   distinct keys through the patterns, distinct trace fields through theirs; all texts that are
+             values are numbered together, so that equal texts have equal numbers
     ranks    for each role the values of all events stand in a row, in the order in which a reader meets
              them; each pair of run and text is numbered by first appearance, and its rank is how many of its
              run came before it
     codes    everything that a observation tells mixed into one number; only distinct ones become objects
 
 A test holds both against each other on random runs: whatever is changed here is changed there. One difference
-is wanted: a group of a pattern, or a fact, that is there but empty counts as not there.
+is wanted: a group of a pattern, or a trace field, that is there but empty counts as not there.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -37,7 +37,7 @@ class Looks:
     key: Text
     condition: Text
     outcome: Text
-    facts: Text
+    trace_fields: Text
     process: Text
     incarnation: I64
 
@@ -114,7 +114,7 @@ class Columns:
         self.whats = [keys.name for keys in refinement.keys] + self._topics
         """The kinds of keys and notes, by the numbers that `Seen.what` has."""
         named = [name for _, values in self._roles for value in values for name in (value.name, value.scope)]
-        wanted = dict.fromkeys([*named, refinement.owned, *refinement.facts])
+        wanted = dict.fromkeys([*named, refinement.owned, *refinement.trace_fields])
         self._names = [name for name in wanted if name and name not in (PROCESS, LIFE)]
 
     def seen(self, looks: Looks) -> Seen:
@@ -128,7 +128,7 @@ class Columns:
             for role, values in self._roles
             for one in (_counted if role.order is COUNTED else _seen)(role, values, looks, said)
         ]
-        plain = tuple(said.of(name) for name in self.refinement.facts)
+        plain = tuple(said.of(name) for name in self.refinement.trace_fields)
         return Seen(rows, looks, what[rows], tuple(ranks), self._own(looks, said), plain, said)
 
     def observations(self, seen: Seen) -> Observations:
@@ -142,8 +142,8 @@ class Columns:
         told = _Told(seen.looks.take(first), [self.whats[number] for number in seen.what[first].tolist()])
         told.own = seen.own[first].tolist()
         told.stranger = [strangers[n] if n != NONE else "" for n in stranger[first].tolist()]
-        for name, column in zip(self.refinement.facts, plain, strict=True):
-            told.facts.append((name, seen.said.texts(column[first])))
+        for name, column in zip(self.refinement.trace_fields, plain, strict=True):
+            told.trace_fields.append((name, seen.said.texts(column[first])))
         for one in ranks:
             told.ranks.append((one.said, one.rank[first].tolist(), one.there[first].tolist()))
         return Observations(seen.rows, codes, told.observations())
@@ -236,21 +236,25 @@ class _Said:
 
     def __init__(self, looks: Looks, groups: dict[str, list[tuple[I64, pa.Array]]], names: list[str]) -> None:
         self._looks = looks
-        told = _used(looks.facts, np.arange(len(looks)))
-        facts = looks.facts.values.take(pa.array(told))
+        told = _used(looks.trace_fields, np.arange(len(looks)))
+        trace_fields = looks.trace_fields.values.take(pa.array(told))
         pieces: list[pa.Array] = [looks.process.values]
         homes: list[tuple[str, str, I64]] = [(PROCESS, PROCESS, np.arange(len(looks.process.values)))]
         for name in names:
             for keys, values in groups.get(name, ()):
                 pieces.append(values)
                 homes.append((name, "key", keys))
-            pieces.append(fact(facts, name))
-            homes.append((name, "facts", told))
+            pieces.append(fact(trace_fields, name))
+            homes.append((name, "trace_fields", told))
         whole = pa.concat_arrays([piece.cast(pa.string()) for piece in pieces]).dictionary_encode()
         self._texts = whole.dictionary
         numbers = whole.indices.fill_null(NONE).to_numpy().astype(np.int64)
         self._by_source: dict[tuple[str, str], I64] = {}
-        sizes = {"key": len(looks.key.values), "facts": len(looks.facts.values), PROCESS: len(pieces[0])}
+        sizes = {
+            "key": len(looks.key.values),
+            "trace_fields": len(looks.trace_fields.values),
+            PROCESS: len(pieces[0]),
+        }
         start = 0
         for (name, source, home), piece in zip(homes, pieces, strict=True):
             column = self._by_source.setdefault((name, source), np.full(sizes[source], NONE, np.int64))
@@ -273,10 +277,10 @@ class _Said:
             return numbered(looks.process.codes, looks.incarnation)[0]
         if not name:
             return np.full(len(looks), NONE, np.int64)
-        facts = self._by_source[name, "facts"][looks.facts.codes]
+        trace_fields = self._by_source[name, "trace_fields"][looks.trace_fields.codes]
         if (name, "key") not in self._by_source:
-            return facts
-        return np.where(facts != NONE, facts, self._by_source[name, "key"][looks.key.codes])
+            return trace_fields
+        return np.where(trace_fields != NONE, trace_fields, self._by_source[name, "key"][looks.key.codes])
 
     def texts(self, numbers: I64) -> list[str | None]:
         found = pa.array(numbers, mask=numbers == NONE)
@@ -371,7 +375,7 @@ class _Told:
         self._whats = whats
         self.own: list[bool] = []
         self.stranger: list[str] = []
-        self.facts: list[tuple[str, list[str | None]]] = []
+        self.trace_fields: list[tuple[str, list[str | None]]] = []
         self.ranks: list[tuple[str, list[int], list[bool]]] = []
 
     def observations(self) -> list[Observation]:
@@ -386,7 +390,7 @@ class _Told:
             condition,
             outcome,
             tuple((said, rank[row]) for said, rank, there in self.ranks if there[row]),
-            tuple((name, text) for name, texts in self.facts if (text := texts[row]) is not None),
+            tuple((name, text) for name, texts in self.trace_fields if (text := texts[row]) is not None),
             self.own[row],
             self.stranger[row],
         )

@@ -187,7 +187,7 @@ def _dealt(files: list[Path], by: str, folder: Path, report: Report) -> Plan:
 def naming(files: list[Path], by: str) -> Callable[[pa.Table], tuple[pa.Table, int]]:
     """What names the runs of a table anew; for identities all files are read once before."""
     if by == IDENTITY:
-        known = learnt(map(completed, batches(files, lambda _: None, columns=("run", "key", "facts"))))
+        known = learnt(map(completed, batches(files, lambda _: None, columns=("run", "key", "trace_fields"))))
         return lambda table: named(table, known)
     return lambda table: grouped(table, by)
 

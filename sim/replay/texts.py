@@ -94,7 +94,7 @@ def extracted(values: pa.Array, pattern: str) -> tuple[NDArray[np.bool_], dict[s
 
 
 def fact(values: pa.Array, name: str) -> pa.Array:
-    """The value of a fact in each text of facts; null where it is not told."""
+    """The value of one trace field in each text of trace fields; null where the text lacks it."""
     found = pc.extract_regex(values, rf"(?:^| ){re.escape(name)}=(?P<value>[^ ]*)")
     part = pc.if_else(found.is_valid(), found.field("value"), pa.scalar(None, pa.string()))
     return pc.if_else(pc.equal(part, ""), pa.scalar(None, pa.string()), part)

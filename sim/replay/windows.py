@@ -92,7 +92,7 @@ class _Through:
 
     def __init__(self, window: Window, columns: Columns, seen: Seen, side: I64) -> None:
         self.window = window
-        self.facts = columns.refinement.facts
+        self.trace_fields = columns.refinement.trace_fields
         note = seen.looks.phase.codes == seen.looks.phase.number("note")
         done = ~note & (seen.looks.outcome.codes == seen.looks.outcome.number("done"))
         self._places = np.flatnonzero(note | done)
@@ -244,7 +244,7 @@ class _Through:
 
     def _says(self, fact: str, word: str, rows: I64) -> Mask:
         """In which rows a fact, a list with commas, has a word."""
-        said = self.seen.plain[self.facts.index(fact)][rows]
+        said = self.seen.plain[self.trace_fields.index(fact)][rows]
         distinct = np.unique(said)
         good = [word in (text or "").split(",") for text in self.seen.said.texts(distinct)]
         return np.isin(said, distinct[np.array(good, np.bool_)])

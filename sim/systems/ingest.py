@@ -12,7 +12,7 @@ with `coverage=on` the result tells which share of the model's transitions the r
 """
 
 from fencepost.impl.ingest import STANDARD
-from fencepost.impl.ingest.facts import facts
+from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems.ingesting.broken import without
 from fencepost.sim.systems.ingesting.lockstep import LENSES
@@ -32,7 +32,7 @@ BUDGETS = {
 def fixed(
     world: World, scenario: str = "small", bounded: bool = True, lockstep: str = "on", coverage: str = "off"
 ) -> None:
-    followed = told_about(world, facts, LENSES, lockstep=lockstep, coverage=coverage)
+    followed = told_about(world, trace_fields, LENSES, lockstep=lockstep, coverage=coverage)
     if scenario not in (*SCENARIOS, "small"):
         raise Misuse(f"no scenario is called {scenario!r}; choose from small, {', '.join(SCENARIOS)}")
     play(ScenarioRun(world, STANDARD, bounded=bounded, followed=followed), scenario)

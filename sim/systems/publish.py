@@ -8,7 +8,7 @@ what its safeguard is for is what is seen to break.
 """
 
 from fencepost.impl.publish import STANDARD
-from fencepost.impl.publish.facts import facts
+from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems.publishing.broken import without
 from fencepost.sim.systems.publishing.lockstep import LENSES
@@ -34,7 +34,7 @@ def fixed(
     lockstep: str = "on",
     coverage: str = "on",
 ) -> None:
-    followed = told_about(world, facts, LENSES, lockstep=lockstep, coverage=coverage)
+    followed = told_about(world, trace_fields, LENSES, lockstep=lockstep, coverage=coverage)
     if scenario not in (*SCENARIOS, "small", "crowd"):
         raise Misuse(f"no scenario is called {scenario!r}; choose from small, crowd, {', '.join(SCENARIOS)}")
     if epochs not in ("same", "separate") or writers < 1 or plans < 1:

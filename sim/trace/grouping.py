@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from fencepost.sim.trace.schema import TraceError
 
 IDENTITY = "identity"
-"""Of the ingest protocol: by its keys, facts, and the hashes of blobs, see `sim.replay.identities`."""
+"""Of the ingest protocol: by its keys, trace fields, and the hashes of blobs, see `sim.replay.identities`."""
 
 
 def grouped(table: pa.Table, by: str) -> tuple[pa.Table, int]:

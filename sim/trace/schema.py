@@ -22,7 +22,7 @@ SCHEMA = pa.schema([pa.field(name, _TYPES[field.type]) for name, field in _FIELD
 NEEDED = ("run", "seq", "process", "op", "phase", "kind", "key")
 """Without these an event cannot be placed. A file that lacks one is refused by name."""
 
-DICTIONARIES = ("run", "process", "phase", "kind", "condition", "outcome", "key", "etag", "facts")
+DICTIONARIES = ("run", "process", "phase", "kind", "condition", "outcome", "key", "etag", "trace_fields")
 """Read as dictionaries: what repeats is then looked at once, however many events carry it."""
 
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from fencepost.impl.store.events import Event, Facts
+from fencepost.impl.store.events import Event, TraceFields
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers import Traced
 from fencepost.sim.trace.reading import batches
@@ -118,11 +118,13 @@ class TracedStore(Traced):
         process: str,
         run: str = "",
         incarnation: int = 0,
-        facts: Facts | None = None,
+        trace_fields: TraceFields | None = None,
         **options: Any,
     ) -> None:
         self._files = Rotating(folder, process, **options)
-        super().__init__(store, self._files, process=process, run=run, incarnation=incarnation, facts=facts)
+        super().__init__(
+            store, self._files, process=process, run=run, incarnation=incarnation, trace_fields=trace_fields
+        )
 
     def close(self) -> None:
         super().close()

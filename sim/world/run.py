@@ -6,7 +6,7 @@ This is the part that schedulers save, compare and take up again; the steps that
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from fencepost.impl.store.events import Facts
+from fencepost.impl.store.events import TraceFields
 from fencepost.impl.store.requests import Request
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.budget import Budget
@@ -111,7 +111,7 @@ class Run:
         """What the program picked while it set the world up."""
         self._tickets = 0
         self._stamped = True
-        self.facts: Facts | None = None
+        self.trace_fields: TraceFields | None = None
         """What the run's events tell of bodies, see `impl.store.events`."""
         self.boto3_lost = "closed"
         """How a lost reply shows to the SDK, see `sim.boto`."""

@@ -7,7 +7,7 @@ is shown as issued right after the step before it in its process, which is when 
 from collections.abc import Iterator
 from typing import Any
 
-from fencepost.impl.store.events import Event, Facts, arguments, landing, results
+from fencepost.impl.store.events import Event, TraceFields, arguments, landing, results
 from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.world.objects import FLIGHTS_FROM
 
@@ -34,14 +34,16 @@ def events(world: Any, run: str = "") -> list[Event]:
     """Every event of the run so far."""
     made: list[Event] = []
     numbers: dict[tuple[int, int], int] = {}
-    for t_ns, process, incarnation, op, phase, columns in _rows(world, numbers, world.facts):
+    for t_ns, process, incarnation, op, phase, columns in _rows(world, numbers, world.trace_fields):
         made.append(Event(run, len(made), world.start_ns + t_ns, process, incarnation, op, phase, **columns))
     return made
 
 
-def _rows(world: Any, numbers: dict[tuple[int, int], int], facts: Facts | None) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    world: Any, numbers: dict[tuple[int, int], int], trace_fields: TraceFields | None
+) -> Iterator[tuple[Any, ...]]:
     issued = _issued(world)
-    yield from _requests(issued, -1, 0, numbers, facts)
+    yield from _requests(issued, -1, 0, numbers, trace_fields)
     for place, (actor, alternative, process, incarnation, number, op, answer, clock) in enumerate(
         world.trace
     ):
@@ -52,7 +54,7 @@ def _rows(world: Any, numbers: dict[tuple[int, int], int], facts: Facts | None) 
         if isinstance(op, Request):
             made = _number(numbers, process.index, number)
             told = world.untold.get(place, answer)
-            yield from _landing(base, alternative, made, op, (told, answer), facts)
+            yield from _landing(base, alternative, made, op, (told, answer), trace_fields)
         elif op.kind == "note":
             columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
             yield (*base, -1, "note", columns)
@@ -62,40 +64,45 @@ def _rows(world: Any, numbers: dict[tuple[int, int], int], facts: Facts | None) 
             note = repr(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
             yield (*base, -1, "note", {"kind": "end", "key": "", "note": note})
         del actor
-        yield from _requests(issued, place, clock, numbers, facts)
+        yield from _requests(issued, place, clock, numbers, trace_fields)
 
 
 def _landing(
-    base: Any, alternative: str, op: int, request: Any, answers: tuple[Any, Any], facts: Facts | None
+    base: Any,
+    alternative: str,
+    op: int,
+    request: Any,
+    answers: tuple[Any, Any],
+    trace_fields: TraceFields | None,
 ) -> Iterator[tuple[Any, ...]]:
     """`answers`: what the store said, and what the process heard."""
     note = _FAULTS.get(alternative, "")
     shown = {"kind": request.kind, "key": request.subject}
     landed = alternative in ("ok", "lost", "retry", "land")
     if landed:
-        outcome = _outcome(request, answers[0], facts)
-        yield (*base, op, "landed", {**outcome, **landing(request, facts), "note": note})
+        outcome = _outcome(request, answers[0], trace_fields)
+        yield (*base, op, "landed", {**outcome, **landing(request, trace_fields), "note": note})
     if alternative == "crash":
         yield (*base, op, "note", {**shown, "note": "crash"})
     elif alternative == "never":
         yield (*base, op, "note", {**shown, "note": note})
     elif alternative not in ("land", "retry"):
-        columns = _outcome(request, answers[1], facts)
+        columns = _outcome(request, answers[1], trace_fields)
         yield (*base, op, "response", {**columns, "note": "" if landed and alternative == "ok" else note})
 
 
-def _outcome(request: Any, answer: Any, facts: Facts | None) -> dict[str, Any]:
+def _outcome(request: Any, answer: Any, trace_fields: TraceFields | None) -> dict[str, Any]:
     if isinstance(getattr(answer, "outcome", None), Outcome):
-        return results(request, answer, facts)
+        return results(request, answer, trace_fields)
     return {"kind": request.kind, "key": request.subject, "outcome": f"{type(answer).__name__}"}
 
 
 def _requests(
-    issued: Any, place: int, clock: int, numbers: Any, facts: Facts | None
+    issued: Any, place: int, clock: int, numbers: Any, trace_fields: TraceFields | None
 ) -> Iterator[tuple[Any, ...]]:
     for process, incarnation, number, request in issued.get(place, ()):
         op = _number(numbers, process.index, number)
-        yield (clock, process.name, incarnation, op, "request", arguments(request, facts))
+        yield (clock, process.name, incarnation, op, "request", arguments(request, trace_fields))
 
 
 def _number(numbers: dict[tuple[int, int], int], process: int, number: int) -> int:

@@ -49,7 +49,7 @@ def lock(key: str, *steps: str, outcome: str = "done") -> list[Event]:
     for number, step in enumerate(steps):
         who, take, kind = step[:3], step[4:], "put" if step[3] == "+" else "delete"
         base = Event("service", 0, number, who, 0, 100 * number, "request", kind, key)
-        made.append(replace(base, facts=f"take={take}" if take else ""))
+        made.append(replace(base, trace_fields=f"take={take}" if take else ""))
         made.append(replace(base, t_ns=number, phase="response", outcome=outcome))
     return made
 

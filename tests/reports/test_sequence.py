@@ -30,9 +30,9 @@ def response(op: int, process: str, key: str, outcome: str, kind: str = "put") -
 
 
 RUN = [
-    request(1, "a", "lock", condition="absent", facts="epoch=3"),
+    request(1, "a", "lock", condition="absent", trace_fields="epoch=3"),
     request(2, "b", "lock", condition="absent"),
-    landed(1, "a", "lock", "done", etag="abcdef0123", facts="epoch=3"),
+    landed(1, "a", "lock", "done", etag="abcdef0123", trace_fields="epoch=3"),
     response(1, "a", "lock", "done"),
     landed(2, "b", "lock", "exists"),
     response(2, "b", "lock", "unknown"),

@@ -37,7 +37,7 @@ def turns(run: str, count: int, *, wrong_at: int = -1) -> list[Event]:
     made: list[Event] = []
     for turn in range(count):
         base = Event(run, 0, 0, f"{run}-ann", 0, turn, "landed", "put", f"locks/{run}", outcome="done")
-        made.append(replace(base, facts=f"take={turn % 3 + 70}"))
+        made.append(replace(base, trace_fields=f"take={turn % 3 + 70}"))
         made += [replace(base, kind="delete")] if turn != wrong_at else []
     return [replace(event, seq=seq, t_ns=1000 * seq, op=seq) for seq, event in enumerate(made)]
 
@@ -117,9 +117,13 @@ def by_hash_only() -> list[Event]:
         identity = f"agent=0{number % 2}/boot=ff/{number:020d}-{number + 9:020d}"
         blob = f"raw-blobs/v1/sha256/{sha[:2]}/{sha[2:4]}/{sha}~0000000001.lmbatch"
         base = Event("service", 0, 0, "collector", 0, number, "landed", "put", blob, outcome="done")
-        facts = f"generation=0000000001 identity={identity} sha={sha}"
-        made += [replace(base, key=f"accepted/v1/{identity}.json", facts=facts)] if number % 10 == 9 else []
-        made += [base, replace(base, key=f"accepted/v1/{identity}.json", facts=facts)]
+        trace_fields = f"generation=0000000001 identity={identity} sha={sha}"
+        made += (
+            [replace(base, key=f"accepted/v1/{identity}.json", trace_fields=trace_fields)]
+            if number % 10 == 9
+            else []
+        )
+        made += [base, replace(base, key=f"accepted/v1/{identity}.json", trace_fields=trace_fields)]
     made += [replace(made[0], key="raw-blobs/v1/sha256/ff/ff/" + "f" * 64 + "~0000000001.lmbatch")] * 2
     made += [replace(made[0], key="cursors/v1/x.json")]
     return [replace(event, seq=seq, t_ns=1000 * seq, op=seq) for seq, event in enumerate(made)]

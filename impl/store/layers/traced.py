@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from fencepost.impl.store.errors import StoreError
-from fencepost.impl.store.events import Event, Facts, arguments, results
+from fencepost.impl.store.events import Event, TraceFields, arguments, results
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.requests import Reply, Request
@@ -36,14 +36,14 @@ class Traced(Layer):
         process: str,
         run: str = "",
         incarnation: int = 0,
-        facts: Facts | None = None,
+        trace_fields: TraceFields | None = None,
     ) -> None:
         super().__init__(inner)
         self._sink = sink
         self._process = process
         self._run = run or inner.env.new_id()
         self._incarnation = incarnation
-        self._facts = facts
+        self._trace_fields = trace_fields
         self._seq = itertools.count()
         self._op = itertools.count()
         self._lock = threading.Lock()
@@ -76,12 +76,12 @@ class Traced(Layer):
 
     def _begin(self, request: Request[Any]) -> int:
         op = next(self._op)
-        self._emit(op, "request", arguments(request, self._facts))
+        self._emit(op, "request", arguments(request, self._trace_fields))
         return op
 
     def _end(self, op: int, request: Request[Any], reply: Reply) -> None:
         # An unknown outcome is a response that says nothing: replay follows every possibility.
-        self._emit(op, "response", {**results(request, reply, self._facts), "note": reply.detail})
+        self._emit(op, "response", {**results(request, reply, self._trace_fields), "note": reply.detail})
 
     def _refuse(self, op: int, request: Request[Any], error: StoreError) -> None:
         columns = {"kind": request.kind, "key": request.subject, "outcome": REFUSED, "note": str(error)}

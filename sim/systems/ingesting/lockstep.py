@@ -7,19 +7,19 @@ had stored it in the same order.
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from fencepost.impl.ingest.facts import facts
+from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.requests import Outcome
 from fencepost.properties.ingest import AsModelled, IngestRefinement, Names
 from fencepost.properties.refinement import Follower
 from fencepost.sim.systems.ingesting.batches import BATCHES, BY_HASH
-from fencepost.sim.systems.staging.lockstep import FACTS_MAX, Lenses, judged
+from fencepost.sim.systems.staging.lockstep import TRACE_FIELDS_MAX, Lenses, judged
 
 CONTENTS = 2
 HORIZONS = 15
 """Room for what stood long before the run."""
 KINDS = ("put", "delete", "complete-upload")
 
-_told = lru_cache(FACTS_MAX)(facts)
+_told = lru_cache(TRACE_FIELDS_MAX)(trace_fields)
 
 
 class Kind(NamedTuple):
@@ -62,7 +62,7 @@ class Lockstep:
         return self._see(process, incarnation, request.kind, request.key, condition, outcome.value, told)
 
     def noted(self, process: str, incarnation: int, topic: str, value: Any) -> str | None:
-        if topic == "told":
+        if topic == "outcome":
             sha, what = value.sha256, value.what
         elif topic == "live":
             sha, what = value[1], "live"

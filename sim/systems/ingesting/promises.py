@@ -40,7 +40,7 @@ def _judged(run: ScenarioRun, check: Check) -> Callable[[View], str | None]:
 
 
 def _told(view: View) -> list[Told]:
-    return view.notes("told")
+    return view.notes("outcome")
 
 
 def one_acceptance(_: ScenarioRun, __: Examined, view: View) -> Iterator[str]:

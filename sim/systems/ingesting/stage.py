@@ -200,7 +200,7 @@ class ScenarioRun:
         faults = store.faults + (store.refused if what == "accepted" else 0)
         cost = (store.requests, store.hops, faults)
         told = Told(what, batch.sha256, attempt, frozenset(store.saw), bool(store.early), *cost, sender)
-        self.world.note("told", told)
+        self.world.note("outcome", told)
         if what == "accepted" and follow_up and isinstance(answer, Accepted):
             with self.world.operation("follow up"):
                 authority.follow_up(answer.manifest)

@@ -4,7 +4,7 @@ Counted from the steps of a run, not by the code: requests, bytes both ways (bod
 where requests of one parallel step are one hop. A request whose reply was lost counts, and so does asking
 again. What is not part of a verb is opening (a handle that starts, recovery included) or closing.
 
-    publish    from the draft to what the caller is told: the note `told`
+    publish    from the draft to what the caller is told: the note `outcome`
     opening    of a process that publishes nothing, to its end; else up to its first publish
     closing    what comes after the last thing that the caller was told
 """
@@ -109,12 +109,12 @@ def _costs(changes: Mapping[str, Change], world: World) -> Iterator[tuple[str, C
             if alternative not in ("land", "never", "crash"):
                 step = world.objects.group(actor) if actor >= FLIGHTS_FROM else number
                 mine.append((step, len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))))
-        elif op.kind == "note" and op.topic.startswith("told "):
+        elif op.kind == "note" and op.topic.startswith("outcome "):
             requests = op.value[2]
             opening = mine[: len(mine) - requests]
             if opening and life not in told:
                 yield "opening", _cost(opening)
-            yield verb_of(changes[op.topic.removeprefix("told ")]), _cost(mine[len(mine) - requests :])
+            yield verb_of(changes[op.topic.removeprefix("outcome ")]), _cost(mine[len(mine) - requests :])
             told[life] = told.get(life, 0) + 1
             mine.clear()
         elif op.kind == "finish" and alternative != "crash" and mine:

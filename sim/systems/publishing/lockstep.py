@@ -6,18 +6,18 @@ How many plans and claims the model must have room for is known when the scenari
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from fencepost.impl.publish.facts import facts
+from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import StoreError
 from fencepost.properties.publish import AsModelled, PublishRefinement
 from fencepost.properties.refinement import Follower
 from fencepost.sim.systems.publishing.stage import ScenarioRun
-from fencepost.sim.systems.staging.lockstep import FACTS_MAX, Lenses, judged
+from fencepost.sim.systems.staging.lockstep import TRACE_FIELDS_MAX, Lenses, judged
 from fencepost.sim.world import World
 
 PLANS_MAX, CLAIMS_MAX = 8, 6
 """What the model has room for at most. Runs with more of either are followed as far as it goes."""
 
-_told = lru_cache(FACTS_MAX)(facts)
+_told = lru_cache(TRACE_FIELDS_MAX)(trace_fields)
 
 
 class Size(NamedTuple):
@@ -64,7 +64,7 @@ class Lockstep:
         return judged(self.follower.see(looks, process, incarnation), self.findings)
 
     def noted(self, process: str, incarnation: int, topic: str, value: Any) -> str | None:
-        if not topic.startswith("told "):
+        if not topic.startswith("outcome "):
             return None
         said, plan = value[:2]
         looks = ("note", "note", topic, "", said, f"plan={plan}" if plan else "")

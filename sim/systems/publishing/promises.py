@@ -42,7 +42,7 @@ def _judged(run: ScenarioRun, check: Check) -> Callable[[View], str | None]:
 def _told(run: ScenarioRun, view: View) -> Iterator[tuple[str, str, str, int, int]]:
     """What was said about each plan: its message, what, its id, and what it cost."""
     for message in run.changes:
-        for said, plan, requests, hops in view.notes(f"told {message}"):
+        for said, plan, requests, hops in view.notes(f"outcome {message}"):
             yield message, said, plan, requests, hops
 
 

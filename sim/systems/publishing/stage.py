@@ -170,4 +170,4 @@ class ScenarioRun:
         else:
             said, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
         cost = (meter.requests - requests, meter.hops - hops)
-        self.world.note(f"told {message}", (said, plan, *cost))
+        self.world.note(f"outcome {message}", (said, plan, *cost))

@@ -11,7 +11,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.properties.refinement import Automaton, Driven, Lens, Refinement, Verdict
 from fencepost.sim.world import World
 
-FACTS_MAX = 50_000
+TRACE_FIELDS_MAX = 50_000
 """Bodies that are remembered with what they tell: an audit meets the same few many thousand times."""
 
 K = TypeVar("K", bound=Hashable)
@@ -52,13 +52,18 @@ def judged(verdict: Verdict | None, findings: list[str]) -> str | None:
 
 
 def told_about(
-    world: Any, facts: Callable[[str, bytes], str], lenses: Lenses[Any], *, lockstep: str, coverage: str
+    world: Any,
+    trace_fields: Callable[[str, bytes], str],
+    lenses: Lenses[Any],
+    *,
+    lockstep: str,
+    coverage: str,
 ) -> bool:
     """What an audit of a shipped system writes down besides; whether its runs are followed."""
     if {lockstep, coverage} - {"on", "off"}:
         raise Misuse("lockstep is on or off, and so is coverage")
     if isinstance(world, World):
-        world.facts = facts  # so that a trace that is written can be replayed
+        world.trace_fields = trace_fields  # so that a trace that is written can be replayed
         if coverage == "on":
             world.report(lenses.driven)
     return lockstep == "on"

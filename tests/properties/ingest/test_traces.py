@@ -19,7 +19,7 @@ from fencepost.impl.ingest import (
     full_audit,
     reconcile_once,
 )
-from fencepost.impl.ingest.facts import facts
+from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
 from fencepost.impl.store.layers.traced import Traced
 from fencepost.impl.store.memory import MemoryStore
@@ -43,7 +43,8 @@ def trace(*, versioned: bool, safeguards: Safeguards = STANDARD) -> list[Event]:
     events: list[Event] = []
     bucket = MemoryStore(versioned=versioned, env=env)
     stores = [
-        Traced(bucket, events.append, run="r", process=name, facts=facts) for name in ("ann", "bob", "gc")
+        Traced(bucket, events.append, run="r", process=name, trace_fields=trace_fields)
+        for name in ("ann", "bob", "gc")
     ]
     ann, bob = (
         Authority(store, env, name, SETTINGS, safeguards=safeguards)

@@ -21,8 +21,8 @@ def blob_key(h: int, generation: int, *, named: bool) -> str:
     return f"raw-blobs/v1/sha256/{sha(h)[:2]}/{sha(h)[2:4]}/{sha(h)}{suffix}.lmbatch"
 
 
-def landed(kind: str, key: str, facts: str = "") -> Looks:
-    return ("landed", kind, key, "absent", "done", facts)
+def landed(kind: str, key: str, trace_fields: str = "") -> Looks:
+    return ("landed", kind, key, "absent", "done", trace_fields)
 
 
 def note(topic: str, h: int, what: str = "") -> Looks:
@@ -30,12 +30,12 @@ def note(topic: str, h: int, what: str = "") -> Looks:
 
 
 def manifest(h: int, generation: int, *, named: bool) -> Looks:
-    return landed("put", f"accepted/v1/{IDENTITY}.json", _facts(h, generation, named=named))
+    return landed("put", f"accepted/v1/{IDENTITY}.json", _trace_fields(h, generation, named=named))
 
 
 def record(h: int, generation: int, *, named: bool) -> Looks:
     key = f"quarantine/v1/identity-conflict/{IDENTITY}/{sha(h)}.json"
-    return landed("put", key, _facts(h, generation, named=named))
+    return landed("put", key, _trace_fields(h, generation, named=named))
 
 
 def entry(which: str, h: int) -> Looks:
@@ -48,7 +48,7 @@ def entry(which: str, h: int) -> Looks:
     )
 
 
-def _facts(h: int, generation: int, *, named: bool) -> str:
+def _trace_fields(h: int, generation: int, *, named: bool) -> str:
     told = f"generation={generation:010d} " if named else ""
     return f"{told}identity={IDENTITY} sha={sha(h)}"
 
@@ -89,7 +89,7 @@ class Teller:
                 "answer_duplicate": "duplicate",
                 "answer_conflict": "conflict",
             }
-            yield note("told", before["batch"][c], what[label.action])
+            yield note("outcome", before["batch"][c], what[label.action])
         yield from (
             note("live", h)
             for h, (was, shown) in enumerate(zip(before["live"], after["live"], strict=True))

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.publish import Catalog, Mode
-from fencepost.impl.publish.facts import facts
+from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
 from fencepost.impl.store.layers import Traced
 from fencepost.impl.store.memory import MemoryStore
@@ -39,7 +39,7 @@ class Traces:
             txn.append("person", [{"id": 1, "name": "a"}])
 
     def open(self, who: str, mode: Mode = Mode.CLAIM) -> Catalog:
-        traced = Traced(self.store, self.events.append, process=who, run="r", facts=facts)
+        traced = Traced(self.store, self.events.append, process=who, run="r", trace_fields=trace_fields)
         return Catalog.open(traced, env=SeededEnvironment(len(self.events)), author=who, mode=mode)
 
     def landed(self) -> list[Event]:
@@ -49,7 +49,11 @@ class Traces:
         for number, event in enumerate(self.events):
             if event.phase == "response":
                 asked = requests[event.process, event.op]
-                columns = {"facts": asked.facts, "condition": asked.condition, "outcome": event.outcome}
+                columns = {
+                    "trace_fields": asked.trace_fields,
+                    "condition": asked.condition,
+                    "outcome": event.outcome,
+                }
                 made.append(replace(asked, seq=number, phase="landed", **columns))
         return made
 
@@ -128,14 +132,14 @@ def test_a_head_before_its_sidecar_is_noticed() -> None:
         ("recovery/", "nodes_base=2", "nodes_base=1"),
     ],
 )
-def test_a_fact_that_is_altered_is_noticed(key: str, old: str, new: str) -> None:
+def test_an_altered_trace_field_is_rejected(key: str, old: str, new: str) -> None:
     events = history()
     at = next(
         at
         for at, event in enumerate(events)
-        if key in event.key and old in event.facts.split() and event.outcome == "done"
+        if key in event.key and old in event.trace_fields.split() and event.outcome == "done"
     )
-    events[at] = replace(events[at], facts=events[at].facts.replace(old, new))
+    events[at] = replace(events[at], trace_fields=events[at].trace_fields.replace(old, new))
     verdict = judged(events)
     assert verdict.verdict == "violated", verdict
     assert verdict.at >= at
@@ -149,14 +153,14 @@ def test_what_the_model_has_no_room_for_is_undecided() -> None:
     assert verdict.verdict == "undecided", verdict
 
 
-def test_facts_say_nothing_of_rows_and_nothing_of_other_objects() -> None:
-    told = {event.key.split("/")[0]: event.facts for event in history() if event.kind == "put"}
+def test_trace_fields_hold_no_rows_and_are_empty_for_other_objects() -> None:
+    told = {event.key.split("/")[0]: event.trace_fields for event in history() if event.kind == "put"}
     assert set(told) == {"data", "recovery", "table", "branch"}
     assert told["data"] == ""
     words = {word.split("=")[0] for text in told.values() for word in text.split()}
     assert words <= {"plan", "kind", "epoch", "base", "parent", "before", "moves", "reads", "undo"} | {
         sort + of for sort in ("nodes", "edges") for of in ("", "_number", "_base")
     }
-    assert facts("recovery/x.json", b"no JSON") == facts("recovery/x.json", b"[1]") == ""
-    assert facts("elsewhere/x.json", b"{}") == facts("recovery/x.txt", b"{}") == ""
-    assert facts("branch/main/boundary.json", b'{"format":1,"boundary":7}') == "boundary=7"
+    assert trace_fields("recovery/x.json", b"no JSON") == trace_fields("recovery/x.json", b"[1]") == ""
+    assert trace_fields("elsewhere/x.json", b"{}") == trace_fields("recovery/x.txt", b"{}") == ""
+    assert trace_fields("branch/main/boundary.json", b'{"format":1,"boundary":7}') == "boundary=7"

@@ -57,7 +57,7 @@ class CounterMap(Seen):
 
     keys = (Keys("counter", "counter"),)
     roles = (Role("client", ("process",), most=1),)
-    facts = ("count",)
+    trace_fields = ("count",)
     hidden = ("read", "find_itself", "crash", "trouble_ends")
 
     def meaning(self, seen: Observation) -> Meaning:
@@ -76,7 +76,7 @@ class LeaseMap(Seen):
 
     keys = (Keys("lease", "lease"), Keys("data", "data"))
     roles = (Role("client", ("process",), most=1), Role("epoch", ("epoch",), COUNTED, most=2, start=1))
-    facts = ("number",)
+    trace_fields = ("number",)
     hidden = ("time_passes", "look", "read", "read_a_later_epoch", "check_clock", "step_down", "crash")
 
     def meaning(self, seen: Observation) -> Meaning:
@@ -124,7 +124,7 @@ class Door(Machine):
 
 class DoorMap(Refinement):
     keys = (Keys("door", "door/(?P<act>.*)"),)
-    facts = ("act",)
+    trace_fields = ("act",)
     hidden = ("knock_unheard",)
 
     def meaning(self, seen: Observation) -> Meaning:
@@ -159,13 +159,13 @@ def told(*lines: str) -> list[Event]:
         sign, op, rest = line.split(" ", 2)
         phase = "request" if sign == ">" else "response"
         if sign == ">":
-            who, kind, key, *facts = rest.split(" ")
-            rest = " ".join((who, kind, key, "", *facts))
+            who, kind, key, *trace_fields = rest.split(" ")
+            rest = " ".join((who, kind, key, "", *trace_fields))
         made.append(_event(number, phase, rest, "r", int(op)))
     return made
 
 
 def _event(number: int, phase: str, line: str, run: str, op: int = 0) -> Event:
-    who, kind, key, outcome, *facts = line.split(" ")
-    columns: dict[str, Any] = {"outcome": outcome, "facts": " ".join(facts)}
+    who, kind, key, outcome, *trace_fields = line.split(" ")
+    columns: dict[str, Any] = {"outcome": outcome, "trace_fields": " ".join(trace_fields)}
     return Event(run, number, 0, who, 0, op or number, phase, kind, key, **columns)

@@ -114,7 +114,7 @@ def test_columns_go_where_single_runs_go() -> None:
 
 def _letters(automaton: Automaton, events: list[Event]) -> list[int]:
     reader = Reader(Lens(automaton))
-    looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.facts) for e in events]
+    looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.trace_fields) for e in events]
     return [reader.letter(look, e.process, e.incarnation) for look, e in zip(looks, events, strict=True)]
 
 

@@ -16,7 +16,7 @@ class Heard(DoorMap):
 def observations(automaton: Automaton, run: tuple[str, ...]) -> list[Observation]:
     reader = Reader(Lens(automaton))
     events = landed(*(f"a put door/{act} done" for act in run))
-    looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.facts) for e in events]
+    looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.trace_fields) for e in events]
     read = [automaton.letters[reader.letter(look, "a", 0)] for look in looks]
     return [letter.observation for letter in read if letter is not None]
 

@@ -165,7 +165,7 @@ def test_events_tell_the_life_of_every_request() -> None:
         response = next(event for event in life if event.phase == "response")
         if "landed" not in [event.phase for event in life]:
             assert response.outcome == "unknown"
-    assert any("plan=" in event.facts for event in events), "facts of our documents, for replay"
+    assert any("plan=" in event.trace_fields for event in events), "trace fields of our documents, for replay"
 
 
 def test_a_window_makes_groups_larger_and_publishes_slower() -> None:

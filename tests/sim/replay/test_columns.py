@@ -68,7 +68,7 @@ class Everything(Refinement):
         Role("height", ("base", "number?"), COUNTED, least=-5, most=50),
         Role("author", ("author", "plan?")),
     )
-    facts = ("mode", "rest")
+    trace_fields = ("mode", "rest")
     kinds = frozenset({"put", "delete"})
     notes = frozenset({"said", "ended"})
     owned = "plan"
@@ -100,7 +100,7 @@ KEYS = st.one_of(
     st.builds("plans/{}".format, WORDS),
     st.sampled_from(["elsewhere", "p/q", "t/", ""]),
 )
-FACTS = st.lists(
+TRACE_FIELDS = st.lists(
     st.sampled_from(
         ["author=a", "author=z", "base=6", "base=7", "base=x", "mode=bad", "mode=good", "undoes=b", "x=1"]
     ),
@@ -139,17 +139,27 @@ def runs(draw: Any) -> list[Event]:
                         kind="note",
                         key=topic,
                         outcome=outcome,
-                        facts=draw(FACTS),
+                        trace_fields=draw(TRACE_FIELDS),
                     )
                 )
             elif choice == "land":
                 made.append(
                     Event(
-                        **base, op=seq, phase="landed", kind=kind, key=key, outcome=outcome, facts=draw(FACTS)
+                        **base,
+                        op=seq,
+                        phase="landed",
+                        kind=kind,
+                        key=key,
+                        outcome=outcome,
+                        trace_fields=draw(TRACE_FIELDS),
                     )
                 )
             elif choice == "ask" or not asked:
-                made.append(Event(**base, op=seq, phase="request", kind=kind, key=key, facts=draw(FACTS)))
+                made.append(
+                    Event(
+                        **base, op=seq, phase="request", kind=kind, key=key, trace_fields=draw(TRACE_FIELDS)
+                    )
+                )
                 asked.append((seq, kind, key, (process, life)))
             else:
                 op, kind, key, (process, life) = asked.pop(draw(st.integers(0, len(asked) - 1)))

@@ -22,11 +22,11 @@ def trace() -> list[Event]:
         (f"v/accepted-by-blob/v1/sha256/cd/cd/{SHAS[1]}/{batch(2)}.json", ""),
         ("accepted-by-time/v1/date=2026-11-18/hour=10/x.json", f"identity={batch(1)} sha={SHAS[0]}"),
         ("cursors/v1/x.json", ""),
-        (f"told {batch(2)}", f"sha={SHAS[1]}"),
+        (f"outcome {batch(2)}", f"sha={SHAS[1]}"),
     ]
     return [
-        Event("service", n, n, "c", 0, n, "landed", "put", key, facts=facts)
-        for n, (key, facts) in enumerate(keys)
+        Event("service", n, n, "c", 0, n, "landed", "put", key, trace_fields=trace_fields)
+        for n, (key, trace_fields) in enumerate(keys)
     ]
 
 

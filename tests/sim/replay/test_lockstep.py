@@ -15,8 +15,10 @@ def letters() -> tuple[Lockstep, list[int]]:
     automaton = Automaton(Everything(Model(Any3)))
 
     def letter(kind: str, mode: str, stranger: str = "") -> int:
-        facts = (("mode", mode),) if mode else ()
-        return automaton.letter(Observation("landed", kind, "any", "", "done", (), facts, False, stranger))
+        trace_fields = (("mode", mode),) if mode else ()
+        return automaton.letter(
+            Observation("landed", kind, "any", "", "done", (), trace_fields, False, stranger)
+        )
 
     read = [letter("put", "good"), letter("delete", ""), letter("put", "bad"), letter("put", "", "plan")]
     return Lockstep(automaton), read

@@ -7,7 +7,7 @@ import pytest
 
 from bench.mutations import mutations
 from bench.traces import copies, driven
-from fencepost.impl.ingest.facts import facts
+from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
 from fencepost.properties.ingest import IngestRefinement
 from fencepost.properties.publish import PublishRefinement
@@ -30,7 +30,7 @@ class _Kept(Random):
 
     def _after(self, world: World, ended: bool) -> None:
         super()._after(world, ended)
-        world.facts = facts
+        world.trace_fields = trace_fields
         self.runs.append(events(world, f"run-{len(self.runs)}"))
 
 

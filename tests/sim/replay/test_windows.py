@@ -56,13 +56,13 @@ def spoilt(run: list[Event], of_each: int) -> dict[str, Mutation]:
 
 
 def landed(run: list[Event], *words: str) -> list[int]:
-    """The places of writes that landed and whose key and facts have all these words."""
+    """The places of writes that landed and whose key and trace fields have all these words."""
     return [
         at
         for at, event in enumerate(run)
         if event.phase == "landed"
         and event.outcome == "done"
-        and all(word in f"{event.kind} {event.key} {event.facts}" for word in words)
+        and all(word in f"{event.kind} {event.key} {event.trace_fields}" for word in words)
     ]
 
 
@@ -133,7 +133,7 @@ def test_a_version_that_a_retained_manifest_pins_may_not_be_deleted_behind_the_w
     number = int(run[at].key[-25:-5])
     table = "nodes" if "person~" in run[at].key else "edges"
     pinned = landed(run, "put branch/main/manifest/", f"{table}_number={number} ")
-    late = replace(run[-1], kind="delete", key=run[at].key, phase="landed", outcome="done", facts="")
+    late = replace(run[-1], kind="delete", key=run[at].key, phase="landed", outcome="done", trace_fields="")
     late = replace(late, op=10**6, condition="anything")
     (row,) = verdicts(judge, {"x": numbered([*run, late])}).values()
     assert row["verdict"] == "rejected"
@@ -142,7 +142,9 @@ def test_a_version_that_a_retained_manifest_pins_may_not_be_deleted_behind_the_w
     newest = int(run[pinned[-1]].key[-25:-5])
     told = {}
     for boundary in (newest - 1, newest):
-        moved = replace(late, kind="put", key="branch/main/boundary.json", facts=f"boundary={boundary}")
+        moved = replace(
+            late, kind="put", key="branch/main/boundary.json", trace_fields=f"boundary={boundary}"
+        )
         (row,) = verdicts(judge, {"x": numbered([*run, moved, late])}).values()
         told[boundary - newest] = row["verdict"]
     assert told == {-1: "rejected", 0: "accepted"}
@@ -151,10 +153,16 @@ def test_a_version_that_a_retained_manifest_pins_may_not_be_deleted_behind_the_w
 def test_a_manifest_above_the_boundary_may_not_be_deleted(long: list[list[Event]], judge: Judge) -> None:
     run = long[0]
     last = landed(run, "put branch/main/boundary.json")[-1]
-    boundary = int(run[last].facts.partition("boundary=")[2].split()[0])
+    boundary = int(run[last].trace_fields.partition("boundary=")[2].split()[0])
     manifests = {int(run[at].key[-25:-5]): run[at].key for at in landed(run, "put branch/main/manifest/")}
     gone = replace(
-        run[-1], kind="delete", phase="landed", outcome="done", facts="", op=10**6, condition="anything"
+        run[-1],
+        kind="delete",
+        phase="landed",
+        outcome="done",
+        trace_fields="",
+        op=10**6,
+        condition="anything",
     )
     told = {}
     for name, number in (("may", boundary), ("may not", boundary + 1)):
@@ -172,21 +180,23 @@ def test_a_plan_whose_head_is_ahead_keeps_its_slot_though_nobody_names_it_again(
     run = long[0]
     claim = run[landed(run, "put branch/main/manifest/", "kind=claim")[-1]]
     last = run[landed(run, "put branch/main/manifest/")[-1]]
-    number, nodes = int(last.key[-25:-5]), int(last.facts.partition("nodes_number=")[2].split()[0])
-    told = dict(word.partition("=")[::2] for word in last.facts.split())
+    number, nodes = int(last.key[-25:-5]), int(last.trace_fields.partition("nodes_number=")[2].split()[0])
+    told = dict(word.partition("=")[::2] for word in last.trace_fields.split())
     base = f"epoch={told['epoch']} nodes={told['nodes']} nodes_base={nodes} plan=NEW"
     plain = replace(last, process="new", op=-1, kind="put")
     more = [
-        replace(plain, key="recovery/NEW.json", facts=f"base={number} kind=publish moves=nodes {base}"),
+        replace(
+            plain, key="recovery/NEW.json", trace_fields=f"base={number} kind=publish moves=nodes {base}"
+        ),
         replace(
             plain,
             key=f"table/{told['nodes']}/version/{nodes + 1:020d}.json",
-            facts=f"{base} nodes_number={nodes + 1}",
+            trace_fields=f"{base} nodes_number={nodes + 1}",
         ),
         replace(
             claim,
             key=f"branch/main/manifest/{number + 1:020d}.json",
-            facts=f"before={told['epoch']} edges={told['edges']} edges_number={told['edges_number']} "
+            trace_fields=f"before={told['epoch']} edges={told['edges']} edges_number={told['edges_number']} "
             f"epoch={int(told['epoch']) + 1} kind=claim nodes={told['nodes']} nodes_number={nodes} "
             f"parent={number}",
         ),
@@ -208,7 +218,9 @@ def test_a_deletion_that_nothing_allows_is_found_when_it_is_answered() -> None:
     (run,) = lives(1, writers=1, plans=9, claims=0, cleans=0, faults=0)
     told = as_in_production(run)
     newest = run[landed(run, "put branch/main/manifest/")[-2]]
-    asked = replace(told[-1], phase="request", kind="delete", key=newest.key, facts="", outcome="", op=10**6)
+    asked = replace(
+        told[-1], phase="request", kind="delete", key=newest.key, trace_fields="", outcome="", op=10**6
+    )
     answered = replace(asked, phase="response", outcome="done")
     judge = Judge(Automaton(PublishRefinement(3, 3), slots=3))
     (row,) = verdicts(judge, {"x": numbered([*told, asked, answered])}).values()

@@ -206,7 +206,7 @@ LIVE = (str(FIRST.identity), FIRST.sha256, "ann", True)
 
 def seen(name: str, contents: dict[str, bytes], *told: Told, live: list[Any] | None = None) -> list[str]:
     run = ScenarioRun(world=None, offered=[FIRST])  # type: ignore[arg-type] - no check looks at the world
-    view: Any = Seen(contents, told=list(told), live=live or [])
+    view: Any = Seen(contents, outcome=list(told), live=live or [])
     return list(CHECKS[name](run, examine(contents, STANDARD), view))
 
 

@@ -82,7 +82,7 @@ def test_a_fenced_plan_that_had_not_moved_is_retired_and_may_still_come() -> Non
     next opener. `live-writer` took the first opener's retiring for a promise, which only undoing is.
     """
     again = replay(find_system("publish").function, RESTAGED, {"scenario": "takeover"})
-    told = [value for topic, value in again if topic == "told ann renames"]
+    told = [value for topic, value in again if topic == "outcome ann renames"]
     assert [said for said, *_ in told] == ["acked"]
     assert not [value for topic, value in again if topic == "undone"]
 

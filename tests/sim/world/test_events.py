@@ -80,10 +80,10 @@ def test_every_event_is_numbered_and_notes_carry_their_value() -> None:
     world.close()
 
 
-def test_facts_are_taken_out_of_bodies_that_are_put_and_got() -> None:
+def test_trace_fields_are_taken_out_of_bodies_that_are_put_and_got() -> None:
     def program(world: World) -> None:
         store = world.store()
-        world.facts = lambda key, body: f"of={key} said={body.decode()}"
+        world.trace_fields = lambda key, body: f"of={key} said={body.decode()}"
         world.spawn(
             lambda: store.put("k", b"1", when=ABSENT).outcome.value + store.get("k").outcome.value, name="p"
         )
@@ -92,7 +92,7 @@ def test_facts_are_taken_out_of_bodies_that_are_put_and_got() -> None:
     world.start(program)
     world.step(1, "lost")
     world.step(1, "ok")
-    assert [(e.phase, e.kind, e.facts) for e in events(world)] == [
+    assert [(e.phase, e.kind, e.trace_fields) for e in events(world)] == [
         ("request", "put", "of=k said=1"),
         ("landed", "put", "of=k said=1"),
         ("response", "put", ""),

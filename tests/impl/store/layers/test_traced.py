@@ -75,12 +75,14 @@ def test_notes_take_their_place_in_the_order() -> None:
     assert events[1].seq == 1
 
 
-def test_facts_are_what_an_extractor_says_of_a_body() -> None:
+def test_trace_fields_are_what_the_extractor_reads_from_a_body() -> None:
     events: list[Event] = []
     inner = MemoryStore(env=SeededEnvironment())
-    store = Traced(inner, events.append, process="p", facts=lambda key, body: f"length={len(body)} of={key}")
+    store = Traced(
+        inner, events.append, process="p", trace_fields=lambda key, body: f"length={len(body)} of={key}"
+    )
     store.put("k", b"very secret", when=ANYTHING)
     store.get("k")
     store.get("k", start=1)
     store.delete("k", when=ANYTHING)
-    assert [e.facts for e in events] == ["length=11 of=k", "", "", "length=11 of=k", "", "", "", ""]
+    assert [e.trace_fields for e in events] == ["length=11 of=k", "", "", "length=11 of=k", "", "", "", ""]

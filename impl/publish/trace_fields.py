@@ -1,6 +1,6 @@
 """What an event may tell of a document of ours: enough to follow the protocol, nothing of what tables hold.
 
-    store = Traced(open_store(url), sink, process="writer-1", facts=facts)
+    store = Traced(open_store(url), sink, process="writer-1", trace_fields=trace_fields)
 
 The words, as far as the document says them:
 
@@ -23,7 +23,7 @@ from typing import Any
 from fencepost.impl.publish import keys
 
 
-def facts(key: str, body: bytes) -> str:
+def trace_fields(key: str, body: bytes) -> str:
     """See the top of this module. Empty for what is none of our documents."""
     tell = _telling(key)
     if tell is None:

@@ -1,6 +1,6 @@
 """What an event may tell of a document of ours: enough to follow the protocol, nothing of what is measured.
 
-    store = Traced(open_store(url), sink, process="collector-1", facts=facts)
+    store = Traced(open_store(url), sink, process="collector-1", trace_fields=trace_fields)
 
 The words, as far as the document says them:
 
@@ -20,7 +20,7 @@ from fencepost.impl.ingest.frames import read
 from fencepost.impl.ingest.identity import Identity
 
 
-def facts(key: str, body: bytes) -> str:
+def trace_fields(key: str, body: bytes) -> str:
     """See the top of this module. Empty for what is none of our documents."""
     try:
         told = _told(key, body)
