@@ -31,13 +31,14 @@ ENV = SystemEnvironment()
 
 def serve(options: argparse.Namespace) -> None:
     """The collector's process: prints its port, and ends when its input does."""
-    from fencepost.impl.ingest.service.assembly import Plan, collecting
-    from fencepost.impl.ingest.service.server import Server, listener
-    from fencepost.impl.ingest.service.tokens import Tokens
+    from fencepost.impl.http.server import Server, listener
+    from fencepost.impl.http.tokens import Tokens
+    from fencepost.impl.ingest.service.app import Plan, collecting
+    from fencepost.impl.ingest.service.requests import token_file
 
-    plan = Plan(far_store(options), ENV, Tokens(options.tokens), "bench")
+    plan = Plan(far_store(options), ENV, Tokens(token_file(options.tokens)), "bench")
     with collecting(plan) as collector, listener("127.0.0.1", 0) as bound:
-        server = Server(collector, collector.limits)
+        server = Server(collector)
         sys.stdout.write(f"{bound.getsockname()[1]}\n")
         sys.stdout.flush()
         thread = threading.Thread(target=server.run, args=([bound],))
@@ -50,12 +51,13 @@ def serve(options: argparse.Namespace) -> None:
 @contextmanager
 def collector(options: argparse.Namespace) -> Iterator[tuple[int, list[str]]]:
     """Its port, and a token for each agent."""
-    from fencepost.impl.ingest.service.tokens import Who, enrol
+    from fencepost.impl.http.tokens import Principal
+    from fencepost.impl.ingest.service.requests import token_file
 
     with tempfile.TemporaryDirectory() as folder:
-        file = f"{folder}/tokens.json"
-        tokens = [enrol(file, Who("agent", f"agent-{number}"), ENV) for number in range(options.agents)]
-        words = [sys.executable, "-m", "bench.ingest_http", "--serve", file]
+        file = token_file(f"{folder}/tokens.json")
+        tokens = [file.enrol(Principal("agent", f"agent-{number}"), ENV) for number in range(options.agents)]
+        words = [sys.executable, "-m", "bench.ingest_http", "--serve", str(file.path)]
         words += ["--latency-ms", str(options.latency_ms), "--in-flight", str(options.in_flight)]
         with subprocess.Popen(  # noqa: S603 - ourselves
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

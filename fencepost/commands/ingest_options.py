@@ -21,7 +21,7 @@ from fencepost.impl.ingest.settings import STANDARD_SETTINGS
 from fencepost.impl.store import Store, open_store
 
 ENV = SystemEnvironment()
-OPTIONAL = ("starlette", "uvicorn", "httpx", "h11")
+OPTIONAL = ("starlette", "uvicorn", "httpx", "h11", "prometheus_client")
 """What the extra `ingest` installs."""
 
 STORE = click.option(
@@ -133,7 +133,7 @@ def log_to_stderr(*, verbose: bool) -> None:
     """One line a message, with its time; requests only when `verbose`."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log = logging.getLogger("fencepost.ingest")
+    log = logging.getLogger("fencepost")
     log.handlers[:] = [handler]
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
     # What it says of broken requests is said to the sender; a log that any sender can fill serves nobody.

@@ -76,7 +76,7 @@ def send(source: str | None, spool: str, agent: str, collectors: tuple[str, ...]
                 raise BadRequest(f"{refused}; {len(queue)} batches wait in the spool") from None
             finally:
                 sender.close()
-                _write_metrics(options["metrics_file"], sender.metrics.text())
+                _write_metrics(options["metrics_file"], sender.metrics.exposition())
             parked = len(queue.parked())
     except SpoolError as error:
         raise BadRequest(str(error)) from None
@@ -181,12 +181,12 @@ def _lines(source: str) -> Iterator[bytes]:
         raise BadRequest(f"cannot read {source}: {error.strerror}") from None
 
 
-def _write_metrics(file: str | None, text: str) -> None:
+def _write_metrics(file: str | None, page: bytes) -> None:
     if file is None:
         return
     draft = Path(f"{file}.tmp")
     try:
-        draft.write_text(text)
+        draft.write_bytes(page)
         draft.replace(file)
     except OSError as error:
         say(f"cannot write {file}: {error.strerror}", Exit.HOLDS)

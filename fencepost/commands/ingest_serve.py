@@ -22,33 +22,34 @@ from fencepost.commands.ingest_options import (
     settings_options,
     told,
 )
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.tokens import BadTokens, Principal, Tokens
 from fencepost.impl.ingest.agreement import agree
 from fencepost.impl.ingest.errors import IdentityError, StoreUnavailable
+from fencepost.impl.ingest.frames import Limits as FrameLimits
 from fencepost.impl.ingest.identity import agent_path
 from fencepost.impl.ingest.maintenance import EVERY_S as MAINTENANCE_S
 from fencepost.impl.ingest.search import EVERY_S as SEARCH_S
-from fencepost.impl.ingest.service.limits import Limits
-from fencepost.impl.ingest.service.tokens import BadTokens, Tokens, Who, enrol, revoke
+from fencepost.impl.ingest.service.requests import token_file
 from fencepost.impl.ingest.settings import Mode
 
 PORT = 8480
 LIMITS = (
-    ("body_bytes", "Of one batch at most."),
-    ("connections", "Open at once at most."),
-    ("requests", "Worked on at once at most."),
-    ("agent_requests", "Of one agent worked on at once at most."),
-    ("threads", "That wait for the store."),
-    ("header_s", "For the headers to arrive."),
-    ("body_s", "For the body to arrive."),
-    ("drain_s", "For what is worked on when told to stop."),
+    ("body_bytes", "--body-bytes", "Maximum size of one batch."),
+    ("connections", "--connections", "Maximum number of open connections."),
+    ("requests", "--requests", "Maximum number of batches in flight."),
+    ("client_requests", "--agent-requests", "Maximum number of batches in flight from one agent."),
+    ("threads", "--threads", "Threads that wait for the store."),
+    ("header_s", "--header-s", "Time for the headers to arrive."),
+    ("body_s", "--body-s", "Time for the body to arrive."),
+    ("drain_s", "--drain-s", "Time to finish the batches in flight on SIGTERM."),
 )
 
 
 def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
-    for name, text in reversed(LIMITS):
+    for name, flag, text in reversed(LIMITS):
         default = getattr(Limits(), name)
         kind = click.FloatRange(0, min_open=True) if isinstance(default, float) else click.IntRange(1)
-        flag = f"--{name.removesuffix('_s').replace('_', '-')}{'-s' if name.endswith('_s') else ''}"
         act = click.option(flag, name, type=kind, default=default, show_default=True, help=text)(act)
     return act
 
@@ -110,15 +111,15 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
     indexes, because it was killed, is written, and what is new is added up. So nobody need run `reconcile`
     and `rollup`. It deletes nothing: for that somebody must run `audit` and then `gc`.
     """
-    from fencepost.impl.ingest.service.assembly import Plan, collecting
+    from fencepost.impl.ingest.service.app import Plan, collecting
 
     mode = Mode(options["acceptance"])
     if (mode is Mode.LOCAL_SPOOL) != (options["spool"] is not None):
         raise BadRequest("--acceptance local_spool needs --spool DIRECTORY, and --spool is for nothing else")
     if (options["tls_certificate"] is None) != (options["tls_key"] is None):
         raise BadRequest("--tls-certificate and --tls-key come together")
-    limits = Limits(**{name: options[name] for name, _ in LIMITS})
-    settings = settings_of(options, acceptance=mode, limits=limits.of_frames())
+    limits = Limits(**{name: options[name] for name, _, _ in LIMITS})
+    settings = settings_of(options, acceptance=mode, limits=FrameLimits.for_body(limits.body_bytes))
     log_to_stderr(verbose=options["verbose"])
     _allow_connections(limits.connections)
     with contextlib.ExitStack() as parts:
@@ -148,15 +149,12 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
 
 
 def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> None:
-    from fencepost.impl.ingest.service.server import Server
+    from fencepost.impl.http.server import Server
 
     try:
         server = Server(
             collector,
-            collector.limits,
-            told=collector.told,
             on_listening=lambda url: click.echo(f"listening on {url}"),
-            on_stopping=collector.stop,
             certificate=options["tls_certificate"],
             key=options["tls_key"],
         )
@@ -168,13 +166,13 @@ def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> Non
 
 def _tokens(file: str) -> Tokens:
     try:
-        return Tokens(file)
+        return Tokens(token_file(file))
     except BadTokens as error:
         raise BadRequest(str(error)) from None
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    from fencepost.impl.ingest.service.server import listener
+    from fencepost.impl.http.server import listener
 
     try:
         return listener(host, port)
@@ -208,26 +206,29 @@ def _allow_connections(count: int) -> None:
 @click.argument("name")
 @click.option("--operator", is_flag=True, help="For an operator.")
 @click.option(
-    "--token-file", metavar="FILE", help="Write the token there, for your eyes only.  [default: print it]"
+    "--token-file",
+    "out_file",
+    metavar="FILE",
+    help="Write the token there, for your eyes only.  [default: print it]",
 )
 @told
-def enrol_command(file: str, name: str, operator: bool, token_file: str | None) -> int:
+def enrol_command(file: str, name: str, operator: bool, out_file: str | None) -> int:
     """Add a token of NAME to FILE, which keeps its hash only. The token itself is given out this once.
     Collectors that use FILE know it at once.
     """
     role = "operator" if operator else "agent"
     with contextlib.ExitStack() as parts:
-        out = None if token_file is None else parts.enter_context(_for_our_eyes(token_file))
+        out = None if out_file is None else parts.enter_context(_for_our_eyes(out_file))
         try:
             agent_path(name)
-            token = enrol(file, Who(role, name), ENV)
+            token = token_file(file).enrol(Principal(role, name), ENV)
         except (BadTokens, IdentityError) as error:
-            if token_file is not None:
-                Path(token_file).unlink()
+            if out_file is not None:
+                Path(out_file).unlink()
             raise BadRequest(str(error)) from None
         click.echo(token, file=out)
-    if token_file is not None:
-        click.echo(f"{role} {name} is enrolled in {file}; its token is in {token_file}")
+    if out_file is not None:
+        click.echo(f"{role} {name} is enrolled in {file}; its token is in {out_file}")
     return Exit.HOLDS
 
 
@@ -246,7 +247,7 @@ def _for_our_eyes(file: str) -> IO[str]:
 def revoke_command(file: str, name: str) -> int:
     """Remove all tokens of NAME from FILE, or the one token whose part before the dot is NAME."""
     try:
-        count = revoke(file, name) if Path(file).exists() else 0
+        count = token_file(file).revoke(name) if Path(file).exists() else 0
     except BadTokens as error:
         raise BadRequest(str(error)) from None
     if not count:

@@ -45,6 +45,8 @@ LABELS_MAX = 64
 LABEL_NAME_BYTES_MAX = 255
 LABEL_VALUE_BYTES_MAX = 4096
 HEADER_BYTES_MAX = 1024
+UNPACKED_RATIO = 8
+"""Points that are much alike pack this well; an agent with more sends two batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,12 @@ class Limits:
     frame_bytes: int = 32 * 1024 * 1024
     unpacked_bytes: int = 128 * 1024 * 1024
     points: int = 1_000_000
+
+    @classmethod
+    def for_body(cls, body_bytes: int) -> "Limits":
+        """The limits of a server that takes bodies of this size: a small body must not unpack to all the
+        memory."""
+        return cls(frame_bytes=body_bytes, unpacked_bytes=UNPACKED_RATIO * body_bytes)
 
 
 LIMITS = Limits()

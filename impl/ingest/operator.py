@@ -11,7 +11,7 @@ objects of their own, and the first one about a conflict stands.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fencepost.impl.environment import Environment
@@ -54,6 +54,10 @@ class ConflictSeen:
     @property
     def first_seen_ns(self) -> int:
         return self.record.observed_at_unix_ns
+
+    def to_json(self) -> dict[str, Any]:
+        resolution = None if self.resolution is None else asdict(self.resolution)
+        return {**asdict(self.record), "resolution": resolution}
 
 
 @dataclass(frozen=True, slots=True)

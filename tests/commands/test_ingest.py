@@ -172,7 +172,7 @@ def test_what_cannot_be_sent_now_is_kept(
     assert (code, "wrong_agent" in err, "1 batches wait in the spool" in err) == (2, True, True)
     monkeypatch.setenv(TOKEN, served.tokens["agent-a"])
     assert result(ingest, *send(served, "--metrics", "m.prom"))["accepted"] == 1
-    assert 'fencepost_agent_sent_total{duplicate="false"} 1\n' in Path("m.prom").read_text()
+    assert 'fencepost_agent_sent_total{duplicate="false"} 1.0\n' in Path("m.prom").read_text()
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_line_that_is_no_point_adds_nothing(ingest: Run, served: Served, line:
             ["serve", "--store", "file:///tmp", "--agents", "none.json"],
             "make one with fencepost ingest enrol",
         ),
-        (["serve", "--store", "file:///tmp", "--agents", "bad.json"], "is no JSON"),
+        (["serve", "--store", "file:///tmp", "--agents", "bad.json"], "is not JSON"),
         (["serve", "--store", "file:///tmp", "--agents", "t.json", "--host", "no such"], "cannot listen"),
         (["serve", "--store", "file:///tmp", "--agents", "t.json", "--spool", "x"], "local_spool needs"),
         (
@@ -335,9 +335,10 @@ def test_told_to_stop_it_ends_well_and_its_log_has_no_secrets(tmp_path: Path, ho
     import httpx
 
     from fencepost.impl.environment import SystemEnvironment
-    from fencepost.impl.ingest.service.tokens import Who, enrol
+    from fencepost.impl.http.tokens import Principal
+    from fencepost.impl.ingest.service.requests import token_file
 
-    token = enrol(tmp_path / "t.json", Who("agent", "agent-a"), SystemEnvironment())
+    token = token_file(tmp_path / "t.json").enrol(Principal("agent", "agent-a"), SystemEnvironment())
     words = ["ingest", "serve", "--store", f"file://{tmp_path}/store", "--agents", str(tmp_path / "t.json")]
     with subprocess.Popen(
         [sys.executable, "-m", "fencepost", *words, "--port", "0", "--verbose"],

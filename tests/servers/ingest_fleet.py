@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.impl.environment import SystemEnvironment
-from fencepost.impl.ingest.service.tokens import Who, enrol
+from fencepost.impl.http.tokens import Principal
+from fencepost.impl.ingest.service.requests import token_file
 
 AGENT = Path(__file__).with_name("ingest_agent.py")
 SECONDS_MAX = 60
@@ -47,7 +48,7 @@ class Fleet:
     def enrol(self, name: str, role: str = "agent") -> Path:
         """A new token, in a file."""
         file = self.folder / f"{name}.token"
-        file.write_text(enrol(self.tokens, Who(role, name), ENV))
+        file.write_text(token_file(self.tokens).enrol(Principal(role, name), ENV))
         return file
 
     def start(self, at: int) -> None:

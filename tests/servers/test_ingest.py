@@ -130,7 +130,9 @@ def test_a_single_collector_whose_disk_accepts(tmp_path: Path) -> None:
 def _landed(address: str) -> None:
     """Return when the bucket has it all."""
     deadline = time.monotonic() + 120
-    while "fencepost_ingest_landing_backlog 0\n" not in httpx.get(f"{address}/metrics", trust_env=False).text:
+    while (
+        "fencepost_ingest_landing_backlog 0.0\n" not in httpx.get(f"{address}/metrics", trust_env=False).text
+    ):
         assert time.monotonic() < deadline, "it does not land"
         time.sleep(0.05)
 

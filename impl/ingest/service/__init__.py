@@ -1,12 +1,13 @@
 """The HTTP collector and the agent's spool: acceptance, used end to end.
 
-    the collector                                        the agent
-      assembly      a collector from its parts             spool      its queue on its disk
-      server        the process: listens, drains, ends     sending    from the spool to any collector
-      connections   deadlines for every client           both
-      app           the routes                             kinds      refusals, and what the agent does
-      acceptance    between HTTP and the protocol          metrics    Prometheus' text
-      landing       the mode in which a disk accepts
+    the collector                                              the agent
+      app           a collector, its parts and its routes        spool      its queue on its disk
+      requests      tokens, query and body of a request          sending    from the spool to any collector
+      acceptance    between HTTP and the protocol              both
+      landing       the mode in which a local disk accepts       refusals   kinds, and what the agent does
+      conflicts     the interface for operators
+      background    work beside the requests
+      openapi       the OpenAPI document
 
-Nothing is imported here: the agent needs no server, and the command line's help needs neither.
+This package imports nothing, because the agent and the help of a command need no HTTP server.
 """

@@ -1,4 +1,4 @@
-"""Between HTTP and the protocol: a batch goes in, what the agent is told comes out.
+"""Between HTTP and the protocol: takes a batch, returns the response of the collector.
 
 `Strict` is acceptance = "s3_manifest": any number of collectors, and the create in the bucket decides. The
 other mode is in `landing`.
@@ -12,29 +12,29 @@ from typing import Any, Literal
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
 from fencepost.impl.ingest.documents import Manifest
-from fencepost.impl.ingest.errors import Refusal as Why
+from fencepost.impl.ingest.errors import Refusal as Reason
 from fencepost.impl.ingest.errors import Refused
 from fencepost.impl.ingest.identity import Identity
 from fencepost.impl.ingest.operator import Blocklist
-from fencepost.impl.ingest.service.answers import Refusal
-from fencepost.impl.ingest.service.followups import FollowUps
+from fencepost.impl.ingest.service.background import FollowUps
+from fencepost.impl.ingest.service.refusals import Refusal
 from fencepost.impl.store.interface import Store
 
 Result = Literal["accepted", "duplicate", "conflict", "unavailable", "refused"]
 
 KIND_OF = {
-    Why.WRONG_AGENT: "wrong_agent",
-    Why.ENCODED: "unsupported_encoding",
-    Why.TOO_LARGE: "body_too_large",
-    Why.BAD_FRAME: "bad_frame",
-    Why.MISMATCH: "mismatch",
-    Why.QUARANTINED: "quarantined",
+    Reason.WRONG_AGENT: "wrong_agent",
+    Reason.ENCODED: "unsupported_encoding",
+    Reason.TOO_LARGE: "body_too_large",
+    Reason.BAD_FRAME: "bad_frame",
+    Reason.MISMATCH: "mismatch",
+    Reason.QUARANTINED: "quarantined",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a batch, and what is said about it: a body with 200, or a refusal."""
+    """The result for a batch, and the response: a body with 200, or a refusal."""
 
     result: Result
     body: dict[str, Any] | None = None
@@ -45,7 +45,7 @@ class Acceptance(ABC):
     """One of the two modes."""
 
     store: Store
-    """Where this collector's conflicts are on record."""
+    """Where this collector keeps the conflicts."""
     env: Environment
     blocklist: Blocklist
 
@@ -57,12 +57,12 @@ class Acceptance(ABC):
     def verify(self) -> None:
         """Raise a StoreError when batches cannot be accepted."""
 
-    def wait_idle(self) -> None:  # noqa: B027 - nothing behind the answers is a valid way to be
+    def wait_idle(self) -> None:  # noqa: B027 - a mode may have nothing to do after the response
         """Return when nothing is left to do about batches that were answered."""
 
 
 class Strict(Acceptance):
-    """Accepted is what has its manifest in the bucket; without the bucket, nothing is."""
+    """A batch is accepted once its manifest is in the bucket; without the bucket, no batch is."""
 
     def __init__(self, authority: Authority, follow_up: FollowUps, blocklist: Blocklist) -> None:
         self.store = authority.store
@@ -72,7 +72,7 @@ class Strict(Acceptance):
         self._follow_up = follow_up
 
     def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
-        return judged(self._authority, self.blocklist, agent, identity, body, self._follow_up)
+        return judge(self._authority, self.blocklist, agent, identity, body, self._follow_up)
 
     def verify(self) -> None:
         self.store.verify()
@@ -81,15 +81,15 @@ class Strict(Acceptance):
         self._follow_up.wait_idle()
 
 
-def judged(
+def judge(
     authority: Authority,
     blocklist: Blocklist,
     agent: str,
     identity: Identity,
     body: bytes,
-    accepted: Callable[[Manifest], object],
+    on_accepted: Callable[[Manifest], object],
 ) -> Answer:
-    """The protocol's answer as HTTP's; `accepted` is told of a batch that is new."""
+    """The result of the protocol as a response; calls `on_accepted` for a new batch."""
     try:
         check_batch(agent, identity, body, limits=authority.settings.limits, safeguards=authority.safeguards)
         blocklist.check(identity)
@@ -98,8 +98,10 @@ def judged(
     match authority.accept(identity, body):
         case Accepted(duplicate, manifest):
             if not duplicate:
-                accepted(manifest)
-            return Answer("duplicate" if duplicate else "accepted", body=_told(manifest, duplicate=duplicate))
+                on_accepted(manifest)
+            fields = asdict(manifest)
+            shown = {"duplicate": duplicate, **{name: fields[name] for name in _SHOWN}}
+            return Answer("duplicate" if duplicate else "accepted", body=shown)
         case Conflict() as conflict:
             return Answer("conflict", refusal=_conflict(conflict))
         case Unavailable(reason, retry_after_s):
@@ -108,20 +110,24 @@ def judged(
             )
 
 
-_TOLD = ("agent_id", "boot_id", "seq_start", "seq_end", "frame_sha256", "accepted_at_unix_ns", "collector_id")
-
-
-def _told(manifest: Manifest, *, duplicate: bool) -> dict[str, Any]:
-    said = asdict(manifest)
-    return {"duplicate": duplicate, **{name: said[name] for name in _TOLD}}
+_SHOWN = (
+    "agent_id",
+    "boot_id",
+    "seq_start",
+    "seq_end",
+    "frame_sha256",
+    "accepted_at_unix_ns",
+    "collector_id",
+)
 
 
 def _conflict(conflict: Conflict) -> Refusal:
     old, new = conflict.existing, conflict.offered
     return Refusal(
         "identity_conflict",
-        f"batch {old.identity} was accepted with other bytes (sha256 {old.frame_sha256}); keep yours "
-        "aside until an operator has decided",
+        f"batch {old.identity} was accepted with other bytes (sha256 {old.frame_sha256}); park yours "
+        "until an "
+        "operator has decided",
         accepted_frame_sha256=old.frame_sha256,
         accepted_manifest_key=old.key,
         submitted_frame_sha256=new.frame_sha256,

@@ -25,14 +25,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fencepost.impl.environment import Environment
+from fencepost.impl.http.periodic import Periodic
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.authority import Accepted, Authority, Unavailable
 from fencepost.impl.ingest.documents import JSON, Manifest
 from fencepost.impl.ingest.errors import IngestError, StoreUnavailable
 from fencepost.impl.ingest.identity import Identity
 from fencepost.impl.ingest.operator import Blocklist
-from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judged
-from fencepost.impl.ingest.service.periodic import Periodic
+from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judge
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Unusable
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.files import FileStore
@@ -56,7 +56,7 @@ class LocalSpool(Acceptance):
         self._waiting = self._left()
 
     def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
-        return judged(self._here, self.blocklist, agent, identity, body, self._accepted)
+        return judge(self._here, self.blocklist, agent, identity, body, self._accepted)
 
     def verify(self) -> None:
         self.store.verify()

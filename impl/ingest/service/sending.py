@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from fencepost.impl.environment import Environment
+from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.ingest.operator import DROP
-from fencepost.impl.ingest.service.kinds import KINDS
-from fencepost.impl.ingest.service.metrics import Metrics
+from fencepost.impl.ingest.service.refusals import KINDS
 from fencepost.impl.ingest.service.spool import Batch, Spool
 
 _LOG = logging.getLogger("fencepost.ingest")
@@ -93,7 +93,22 @@ class Sender:
         self._client = client or _client(self._patience)
         self._at = self._dice.randrange(len(self._collectors))
         self.sent = Sent()
-        self.metrics = _metrics(spool)
+        self.metrics = Metrics()
+        self._delivered = self.metrics.counter(
+            "fencepost_agent_sent_total", "Batches that a collector accepted.", "duplicate", ("false", "true")
+        )
+        self._parked = self.metrics.counter(
+            "fencepost_agent_parked_total", "Parked batches, which need an operator."
+        )
+        self._retries = self.metrics.counter(
+            "fencepost_agent_retries_total", "Responses that decided nothing."
+        )
+        for name, text, read in (
+            ("waiting", "Batches that wait to be sent.", lambda: len(spool)),
+            ("parked_batches", "Batches parked now.", lambda: len(spool.parked())),
+            ("spool_bytes", "Bytes of the frames in the spool.", lambda: spool.bytes_used),
+        ):
+            self.metrics.gauge(f"fencepost_agent_{name}", text, read)
 
     def drain(self, give_up_s: float | None = None) -> Sent:
         """Send until nothing waits, or until `give_up_s` have passed; what is left stays in the spool."""
@@ -148,17 +163,17 @@ class Sender:
         if answer.then == "park":
             self._spool.park(batch, {"why": answer.text, "answer": answer.body})
             self.sent.parked += 1
-            self.metrics.count("fencepost_agent_parked_total")
+            self._parked.inc()
             _LOG.error("parked %s %d-%d: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
             return
         self._spool.done(batch)
         self.sent.accepted += answer.then == "done"
         self.sent.duplicates += answer.then == "duplicate"
-        self.metrics.count("fencepost_agent_sent_total", duplicate=str(answer.then == "duplicate").lower())
+        self._delivered.labels(str(answer.then == "duplicate").lower()).inc()
 
     def _next_collector(self, batch: Batch, answer: _Answer) -> None:
         self.sent.retries += 1
-        self.metrics.count("fencepost_agent_retries_total")
+        self._retries.inc()
         _LOG.debug("%s %d-%d not yet: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
         self._at = (self._at + 1) % len(self._collectors)
 
@@ -274,20 +289,3 @@ def _checked(url: str) -> str:
 def _client(patience: Patience) -> httpx.Client:
     # Nothing of the environment: a proxy variable meant for something else would see every token.
     return httpx.Client(timeout=httpx.Timeout(patience.answer_s, connect=patience.connect_s), trust_env=False)
-
-
-def _metrics(spool: Spool) -> Metrics:
-    metrics = Metrics()
-    metrics.counter(
-        "fencepost_agent_sent_total",
-        "Batches that a collector accepted.",
-        [{"duplicate": "false"}, {"duplicate": "true"}],
-    )
-    metrics.counter("fencepost_agent_parked_total", "Batches put aside; somebody must look.")
-    metrics.counter("fencepost_agent_retries_total", "Answers that said nothing final.")
-    metrics.gauge("fencepost_agent_waiting", "Batches that wait to be sent.", lambda: len(spool))
-    metrics.gauge("fencepost_agent_parked", "Batches put aside now.", lambda: len(spool.parked()))
-    metrics.gauge(
-        "fencepost_agent_spool_bytes", "Bytes of the frames in the spool.", lambda: spool.bytes_used
-    )
-    return metrics

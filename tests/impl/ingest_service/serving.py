@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 
 from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.server import Server, listener
+from fencepost.impl.http.tokens import Principal, Tokens
 from fencepost.impl.ingest.frames import Point, encode
 from fencepost.impl.ingest.identity import Identity
-from fencepost.impl.ingest.service.app import Collector
-from fencepost.impl.ingest.service.assembly import Plan, collecting
-from fencepost.impl.ingest.service.limits import Limits
-from fencepost.impl.ingest.service.server import Server, listener
-from fencepost.impl.ingest.service.tokens import Tokens, Who, enrol
+from fencepost.impl.ingest.service.app import Collector, Plan, collecting
+from fencepost.impl.ingest.service.requests import token_file
 from fencepost.impl.ingest.settings import Settings
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
@@ -117,10 +117,10 @@ def serving(
     maintenance_s: float = 0.0,
     tls: tuple[Path, Path] | None = None,
 ) -> Iterator[Served]:
-    file = folder / "tokens.json"
-    tokens = {name: enrol(file, Who("agent", name), ENV) for name in ("agent-a", "agent-b")}
-    tokens["namesake"] = enrol(file, Who("operator", "agent-a"), ENV)
-    tokens["ops"] = enrol(file, Who("operator", "ops"), ENV)
+    file = token_file(folder / "tokens.json")
+    tokens = {name: file.enrol(Principal("agent", name), ENV) for name in ("agent-a", "agent-b")}
+    tokens["namesake"] = file.enrol(Principal("operator", "agent-a"), ENV)
+    tokens["ops"] = file.enrol(Principal("operator", "ops"), ENV)
     store = store or MemoryStore()
     plan = Plan(
         store,
@@ -136,13 +136,10 @@ def serving(
     )
     with collecting(plan) as collector, listener("127.0.0.1", 0) as bound:
         listening = threading.Event()
-        told: list[str] = []
+        urls: list[str] = []
         server = Server(
             collector,
-            collector.limits,
-            told=collector.told,
-            on_listening=lambda url: (told.append(url), listening.set()),
-            on_stopping=collector.stop,
+            on_listening=lambda url: (urls.append(url), listening.set()),
             certificate=str(tls[0]) if tls else None,
             key=str(tls[1]) if tls else None,
         )
@@ -152,7 +149,7 @@ def serving(
         try:
             trust = ssl.create_default_context(cafile=str(tls[0])) if tls else True
             with httpx.Client(trust_env=False, timeout=PATIENCE_S, verify=trust) as client:
-                yield Served(told[0], collector, store, tokens, client, server.stop)
+                yield Served(urls[0], collector, store, tokens, client, server.stop)
         finally:
             server.stop()
             thread.join(PATIENCE_S)

@@ -35,7 +35,7 @@ def test_first_twice_and_other_bytes(tmp_path: Path) -> None:
         assert served.store.get(manifest["raw_blob_key"]).body == frame()
         text = served.client.get(f"{served.url}/metrics").text
         for result in ("accepted", "duplicate", "conflict"):
-            assert f'fencepost_ingest_batches_total{{result="{result}"}} 1\n' in text
+            assert f'fencepost_ingest_batches_total{{result="{result}"}} 1.0\n' in text
 
 
 def test_what_is_derived_is_written_behind_the_answer(tmp_path: Path) -> None:

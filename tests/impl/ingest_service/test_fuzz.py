@@ -14,14 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.tokens import Principal, Tokens
 from fencepost.impl.ingest import Authority, keys
 from fencepost.impl.ingest.operator import Blocklist
-from fencepost.impl.ingest.service.acceptance import KIND_OF, judged
-from fencepost.impl.ingest.service.assembly import Plan, collecting
-from fencepost.impl.ingest.service.document import document
-from fencepost.impl.ingest.service.kinds import KINDS
-from fencepost.impl.ingest.service.limits import Limits
-from fencepost.impl.ingest.service.tokens import Tokens, Who, enrol
+from fencepost.impl.ingest.service.acceptance import KIND_OF, judge
+from fencepost.impl.ingest.service.app import Plan, collecting
+from fencepost.impl.ingest.service.openapi import document
+from fencepost.impl.ingest.service.refusals import KINDS
+from fencepost.impl.ingest.service.requests import token_file
 from fencepost.impl.store.memory import MemoryStore
 
 from .serving import ENV, QUICK, batch, frame, listing
@@ -53,9 +54,9 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    file = tmp_path_factory.mktemp("fuzz") / "tokens.json"
-    TOKENS["agent"] = enrol(file, Who("agent", "agent-a"), ENV)
-    TOKENS["operator"] = enrol(file, Who("operator", "ops"), ENV)
+    file = token_file(tmp_path_factory.mktemp("fuzz") / "tokens.json")
+    TOKENS["agent"] = file.enrol(Principal("agent", "agent-a"), ENV)
+    TOKENS["operator"] = file.enrol(Principal("operator", "ops"), ENV)
     authority = Authority(STORE, ENV, "another", QUICK)
     authority.accept(batch(), frame())
     authority.accept(batch(), frame(value=2.0))  # a conflict, so that there is one to list
@@ -83,7 +84,7 @@ def test_the_document_is_true(schema: Any, method: str, path: str, mode: Generat
 
 def test_what_an_accepted_batch_is_told_is_what_the_document_says(schema: Any) -> None:
     """No made-up body is a frame, so the fuzzer never sees this answer."""
-    said = judged(
+    said = judge(
         Authority(STORE, ENV, "another", QUICK), Blocklist(STORE, ENV), "agent-a", batch(), frame(), print
     )
     assert said.body is not None

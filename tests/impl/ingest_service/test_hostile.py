@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
+from fencepost.impl.http.limits import Limits
 from fencepost.impl.ingest.identity import Identity
-from fencepost.impl.ingest.service.kinds import KINDS
-from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.refusals import KINDS
 from fencepost.impl.store.files import FileStore
 
 from .serving import BINARY, Served, answer_of, batch, frame, query, serving

@@ -125,6 +125,6 @@ def test_over_http_it_looks_the_same_and_the_bucket_follows(tmp_path: Path) -> N
         said = [served.post(batch(), frame()).json()["duplicate"] for _ in range(2)]
         assert said == [False, True]
         for _ in range(2000):
-            if "fencepost_ingest_landing_backlog 0" in served.client.get(f"{served.url}/metrics").text:
+            if "fencepost_ingest_landing_backlog 0.0" in served.client.get(f"{served.url}/metrics").text:
                 break
         assert len(accepted(bucket)) == 1

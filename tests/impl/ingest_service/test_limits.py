@@ -16,10 +16,10 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.server import protocol
 from fencepost.impl.ingest import Accepted, Authority, keys
-from fencepost.impl.ingest.service.connections import protocol
-from fencepost.impl.ingest.service.followups import FollowUps
-from fencepost.impl.ingest.service.limits import Limits
+from fencepost.impl.ingest.service.background import FollowUps
 from fencepost.impl.store import Outcome, Unusable
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
 from fencepost.impl.store.layers.layer import Layer
@@ -126,7 +126,7 @@ def test_a_connection_too_many_is_told_so(tmp_path: Path) -> None:
 
 def test_requests_too_many_are_told_so_and_one_agent_starves_no_other(tmp_path: Path) -> None:
     held = Held()
-    limits = Limits(requests=2, agent_requests=1)
+    limits = Limits(requests=2, client_requests=1)
     with serving(tmp_path, store=held, limits=limits) as served, ThreadPoolExecutor(2) as pool:
         other = batch(agent="agent-b")
         first = pool.submit(served.post, batch(), frame())
@@ -203,7 +203,7 @@ def test_more_than_may_wait_is_left_to_the_reconciler() -> None:
     manifests = [authority.accept(batch(at, at), frame(batch(at, at))).manifest for at in range(20)]
     held.go.clear()
     dropped: list[int] = []
-    follow_ups = FollowUps(authority, waiting=3, dropped=lambda: dropped.append(1))
+    follow_ups = FollowUps(authority, waiting=3, on_dropped=lambda: dropped.append(1))
     for manifest in manifests:
         follow_ups(manifest)
     assert 0 < len(dropped) < 20

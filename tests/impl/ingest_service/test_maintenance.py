@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.ingest import Accepted, Authority, Manifest, Settings, keys, totals
 from fencepost.impl.ingest.derived import derived
 from fencepost.impl.ingest.maintenance import TURN, Maintenance
-from fencepost.impl.ingest.service.keeper import ALARMS, Keeper
-from fencepost.impl.ingest.service.metrics import Metrics
+from fencepost.impl.ingest.service.background import ALARMS, Maintainer
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
@@ -56,8 +56,8 @@ def test_what_a_killed_collector_left_is_made_up_for_by_another(tmp_path: Path) 
     with serving(tmp_path, store=store, settings=AT_ONCE, maintenance_s=0.02) as served:
         until(lambda: in_order(store, manifests))
         page = served.client.get(f"{served.url}/metrics").text
-    assert "fencepost_ingest_maintenance_repaired_total 15\n" in page
-    assert 'fencepost_ingest_maintenance_turns_total{result="failed"} 0\n' in page
+    assert "fencepost_ingest_maintenance_repaired_total 15.0\n" in page
+    assert 'fencepost_ingest_maintenance_turns_total{result="failed"} 0.0\n' in page
 
 
 def test_without_maintenance_nothing_of_it_is_done_or_shown(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ class Kept:
         monkeypatch.setattr(threading.Thread, "start", lambda _: None)
         self.metrics = Metrics()
         maintenance = Maintenance(store, ENV, "collector-1", AT_ONCE, every_s=60.0, search_every_s=0.0)
-        self.keeper = Keeper(maintenance, self.metrics)
+        self.maintainer = Maintainer(maintenance, self.metrics)
 
     def turn(self) -> bool:
-        return self.keeper.once(lambda: False)
+        return self.maintainer.run_once(lambda: False)
 
 
 def test_an_alarm_is_said_once_and_shown_as_long_as_it_lasts(
@@ -102,12 +102,12 @@ def test_an_alarm_is_said_once_and_shown_as_long_as_it_lasts(
         kept.turn()
         kept.turn()
     said = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
-    assert said[0] == f"accepted, and its blob is gone, or not all there: {gone.key}"
+    assert said[0] == f"accepted, but its blob is missing or incomplete: {gone.key}"
     assert len(said) == len(set(said)) == 2
-    assert f"{ALARMS} 2\n" in kept.metrics.text()
+    assert f"{ALARMS} 2.0\n" in kept.metrics.exposition().decode()
     store.put(gone.raw_blob_key, blob, when=ANYTHING)
     kept.turn()
-    assert f"{ALARMS} 0\n" in kept.metrics.text()
+    assert f"{ALARMS} 0.0\n" in kept.metrics.exposition().decode()
 
 
 def test_what_fails_is_said_once_and_tried_again(
@@ -120,7 +120,7 @@ def test_what_fails_is_said_once_and_tried_again(
         assert [kept.turn(), kept.turn()] == [False, False]
         assert len([one for one in caplog.records if "is tried again" in one.getMessage()]) == 1
         until(kept.turn)
-    assert 'turns_total{result="failed"} 2\n' in kept.metrics.text()
+    assert 'turns_total{result="failed"} 2.0\n' in kept.metrics.exposition().decode()
     assert in_order(store, [lost])
 
 
@@ -144,9 +144,9 @@ def test_whose_turn_it_is_not_shows_no_old_alarm(monkeypatch: pytest.MonkeyPatch
     store.delete(gone.raw_blob_key, when=ANYTHING)
     kept = Kept(store, monkeypatch)
     kept.turn()
-    assert kept.keeper.alarms
-    kept.keeper._leave()
+    assert kept.maintainer.alarms
+    kept.maintainer.release()
     Maintenance(store, ENV, "another", AT_ONCE).turn()
     assert not kept.turn()
-    assert kept.keeper.alarms == 0
-    assert 'turns_total{result="elsewhere"} 1\n' in kept.metrics.text()
+    assert kept.maintainer.alarms == 0
+    assert 'turns_total{result="elsewhere"} 1.0\n' in kept.metrics.exposition().decode()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.ingest.service.kinds import KINDS
+from fencepost.impl.ingest.service.refusals import KINDS
 from fencepost.impl.ingest.service.sending import Patience, Refused, Sender
 from fencepost.impl.ingest.service.spool import Spool
 
@@ -137,7 +137,7 @@ def test_what_is_refused_for_good_is_parked_and_the_rest_goes_on(
     assert scene.spool.frame(parked) == b"frame 1"
     assert kind in scene.spool.why(parked)["why"]
     assert [record.levelname for record in caplog.records] == ["ERROR"], "somebody is told"
-    assert "fencepost_agent_parked 1\n" in scene.sender.metrics.text()
+    assert "fencepost_agent_parked_batches 1.0\n" in scene.sender.metrics.exposition().decode()
 
 
 @pytest.mark.parametrize("kind", [kind for kind, told in KINDS.items() if told.then == "stop"])

@@ -1,13 +1,13 @@
-"""Something done every so often, beside the answers."""
+"""Background tasks that run beside the requests."""
 
 import threading
 from collections.abc import Callable
 
 
 class Periodic:
-    """A thread that acts every `every_s` from now on, the first time after `first_s`, until it is closed.
+    """A thread that runs `act` every `every_s`, first after `first_s`, until it is closed.
 
-    `act` says by itself what went wrong, and raises nothing. It is given what tells it to come to an end.
+    `act` reports its own failures and raises nothing. Its argument returns True once it should end early.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Periodic:
         self._thread.start()
 
     def close(self) -> None:
-        """Returns when the act that is under way has come to an end."""
+        """Stop, and return when the current run has ended."""
         self._stop.set()
         self._thread.join()
 

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from fencepost.impl.ingest.service.periodic import Periodic
+from fencepost.impl.http.periodic import Periodic
 
 
 def test_it_acts_again_and_again_and_no_more_once_closed() -> None:

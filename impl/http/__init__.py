@@ -1,0 +1,13 @@
+"""HTTP plumbing that every server of ours shares; what a route does belongs to the server.
+
+    service      the ASGI application: routes, error responses, health, readiness, metrics
+    server       the process and its connections: signals, draining, deadlines
+    limits       what one client, and all of them together, may use
+    bodies       reading bodies within the limits
+    tokens       bearer tokens: the file of hashes, and reading the Authorization header
+    refusals     every response that is not a plain success
+    metrics      Prometheus metrics
+    periodic     background tasks
+
+This package imports nothing, because a client and the help of a command need no HTTP server.
+"""

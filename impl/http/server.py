@@ -1,0 +1,304 @@
+"""The server process: connections with deadlines, signals, and a graceful stop.
+
+On SIGTERM or SIGINT the server accepts no more connections, closes idle ones, finishes the requests in flight
+and ends. A second SIGINT ends it at once; requests that hang longer than `drain_s` are aborted.
+
+uvicorn limits how long a connection is idle between requests. This module adds the missing deadlines:
+
+    waiting for                            ends after        how
+    the first request's headers            header_s          408
+    a later request's headers, once begun  header_s          408
+    the body                               body_s            408, by `bodies.read_body`
+    the rest of a refused body             linger_s          closed
+    the client to read its response        write_s           aborted
+    a free connection                      at once           503, Retry-After
+    a response, from a stopping server     at once           503, Retry-After
+
+The response to bytes that are not HTTP is JSON like every other. Closing a connection takes two steps,
+because closing it with unread bytes makes the system reset it, and the client may then never see the reason:
+first the server ends its own side, then it reads and discards what still arrives for `linger_s`.
+"""
+
+import asyncio
+import contextlib
+import http
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.refusals import Refusal, to_json
+from fencepost.impl.http.service import Service
+
+HEADER_BYTES = 16 * 1024
+"""h11 keeps no more of a request's head than this."""
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our connections and signals. `on_listening` receives the address it listens on."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        on_listening: Callable[[str], None] = lambda _: None,
+        certificate: str | None = None,
+        key: str | None = None,
+    ) -> None:
+        limits = service.limits
+        super().__init__(
+            uvicorn.Config(
+                service,
+                http=protocol(limits, service.count_refused, lambda: self.should_exit),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                h11_max_incomplete_event_size=HEADER_BYTES,
+                timeout_keep_alive=max(1, round(limits.idle_s)),
+                timeout_graceful_shutdown=max(1, round(limits.drain_s)),
+                ssl_certfile=certificate,
+                ssl_keyfile=key,
+            )
+        )
+        self._service = service
+        self._on_listening = on_listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        assert sockets is not None, "the caller binds the socket, so that its port is known"
+        self._on_listening(address(sockets[0], secure=self.config.is_ssl))
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._on_signal) for number in _STOPPING}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.should_exit and number == signal.SIGINT:
+            self.force_exit = True
+        else:
+            self.stop()
+
+    def stop(self) -> None:
+        """Finish the requests in flight, and end."""
+        self._service.stop()
+        self.should_exit = True
+
+
+def listener(host: str, port: int) -> socket.socket:
+    """A socket that is bound to `host` and `port`; 0 takes a free one. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio disables Nagle's algorithm only if the protocol is given, and a response leaves in two pieces:
+    # with Nagle the second piece waits 40 ms for the client's acknowledgement of the first.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def address(bound: socket.socket, *, secure: bool = False) -> str:
+    host, port = bound.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if secure else 'http'}://{shown}:{port}"
+
+
+def protocol(
+    limits: Limits, count_refused: Callable[[str], object], stopping: Callable[[], bool] = lambda: False
+) -> type[H11Protocol]:
+    """The class of which uvicorn makes one instance per connection."""
+
+    class Guarded(GuardedConnection):
+        def __init__(
+            self,
+            config: Config,
+            server_state: ServerState,
+            app_state: dict[str, Any],
+            _loop: asyncio.AbstractEventLoop | None = None,
+        ) -> None:
+            super().__init__(config, server_state, app_state, _loop)
+            self.limits = limits
+            self.count_refused = count_refused
+            self.stopping = stopping
+
+    return Guarded
+
+
+class GuardedConnection(H11Protocol):
+    """One connection."""
+
+    limits: Limits
+    count_refused: Callable[[str], object]
+    stopping: Callable[[], bool]
+    _timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+    _over = False
+    """The last response is written; what still arrives is discarded."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
+        super().connection_made(transport)
+        refusal = self._refusal()
+        if refusal is None:
+            self._arm(self.limits.header_s, self._too_slow)
+        else:
+            self.connections.discard(self)  # a lingering connection counts against no limit
+            self._refuse_and_end(refusal)
+
+    def _refusal(self) -> Refusal | None:
+        wait = self.limits.retry_after_s
+        if self.stopping():
+            # The system accepted it just before we stopped listening. Nothing else would end it, and a client
+            # that keeps sending requests would keep the server from ending.
+            return Refusal("draining", "this server is about to stop; try another one", retry_after_s=wait)
+        if len(self.connections) > self.limits.connections:
+            open_now = self.limits.connections
+            return Refusal(
+                "busy", f"this server has {open_now} connections open; try another one", retry_after_s=wait
+            )
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._over:
+            super().data_received(data)
+            self._watch()
+
+    def _watch(self) -> None:
+        """Set the deadline for whatever this connection waits for now."""
+        if self._over:
+            return
+        if self._refused_midway():
+            if self._timer is None:
+                self._arm(self.limits.linger_s, self._close)
+        elif not self._between_requests():
+            self._disarm()
+        elif self._timer is None:
+            self._arm(self.limits.header_s, self._too_slow)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._refused_midway() and not self.transport.is_closing():
+            self._arm(self.limits.linger_s, self._close)
+
+    def send_400_response(self, msg: str) -> None:
+        """The bytes are not HTTP, or no longer are."""
+        self._refuse_and_end(
+            Refusal(
+                "bad_request",
+                f"this is not an HTTP/1.1 request, or its headers are longer than {HEADER_BYTES} bytes",
+            )
+        )
+
+    def shutdown(self) -> None:
+        if self._over or self.transport.is_closing():
+            return
+        super().shutdown()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self.limits.write_s, self._abort)
+
+    def resume_writing(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._close()
+
+    def _between_requests(self) -> bool:
+        return self.conn.their_state is h11.IDLE
+
+    def _refused_midway(self) -> bool:
+        """The response is complete and the request is not: its sender does not know yet."""
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+
+    def _arm(self, seconds: float, act: Any) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, act)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._refuse_and_end(
+            Refusal(
+                "too_slow", f"the headers did not arrive within {self.limits.header_s:g} s; send them at once"
+            )
+        )
+
+    def _refuse_and_end(self, refusal: Refusal) -> None:
+        """Respond with `refusal` if a response is still possible, and end the connection."""
+        self._over = True
+        self._unset_keepalive_if_required()
+        begun: RequestResponseCycle | None = self.cycle
+        responding = begun is not None and begun.response_started and not begun.response_complete
+        if begun is not None:
+            begun.disconnected = True  # ends the work on the current request
+            begun.message_event.set()
+        if not responding and not self.transport.is_closing():
+            self.count_refused(refusal.kind)
+            self.transport.write(_raw(refusal))
+        if self.transport.can_write_eof() and not self.transport.is_closing():
+            self.transport.write_eof()
+            self._arm(self.limits.linger_s, self._close)
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        """Close the connection once the response is sent; abort it if the client does not read."""
+        self._disarm()
+        if not self.transport.is_closing():
+            self.transport.close()
+            self._arm(self.limits.write_s, self._abort)
+
+    def _abort(self) -> None:
+        """End the connection now. Without a reset the system would keep the unread bytes, and go on offering
+        them, long after this process forgot the connection."""
+        connected = self.transport.get_extra_info("socket")
+        if connected is not None and connected.fileno() >= 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+
+def _raw(refusal: Refusal) -> bytes:
+    body = to_json(refusal.body())
+    headers = {
+        **refusal.headers(),
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "connection": "close",
+    }
+    lines = [f"HTTP/1.1 {refusal.status} {http.HTTPStatus(refusal.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + body
