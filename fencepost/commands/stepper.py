@@ -6,7 +6,7 @@ import click
 
 from fencepost.commands.exit_codes import Exit
 from fencepost.model import Counterexample, Label, Model, State, Step, Stepper
-from fencepost.model.kernel.counterexample import show
+from fencepost.model.kernel.report.counterexample import show
 
 HELP = (
     "a number takes that action; b back, s state, p properties, t the counterexample so far, h help, q quit"

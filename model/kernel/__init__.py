@@ -1,11 +1,9 @@
 """The kernel: machines on columns of packed states, and the search that explores them."""
 
-from fencepost.model.kernel.arrays import Array
 from fencepost.model.kernel.check import NO_DEADLOCK, check
-from fencepost.model.kernel.choices import Choice, case, pick
-from fencepost.model.kernel.columns import Column, Truth, all_of, any_of, implies
-from fencepost.model.kernel.counterexample import Counterexample, Step
-from fencepost.model.kernel.declare import (
+from fencepost.model.kernel.language.choices import Choice, case, pick
+from fencepost.model.kernel.language.columns import Column, Truth, all_of, any_of, implies
+from fencepost.model.kernel.language.declare import (
     Property,
     Together,
     action,
@@ -19,21 +17,20 @@ from fencepost.model.kernel.declare import (
     together,
     without,
 )
-from fencepost.model.kernel.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
-from fencepost.model.kernel.explore import Explorer
-from fencepost.model.kernel.extents import Extent, Size
-from fencepost.model.kernel.fields import Bool, Each, Enum, Field, Flags, Id, Int, Seq
-from fencepost.model.kernel.graph import Graph, graph_of, reachable_graph
-from fencepost.model.kernel.machine import Machine
-from fencepost.model.kernel.members import Members
-from fencepost.model.kernel.model import Label, Model, Successors
-from fencepost.model.kernel.numbers import Number, count_of
-from fencepost.model.kernel.result import PropertyResult, Result
-from fencepost.model.kernel.search import Bounds, Progress, Search
-from fencepost.model.kernel.sequences import Sequence
-from fencepost.model.kernel.stepping import State, Stepper
-from fencepost.model.kernel.symmetry import Reduced
-from fencepost.model.kernel.walks import walk
+from fencepost.model.kernel.language.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
+from fencepost.model.kernel.language.fields import Bool, Each, Enum, Extent, Field, Flags, Id, Int, Seq, Size
+from fencepost.model.kernel.language.machine import Machine
+from fencepost.model.kernel.language.members import Members
+from fencepost.model.kernel.language.model import Label, Model, Successors
+from fencepost.model.kernel.language.numbers import Number, count_of
+from fencepost.model.kernel.language.views import Array, Sequence
+from fencepost.model.kernel.report.counterexample import Counterexample, Step
+from fencepost.model.kernel.report.result import PropertyResult, Result
+from fencepost.model.kernel.search.explore import Bounds, Explorer, Progress, Search
+from fencepost.model.kernel.search.graph import Graph, graph_of, reachable_graph
+from fencepost.model.kernel.search.stepper import State, Stepper
+from fencepost.model.kernel.search.symmetry import Reduced
+from fencepost.model.kernel.search.walks import walk
 
 __all__ = [
     "NO_DEADLOCK",

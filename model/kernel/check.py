@@ -4,18 +4,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fencepost.model.kernel import temporal
-from fencepost.model.kernel.counterexample import Counterexample, chain, tell
-from fencepost.model.kernel.declare import Property
-from fencepost.model.kernel.errors import BadSettings
-from fencepost.model.kernel.explore import Explorer
-from fencepost.model.kernel.keys import odds
-from fencepost.model.kernel.machine import Machine
-from fencepost.model.kernel.model import Model
-from fencepost.model.kernel.result import PropertyResult, Result, Verdict, worst
-from fencepost.model.kernel.search import Bounds, Found, Progress, Search
-from fencepost.model.kernel.symmetry import Reduced
-from fencepost.model.kernel.vacuity import vacuity_warnings
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.errors import BadSettings
+from fencepost.model.kernel.language.machine import Machine
+from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.report.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.report.result import PropertyResult, Result, Verdict, worst
+from fencepost.model.kernel.report.vacuity import vacuity_warnings
+from fencepost.model.kernel.search.explore import Bounds, Explorer, Found, Progress, Search
+from fencepost.model.kernel.search.keys import odds
+from fencepost.model.kernel.search.symmetry import Reduced
+from fencepost.model.kernel.temporal import decide as temporal
 
 NO_DEADLOCK = "no-deadlock"
 DEADLOCK_DOC = "Something can always happen, except where the machine says that it may end."

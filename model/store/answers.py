@@ -6,7 +6,7 @@ The tuples are domains for the parameter `answer` of an action, to be joined as 
 
 from typing import Any, Self
 
-from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 
 CREATE = ("done", "exists")
 """What a create-only put may be told when nothing goes wrong."""

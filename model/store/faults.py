@@ -15,19 +15,16 @@ Leave both out where nothing is asked of recovery: a lost reply adds no state th
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
-from fencepost.model.kernel.access import Access, CellAccess, Index, PackedState
-from fencepost.model.kernel.arrays import Array
-from fencepost.model.kernel.choices import Choice
-from fencepost.model.kernel.columns import Truth
-from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
-from fencepost.model.kernel.extents import AnyExtent, resolve
-from fencepost.model.kernel.fields import Cells, Each, Enum, Field, Int, Run
-from fencepost.model.kernel.frame import Frame
-from fencepost.model.kernel.kinds import IntKind
-from fencepost.model.kernel.layout import Slot
-from fencepost.model.kernel.machine import Machine
-from fencepost.model.kernel.numbers import Number
-from fencepost.model.kernel.refusing import Refusing, question
+from fencepost.model.kernel.language.access import Access, CellAccess, Index, PackedState
+from fencepost.model.kernel.language.choices import Choice
+from fencepost.model.kernel.language.columns import Truth
+from fencepost.model.kernel.language.errors import ModellingMistake, Refusing, names, question, suggestion
+from fencepost.model.kernel.language.fields import AnyExtent, Cells, Each, Enum, Field, Int, Run, resolve
+from fencepost.model.kernel.language.frame import Frame
+from fencepost.model.kernel.language.layout import IntKind, Slot
+from fencepost.model.kernel.language.machine import Machine
+from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.views import Array
 from fencepost.model.store.answers import FAULTS, POSSIBLE
 
 KNOWN = tuple(dict.fromkeys(answer for answers in POSSIBLE.values() for answer in answers))

@@ -13,19 +13,16 @@ the store answered.
 from collections.abc import Mapping
 from typing import Any, Self
 
-from fencepost.model.kernel.access import Access, Index, PackedState
-from fencepost.model.kernel.arrays import Array
-from fencepost.model.kernel.choices import Choice, pick
-from fencepost.model.kernel.columns import Truth, all_of
-from fencepost.model.kernel.counterexample import show
-from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
-from fencepost.model.kernel.extents import AnyExtent
-from fencepost.model.kernel.fields import AnyField, Bool, Each, Seq
-from fencepost.model.kernel.frame import Frame
-from fencepost.model.kernel.kinds import EnumKind
-from fencepost.model.kernel.layout import Slot
-from fencepost.model.kernel.numbers import Number
-from fencepost.model.kernel.refusing import question
+from fencepost.model.kernel.language.access import Access, Index, PackedState
+from fencepost.model.kernel.language.choices import Choice, pick
+from fencepost.model.kernel.language.columns import Truth, all_of
+from fencepost.model.kernel.language.errors import ModellingMistake, names, question, suggestion
+from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Bool, Each, Seq
+from fencepost.model.kernel.language.frame import Frame
+from fencepost.model.kernel.language.layout import EnumKind, Slot
+from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.views import Array
+from fencepost.model.kernel.report.counterexample import show
 from fencepost.model.store.answers import APPLIED, CONDITIONAL, WRITES, Told
 from fencepost.model.store.record import Part, Record, RecordAccess, View, complete, neutral
 

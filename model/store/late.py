@@ -21,15 +21,13 @@ under way: the key may come to suit it later. One that never lands needs no step
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from fencepost.model.kernel.access import Access, Index, PackedState
-from fencepost.model.kernel.arrays import ArrayAccess
-from fencepost.model.kernel.columns import Truth, any_of
-from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
-from fencepost.model.kernel.extents import AnyExtent, resolve
-from fencepost.model.kernel.fields import Each, Enum, Field, Id
-from fencepost.model.kernel.frame import Frame
-from fencepost.model.kernel.layout import Slot
-from fencepost.model.kernel.refusing import question
+from fencepost.model.kernel.language.access import Access, Index, PackedState
+from fencepost.model.kernel.language.columns import Truth, any_of
+from fencepost.model.kernel.language.errors import ModellingMistake, names, question, suggestion
+from fencepost.model.kernel.language.fields import AnyExtent, Each, Enum, Field, Id, resolve
+from fencepost.model.kernel.language.frame import Frame
+from fencepost.model.kernel.language.layout import Slot
+from fencepost.model.kernel.language.views import ArrayAccess
 from fencepost.model.store.answers import POSSIBLE, WRITES
 from fencepost.model.store.keys import Key, KeyAccess, KeyView, is_own, shown
 from fencepost.model.store.record import Part, Record, RecordAccess, View

@@ -7,17 +7,15 @@ symmetry can see. What differs is the view that an action holds.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from fencepost.model.kernel.access import Access, Index, PackedState
-from fencepost.model.kernel.choices import Choice
-from fencepost.model.kernel.columns import Truth
-from fencepost.model.kernel.errors import ModellingMistake, names, suggestion
-from fencepost.model.kernel.extents import AnyExtent
-from fencepost.model.kernel.fields import AnyField, Cells, Field, Id, Run
-from fencepost.model.kernel.frame import Frame
-from fencepost.model.kernel.layout import Slot
-from fencepost.model.kernel.members import Members
-from fencepost.model.kernel.numbers import Number
-from fencepost.model.kernel.refusing import Refusing
+from fencepost.model.kernel.language.access import Access, Index, PackedState
+from fencepost.model.kernel.language.choices import Choice
+from fencepost.model.kernel.language.columns import Truth
+from fencepost.model.kernel.language.errors import ModellingMistake, Refusing, names, suggestion
+from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Cells, Field, Id, Run
+from fencepost.model.kernel.language.frame import Frame
+from fencepost.model.kernel.language.layout import Slot
+from fencepost.model.kernel.language.members import Members
+from fencepost.model.kernel.language.numbers import Number
 
 R = TypeVar("R")
 

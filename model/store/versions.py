@@ -14,17 +14,15 @@ the machine a bound on writes, or more versions.
 from collections.abc import Mapping
 from typing import Any, Self
 
-from fencepost.model.kernel.access import Index, PackedState, overflow
-from fencepost.model.kernel.arrays import ArrayAccess
-from fencepost.model.kernel.choices import Choice, pick
-from fencepost.model.kernel.columns import Truth, all_of, any_of
-from fencepost.model.kernel.errors import ModellingMistake
-from fencepost.model.kernel.extents import AnyExtent
-from fencepost.model.kernel.fields import AnyField, Each, Enum
-from fencepost.model.kernel.frame import Frame
-from fencepost.model.kernel.layout import Slot
-from fencepost.model.kernel.numbers import Number
-from fencepost.model.kernel.refusing import question
+from fencepost.model.kernel.language.access import Index, PackedState, overflow
+from fencepost.model.kernel.language.choices import Choice, pick
+from fencepost.model.kernel.language.columns import Truth, all_of, any_of
+from fencepost.model.kernel.language.errors import ModellingMistake, question
+from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Each, Enum
+from fencepost.model.kernel.language.frame import Frame
+from fencepost.model.kernel.language.layout import Slot
+from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.views import ArrayAccess
 from fencepost.model.store.answers import APPLIED, Told
 from fencepost.model.store.keys import Key, KeyAccess, KeyView, late_slot, leaves_object, shown
 from fencepost.model.store.record import complete, neutral

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fencepost.model import Label, Model
-from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.language.layout import U64
 from fencepost.model.publish import Publish
 from fencepost.properties.publish.meanings import PublishMap
 from fencepost.properties.publish.windowed import Windowed, renamed, window

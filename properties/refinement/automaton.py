@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.model import FieldOverflow, Label, Property, Truth
-from fencepost.model.kernel.layout import I64, U64, Mask
+from fencepost.model.kernel.language.layout import I64, U64, Mask
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.refinement import IMPOSSIBLE, NO_ROOM, Meaning, Reading, Refinement
 from fencepost.properties.refinement.space import Space

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fencepost.model import Label, Model
-from fencepost.model.kernel.counterexample import chain, tell
-from fencepost.model.kernel.explore import Explorer
-from fencepost.model.kernel.search import Search
+from fencepost.model.kernel.report.counterexample import chain, tell
+from fencepost.model.kernel.search.explore import Explorer, Search
 from fencepost.properties.refinement.automaton import OUTSIDE, START, Automaton
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.space import Space

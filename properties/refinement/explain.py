@@ -7,9 +7,9 @@ that the event could have been, the guard at which the last of them fell out, an
 from dataclasses import dataclass
 
 from fencepost.model import Label
-from fencepost.model.kernel.counterexample import show
-from fencepost.model.kernel.layout import U64
-from fencepost.model.kernel.refusal import Refusal
+from fencepost.model.kernel.language.errors import Refusal
+from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.report.counterexample import show
 from fencepost.properties.refinement.automaton import Automaton, Move
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.refinement import Reading

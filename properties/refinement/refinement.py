@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fencepost.model import Label, Model, Truth
-from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.language.layout import U64
 from fencepost.properties.refinement.observation import Keys, Observation, Role
 from fencepost.properties.refinement.window import Window
 

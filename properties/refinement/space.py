@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fencepost.model.kernel.layout import I64, U64
+from fencepost.model.kernel.language.layout import I64, U64
 
 
 class Space:

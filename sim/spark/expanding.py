@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.model import Machine, Model
-from fencepost.model.kernel import keys
-from fencepost.model.kernel.expand import Expander
-from fencepost.model.kernel.keys import Batch
-from fencepost.model.kernel.layout import U64
-from fencepost.model.kernel.search import packed
-from fencepost.model.kernel.symmetry import Reduced
+from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.search import keys
+from fencepost.model.kernel.search.explore import Expander, packed
+from fencepost.model.kernel.search.keys import Batch
+from fencepost.model.kernel.search.symmetry import Reduced
 
 
 @dataclass(frozen=True)

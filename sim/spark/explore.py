@@ -1,6 +1,6 @@
 """Breadth-first exploration on Spark: levels are tables, the kernel runs on their parts.
 
-The same search as `fencepost.model.kernel.explore`, for spaces that one machine's memory does not hold:
+The same search as `fencepost.model.kernel.search.explore`, for spaces beyond the memory of one machine:
 
     expand     read the level's table in parts; every part through the kernel (`expanding.Expand`), with
                `mapInArrow`; successors and tallies become a table
@@ -26,10 +26,10 @@ from typing import Any, overload
 import pyarrow.dataset as ds
 
 from fencepost.model import Model
-from fencepost.model.kernel import keys
-from fencepost.model.kernel.declare import Property
-from fencepost.model.kernel.layout import U64
-from fencepost.model.kernel.search import Bounds, Found, Progress, Search
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.search import keys
+from fencepost.model.kernel.search.explore import Bounds, Found, Progress, Search
 from fencepost.sim.spark.expanding import Expand, Recipe, Tally, names, rows_of, schema, states_of
 
 _STATES_A_TASK = 1 << 19

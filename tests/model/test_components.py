@@ -7,12 +7,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from fencepost.model.kernel import components as algorithm
-from fencepost.model.kernel import digraph
-from fencepost.model.kernel.components import components
-from fencepost.model.kernel.digraph import (
+from fencepost.model.kernel.temporal import digraph
+from fencepost.model.kernel.temporal.digraph import (
     Digraph,
     closure,
+    components,
     distances,
     from_pairs,
     pairs,
@@ -52,9 +51,9 @@ def test_components_by_each_step_alone_and_together(seed, monkeypatch) -> None:
     expected = {frozenset(part) for part in nx.strongly_connected_components(plain)}
     assert grouped(components(graph)) == expected
     assert grouped(components(graph, small=0)) == expected
-    monkeypatch.setattr(algorithm, "_PIVOT_SHARE", 0)
+    monkeypatch.setattr(digraph, "_PIVOT_SHARE", 0)
     assert grouped(components(graph, small=0)) == expected, "colours alone"
-    monkeypatch.setattr(algorithm, "_ROUNDS", 2)
+    monkeypatch.setattr(digraph, "_ROUNDS", 2)
     assert grouped(components(graph, small=0)) == expected, "colours that give up"
 
 

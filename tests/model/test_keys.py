@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.model.kernel import keys
-from fencepost.model.kernel.visited import Visited
+from fencepost.model.kernel.search import keys
+from fencepost.model.kernel.search.visited import Visited
 
 KEYS = st.lists(st.integers(0, 2**64 - 1), max_size=40)
 CROWDED = st.lists(st.integers(0, 7), max_size=40)  # all agree in their high bits, and most repeat

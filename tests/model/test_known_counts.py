@@ -103,7 +103,7 @@ def test_a_ring_has_every_filling_at_every_position() -> None:
 )
 def test_threads_change_nothing(machine: type[Machine], sizes: dict[str, int], monkeypatch) -> None:
     """The answer must not depend on how the work was cut: same counts, same counterexamples."""
-    from fencepost.model.kernel import expand, explore, visited
+    from fencepost.model.kernel.search import explore, visited
 
     class Watched(machine):  # type: ignore[valid-type, misc]  # the base is a parameter of the test
         @step
@@ -115,7 +115,7 @@ def test_threads_change_nothing(machine: type[Machine], sizes: dict[str, int], m
     alone = check(Watched, sizes, workers=1, **settings)
     monkeypatch.setattr(explore, "_SMALL", 64)
     monkeypatch.setattr(explore, "_WAITING", 256)
-    monkeypatch.setattr(expand, "_PENDING", 512)
+    monkeypatch.setattr(explore, "_PENDING", 512)
     monkeypatch.setattr(explore, "_CHUNK", 256)
     monkeypatch.setattr(visited, "_PARALLEL", 128)
     together = check(Watched, sizes, workers=3, **settings)

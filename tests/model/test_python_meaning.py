@@ -37,7 +37,7 @@ from fencepost.model import (
     pick,
 )
 from fencepost.model.kernel import Array, Column, Label, Number, Sequence
-from fencepost.model.kernel.refusing import Refusing
+from fencepost.model.kernel.language.errors import Refusing
 from fencepost.model.store import Budget, Key, Late, Trouble
 from tests.model.plain_states import Opaque, plain, plain_case, plain_implies, plain_pick
 

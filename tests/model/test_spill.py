@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from fencepost.model import BadSettings, ModelError, Truth, always_recoverable, check, eventually
-from fencepost.model.kernel import temporal
-from fencepost.model.kernel.errors import NoRoom
-from fencepost.model.kernel.explore import Explorer
-from fencepost.model.kernel.model import Model
-from fencepost.model.kernel.search import Bounds
-from fencepost.model.kernel.spill import Shelf, is_on_disk, resident
+from fencepost.model.kernel.language.errors import NoRoom
+from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.search.explore import Bounds, Explorer
+from fencepost.model.kernel.search.spill import Shelf, is_on_disk, resident
+from fencepost.model.kernel.temporal import decide as temporal
 from fencepost.model.two_phase import TwoPhase
 
 
@@ -91,7 +90,7 @@ def test_what_is_behind_the_frontier_is_on_disk_and_counted(tmp_path) -> None:
 
 
 def test_large_merges_are_made_on_disk(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("fencepost.model.kernel.visited._PARALLEL", 100)
+    monkeypatch.setattr("fencepost.model.kernel.search.visited._PARALLEL", 100)
     explorer = Explorer(
         Model(TwoPhase, {"managers": 5}), bounds=Bounds(memory=100_000, spill=tmp_path), workers=2
     )

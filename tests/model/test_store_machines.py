@@ -16,7 +16,7 @@ import fencepost.model.store
 from fencepost.model import Machine, check
 from fencepost.model.create_only_lock import CreateOnlyLock
 from fencepost.model.fenced_lease import FencedLease
-from fencepost.model.kernel.model import kebab
+from fencepost.model.kernel.language.model import kebab
 from fencepost.model.swap_counter import SwapCounter
 
 MACHINES = {kebab(machine.__name__): machine for machine in (CreateOnlyLock, SwapCounter, FencedLease)}

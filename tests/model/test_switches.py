@@ -13,8 +13,7 @@ import pytest
 import fencepost.model
 from fencepost.model import FieldOverflow, Machine, Model, check
 from fencepost.model.bounded_queue import BoundedQueue
-from fencepost.model.kernel.explore import Explorer
-from fencepost.model.kernel.search import Bounds, Search
+from fencepost.model.kernel.search.explore import Bounds, Explorer, Search
 
 STATES = (20_000, 2_000_000)
 """As far as the two spaces are compared: most switches show at once, a few only far into a large one."""

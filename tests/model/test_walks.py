@@ -28,10 +28,9 @@ from fencepost.model import (
     step,
     walk,
 )
-from fencepost.model.kernel import shorten
-from fencepost.model.kernel.dropping import needed
-from fencepost.model.kernel.seen import Seen
-from fencepost.model.kernel.shorten import Walk, without_loops
+from fencepost.model.kernel.search import shorten
+from fencepost.model.kernel.search.shorten import Walk, needed, without_loops
+from fencepost.model.kernel.search.visited import Seen
 from fencepost.model.peterson import Peterson
 from fencepost.model.philosophers import Philosophers
 from fencepost.model.two_phase import TwoPhase

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fencepost.model import Label
-from fencepost.model.kernel.layout import U64
+from fencepost.model.kernel.language.layout import U64
 from fencepost.model.publish.lineages import TABLES
 from fencepost.properties import refinement
 from fencepost.properties.publish.refinement import RENAMING, PublishRefinement

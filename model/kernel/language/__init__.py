@@ -1,0 +1,1 @@
+"""The modelling language: fields, expressions on columns, actions and properties."""

@@ -1,0 +1,221 @@
+"""How the fields of a machine are reached in a frame, and how a single cell is read and written.
+
+An `Access` knows the way to one field, once per model; fields nest, and so do their accesses: cells here,
+`sequences`, `arrays`. What an action then holds is a column, where the way ends at a cell, or a *view*
+(`Sequence`, `Array`), which goes on to the cells inside.
+
+Theory. The cells of one field, over all elements of all arrays around it, are one run (see `layout`), and
+every element has its flat number in that run: `s.grid[r][c]` is `r * columns + c`. The number is an `int`
+when the indices are constants or an action's parameters: the place of the cell is then known, and reading it
+costs nothing until it is compared. It is a `Number` when an index is another column: the cell is then
+somewhere else in every row, so it is read by a shift that differs from row to row, and a run wider than a
+word is read from each of its words, of which every row keeps its own.
+
+Writing is where a value is checked. A constant is encoded, and the frame gathers it with its neighbours; a
+column must fit, and if it does not, in any row, the overflow names the first such row's state.
+"""
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from fencepost.model.kernel.language.choices import Choice
+from fencepost.model.kernel.language.columns import Column, Match, Truth
+from fencepost.model.kernel.language.errors import FieldOverflow, ModellingMistake
+from fencepost.model.kernel.language.layout import I64, U64, BoolKind, EnumKind, FlagsKind, IntKind, Slot
+from fencepost.model.kernel.language.members import Members
+from fencepost.model.kernel.language.numbers import Number
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.language.frame import Frame
+
+
+Index = int | Number
+PackedState = tuple[int, ...]
+
+
+class Access:
+    """The way to one field, or to one element of an array of them."""
+
+    def read(self, frame: "Frame", flat: Index) -> Any:
+        raise NotImplementedError
+
+    def write(self, frame: "Frame", flat: Index, value: Any) -> None:
+        raise NotImplementedError
+
+    def settle(self, value: Any) -> Any:
+        """What `fill` takes for `value`: everything it asks of the state is read now."""
+        return value
+
+    def fill(self, frame: "Frame", flat: Index, settled: Any) -> None:
+        """Write what `settle` answered."""
+        self.write(frame, flat, settled)
+
+    def decode(self, state: PackedState, flat: int) -> object:
+        """The plain value in one packed state."""
+        raise NotImplementedError
+
+    def encode(self, state: list[int], flat: int, value: Any) -> None:
+        """Write a plain value where the packed state's bits are still zero."""
+        raise NotImplementedError
+
+
+class CellAccess(Access):
+    """A single cell of a run."""
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self.kind = slot.kind
+        self._full = (1 << slot.kind.width) - 1
+        self._places = [slot.place(index) for index in range(slot.count)]
+
+    def read(self, frame: "Frame", flat: Index) -> Column:
+        if not isinstance(flat, int):
+            return _column(frame, self.kind, self.codes_at(frame, flat))
+        word, shift = self._places[flat]
+        raw = frame.word(word)
+        if isinstance(self.kind, BoolKind):
+            return Match(frame, raw, 1 << shift, 1 << shift)
+        return _COLUMNS[type(self.kind)](frame, self.kind, raw=raw, shift=shift)
+
+    def codes_at(self, frame: "Frame", flat: Number) -> I64:
+        """The codes of the cell whose number is a column."""
+        numbers = flat.values()
+        word, shift = self._shifts(numbers)
+        raw = frame.word(self.slot.word)
+        for step in range(1, self._spanned()):
+            raw = np.where(word == step, frame.word(self.slot.word + step), raw)
+        codes: I64 = ((raw >> shift) & self._full).view(np.int64)
+        return codes
+
+    def write(self, frame: "Frame", flat: Index, value: object) -> None:
+        codes = self._checked(frame, value)
+        if isinstance(flat, int):
+            word, shift = self._places[flat]
+            self._put(frame, word, shift, codes)
+        else:
+            self._put_at(frame, flat, codes)
+
+    def decode(self, state: PackedState, flat: int) -> object:
+        word, shift = self._places[flat]
+        return self.kind.decode(state[word] >> shift & self._full)
+
+    def encode(self, state: list[int], flat: int, value: Any) -> None:
+        word, shift = self._places[flat]
+        try:
+            state[word] |= self.kind.encode(value) << shift
+        except ModellingMistake as error:
+            raise ModellingMistake(f"`{self.slot.name}`: {error}") from None
+
+    def _put(self, frame: "Frame", word: int, shift: int, codes: "int | U64") -> None:
+        if isinstance(codes, int):
+            frame.put_constant(word, self._full << shift, codes << shift)
+            return
+        kept: U64 = frame.word(word) & np.uint64(_FULL ^ (self._full << shift))
+        kept |= codes << np.uint64(shift) if shift else codes
+        frame.put_word(word, kept)
+
+    def _put_at(self, frame: "Frame", flat: Number, codes: "int | U64") -> None:
+        word, shift = self._shifts(flat.values())
+        clear = np.left_shift(np.uint64(self._full), shift)
+        put = np.left_shift(np.uint64(codes) if isinstance(codes, int) else codes, shift)
+        for step in range(self._spanned()):
+            here = frame.word(self.slot.word + step)
+            written = here & ~clear | put
+            if self._spanned() > 1:
+                written = np.where(word == step, written, here)
+            frame.put_word(self.slot.word + step, written)
+
+    def _spanned(self) -> int:
+        return -(-self.slot.count // self.slot.in_word) if self.slot.spans_words() else 1
+
+    def _shifts(self, numbers: I64) -> tuple[I64, U64]:
+        """The word (counted from the run's first) and the shift of each row's cell."""
+        if self.slot.spans_words():
+            word, inside = np.divmod(numbers, self.slot.in_word)
+            return word, (inside * self.kind.width).view(np.uint64)
+        shift = numbers * self.kind.width + self.slot.shift
+        return numbers, shift.view(np.uint64)
+
+    def _checked(self, frame: "Frame", value: object) -> "int | U64":
+        """The codes to store: a constant, or one a row; refuses what the cell cannot hold."""
+        if not isinstance(value, Column):
+            try:
+                return self.kind.encode(value)
+            except ModellingMistake as error:
+                if isinstance(self.kind, IntKind) and isinstance(value, int) and not isinstance(value, bool):
+                    self._overflow(frame, int(value), 0)
+                raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {error}") from None
+        if not isinstance(value, _COLUMNS[type(self.kind)]):
+            raise ModellingMistake(
+                f"{frame.doing()} assigns {value.describe()} to `{self.slot.name}`, "
+                f"which holds {self.kind.describe()}"
+            )
+        codes = value.codes()
+        if isinstance(self.kind, BoolKind):
+            return codes.astype(np.uint64)
+        if isinstance(self.kind, IntKind):
+            # A field of the very same bounds cannot overflow: copying is free of checks.
+            if value.kind != self.kind and codes.size:
+                self._check_bounds(frame, codes)
+            if self.kind.least:
+                codes = codes - self.kind.least
+        elif isinstance(value.kind, EnumKind) and value.kind != self.kind:
+            codes = self._renamed(frame, value.kind).take(codes)
+        elif value.kind != self.kind:
+            raise ModellingMistake(
+                f"{frame.doing()} assigns {value.kind.describe()} to `{self.slot.name}`, "
+                f"which holds {self.kind.describe()}"
+            )
+        return codes.view(np.uint64)
+
+    def _renamed(self, frame: "Frame", kind: EnumKind) -> I64:
+        """This field's codes for the names of another enum, when it has them all."""
+        try:
+            return np.array([self.kind.encode(option) for option in kind.options], np.int64)
+        except ModellingMistake as error:
+            raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {error}") from None
+
+    def _check_bounds(self, frame: "Frame", codes: I64) -> None:
+        assert isinstance(self.kind, IntKind)
+        if int(codes.min()) >= self.kind.least and int(codes.max()) <= self.kind.most:
+            return
+        error = (codes < self.kind.least) | (codes > self.kind.most)
+        row = int(np.flatnonzero(error)[0])
+        self._overflow(frame, int(codes.flat[row]), row)
+
+    def _overflow(self, frame: "Frame", value: int, row: int) -> NoReturn:
+        overflow(frame, self.slot.name, f"to {value}, outside {self.kind.describe()}", row)
+
+
+def overflow(frame: "Frame", field: str, what: str, row: int) -> NoReturn:
+    """Refuse a write that does not fit, and say which action, from which state."""
+    state = frame.state_before(row)
+    action = frame.doing()
+    cure = (
+        f"narrow its guard or widen `{field}`"
+        if frame.guarded
+        else "the action has no guard, so nothing ever stops it: begin it with s.require(...), "
+        f"or widen `{field}`"
+    )
+    raise FieldOverflow(
+        f"{action} takes `{field}` {what}, from state {state}; {cure}",
+        action=action,
+        field=field,
+        state=state,
+    )
+
+
+def _column(frame: "Frame", kind: object, codes: I64) -> Column:
+    """A computed column of a kind."""
+    if isinstance(kind, BoolKind):
+        return Truth.of(frame, codes != 0)
+    if isinstance(kind, IntKind):
+        return Number(frame, kind, codes + kind.least if kind.least else codes)
+    if isinstance(kind, EnumKind):
+        return Choice(frame, kind, codes)
+    return Members(frame, kind, codes)  # type: ignore[arg-type]  # the fourth and last kind
+
+
+_FULL = (1 << 64) - 1
+_COLUMNS: dict[type, type[Column]] = {BoolKind: Truth, IntKind: Number, EnumKind: Choice, FlagsKind: Members}

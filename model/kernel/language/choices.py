@@ -1,0 +1,117 @@
+"""Choices: columns of names of one enum; `pick` and `case`, which choose between values state by state.
+
+A name is packed as its place in the enum, so two enums with other names cannot be compared. `pick` between
+names that are only written down has no enum to take places from yet: the names themselves make one up, and
+an assignment finds their places in the field.
+"""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+
+from fencepost.model.kernel.language.columns import Column, Truth, any_of, to_truth
+from fencepost.model.kernel.language.errors import ModellingMistake, question
+from fencepost.model.kernel.language.layout import EnumKind
+from fencepost.model.kernel.language.numbers import Number, reach_of, to_numbers
+
+
+class Choice(Column):
+    """A column of names of one enum."""
+
+    __slots__ = ()
+    noun = "name"
+
+    def __eq__(self, other: Choice | str) -> Truth:  # type: ignore[override]  # columns compare to columns
+        if isinstance(other, Choice):
+            if other.kind != self.kind:
+                raise ModellingMistake(
+                    f"two enums with different names are compared: {self.kind.describe()}, "
+                    f"against {other.kind.describe()}"
+                )
+            return self._same(other)
+        return self._matches(self.kind.encode(other))
+
+    def __ne__(self, other: Choice | str) -> Truth:  # type: ignore[override]  # columns compare to columns
+        return ~(self == other)
+
+    @question
+    def is_in(self, *options: str) -> Truth:
+        """Whether it is one of these names."""
+        return any_of(self == option for option in options)
+
+
+@overload
+def pick(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a truth value to us
+    condition: Truth | bool, then: Truth | bool, otherwise: Truth | bool
+) -> Truth: ...
+@overload
+def pick(condition: Truth | bool, then: Number | int, otherwise: Number | int) -> Number: ...
+@overload
+def pick(condition: Truth | bool, then: Choice | str, otherwise: Choice | str) -> Choice: ...
+def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
+    """`then` where the condition holds, `otherwise` elsewhere: an `if` that works state by state."""
+    where = to_truth(condition, "pick")
+    if isinstance(then, Truth | bool) and isinstance(otherwise, Truth | bool):
+        return (where & then) | (~where & otherwise)
+    frame = next((c.frame for c in (where, then, otherwise) if isinstance(c, Column) and c.frame), None)
+    if isinstance(then, Choice | str) and isinstance(otherwise, Choice | str):
+        kind = _common_names(then, otherwise)
+        codes = [_codes_of(side, kind) for side in (then, otherwise)]
+        return Choice(frame, kind, np.where(where.mask(), *codes))
+    numbers = np.where(where.mask(), to_numbers(then, "pick"), to_numbers(otherwise, "pick"))
+    return Number.of(frame, numbers, max(reach_of(then), reach_of(otherwise)))
+
+
+@overload
+def case(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a truth value to us
+    *branches: tuple[Truth | bool, Truth | bool], otherwise: Truth | bool
+) -> Truth: ...
+@overload
+def case(*branches: tuple[Truth | bool, Number | int], otherwise: Number | int) -> Number: ...
+@overload
+def case(*branches: tuple[Truth | bool, Choice | str], otherwise: Choice | str) -> Choice: ...
+def case(*branches: tuple[Truth | bool, Any], otherwise: Any) -> Column:
+    """The value of the first branch whose condition holds, else `otherwise`.
+
+    `case((c1, v1), (c2, v2), otherwise=v3)` equals `pick(c1, v1, pick(c2, v2, v3))`.
+    """
+    if not branches:
+        raise ModellingMistake("case needs at least one (condition, value) before otherwise=")
+    value = otherwise
+    for number, branch in reversed(list(enumerate(branches, 1))):
+        if not isinstance(branch, tuple) or len(branch) != 2:
+            raise ModellingMistake(f"branch {number} of case must be a pair (condition, value)")
+        value = pick(*branch, value)
+    return value  # type: ignore[no-any-return]  # pick returns a column
+
+
+class _Picked(EnumKind):
+    """The names that picks of constants gave so far: not yet those of a field."""
+
+
+def _common_names(*sides: Choice | str) -> EnumKind:
+    """The names that a pick is between: those of a field where one takes part, else all that are written."""
+    kinds = [side.kind for side in sides if isinstance(side, Choice)]
+    of_fields = [kind for kind in kinds if isinstance(kind, EnumKind) and not isinstance(kind, _Picked)]
+    for kind in of_fields[1:]:
+        if kind != of_fields[0]:
+            raise ModellingMistake(f"pick is between {of_fields[0].describe()}, and {kind.describe()}")
+    if of_fields:
+        return of_fields[0]
+    names = [
+        name
+        for side in sides
+        for name in ((side,) if isinstance(side, str) else side.kind.options)  # type: ignore[attr-defined]  # a Choice's kind is an EnumKind
+    ]
+    return _Picked(tuple(dict.fromkeys(names)))
+
+
+def _codes_of(side: Choice | str, kind: EnumKind) -> np.ndarray[Any, Any] | int:
+    if isinstance(side, str):
+        return kind.encode(side)
+    if side.kind == kind:
+        return side.codes()
+    assert isinstance(side.kind, EnumKind)
+    return np.array([kind.encode(name) for name in side.kind.options], np.int64).take(side.codes())

@@ -1,0 +1,283 @@
+"""Columns: what reading a field gives inside an action or a property, one entry a state.
+
+They are compared, combined and assigned as if each were a single value:
+
+    Truth     & | ^ ~ == !=                   here: from Bool, and from every comparison
+    Number    + - * // % == != < <= > >=      in `numbers`: from Int, lengths, counts
+    Choice    == != is_in                     in `choices`: from Enum, by name
+    Members   | & - == != has size is_empty   in `members`: from Flags
+
+Theory. A thousand packed states are arrays of a thousand words, and a field is the same few bits of one
+word in each. So reading a field computes nothing: the column remembers the word (`raw`), where in it the
+field is (`shift`), and what its bits mean (`kind`). Comparing it with a constant moves the constant to that
+place instead of the field away from it: two vector operations, `word & mask == bits`. Even these wait
+(`Match`): several such tests of one word that are joined with `&` (or, negated, with `|`) fuse into one.
+What cannot be done on the packed word, such as a sum, works on the codes themselves (`codes`).
+
+A guard takes rows away, and a column that was read before it still has them all. It knows the `epoch` of
+its reading, and drops the same rows when it is used next, see `frame`.
+
+Python's `if`, `and`, `or`, `not` and chained comparisons ask for one truth value where there are
+many; all of them end in the same explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+import numpy as np
+
+from fencepost.model.kernel.language.errors import ModellingMistake, Refusing, author_place
+from fencepost.model.kernel.language.layout import BoolKind, Kind
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.language.frame import Frame
+    from fencepost.model.kernel.language.layout import U64, Mask
+
+
+AS_TEXT = (
+    "a column holds one value a state, so it is no text: in an action or a property compare it, and to look "
+    "at it while you write the model, print(repr(...))"
+)
+ONE_TRUTH = (
+    "a column holds one value a state, so it has no single truth value: write & for `and`, | for `or`, "
+    "~ for `not`, (a < b) & (b < c) for `a < b < c`, s.require(...) for `if`, "
+    "and .is_in(...) or .has(...) for `in`"
+)
+
+
+_SHOWN = 20
+
+
+class Column(Refusing):
+    """One value a row of `frame`, as of `epoch`; `frame` is None for a constant."""
+
+    __slots__ = ("_array", "_epoch", "_frame", "_raw", "_shift", "kind")
+    noun: ClassVar[str]
+    __array_ufunc__ = None  # NumPy would compare with the object, and not ask it
+
+    def __init__(
+        self,
+        frame: Frame | None,
+        kind: Kind,
+        array: np.ndarray[Any, Any] | None = None,
+        *,
+        raw: U64 | None = None,
+        shift: int = 0,
+    ) -> None:
+        self.kind = kind
+        self._frame = frame
+        self._epoch = 0 if frame is None else frame.epoch
+        self._array = array
+        self._raw = raw
+        self._shift = shift
+
+    def __bool__(self) -> NoReturn:
+        raise ModellingMistake(ONE_TRUTH)
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise ModellingMistake(ONE_TRUTH)
+
+    def no_value(self) -> str:
+        return AS_TEXT
+
+    def __repr__(self) -> str:
+        codes = np.atleast_1d(self.codes())
+        shown = [str(self.kind.decode(int(code - self._least()))) for code in codes[:_SHOWN]]
+        more = f", and {len(codes) - _SHOWN} more" if len(codes) > _SHOWN else ""
+        return f"<{self.describe()}: {', '.join(shown)}{more}>"
+
+    def _least(self) -> int:
+        """What `codes` begin at."""
+        return 0
+
+    @property
+    def frame(self) -> Frame | None:
+        return self._frame
+
+    def describe(self) -> str:
+        """What it is, for messages."""
+        return f"a {self.noun} column"
+
+    def codes(self) -> np.ndarray[Any, Any]:
+        """The codes of the rows that are left now, as signed numbers (truths as booleans)."""
+        if self._array is None:
+            assert self._raw is not None
+            self._array = self._decode(self._raw)
+        frame = self._frame
+        if frame is not None and self._epoch != frame.epoch:
+            self._array = frame.narrowed(self._array, self._epoch)
+            self._raw = None
+            self._epoch = frame.epoch
+        return self._array
+
+    def _decode(self, raw: U64) -> np.ndarray[Any, Any]:
+        shifted = raw >> self._shift if self._shift else raw
+        return (shifted & ((1 << self.kind.width) - 1)).view(np.int64)
+
+    def fresh_raw(self) -> U64 | None:
+        """The packed word itself, when this is a field just read and no row has gone since."""
+        if self._raw is None or (self._frame is not None and self._epoch != self._frame.epoch):
+            return None
+        return self._raw
+
+    def _matches(self, code: int) -> Truth:
+        """Whether the cell holds `code`."""
+        raw = self.fresh_raw()
+        if raw is not None:
+            mask = ((1 << self.kind.width) - 1) << self._shift
+            return Match(self._frame, raw, mask, code << self._shift)
+        return Truth.of(self._frame, self.codes() == code)
+
+    def _same(self, other: Column) -> Truth:
+        """Whether two cells of one kind hold the same code."""
+        raw, others = self.fresh_raw(), other.fresh_raw()
+        if raw is not None and others is not None and self._shift == other._shift:
+            # The same field before and after a step: equal where the words agree under its bits.
+            return Match(self._frame, raw ^ others, ((1 << self.kind.width) - 1) << self._shift, 0)
+        return Truth.of(self._frame_with(other), self.codes() == other.codes())
+
+    def _frame_with(self, other: Column) -> Frame | None:
+        return self._frame if self._frame is not None else other.frame
+
+
+class Truth(Column):
+    """A column of booleans."""
+
+    __slots__ = ()
+    noun = "truth"
+
+    @staticmethod
+    def of(frame: Frame | None, array: np.ndarray[Any, Any]) -> Truth:
+        return Truth(frame, BoolKind(), array)
+
+    @staticmethod
+    def constant(value: bool) -> Truth:  # the value itself, not a switch
+        return Truth(None, BoolKind(), np.asarray(value))
+
+    def mask(self) -> Mask:
+        """The boolean array for the rows that are left now (a scalar array for a constant)."""
+        return self.codes()
+
+    def __and__(self, other: Truth | bool) -> Truth:
+        other = to_truth(other, "&")
+        return Truth.of(self._frame_with(other), self.mask() & other.mask())
+
+    def __or__(self, other: Truth | bool) -> Truth:
+        other = to_truth(other, "|")
+        return Truth.of(self._frame_with(other), self.mask() | other.mask())
+
+    def __xor__(self, other: Truth | bool) -> Truth:
+        other = to_truth(other, "^")
+        return Truth.of(self._frame_with(other), self.mask() ^ other.mask())
+
+    def __rand__(self, other: bool) -> Truth:
+        return self & other
+
+    def __ror__(self, other: bool) -> Truth:
+        return self | other
+
+    def __rxor__(self, other: bool) -> Truth:
+        return self ^ other
+
+    def __invert__(self) -> Truth:
+        return Truth.of(self._frame, ~self.mask())
+
+    def __eq__(self, other: Truth | bool) -> Truth:  # type: ignore[override]  # columns compare to columns
+        return ~(self ^ to_truth(other, "=="))
+
+    def __ne__(self, other: Truth | bool) -> Truth:  # type: ignore[override]  # columns compare to columns
+        return self ^ to_truth(other, "!=")
+
+
+class Match(Truth):
+    """`word & mask == bits` (or `!=`), not computed yet so that its neighbours may join it."""
+
+    __slots__ = ("bits", "negated", "under")
+
+    def __init__(self, frame: Frame | None, raw: U64, mask: int, bits: int, *, negated: bool = False) -> None:
+        super().__init__(frame, BoolKind(), raw=raw)
+        self.under = mask
+        self.bits = bits
+        self.negated = negated
+
+    def _decode(self, raw: U64) -> np.ndarray[Any, Any]:
+        content = raw & self.under
+        compare = np.not_equal if self.negated else np.equal
+        answer: Mask = compare(content, self.bits)
+        return answer
+
+    def __invert__(self) -> Truth:
+        raw = self.fresh_raw()
+        if raw is None:
+            return super().__invert__()
+        return Match(self._frame, raw, self.under, self.bits, negated=not self.negated)
+
+    def __and__(self, other: Truth | bool) -> Truth:
+        fused = self._fuse(other, negated=False)
+        return fused if fused is not None else super().__and__(other)
+
+    def __or__(self, other: Truth | bool) -> Truth:
+        # By De Morgan two negated tests joined by `|` are one negated test.
+        fused = self._fuse(other, negated=True)
+        return fused if fused is not None else super().__or__(other)
+
+    def _fuse(self, other: Truth | bool, *, negated: bool) -> Match | None:
+        raw = self.fresh_raw()
+        if not isinstance(other, Match) or raw is None or raw is not other.fresh_raw():
+            return None
+        if self.negated is not negated or other.negated is not negated:
+            return None
+        both = self.under & other.under
+        if self.bits & both != other.bits & both:
+            return None
+        return Match(self._frame, raw, self.under | other.under, self.bits | other.bits, negated=negated)
+
+
+def all_of(truths: Iterable[Truth | bool]) -> Truth:
+    """Whether every one holds, state by state."""
+    joined = Truth.constant(True)
+    for number, truth in enumerate(truths):
+        joined = to_truth(truth, "all_of") if number == 0 else joined & truth
+    return joined
+
+
+def any_of(truths: Iterable[Truth | bool]) -> Truth:
+    """Whether at least one holds, state by state."""
+    return ~all_of(~to_truth(truth, "any_of") for truth in truths)
+
+
+def implies(condition: Truth | bool, then: Truth | bool) -> Truth:
+    """False only where `condition` holds and `then` does not."""
+    given, follows = to_truth(condition, "implies"), to_truth(then, "implies")
+    watching = None if given.frame is None else given.frame.watching
+    if watching is not None:
+        place = author_place()
+        watching[place] = watching.get(place, False) or bool(given.mask().any())
+    return ~(given & ~follows)
+
+
+def to_truth(value: object, sign: str) -> Truth:
+    """A truth, or True or False as one; `sign` is what asks, for the message."""
+    if isinstance(value, Truth):
+        return value
+    if isinstance(value, bool):
+        return Truth.constant(value)
+    raise ModellingMistake(
+        f"{sign} joins truth values, and {describe(value)} is none: compare it with something first"
+    )
+
+
+def as_truth(value: object) -> Truth:
+    """What comparing two columns gives, for a type checker that does not know their types."""
+    assert isinstance(value, Truth)
+    return value
+
+
+def describe(value: object) -> str:
+    """A value, or the name of a kind of column, for a message."""
+    if isinstance(value, Column):
+        return value.describe()
+    text = repr(value)
+    return f"a {type(value).__name__}" if " at 0x" in text else text

@@ -1,0 +1,242 @@
+"""The decorators that give a method of a machine its part.
+
+An action says what may happen, the others say what must hold:
+
+    @initial           a way to begin; without one, every field's first value is the only start
+    @action            one kind of transition; each choice of its parameters is a label of its own
+    @invariant         holds in every reachable state
+    @step              holds for every transition: a function of (before, after)
+    @reachable         some reachable state satisfies it: without it, "never bad" may be vacuous
+    @eventually        every fair run comes to satisfy it (fair: actions not ignored forever)
+    @always_recoverable  from every reachable state it can still be reached
+    @may_end           states where nothing more needs to happen; any other end is a deadlock
+    @without           replaces an action or a definition while a safeguard or an assumption is off
+
+A parameter's domain is a size, a number n (0..n-1), or the values themselves:
+
+    @action(m=managers, vote=("yes", "no"))
+    def prepare(s, m: int, vote: str) -> None: ...
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from dis import get_instructions
+from pathlib import Path
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+
+from fencepost.model.kernel.language.errors import ModellingMistake
+from fencepost.model.kernel.language.fields import Extent, resolve
+
+F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
+Domain = int | str | Extent | Sequence[object]
+Kind = Literal["invariant", "step", "reachable", "eventually", "always_recoverable", "deadlock"]
+MARK = "__fencepost__"
+
+
+@dataclass(frozen=True)
+class ActionDeclared:
+    """An action, or a way to begin, before the sizes are known."""
+
+    name: str
+    part: Literal["action", "initial"]
+    function: Callable[..., Any]
+    domains: Mapping[str, Domain]
+    doc: str
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several actions as one demand of fairness: while some of them can happen, some of them must."""
+
+    actions: tuple[str, ...]
+    by: str = ""
+
+
+def together(*actions: str, by: str = "") -> Together:
+    """In `fair=`: one demand for all these actions, or with `by` one for each value of that parameter.
+
+    `together("enter", "wait", "leave", by="p")` is a scheduler that never starves a process `p`.
+    """
+    return Together(actions, by)
+
+
+@dataclass(frozen=True)
+class Property:
+    """What must hold: a name, a kind, one sentence."""
+
+    name: str
+    kind: Kind
+    function: Callable[..., Any]
+    doc: str
+    fair: tuple[str | Together, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Ending:
+    """States that may end."""
+
+    name: str
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A method that takes the place of another while one of these switches is off."""
+
+    switches: tuple[str, ...]
+    replaces: Callable[..., Any]
+    function: Callable[..., Any]
+
+
+def sentence(function: Callable[..., Any]) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
+
+
+def _refuse_idle_statements(function: Callable[..., Any]) -> None:
+    """Refuse a comparison, or a name, that is a statement of its own: it does nothing."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    line, before = code.co_firstlineno, ""
+    for instruction in get_instructions(code):
+        if instruction.opname == "POP_TOP" and before in _ANSWERS:
+            raise ModellingMistake(
+                f"in {function.__name__} ({Path(code.co_filename).name}:{line}): a statement that compares "
+                "or names something does nothing: s.require(...) is a guard, = assigns, (...) calls"
+            )
+        line = (instruction.positions.lineno if instruction.positions else None) or line
+        before = instruction.opname
+
+
+_ANSWERS = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
+"""What leaves an answer that somebody should take."""
+
+
+def _mark(function: F, declared: object) -> F:
+    _refuse_idle_statements(function)
+    if hasattr(function, MARK):
+        raise ModellingMistake(f"`{function.__name__}` has two decorators of a machine; give it one part")
+    setattr(function, MARK, declared)
+    return function
+
+
+def _transition(part: Literal["action", "initial"], domains: Mapping[str, Domain]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        declared = ActionDeclared(function.__name__, part, function, dict(domains), sentence(function))
+        return _mark(function, declared)
+
+    return decorate
+
+
+@overload
+def action(function: F, /) -> F: ...
+@overload
+def action(**domains: Domain) -> Callable[[F], F]: ...
+def action(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+    """Something that may happen, in every state where its guards hold."""
+    return _transition("action", domains) if function is None else _transition("action", {})(function)
+
+
+@overload
+def initial(function: F, /) -> F: ...
+@overload
+def initial(**domains: Domain) -> Callable[[F], F]: ...
+def initial(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+    """A way to begin: changes the fields' first values; one start for each choice of its parameters."""
+    return _transition("initial", domains) if function is None else _transition("initial", {})(function)
+
+
+def _property(kind: Kind) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        return _mark(function, Property(function.__name__, kind, function, sentence(function)))
+
+    return decorate
+
+
+def invariant(function: F) -> F:
+    """Holds in every reachable state."""
+    return _property("invariant")(function)
+
+
+def step(function: F) -> F:
+    """Holds for every transition: a function of the rows before and the rows after."""
+    code = getattr(function, "__code__", None)
+    parameters = code.co_varnames[: code.co_argcount] if code is not None else ()
+    if parameters[:1] == ("after",) or parameters[1:2] == ("before",):
+        raise ModellingMistake(
+            f"`{function.__name__}` takes {', '.join(parameters)}: a step is given the rows before first, "
+            "and then those after: write (before, after)"
+        )
+    return _property("step")(function)
+
+
+def reachable(function: F) -> F:
+    """Some reachable state satisfies it; the verdict's counterexample shows the shortest way there."""
+    return _property("reachable")(function)
+
+
+def always_recoverable(function: F) -> F:
+    """From every reachable state, a state that satisfies it can still be reached."""
+    return _property("always_recoverable")(function)
+
+
+def eventually(*, fair: Sequence[str | Together] = ()) -> Callable[[F], F]:
+    """Every run reaches it, given that nothing named in `fair` stays enabled forever without happening.
+
+    An action's name is one demand for each choice of its parameters; `together` joins several actions.
+    """
+    if isinstance(fair, str):
+        raise ModellingMistake(f"fair='{fair}' must be a tuple of names: write fair=('{fair}',)")
+
+    def decorate(function: F) -> F:
+        declared = Property(function.__name__, "eventually", function, sentence(function), tuple(fair))
+        return _mark(function, declared)
+
+    return decorate
+
+
+def may_end(function: F) -> F:
+    """States where nothing more needs to happen."""
+    return _mark(function, Ending(function.__name__, function))
+
+
+def without(
+    *switches: str, replaces: Callable[Concatenate[Any, P], R]
+) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[Concatenate[Any, P], R]]:
+    """Replaces an action or a definition while one of these safeguards or assumptions is off.
+
+        @action(w=writers)
+        def put_manifest(s, w: int) -> None: ...
+
+        @without("create-only-manifest", replaces=put_manifest)
+        def overwrite_manifest(s, w: int) -> None: ...
+
+    The replacement takes the same parameters. A replaced action keeps its name and its labels. A method of a
+    base class is `replaces=Base.put_manifest`. The replacement can call the original as a function of the
+    class, `Publish.put_manifest(s, w)`. If several replacements of one method apply, the last declared wins.
+    """
+    if not switches:
+        raise ModellingMistake(
+            'without needs a safeguard or an assumption: write @without("name", replaces=...)'
+        )
+
+    def decorate(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+        return _mark(function, Replacement(switches, replaces, function))
+
+    return decorate
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a function's parameters, without the first, the rows."""
+    code = function.__code__
+    return code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+
+
+def choices(domain: Domain, sizes: Mapping[str, int]) -> tuple[object, ...]:
+    """The values of a parameter, in order."""
+    if isinstance(domain, int | str | Extent):
+        return tuple(range(resolve(domain, sizes)))
+    return tuple(domain)

@@ -1,0 +1,332 @@
+"""The fields and sizes that a machine is declared with.
+
+    managers = Size(3, most=16)
+    decided = Bool()
+    votes = Int(0, managers)
+    tickets = Int(0, 2 * managers + 1)         # arithmetic on sizes gives an extent, resolved at check time
+    phase = Enum("init", "committed", "aborted")
+    seen = Flags(managers)                     # or Flags("red", "green")
+    inbox = Seq(4, Enum("ask", "answer"))      # at most 4 items
+    manager = Each(managers, Enum("working", "prepared"))
+    grid = Each(rows, Each(columns, Bool()))   # s.grid[r][c]
+
+A size has a default and is given at check time; inside an action `s.managers` is a plain `int`. Every field
+begins at its first value (False, the lower bound, the first name, the empty set, the empty sequence) unless
+it has `start=...` or an `@initial` function sets it.
+"""
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+from fencepost.model.kernel.language.access import Access, CellAccess
+from fencepost.model.kernel.language.choices import Choice
+from fencepost.model.kernel.language.columns import Truth
+from fencepost.model.kernel.language.errors import BadSettings, ModellingMistake, names, suggestion
+from fencepost.model.kernel.language.layout import BoolKind, EnumKind, FlagsKind, IntKind, Kind, Slot
+from fencepost.model.kernel.language.members import Members
+from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.views import Array, ArrayAccess, Sequence, SequenceAccess
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.language.machine import Machine
+
+
+class Extent:
+    """A whole number that is known once the sizes are."""
+
+    def resolve(self, sizes: Mapping[str, int]) -> int:
+        raise NotImplementedError
+
+    def __add__(self, other: "int | Extent") -> "Extent":
+        return _Sum(operator.add, self, other)
+
+    def __radd__(self, other: int) -> "Extent":
+        return _Sum(operator.add, other, self)
+
+    def __sub__(self, other: "int | Extent") -> "Extent":
+        return _Sum(operator.sub, self, other)
+
+    def __rsub__(self, other: int) -> "Extent":
+        return _Sum(operator.sub, other, self)
+
+    def __mul__(self, other: "int | Extent") -> "Extent":
+        return _Sum(operator.mul, self, other)
+
+    def __rmul__(self, other: int) -> "Extent":
+        return _Sum(operator.mul, other, self)
+
+
+AnyExtent = int | str | Extent
+
+
+class Size(Extent):
+    """One parameter of a machine. `least` and `most` are what the machine was written for."""
+
+    def __init__(self, default: int, *, least: int = 1, most: int = 64, doc: str = "") -> None:
+        if not least <= default <= most:
+            raise ModellingMistake(f"a size with default {default} must allow it: {least}..{most} does not")
+        self.default = default
+        self.least = least
+        self.most = most
+        self.doc = doc
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, s: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, s: "Machine", owner: type) -> int: ...
+    def __get__(self, s: "Machine | None", owner: type) -> "Self | int":
+        return self if s is None else s.frame.model.sizes[self.name]
+
+    def __set__(self, s: "Machine", value: object) -> None:
+        raise ModellingMistake(f"`{self.name}` is a size: it is given at check time and no action changes it")
+
+    def resolve(self, sizes: Mapping[str, int]) -> int:
+        return sizes[self.name]
+
+
+class _Sum(Extent):
+    """Arithmetic on extents, worked out late."""
+
+    def __init__(self, work: Callable[[int, int], int], left: "int | Extent", right: "int | Extent") -> None:
+        self._work = work
+        self._left = left
+        self._right = right
+
+    def resolve(self, sizes: Mapping[str, int]) -> int:
+        return self._work(resolve(self._left, sizes), resolve(self._right, sizes))
+
+
+def resolve(extent: AnyExtent, sizes: Mapping[str, int]) -> int:
+    """The number an extent stands for. A string is the name of a size."""
+    if isinstance(extent, Extent):
+        return extent.resolve(sizes)
+    if isinstance(extent, str):
+        if extent not in sizes:
+            raise ModellingMistake(
+                f"no size is called '{extent}'{suggestion(extent, sizes)}; the sizes are {names(sizes)}"
+            )
+        return sizes[extent]
+    return extent
+
+
+def settle(declared: Mapping[str, Size], given: Mapping[str, int]) -> dict[str, int]:
+    """Every size's value: the given one, checked, or its default."""
+    for name, value in given.items():
+        if name not in declared:
+            raise BadSettings(
+                f"no size is called '{name}'{suggestion(name, declared)}; the sizes are {names(declared)}"
+            )
+        size = declared[name]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise BadSettings(
+                f"{name}={value!r} is not a whole number; give one in {size.least}..{size.most}"
+            )
+        if not size.least <= value <= size.most:
+            raise BadSettings(f"{name}={value} is outside {size.least}..{size.most}")
+    return {name: given.get(name, size.default) for name, size in declared.items()}
+
+
+R = TypeVar("R")
+W = TypeVar("W")
+Run = tuple[str, Kind, tuple[int, ...]]
+Cells = tuple[str, tuple[AnyExtent, ...], "Field[Any, Any]"]
+
+
+class Field(Generic[R, W]):
+    """A named part of the state; `R` is what reading gives, `W` what may be written."""
+
+    name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, s: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, s: "Machine", owner: type) -> R: ...
+    def __get__(self, s: "Machine | None", owner: type) -> "Self | R":
+        if s is None:
+            return self
+        frame = s.frame
+        column: R = frame.model.access[self.name].read(frame, 0)
+        return column
+
+    def __set__(self, s: "Machine", value: W) -> None:
+        frame = s.frame
+        frame.model.access[self.name].write(frame, 0, value)
+
+    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
+        """The runs of cells this field needs inside an array of `shape`."""
+        raise NotImplementedError
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> Access:
+        raise NotImplementedError
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        """The value it begins with."""
+        raise NotImplementedError
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> "Iterator[Cells]":
+        """The runs of cells again, with their dimensions as they were declared."""
+        raise NotImplementedError
+
+
+class _Cell(Field[R, W]):
+    """A field of one cell."""
+
+    def __init__(self, start: object) -> None:
+        self._start = start
+
+    def kind(self, sizes: Mapping[str, int]) -> Kind:
+        raise NotImplementedError
+
+    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
+        return [(name, self.kind(sizes), shape)]
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> CellAccess:
+        return CellAccess(slots[name])
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        yield name, dimensions, self
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return self.kind(sizes).decode(0) if self._start is None else self._start
+
+
+class Bool(_Cell[Truth, Truth | bool]):
+    """True or False."""
+
+    def __init__(self, *, start: bool | None = None) -> None:
+        super().__init__(start)
+
+    def kind(self, sizes: Mapping[str, int]) -> BoolKind:
+        return BoolKind()
+
+
+class Int(_Cell[Number, Number | int]):
+    """A whole number in `least`..`most`, both included."""
+
+    def __init__(self, least: AnyExtent, most: AnyExtent, *, start: int | None = None) -> None:
+        super().__init__(start)
+        self._least = least
+        self._most = most
+
+    @property
+    def bounds(self) -> tuple[AnyExtent, AnyExtent]:
+        """The bounds as they were declared."""
+        return self._least, self._most
+
+    def kind(self, sizes: Mapping[str, int]) -> IntKind:
+        return IntKind(resolve(self._least, sizes), resolve(self._most, sizes))
+
+
+class _Last(Extent):
+    """The number of the last of `extent` things."""
+
+    def __init__(self, extent: AnyExtent) -> None:
+        self._extent = extent
+
+    def resolve(self, sizes: Mapping[str, int]) -> int:
+        return resolve(self._extent, sizes) - 1
+
+
+class Id(Int):
+    """The number of one of `extent` things, or -1 for nobody: a name of it, not a quantity.
+
+    Symmetry renames it with the thing that it names; ordinary numbers are left alone.
+    """
+
+    def __init__(self, extent: AnyExtent, *, nobody: bool = False, start: int | None = None) -> None:
+        super().__init__(-1 if nobody else 0, _Last(extent), start=start)
+        self.extent = extent
+        self.nobody = nobody
+
+
+class Enum(_Cell[Choice, Choice | str]):
+    """One of a few names."""
+
+    def __init__(self, *options: str, start: str | None = None) -> None:
+        super().__init__(start)
+        self._kind = EnumKind(options)
+
+    def kind(self, sizes: Mapping[str, int]) -> EnumKind:
+        return self._kind
+
+
+class Flags(_Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
+    """A set over a finite domain: the numbers below a size, or a few names."""
+
+    def __init__(self, *domain: AnyExtent, start: AbstractSet[int] | AbstractSet[str] | None = None) -> None:
+        super().__init__(start)
+        self._domain = domain
+
+    @property
+    def domain(self) -> tuple[AnyExtent, ...]:
+        """The members as they were declared: one size, or names."""
+        return self._domain
+
+    def kind(self, sizes: Mapping[str, int]) -> FlagsKind:
+        if len(self._domain) == 1:
+            domain = self._domain[0]
+            if not isinstance(domain, str) or domain in sizes:
+                return FlagsKind(tuple(range(resolve(domain, sizes))))
+        return FlagsKind(tuple(str(member) for member in self._domain))
+
+
+class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
+    """A sequence of at most `capacity` items, each of them one cell."""
+
+    def __init__(self, capacity: AnyExtent, item: Field[R, W]) -> None:
+        if not isinstance(item, _Cell):
+            raise ModellingMistake("the items of a Seq are Bool, Int, Enum or Flags")
+        self._capacity = capacity
+        self._item = item
+
+    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
+        capacity = resolve(self._capacity, sizes)
+        return [
+            (f"{name}.length", IntKind(0, capacity), shape),
+            (f"{name}.items", self._item.kind(sizes), (*shape, capacity)),
+        ]
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> SequenceAccess:
+        lengths, items = CellAccess(slots[f"{name}.length"]), CellAccess(slots[f"{name}.items"])
+        return SequenceAccess(name, lengths, items, resolve(self._capacity, sizes))
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return ()
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        yield f"{name}.length", dimensions, self
+        # A place in a sequence is nobody's number, even where the capacity is a size.
+        yield f"{name}.items", (*dimensions, 0), self._item
+
+
+class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
+    """One `element` for each number below `extent`."""
+
+    def __init__(self, extent: AnyExtent, element: Field[R, W]) -> None:
+        self.extent = extent
+        self.element = element
+
+    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
+        return self.element.runs(name, sizes, (*shape, resolve(self.extent, sizes)))
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> ArrayAccess:
+        element = self.element.access(name, sizes, slots)
+        return ArrayAccess(name, element, resolve(self.extent, sizes))
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return (self.element.first(sizes),) * resolve(self.extent, sizes)
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        return self.element.cells(name, (*dimensions, self.extent))
+
+
+AnyField = Field[Any, Any]

@@ -1,0 +1,201 @@
+"""The rows an action works on.
+
+A frame holds the packed words of a batch of states while one action, with one choice of its
+parameters, is applied to all of them. `narrow` keeps the rows where a guard holds. Each narrowing
+starts a new *epoch*; a column remembers the epoch it was read in and is brought up to date when it
+is used later, so that `x = s.count` before a `require` still lines up after it.
+
+Words are never changed in place, because a column read earlier may still point at them. Writes of
+constants are gathered (`clear` and `put` bits a word) and applied together, in two vector
+operations a word, when someone reads the word or the action ends.
+"""
+
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from fencepost.model.kernel.language.errors import ModellingMistake
+from fencepost.model.kernel.language.layout import U64, Mask
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.language.access import Access, Index
+    from fencepost.model.kernel.language.columns import Truth
+    from fencepost.model.kernel.language.layout import I64
+    from fencepost.model.kernel.language.model import Label, Model
+    from fencepost.model.kernel.language.views import Replaced
+
+
+_FULL = (1 << 64) - 1
+_OVER = -1
+KEPT_TOO_LONG = (
+    "this was read from `s` in an earlier call of an action or a property, and belongs to the states of that "
+    "call: keep nothing of `s` outside of the function, and read it anew from the `s` at hand"
+)
+
+
+class NothingLeft(BaseException):  # not an error: how an action ends early when no row passes its guard
+    """No row passed a guard: there is nothing left to compute."""
+
+
+class Frame:
+    """A batch of states in the middle of an action; read only when it serves a property."""
+
+    __slots__ = (
+        "_clear",
+        "_masks",
+        "_put",
+        "_words",
+        "before",
+        "epoch",
+        "guarded",
+        "label",
+        "model",
+        "read_only",
+        "replaced",
+        "size",
+        "stopped",
+        "watching",
+    )
+
+    def __init__(
+        self, model: "Model", words: U64, label: "Label | None" = None, *, read_only: bool = False
+    ) -> None:
+        self.model = model
+        self.before = words
+        self.label = label
+        self.read_only = read_only
+        self.guarded = False
+        self.stopped = False
+        self.watching: dict[str, bool] | None = None
+        self.replaced: tuple[Replaced, ...] = ()
+        self.epoch = 0
+        self.size = len(words[0])
+        self._words: list[U64] = list(words)
+        self._clear = [0] * len(words)
+        self._put = [0] * len(words)
+        self._masks: list[Mask] = []
+
+    def word(self, number: int) -> U64:
+        """The current content of a word, for the rows that are left."""
+        if self.epoch == _OVER:
+            raise ModellingMistake(KEPT_TOO_LONG)
+        return self._settled(number)
+
+    def _settled(self, number: int) -> U64:
+        clear = self._clear[number]
+        if clear:
+            word: U64 = self._words[number] & np.uint64(_FULL ^ clear)
+            if self._put[number]:
+                word |= self._put[number]
+            self._words[number] = word
+            self._clear[number] = self._put[number] = 0
+        current: U64 = self._words[number]
+        return current
+
+    def put_constant(self, number: int, mask: int, bits: int) -> None:
+        """Write `bits` under `mask` in every row, later."""
+        self._check_writable()
+        self._clear[number] |= mask
+        self._put[number] = self._put[number] & ~mask | bits
+
+    def put_word(self, number: int, word: U64) -> None:
+        """Replace a word (read through `word`) by a new array."""
+        self._check_writable()
+        self._words[number] = word
+
+    def replace(self, access: "Access", flat: "Index") -> None:
+        """Another value is about to be assigned to an array or a sequence: older views of it end."""
+        self._check_writable()
+        self.replaced = (*self.replaced, (access, flat))
+
+    def narrow_to(self, truth: "Truth") -> None:
+        """Keep the rows where a condition holds."""
+        self._check_writable()
+        self.guarded = True
+        mask = truth.mask()
+        if mask.ndim == 0:
+            if not mask:
+                self._stop()
+            return
+        self._narrow(mask)
+
+    def _stop(self) -> NoReturn:
+        """No row is left: the author's text ends here, unless it catches what it should not."""
+        self.size = 0
+        self.stopped = True
+        raise NothingLeft
+
+    def _narrow(self, mask: Mask) -> None:
+        kept = int(np.count_nonzero(mask))
+        if kept == self.size:
+            return
+        if kept == 0:
+            self._stop()
+        if len(self._words) == 1:
+            self._words[0] = self._words[0].compress(mask)
+        else:
+            rows = mask.nonzero()[0]
+            self._words = [word.take(rows) for word in self._words]
+        self._masks.append(mask)
+        self.epoch += 1
+        self.size = kept
+
+    def narrowed(
+        self, array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]", epoch: int
+    ) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
+        """Bring an array read in `epoch` to the rows that are left now."""
+        if self.epoch == _OVER:
+            raise ModellingMistake(KEPT_TOO_LONG)
+        if array.ndim:
+            for mask in self._masks[epoch:]:
+                array = array.compress(mask)
+        return array
+
+    def close(self) -> None:
+        """The author's text has ended: what it kept of these rows is not to be used with others."""
+        self.epoch = _OVER
+
+    def finish(self) -> list[U64]:
+        """The words of the rows that are left, all writes applied."""
+        return [self._settled(number) for number in range(len(self._words))]
+
+    def origin(self) -> "I64":
+        """For each row that is left, the row it came from."""
+        rows = np.arange(len(self.before[0]), dtype=np.int64)
+        for mask in self._masks:
+            rows = rows.compress(mask)
+        return rows
+
+    def kept_before(self) -> U64:
+        """The states before the action, of the rows that are left: they line up with `finish`."""
+        before = self.before
+        for mask in self._masks:
+            if len(before) == 1:
+                before = before[0].compress(mask)[np.newaxis, :]
+            else:
+                before = before.take(mask.nonzero()[0], axis=1)
+        return before
+
+    def mark_origin(self, marks: Mask) -> None:
+        """Set `marks` for the rows that are left: cheaper than `origin` when one guard narrowed."""
+        if not self._masks:
+            marks[:] = True
+        elif len(self._masks) == 1:
+            np.logical_or(marks, self._masks[0], out=marks)
+        else:
+            marks[self.origin()] = True
+
+    def state_before(self, row: int) -> dict[str, object]:
+        """The state that the row now at `row` had when the action began."""
+        at = int(self.origin()[row])
+        return self.model.unpack(tuple(int(word[at]) for word in self.before))
+
+    def doing(self) -> str:
+        """What is being computed, for messages."""
+        return str(self.label) if self.label is not None else "a property"
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            raise ModellingMistake(
+                "a property only reads: require and assign in an action, and return a condition here"
+            )

@@ -1,0 +1,234 @@
+"""The packed state: what one cell can hold, and where the cells of every field are.
+
+A *value* is what a modeller reads and writes (`True`, `3`, `"working"`, `{0, 2}`); a *code* is the unsigned
+number that is packed. Codes start at 0, and the all-zero word is the first value of every field.
+
+A state is a few 64-bit words. A field is a run of equal *cells*: one cell for a plain field, the product of
+its dimensions for an array. The rules that place them:
+
+- no cell straddles two words, so reading one is a shift and a mask;
+- a run that fits into one word is kept in one word, wherever there is room (largest run first), so an
+  element chosen by another column is a variable shift of that single word;
+- only a run wider than a word spans words, as many whole cells in each as fit; the rest of its last word
+  stays free for others.
+
+States are arrays of shape (words, states): one word of all states is contiguous.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
+
+WIDEST_CELL = 62
+"""Bits of one cell: keeps every code and every sum of two codes inside a signed 64-bit column."""
+
+
+class Kind:
+    """One cell: how wide it is, and the way between values and codes."""
+
+    width: int
+
+    def encode(self, value: object) -> int:
+        """The code of `value`; refuses what the cell cannot hold."""
+        raise NotImplementedError
+
+    def decode(self, code: int) -> object:
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """What the cell can hold, in words."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class BoolKind(Kind):
+    width: int = 1
+
+    def encode(self, value: object) -> int:
+        if not isinstance(value, bool):
+            raise ModellingMistake(f"{value!r} is neither True nor False")
+        return int(value)
+
+    def decode(self, code: int) -> bool:
+        return bool(code)
+
+    def describe(self) -> str:
+        return "a truth value"
+
+
+@dataclass(frozen=True)
+class IntKind(Kind):
+    least: int
+    most: int
+    width: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", max(1, (self.most - self.least).bit_length()))
+        if self.most < self.least:
+            raise ModellingMistake(
+                f"Int({self.least}, {self.most}) has no value: the lower bound comes first"
+            )
+        if self.width > WIDEST_CELL:
+            raise ModellingMistake(
+                f"Int({self.least}, {self.most}) needs {self.width} bits, more than {WIDEST_CELL}; "
+                "a model wants the smallest range that still shows the behaviour"
+            )
+
+    def encode(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ModellingMistake(f"{value!r} is not a whole number")
+        if not self.least <= value <= self.most:
+            raise ModellingMistake(f"{value} is outside {self.least}..{self.most}")
+        return value - self.least
+
+    def decode(self, code: int) -> int:
+        return code + self.least
+
+    def describe(self) -> str:
+        return f"{self.least}..{self.most}"
+
+
+@dataclass(frozen=True)
+class EnumKind(Kind):
+    options: tuple[str, ...]
+    width: int = field(init=False, compare=False)
+    _codes: dict[object, int] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", max(1, (len(self.options) - 1).bit_length()))
+        object.__setattr__(self, "_codes", {option: code for code, option in enumerate(self.options)})
+        if not self.options or len(set(self.options)) != len(self.options):
+            raise ModellingMistake(f"Enum{self.options} needs names, each of them once")
+
+    def encode(self, value: object) -> int:
+        code = self._codes.get(value) if isinstance(value, str) else None
+        if code is None:
+            raise ModellingMistake(
+                f"{value!r} is not one of {names(self.options)}{suggestion(value, self.options)}"
+            )
+        return code
+
+    def decode(self, code: int) -> str:
+        return self.options[code]
+
+    def describe(self) -> str:
+        return f"one of {names(self.options)}"
+
+
+@dataclass(frozen=True)
+class FlagsKind(Kind):
+    members: tuple[int, ...] | tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.members) > WIDEST_CELL:
+            raise ModellingMistake(
+                f"a flag set over {len(self.members)} members needs more than {WIDEST_CELL} bits; "
+                "declare it as Each(size, Bool()), which may span words"
+            )
+
+    @property
+    def width(self) -> int:  # type: ignore[override]  # derived from the members rather than stored
+        return len(self.members)
+
+    def bit(self, member: object) -> int:
+        """The number of the bit that stands for `member`."""
+        for number, known in enumerate(self.members):
+            if known == member and not isinstance(member, bool):
+                return number
+        known_names = [str(known) for known in self.members]
+        raise ModellingMistake(
+            f"{member!r} is not a member of {{{names(known_names)}}}{suggestion(member, known_names)}"
+        )
+
+    def encode(self, value: object) -> int:
+        if isinstance(value, str) or not isinstance(value, AbstractSet | tuple | list):
+            raise ModellingMistake(f"{value!r} is not a set; write {{{value!r}}}")
+        return sum({1 << self.bit(member) for member in value})
+
+    def decode(self, code: int) -> frozenset[int] | frozenset[str]:
+        return frozenset(  # type: ignore[return-value]  # members are all numbers or all names
+            member for number, member in enumerate(self.members) if code >> number & 1
+        )
+
+    def describe(self) -> str:
+        return f"a set over {names(str(known) for known in self.members)}"
+
+
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+WORD = 64
+MOST_WORDS = 32
+"""The protocol of a state wider than 2,048 bits is not going to be explored: it keeps mistakes small."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A run of cells: of which kind, in which shape, and where."""
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...]
+    word: int
+    shift: int
+    in_word: int
+
+    @property
+    def count(self) -> int:
+        return prod(self.shape)
+
+    def place(self, index: int) -> tuple[int, int]:
+        """The word and the shift of the cell `index` (flattened)."""
+        if self.count <= self.in_word:
+            return self.word, self.shift + index * self.kind.width
+        return self.word + index // self.in_word, index % self.in_word * self.kind.width
+
+    def spans_words(self) -> bool:
+        return self.count > self.in_word
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All slots of a machine at given sizes."""
+
+    slots: dict[str, Slot]
+    words: int
+    bits: int
+
+
+def arrange(wanted: Iterable[tuple[str, Kind, tuple[int, ...]]]) -> Layout:
+    """Place all runs; the answer depends only on the names, kinds and shapes, in order."""
+    runs = list(wanted)
+    bits = {name: kind.width * prod(shape) for name, kind, shape in runs}
+    total = sum(bits.values())
+    if total > MOST_WORDS * WORD:
+        widest = sorted(bits.items(), key=lambda item: -item[1])[:3]
+        raise ModellingMistake(
+            f"a state of {total:,} bits is too wide (at most {MOST_WORDS * WORD:,}); the widest fields are "
+            + ", ".join(f"{name} ({width:,} bits)" for name, width in widest)
+            + "; give smaller sizes or bounds"
+        )
+    slots: dict[str, Slot] = {}
+    used: list[int] = []
+    for name, kind, shape in sorted(runs, key=lambda run: -bits[run[0]]):
+        in_word = WORD // kind.width
+        count = prod(shape)
+        if count > in_word:
+            slots[name] = Slot(name, kind, shape, len(used), 0, in_word)
+            whole, rest = divmod(count, in_word)
+            used += [in_word * kind.width] * whole + ([rest * kind.width] if rest else [])
+            continue
+        word = next((w for w, taken in enumerate(used) if taken + bits[name] <= WORD), len(used))
+        if word == len(used):
+            used.append(0)
+        slots[name] = Slot(name, kind, shape, word, used[word], in_word)
+        used[word] += bits[name]
+    in_order = {name: slots[name] for name, _, _ in runs}
+    return Layout(in_order, max(1, len(used)), total)

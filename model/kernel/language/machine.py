@@ -1,0 +1,241 @@
+"""The base class of every machine.
+
+A machine is a class: its fields are the state, its decorated methods the actions and properties.
+An instance, called `s`, is not one state but many: the rows that an action or a property is
+computing on. `s.field` is a column, `s.field = column` writes one, and `s.require` keeps the rows
+where a condition holds. One row or a million, the text is the same.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from fencepost.model.kernel.language.columns import Truth, describe
+from fencepost.model.kernel.language.declare import (
+    MARK,
+    ActionDeclared,
+    Ending,
+    Property,
+    Replacement,
+    parameters_of,
+)
+from fencepost.model.kernel.language.errors import (
+    ModellingMistake,
+    Question,
+    Refusing,
+    names,
+    question,
+    suggestion,
+)
+from fencepost.model.kernel.language.fields import Field, Size
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.language.frame import Frame
+
+
+_T = TypeVar("_T")
+_D = TypeVar("_D", ActionDeclared, Property, Ending)
+
+
+class Machine(Refusing):
+    """Derive from it; declare sizes, fields, safeguards, assumptions; decorate methods."""
+
+    safeguards: ClassVar[Mapping[str, str]] = {}
+    """What the protocol does to protect itself: name and one sentence. Switched off by `without`."""
+
+    assumptions: ClassVar[Mapping[str, str]] = {}
+    """What the world must grant the protocol: name and one sentence. Switched off by `without`."""
+
+    symmetric: ClassVar[tuple[str, ...]] = ()
+    """Sizes whose members are interchangeable: any two may swap their numbers and nothing else changes."""
+
+    shown_at: ClassVar[Mapping[str, Mapping[str, int]]] = {}
+    """Sizes at which the counterexample of a safeguard is its own, where at the default sizes another is
+    shorter."""
+
+    frame: "Frame"
+
+    def __init_subclass__(cls) -> None:
+        symmetric: object = cls.symmetric
+        if isinstance(symmetric, str):
+            raise ModellingMistake(f"symmetric = '{symmetric}' must be a tuple: write ('{symmetric}',)")
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, FunctionType) and not name.startswith("__"):
+                setattr(cls, name, question(value))
+            _check_declaration(name, value)
+            if name in RESERVED and isinstance(vars(cls)[name], Field | Size):
+                raise ModellingMistake(f"`{name}` is part of every machine; give the field another name")
+        for name, value in vars(cls).items():
+            mark = getattr(value, MARK, None)
+            if isinstance(mark, Replacement):
+                _find_replaced(cls, name, mark).is_replaceable = True
+
+    def require(self, *conditions: Truth | bool) -> None:
+        """Keep the rows where every condition holds; what follows sees only those."""
+        for condition in conditions:
+            if not isinstance(condition, Truth | bool):
+                raise ModellingMistake(
+                    f"s.require takes conditions, not {describe(condition)}: compare it first"
+                )
+            truth = condition if isinstance(condition, Truth) else Truth.constant(condition)
+            self.frame.narrow_to(truth)
+
+    def guard(self, safeguard: str, condition: Truth | bool) -> None:
+        """A `require` that belongs to a safeguard: `without=[safeguard]` leaves it out."""
+        self._check_declared(safeguard, self.safeguards, "safeguards")
+        if self.is_on(safeguard):
+            self.require(condition)
+
+    def assume(self, assumption: str, condition: Truth | bool) -> None:
+        """A `require` that belongs to an assumption: `without=[assumption]` leaves it out."""
+        self._check_declared(assumption, self.assumptions, "assumptions")
+        if self.is_on(assumption):
+            self.require(condition)
+
+    @question
+    def is_on(self, name: str) -> bool:
+        """Whether a safeguard or an assumption is in force: plain Python may branch on it."""
+        switches = {**self.safeguards, **self.assumptions}
+        self._check_declared(name, switches, "safeguards or assumptions")
+        return name not in self.frame.model.without
+
+    def no_value(self) -> str:
+        return "`s` is all fields of many states at once: compare the fields that you mean, one by one"
+
+    def __repr__(self) -> str:
+        return f"the states of {type(self).__name__}"
+
+    def __delattr__(self, name: str) -> None:
+        raise ModellingMistake(f"`{name}` cannot be deleted: assign a value to it")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in FIELDS_OF.setdefault(type(self), frozenset(_declared_names(type(self)))):
+            fields = [known for known, _ in declared(type(self), Field)]
+            raise ModellingMistake(
+                f"`{name}` is not a field{suggestion(name, fields)}; the fields are {names(fields)}; "
+                "keep what is not part of the state in a local variable"
+            )
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = [name for name in dir(type(self)) if not name.startswith("_")]
+        fields = [field for field, _ in declared(type(self), Field)]
+        raise ModellingMistake(
+            f"`{name}` is not part of this machine{suggestion(name, known)}; the fields are {names(fields)}"
+        )
+
+    def _check_declared(self, name: str, known: Mapping[str, str], what: str) -> None:
+        if name not in known:
+            raise ModellingMistake(
+                f"'{name}' is not declared{suggestion(name, known)}; the {what} of {type(self).__name__} "
+                f"are {names(known)}"
+            )
+
+
+RESERVED = frozenset(
+    {"frame", "require", "guard", "assume", "is_on", "safeguards", "assumptions", "symmetric"}
+)
+FIELDS_OF: dict[type, frozenset[str]] = {}
+
+
+def declared(machine: type[Machine], kind: type[_T]) -> list[tuple[str, _T]]:
+    """The class attributes of a kind, those of base classes first, in the order they were written."""
+    found: dict[str, _T] = {}
+    for base in reversed(machine.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, kind):
+                found[name] = value
+            else:
+                found.pop(name, None)
+    return list(found.items())
+
+
+def marked(machine: type[Machine], kind: type[_D]) -> Iterator[_D]:
+    """What the decorators of a kind declared, those of base classes first, in the order written.
+
+    Each goes by the name it has in the class, so that one function may serve under several names.
+    """
+    found: dict[str, _D] = {}
+    for base in reversed(machine.__mro__):
+        for name, value in vars(base).items():
+            mark = getattr(value, MARK, None)
+            if isinstance(mark, kind):
+                found[name] = replace(mark, name=name)
+            else:
+                found.pop(name, None)
+    yield from found.values()
+
+
+def replacements(machine: type[Machine], off: frozenset[str]) -> dict[Callable[..., Any], Callable[..., Any]]:
+    """The functions that `@without` replaces while these switches are off, each with its replacement."""
+    known = [*machine.safeguards, *machine.assumptions]
+    found = {}
+    for name, value in declared(machine, Question):
+        mark = getattr(value, MARK, None)
+        if isinstance(mark, Replacement):
+            for switch in mark.switches:
+                if switch not in known:
+                    raise ModellingMistake(
+                        f"`{name}` is without '{switch}', which is not declared{suggestion(switch, known)}; "
+                        f"the safeguards and assumptions of {machine.__name__} are {names(known)}"
+                    )
+            if off.intersection(mark.switches):
+                found[mark.replaces] = mark.function
+    return found
+
+
+def _find_replaced(machine: type[Machine], name: str, mark: Replacement) -> Question:
+    """The method that a replacement replaces; an error if there is none, or none of its kind."""
+    target = next(
+        (
+            value
+            for base in machine.__mro__
+            for value in vars(base).values()
+            if isinstance(value, Question) and value.function is mark.replaces
+        ),
+        None,
+    )
+    if target is None:
+        raise ModellingMistake(
+            f"`{name}` replaces {describe(mark.replaces)}, which is not an action or a definition of "
+            f"{machine.__name__}: write replaces=put for a method `put` of this class, and "
+            "replaces=Base.put for one of a base class"
+        )
+    part = getattr(target, MARK, None)
+    if part is not None and not isinstance(part, ActionDeclared):
+        raise ModellingMistake(
+            f"`{name}` replaces `{mark.replaces.__name__}`, which is a property, an end or a replacement: "
+            "only actions and definitions are replaced"
+        )
+    wanted, found = parameters_of(mark.replaces), parameters_of(mark.function)
+    if wanted != found:
+        raise ModellingMistake(
+            f"`{name}` takes ({', '.join(found)}), but `{mark.replaces.__name__}`, which it replaces, takes "
+            f"({', '.join(wanted)})"
+        )
+    return target
+
+
+def _check_declaration(name: str, value: object) -> None:
+    """Refuse what looks like a field, and is none."""
+    parts = value if isinstance(value, tuple | list) else (value,)
+    for part in parts:
+        if isinstance(part, type) and issubclass(part, Field | Size):
+            raise ModellingMistake(
+                f"`{name}` is {part.__name__} itself and no field: write {part.__name__}(...)"
+            )
+        if part is not value and isinstance(part, Field | Size):
+            raise ModellingMistake(
+                f"`{name}` is a {type(value).__name__} with a field in it, perhaps by a comma at the end of "
+                "its line: a field stands alone, and many of a kind are Each(n, ...)"
+            )
+
+
+def _declared_names(machine: type[Machine]) -> Iterator[str]:
+    for name, _ in declared(machine, Field):
+        yield name
+    for name, _ in declared(machine, Size):
+        yield name

@@ -1,0 +1,276 @@
+"""A machine at given sizes: labels, initial states, successors, properties, all on packed states.
+
+    model = Model(TwoPhase, {"managers": 3}, without=["presumed-abort"])
+    for label in model.labels:
+        after = model.successors(states, label)
+
+This is the interface that every executor uses: the breadth-first search, random walks, the
+one-row stepper, partitions on Spark. Packed states are `uint64` arrays of shape (words, states).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from fencepost.model.kernel.language.access import PackedState
+from fencepost.model.kernel.language.columns import Truth, describe
+from fencepost.model.kernel.language.declare import ActionDeclared, Ending, Property, choices
+from fencepost.model.kernel.language.errors import (
+    BadSettings,
+    ModellingMistake,
+    Refusal,
+    locate,
+    locate_mistake,
+    names,
+    suggestion,
+)
+from fencepost.model.kernel.language.fairness import demands
+from fencepost.model.kernel.language.fields import AnyField, Each, Field, Size, settle
+from fencepost.model.kernel.language.frame import Frame, NothingLeft
+from fencepost.model.kernel.language.layout import I64, U64, Mask, arrange
+from fencepost.model.kernel.language.machine import Machine, declared, marked, replacements
+
+
+@dataclass(frozen=True)
+class Label:
+    """One transition label: an action with a choice of its parameters."""
+
+    number: int
+    action: str
+    parameters: tuple[tuple[str, object], ...]
+
+    def __str__(self) -> str:
+        return f"{self.action}({', '.join(f'{name}={value}' for name, value in self.parameters)})"
+
+
+Transition = tuple[PackedState, Label]
+"""A step of a counterexample: the state before, and the label."""
+
+
+@dataclass(frozen=True)
+class Successors:
+    """What one label makes of a batch: the states after, and for each the row it came from."""
+
+    states: U64
+    origin: I64
+
+
+class Model:
+    """A machine with its sizes settled and its safeguards chosen. Immutable; safe to share by threads."""
+
+    def __init__(
+        self, machine: type[Machine], sizes: Mapping[str, int] | None = None, *, without: Iterable[str] = ()
+    ) -> None:
+        self.machine = machine
+        self.name = kebab(machine.__name__)
+        self.sizes = settle(dict(declared(machine, Size)), sizes or {})
+        self.without = self._settle_without(without)
+        self.replacements = replacements(machine, self.without)
+        self.fields: dict[str, AnyField] = dict(declared(machine, Field))
+        if not self.fields:
+            raise ModellingMistake(f"{machine.__name__} has no fields, so it has no state")
+        runs = [run for name, field in self.fields.items() for run in field.runs(name, self.sizes, ())]
+        self.layout = arrange(runs)
+        self.access = {
+            name: field.access(name, self.sizes, self.layout.slots) for name, field in self.fields.items()
+        }
+        self.arrays = frozenset(name for name, field in self.fields.items() if isinstance(field, Each))
+        self._calls: list[tuple[Callable[..., Any], dict[str, object]]] = []
+        self.labels = self._enumerate_labels()
+        self.actions = tuple(dict.fromkeys(label.action for label in self.labels))
+        self.properties = tuple(marked(machine, Property))
+        self._endings = tuple(marked(machine, Ending))
+        self._check_fairness()
+
+    @property
+    def words(self) -> int:
+        """How many 64-bit words a state takes."""
+        return self.layout.words
+
+    @property
+    def has_endings(self) -> bool:
+        """Whether the machine says anywhere that nothing more needs to happen."""
+        return bool(self._endings)
+
+    def initial(self) -> U64:
+        """The packed initial states, in the order declared; two ways to begin may give the same one."""
+        first = {name: field.first(self.sizes) for name, field in self.fields.items()}
+        start = self.pack(first)
+        starts = list(marked(self.machine, ActionDeclared))
+        begun = [begin for begin in starts if begin.part == "initial"]
+        if not begun:
+            return start
+        found = []
+        for begin in begun:
+            for label, call in self._expand_parameters(begin, 0):
+                frame = self._run(start, label, *call)
+                if frame is not None:
+                    found.append(np.stack(frame.finish()))
+        if not found:
+            raise ModellingMistake(
+                f"{self.machine.__name__} has no initial state: every @initial requires more"
+            )
+        return np.concatenate(found, axis=1)
+
+    def representatives(self, states: U64) -> U64:
+        """The states that stand for these; themselves, unless a reduction says otherwise."""
+        return states
+
+    def lifted(self, steps: list[Transition], end: PackedState) -> tuple[list[Transition], PackedState]:
+        """The same counterexample through states of the machine itself, where `representatives` replaced
+        them."""
+        return steps, end
+
+    def apply(self, states: U64, label: Label) -> Frame | None:
+        """Run one label on a batch; None when it is enabled nowhere."""
+        return self._run(states, label, *self._calls[label.number])
+
+    def successors(self, states: U64, label: Label) -> Successors:
+        """The states after one label, and where each came from."""
+        frame = self.apply(states, label)
+        if frame is None:
+            return Successors(np.empty((self.words, 0), np.uint64), np.empty(0, np.int64))
+        return Successors(np.stack(frame.finish()), frame.origin())
+
+    def refusal(self, states: U64, label: Label) -> Refusal | None:
+        """Which guard keeps `label` from happening in all of `states`; None when it happens in some."""
+        function, parameters = self._calls[label.number]
+        frame = Frame(self, states, label)
+        try:
+            function(self._rows(frame), **parameters)
+        except NothingLeft as stopped:
+            reached = frame.origin()
+            return locate(stopped, int(reached[0]) if len(reached) else 0)
+        return None
+
+    def holds(self, wanted: Property, states: U64) -> Mask:
+        """In which states a property's function is true."""
+        return self._judge(wanted.name, wanted.function, states)
+
+    def watch(self, wanted: Property, states: U64, seen: dict[str, bool]) -> None:
+        """Note for each `implies` of a property whether its first part is true in one of these states."""
+        self._judge(wanted.name, wanted.function, states, watching=seen)
+
+    def holds_between(self, wanted: Property, before: U64, after: U64) -> Mask:
+        """For which transitions a step property is true; the two batches line up row by row."""
+        return self._judge(wanted.name, wanted.function, before, after)
+
+    def may_end(self, states: U64) -> Mask:
+        """In which states the machine allows that nothing more happens."""
+        allowed = np.zeros(states.shape[1], np.bool_)
+        for ending in self._endings:
+            allowed |= self._judge(ending.name, ending.function, states)
+        return allowed
+
+    def unpack(self, state: Iterable[int]) -> dict[str, object]:
+        """The named values of one packed state; arrays and sequences as tuples, sets as frozensets."""
+        words = tuple(int(word) for word in state)
+        return {name: access.decode(words, 0) for name, access in self.access.items()}
+
+    def pack(self, values: Mapping[str, object]) -> U64:
+        """One packed state, shape (words, 1), from the values of all fields."""
+        if set(values) != set(self.access):
+            missing, unknown = set(self.access) - set(values), set(values) - set(self.access)
+            raise ModellingMistake(
+                f"a state has missing fields {names(missing)}, unknown fields {names(unknown)}"
+            )
+        words = [0] * self.words
+        for name, access in self.access.items():
+            access.encode(words, 0, values[name])
+        return np.array(words, np.uint64)[:, np.newaxis]
+
+    def _run(
+        self, states: U64, label: Label, function: Callable[..., Any], parameters: Mapping[str, object]
+    ) -> Frame | None:
+        frame = Frame(self, states, label)
+        try:
+            answer = function(self._rows(frame), **parameters)
+        except NothingLeft:
+            return None
+        except Exception as error:  # noqa: BLE001  # whatever the author's text raises is said with its place
+            locate_mistake(error, str(label))
+        finally:
+            frame.close()
+        if frame.stopped:
+            raise ModellingMistake(
+                f"{label} goes on after a guard that no state passed: it catches what s.require raises; "
+                "an action has no `try`"
+            )
+        if answer is not None:
+            raise ModellingMistake(
+                f"{label} returns {describe(answer)}; an action returns nothing: "
+                "its guards are s.require(...)"
+            )
+        return frame if frame.size else None
+
+    def _judge(
+        self, name: str, function: Callable[..., Any], *batches: U64, watching: dict[str, bool] | None = None
+    ) -> Mask:
+        frames = [Frame(self, states, None, read_only=True) for states in batches]
+        frames[0].watching = watching
+        try:
+            answer = function(*(self._rows(frame) for frame in frames))
+            mask = answer.mask() if isinstance(answer, Truth) else None
+        except Exception as error:  # noqa: BLE001  # whatever the author's text raises is said with its place
+            locate_mistake(error, f"property `{name}`")
+        finally:
+            for frame in frames:
+                frame.close()
+        if mask is None:
+            raise ModellingMistake(
+                f"property `{name}` returns {describe(answer)}, not a column of truth values: "
+                "return a comparison of fields, joined with &, | and ~"
+            )
+        return mask if mask.ndim else np.broadcast_to(mask, batches[0].shape[1:])
+
+    def _rows(self, frame: Frame) -> Machine:
+        rows = object.__new__(self.machine)
+        object.__setattr__(rows, "frame", frame)
+        return rows
+
+    def _settle_without(self, without: Iterable[str]) -> frozenset[str]:
+        known = [*self.machine.safeguards, *self.machine.assumptions]
+        for name in without:
+            if name not in known:
+                raise BadSettings(
+                    f"{self.name} has no safeguard or assumption '{name}'{suggestion(name, known)}; "
+                    f"safeguards: {names(self.machine.safeguards)}; "
+                    f"assumptions: {names(self.machine.assumptions)}"
+                )
+        return frozenset(without)
+
+    def _enumerate_labels(self) -> tuple[Label, ...]:
+        labels: list[Label] = []
+        for declaration in marked(self.machine, ActionDeclared):
+            if declaration.part == "action":
+                for label, call in self._expand_parameters(declaration, len(labels)):
+                    labels.append(label)
+                    self._calls.append(call)
+        if not labels:
+            raise ModellingMistake(
+                f"{self.machine.__name__} has no actions: decorate some methods with @action"
+            )
+        return tuple(labels)
+
+    def _expand_parameters(
+        self, declaration: ActionDeclared, number: int
+    ) -> Iterable[tuple[Label, tuple[Callable[..., Any], dict[str, object]]]]:
+        domains = {name: choices(domain, self.sizes) for name, domain in declaration.domains.items()}
+        function = self.replacements.get(declaration.function, declaration.function)
+        for offset, values in enumerate(product(*domains.values())):
+            parameters = tuple(zip(domains, values, strict=True))
+            label = Label(number + offset, declaration.name, parameters)
+            yield label, (function, dict(parameters))
+
+    def _check_fairness(self) -> None:
+        for wanted in self.properties:
+            demands(wanted, self.labels)
+
+
+def kebab(name: str) -> str:
+    """`TwoPhase` as `two-phase`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()

@@ -1,0 +1,203 @@
+"""Numbers: columns of whole numbers, from Int fields, from the lengths of sequences, from counting.
+
+A field's codes begin at 0, its numbers at the lower bound of its `Int`. Against a constant that the field
+could hold, the constant is made a code and the packed word is compared as it is; everything else is worked
+out in signed 64-bit arithmetic, which has room for the sum of any two (see `kinds`). So a sum may leave the
+bounds of every field: only assigning it to one is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fencepost.model.kernel.language.columns import Column, Truth, any_of, describe, to_truth
+from fencepost.model.kernel.language.errors import ModellingMistake, question
+from fencepost.model.kernel.language.layout import IntKind
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.language.frame import Frame
+    from fencepost.model.kernel.language.layout import I64, U64
+
+
+class Number(Column):
+    """A column of whole numbers. Sums may leave the field's bounds; assigning them back is checked."""
+
+    __slots__ = ("_reach",)
+    noun = "number"
+    _reach: int
+
+    @staticmethod
+    def of(frame: Frame | None, array: np.ndarray[Any, Any], reach: int | None = None) -> Number:
+        number = Number(frame, _ANY_NUMBER, array)
+        if reach is not None:
+            number._reach = reach
+        return number
+
+    def reach(self) -> int:
+        """No entry is farther from 0 than this."""
+        try:
+            return self._reach
+        except AttributeError:
+            kind = self.kind
+            if isinstance(kind, IntKind) and not isinstance(kind, _Worked):
+                self._reach = max(abs(kind.least), abs(kind.most))
+            else:
+                self._reach = self.farthest()
+            return self._reach
+
+    def farthest(self) -> int:
+        """How far from 0 the entries are."""
+        values = self.values()
+        return max(abs(int(values.min())), abs(int(values.max()))) if values.size else 0
+
+    def values(self) -> I64:
+        """The numbers of the rows that are left now."""
+        return self.codes()
+
+    def _decode(self, raw: U64) -> np.ndarray[Any, Any]:
+        codes = super()._decode(raw)
+        least = self._least()
+        return codes + least if least else codes
+
+    def _least(self) -> int:
+        return self.kind.least if isinstance(self.kind, IntKind) else 0
+
+    def _compare(self, other: Number | int, work: np.ufunc, sign: str) -> Truth:
+        if isinstance(other, Number):
+            return Truth.of(self._frame_with(other), work(self.values(), other.values()))
+        if isinstance(other, bool) or not isinstance(other, int):
+            raise ModellingMistake(
+                f"a number column is compared with {describe(other)} by {sign}: give a whole number"
+            )
+        raw = self.fresh_raw()
+        code = other - self._least()
+        if raw is None or not 0 <= code < 1 << self.kind.width:
+            return Truth.of(self._frame, work(self.values(), other))
+        under = raw & (((1 << self.kind.width) - 1) << self._shift)
+        return Truth.of(self._frame, work(under, code << self._shift))
+
+    def __eq__(self, other: Number | int) -> Truth:  # type: ignore[override]  # columns compare to columns
+        if isinstance(other, int) and not isinstance(other, bool):
+            code = other - self._least()
+            if self.fresh_raw() is not None and 0 <= code < 1 << self.kind.width:
+                return self._matches(code)
+        if isinstance(other, Number) and other.kind == self.kind:
+            return self._same(other)
+        return self._compare(other, np.equal, "==")
+
+    def __ne__(self, other: Number | int) -> Truth:  # type: ignore[override]  # columns compare to columns
+        return ~(self == other)
+
+    def __lt__(self, other: Number | int) -> Truth:
+        return self._compare(other, np.less, "<")
+
+    def __le__(self, other: Number | int) -> Truth:
+        return self._compare(other, np.less_equal, "<=")
+
+    def __gt__(self, other: Number | int) -> Truth:
+        return self._compare(other, np.greater, ">")
+
+    def __ge__(self, other: Number | int) -> Truth:
+        return self._compare(other, np.greater_equal, ">=")
+
+    def _work(
+        self, other: Number | Truth | int, work: np.ufunc, sign: str, *, swapped: bool = False
+    ) -> Number:
+        right = to_numbers(other, sign)
+        reach = self._reach_of(other, right, sign)
+        left = self.values()
+        frame = self._frame_with(other) if isinstance(other, Column) else self._frame
+        return Number.of(frame, work(right, left) if swapped else work(left, right), reach)
+
+    def _reach_of(self, other: object, right: object, sign: str) -> int:
+        """How far from 0 the answer may be: arithmetic beyond a word would wrap around without a word."""
+        reach = _reached(self.reach(), reach_of(other), sign)
+        if reach > _WORD:
+            numbers = other.farthest() if isinstance(other, Number) else reach_of(other)
+            reach = _reached(self.farthest(), numbers, sign)
+            if reach > _WORD:
+                raise ModellingMistake(
+                    f"{sign} may give a number of up to {reach:.1e}, which a column cannot hold: "
+                    "a model wants the smallest range that still shows the behaviour"
+                )
+        return reach
+
+    def __add__(self, other: Number | Truth | int) -> Number:
+        return self._work(other, np.add, "+")
+
+    def __radd__(self, other: int) -> Number:
+        return self._work(other, np.add, "+", swapped=True)
+
+    def __sub__(self, other: Number | Truth | int) -> Number:
+        return self._work(other, np.subtract, "-")
+
+    def __rsub__(self, other: int) -> Number:
+        return self._work(other, np.subtract, "-", swapped=True)
+
+    def __mul__(self, other: Number | Truth | int) -> Number:
+        return self._work(other, np.multiply, "*")
+
+    def __rmul__(self, other: int) -> Number:
+        return self._work(other, np.multiply, "*", swapped=True)
+
+    def __floordiv__(self, other: int) -> Number:
+        return self._work(_divisor(other), np.floor_divide, "//")
+
+    def __mod__(self, other: int) -> Number:
+        return self._work(_divisor(other), np.remainder, "%")
+
+    @question
+    def is_in(self, *numbers: int) -> Truth:
+        """Whether it is one of these numbers."""
+        return any_of(self == number for number in numbers)
+
+
+def count_of(truths: Iterable[Truth | bool]) -> Number:
+    """How many hold, state by state."""
+    total: Number | None = None
+    for truth in truths:
+        column = to_truth(truth, "count_of")
+        one = Number.of(column.frame, column.mask().astype(np.int64), 1)
+        total = one if total is None else total + one
+    return Number.of(None, np.asarray(0, np.int64)) if total is None else total
+
+
+def to_numbers(value: Number | Truth | int, sign: str) -> np.ndarray[Any, Any] | int:
+    """What arithmetic works on; a truth counts as 0 or 1. `sign` is what asks, for the message."""
+    if isinstance(value, Number):
+        return value.values()
+    if isinstance(value, Truth):
+        return value.mask().astype(np.int64)
+    if isinstance(value, int):
+        return int(value)
+    raise ModellingMistake(f"{sign} works on numbers, and {describe(value)} is none")
+
+
+def reach_of(value: object) -> int:
+    """How far from 0 a number, a column of them or a truth may be."""
+    if isinstance(value, Number):
+        return value.reach()
+    return abs(value) if isinstance(value, int) else 1
+
+
+def _reached(left: int, right: int, sign: str) -> int:
+    if sign == "*":
+        return left * right
+    return left + right if sign in "+-" else left
+
+
+def _divisor(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ModellingMistake(f"divide a column by a positive whole number, not by {describe(value)}")
+    return value
+
+
+class _Worked(IntKind):
+    """Of numbers that were worked out: no field's, so that assigning them is always checked."""
+
+
+_WORD = (1 << 63) - 1
+_ANY_NUMBER = _Worked(0, (1 << 62) - 1)

@@ -1,0 +1,387 @@
+"""Arrays and sequences inside an action: views onto cells, not values.
+
+A view is what a list is to Python: a later write to its elements is visible through it. But a name for the
+old list survives when another list is assigned in its place, and a view cannot: the old cells are gone.
+`s.left, s.right = s.right, s.left` would silently make both alike. So reading a view that is older than
+such an assignment is an error.
+
+An array has equal elements, numbered from 0, each of them a cell, a sequence or an array. An index that is a
+column may differ from row to row and may be outside in some: it is checked before use, unless its own bounds
+keep it inside. A sequence is a length and its items. Places beyond the length hold the item's first value, so
+that equal sequences are packed alike; this is why `pop_first` writes every place.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+
+import numpy as np
+
+from fencepost.model.kernel.language.access import Access, CellAccess, Index, PackedState, overflow
+from fencepost.model.kernel.language.choices import pick
+from fencepost.model.kernel.language.columns import (
+    ONE_TRUTH,
+    Column,
+    Truth,
+    all_of,
+    any_of,
+    as_truth,
+    describe,
+)
+from fencepost.model.kernel.language.errors import ModellingMistake, Refusing, question
+from fencepost.model.kernel.language.layout import IntKind
+from fencepost.model.kernel.language.numbers import Number, count_of
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.language.access import Index
+    from fencepost.model.kernel.language.frame import Frame
+
+
+Replaced = tuple[Any, Any]
+"""What was assigned as a whole: its access, and its flat number."""
+
+
+class Live(Refusing):
+    """A place in the rows at hand."""
+
+    __slots__ = ("_access", "_flat", "_frame", "_since")
+    noun = "an array"
+
+    def __init__(self, frame: "Frame", access: Any, flat: "Index") -> None:
+        self._frame = frame
+        self._access = access
+        self._flat = flat
+        self._since = len(frame.replaced)
+
+    def __bool__(self) -> NoReturn:
+        raise ModellingMistake(ONE_TRUTH)
+
+    def no_value(self) -> str:
+        return f"`{self._access.name}` is {self.noun}, one for each state: it is no text"
+
+    def __repr__(self) -> str:
+        return f"<{self.noun}, `{self._access.name}`>"
+
+    def _now(self) -> "Frame":
+        """The rows, while this still is the way to them."""
+        frame = self._frame
+        if frame.replaced:
+            for access, flat in frame.replaced[self._since :]:
+                if _covers(access, flat, self._access, self._flat):
+                    raise ModellingMistake(
+                        f"`{self._access.name}` was read before another value was assigned to it, and the "
+                        "old one is gone: read what you need of it, element by element, before the assignment"
+                    )
+        return frame
+
+
+def _covers(access: Any, flat: "Index", other: Any, at: "Index") -> bool:
+    """Whether the cells of `other` are among those of `access`."""
+    if access is other:
+        return not (isinstance(flat, int) and isinstance(at, int)) or flat == at
+    while (access := getattr(access, "element", None)) is not None:
+        if access is other:
+            return True
+    return False
+
+
+def check_place(frame: "Frame", name: str, index: Any, extent: int, what: str) -> None:
+    """Refuse an index that is no place of `name`, in any row."""
+    if type(index) is int and 0 <= index < extent:
+        return
+    if isinstance(index, Number):
+        _check_column(frame, name, index, extent, what)
+    elif isinstance(index, bool) or not isinstance(index, int):
+        raise ModellingMistake(f"`{name}` is indexed by numbers 0..{extent - 1}, not by {describe(index)}")
+    elif not 0 <= index < extent:
+        raise ModellingMistake(
+            f"{frame.doing()} reaches for `{name}[{index}]`; its {what} are 0..{extent - 1}"
+        )
+
+
+def _check_column(frame: "Frame", name: str, index: Number, extent: int, what: str) -> None:
+    if isinstance(index.kind, IntKind) and index.kind.least >= 0 and index.kind.most < extent:
+        return
+    values = np.atleast_1d(index.values())
+    error = (values < 0) | (values >= extent)
+    if error.any():
+        row = int(np.flatnonzero(error)[0])
+        raise ModellingMistake(
+            f"{frame.doing()} reaches for `{name}[{int(values[row])}]` in state "
+            f"{frame.state_before(row)}; its {what} are 0..{extent - 1}: "
+            "narrow the rows with s.require(...) before indexing"
+        )
+
+
+R = TypeVar("R")
+W = TypeVar("W")
+
+
+class ArrayAccess(Access):
+    """Equal elements, numbered from 0."""
+
+    def __init__(self, name: str, element: Access, extent: int) -> None:
+        self.name = name
+        self.element = element
+        self.extent = extent
+
+    def read(self, frame: "Frame", flat: Index) -> "Array[Any, Any]":
+        return Array(frame, self, flat)
+
+    def write(self, frame: "Frame", flat: Index, value: Any) -> None:
+        settled = self.settle(value)
+        frame.replace(self, flat)
+        self.fill(frame, flat, settled)
+
+    def settle(self, value: Any) -> list[Any]:
+        """All elements, read before anything is written: they may be elements of this very array."""
+        if not isinstance(value, tuple | list | Array) or len(value) != self.extent:
+            raise ModellingMistake(
+                f"`{self.name}` is an array: assign to `{self.name}[i]`, or {self.extent} values at once"
+            )
+        return [self.element.settle(element) for element in value]
+
+    def fill(self, frame: "Frame", flat: Index, settled: Any) -> None:
+        for i, element in enumerate(settled):
+            self.element.fill(frame, flat * self.extent + i, element)
+
+    def decode(self, state: PackedState, flat: int) -> object:
+        return tuple(self.element.decode(state, flat * self.extent + i) for i in range(self.extent))
+
+    def encode(self, state: list[int], flat: int, value: Any) -> None:
+        if len(value) != self.extent:
+            raise ModellingMistake(f"`{self.name}` has {self.extent} elements, not {len(value)}")
+        for i, element in enumerate(value):
+            self.element.encode(state, flat * self.extent + i, element)
+
+    def element_number(self, frame: "Frame", flat: Index, index: Index) -> Index:
+        """The flat number of element `index`, once it is known to exist."""
+        check_place(frame, self.name, index, self.extent, "elements")
+        return flat * self.extent + index
+
+
+class Array(Live, Generic[R, W]):
+    """An array inside an action: elements by number, all of them by iteration."""
+
+    __slots__ = ()
+    _access: ArrayAccess
+
+    def __len__(self) -> int:
+        return self._access.extent
+
+    def __getitem__(self, index: Index) -> R:
+        frame, access = self._frame, self._access
+        if frame.replaced:
+            self._now()
+        element: R = access.element.read(frame, access.element_number(frame, self._flat, index))
+        return element
+
+    def __setitem__(self, index: Index, value: W) -> None:
+        frame, access = self._now(), self._access
+        access.element.write(frame, access.element_number(frame, self._flat, index), value)
+
+    def __iter__(self) -> Iterator[R]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
+        if not isinstance(other, tuple | list | Array) or len(other) != len(self):
+            raise ModellingMistake(
+                f"`{self._access.name}` is an array: compare it with {len(self)} values, or with another"
+            )
+        return all_of(as_truth(mine == theirs) for mine, theirs in zip(self, other, strict=True))
+
+    def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
+        return ~(self == other)
+
+    @question
+    def all(self, value: W) -> Truth:
+        """Whether every element equals `value`."""
+        return all_of(as_truth(element == value) for element in self)
+
+    @question
+    def any(self, value: W) -> Truth:
+        """Whether some element equals `value`."""
+        return any_of(as_truth(element == value) for element in self)
+
+    @question
+    def count(self, value: W) -> Number:
+        """How many elements equal `value`."""
+        return count_of(as_truth(element == value) for element in self)
+
+
+class SequenceAccess(Access):
+    """A bounded sequence: its length, and its items from the first on; unused items stay zero."""
+
+    def __init__(self, name: str, lengths: CellAccess, items: CellAccess, capacity: int) -> None:
+        self.name = name
+        self.lengths = lengths
+        self.items = items
+        self.capacity = capacity
+
+    def read(self, frame: "Frame", flat: Index) -> "Sequence[Any, Any]":
+        return Sequence(frame, self, flat)
+
+    def write(self, frame: "Frame", flat: Index, value: Any) -> None:
+        settled = self.settle(value)
+        frame.replace(self, flat)
+        self.fill(frame, flat, settled)
+
+    def settle(self, value: Any) -> tuple[Number | int, list[Any]]:
+        """The length and the items, read before anything is written."""
+        if isinstance(value, Sequence):
+            length = value.length
+            shared = range(min(self.capacity, value.capacity))
+            return length, [self._own(value[i], length > i) for i in shared]
+        if isinstance(value, tuple | list):
+            return len(value), list(value)
+        raise ModellingMistake(f"`{self.name}` is a sequence: assign a tuple or another sequence to it")
+
+    def fill(self, frame: "Frame", flat: Index, settled: Any) -> None:
+        length, items = settled
+        self.lengths.write(frame, flat, length)
+        for i in range(self.capacity):
+            if i < len(items):
+                self.items.write(frame, flat * self.capacity + i, items[i])
+            else:
+                self.zero_item(frame, flat * self.capacity + i)
+
+    def _own(self, item: Column, used: Truth) -> Any:
+        """An item of another sequence; where it has none, what stands for none here."""
+        same = item.kind == self.items.kind
+        return item if same or not used.frame else pick(used, cast(Any, item), self._nothing())
+
+    def _nothing(self) -> Any:
+        return self.items.kind.decode(0)
+
+    def zero_item(self, frame: "Frame", flat: Index) -> None:
+        """Forget an item, so that equal sequences are packed alike."""
+        self.items.write(frame, flat, self._nothing())
+
+    def decode(self, state: PackedState, flat: int) -> object:
+        length = self.lengths.decode(state, flat)
+        assert isinstance(length, int)
+        return tuple(self.items.decode(state, flat * self.capacity + i) for i in range(length))
+
+    def encode(self, state: list[int], flat: int, value: Any) -> None:
+        self.lengths.encode(state, flat, len(value))
+        for i, item in enumerate(value):
+            self.items.encode(state, flat * self.capacity + i, item)
+
+
+class Sequence(Live, Generic[R, W]):
+    """A bounded sequence inside an action. Places beyond its length read as the item's first value."""
+
+    __slots__ = ()
+    noun = "a sequence"
+    _access: SequenceAccess
+
+    @property
+    def capacity(self) -> int:
+        return self._access.capacity
+
+    @property
+    def length(self) -> Number:
+        column = self._access.lengths.read(self._now(), self._flat)
+        assert isinstance(column, Number)
+        return column
+
+    @property
+    def first(self) -> R:
+        return self[0]
+
+    @property
+    def last(self) -> R:
+        """The last item; where the sequence is empty, the item's first value."""
+        end = self.length - 1
+        clipped = Number.of(end.frame, np.maximum(end.values(), 0), self.capacity)
+        return self[clipped]
+
+    def __getitem__(self, index: Index) -> R:
+        frame, access = self._now(), self._access
+        check_place(frame, access.name, index, access.capacity, "places")
+        item: Any = access.items.read(frame, self._flat * access.capacity + index)
+        return cast(R, item)
+
+    def __iter__(self) -> Any:
+        raise ModellingMistake(
+            f"`{self._access.name}` has another length in every state: go through its places by number, "
+            f"{self._access.name}[i] for i below {self.capacity}, or ask .length, .has(...) and .first"
+        )
+
+    __len__ = __iter__
+
+    @question
+    def item(self, index: Index) -> R:
+        return self[index]
+
+    @question
+    def is_empty(self) -> Truth:
+        return self.length == 0
+
+    @question
+    def is_full(self) -> Truth:
+        return self.length == self.capacity
+
+    @question
+    def has(self, value: W) -> Truth:
+        """Whether some item equals `value`."""
+        length = self.length
+        items = [self[i] == value for i in range(self.capacity)]
+        return any_of((length > i) & as_truth(same) for i, same in enumerate(items))
+
+    def __eq__(self, other: object) -> Truth:  # type: ignore[override]  # sequences compare state by state
+        if isinstance(other, Sequence):
+            return self._like(other)
+        if not isinstance(other, tuple | list):
+            raise ModellingMistake(f"`{self._access.name}` is a sequence: compare it with a tuple")
+        if len(other) > self.capacity:
+            return Truth.constant(False)
+        same = [as_truth(self[i] == item) for i, item in enumerate(other)]
+        return all_of([self.length == len(other), *same])
+
+    def _like(self, other: "Sequence[Any, Any]") -> Truth:
+        """Equal where both are as long and each item of the one is that of the other."""
+        length, size = self.length, other.length
+        places = range(min(self.capacity, other.capacity))
+        shared: list[tuple[Any, Any]] = [(self[i], other[i]) for i in places]
+        same = [as_truth(mine == theirs) for mine, theirs in shared]
+        if any(mine.kind != theirs.kind for mine, theirs in shared):
+            # What stands for no item is another value in the other one: it must not be compared.
+            same = [(length <= i) | each for i, each in enumerate(same)]
+        return all_of([length == size, *same])
+
+    def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # sequences compare state by state
+        return ~(self == other)
+
+    @question
+    def append(self, value: W) -> None:
+        """Add an item at the end; a full sequence is an overflow."""
+        length, frame = self.length, self._frame
+        full = np.atleast_1d(length.values()) >= self.capacity
+        if full.any():
+            what = f"beyond its {self.capacity} places"
+            overflow(frame, self._access.name, what, int(np.flatnonzero(full)[0]))
+        self._access.items.write(frame, self._flat * self.capacity + length, value)
+        self._access.lengths.write(frame, self._flat, length + 1)
+
+    @question
+    def pop_first(self) -> R:
+        """Take the first item out and answer it; the others move up."""
+        length = self.length
+        empty = np.atleast_1d(length.values()) == 0
+        if empty.any():
+            state = self._frame.state_before(int(np.flatnonzero(empty)[0]))
+            raise ModellingMistake(
+                f"{self._frame.doing()} takes from `{self._access.name}`, which is empty in state {state}; "
+                f"write s.require(~s.{self._access.name}.is_empty()) before"
+            )
+        first = self.first
+        base = self._flat * self.capacity
+        for i in range(1, self.capacity):
+            self._access.items.write(self._frame, base + (i - 1), self[i])
+        self._access.zero_item(self._frame, base + (self.capacity - 1))
+        self._access.lengths.write(self._frame, self._flat, length - 1)
+        return first
+
+    @question
+    def clear(self) -> None:
+        self._access.fill(self._now(), self._flat, (0, []))

@@ -1,0 +1,1 @@
+"""What a check reports: verdicts, counterexamples, vacuity warnings."""

@@ -1,0 +1,150 @@
+"""Counterexamples: how the machine gets from a start to a state, as a value that prints and replays.
+
+A counterexample is found without parent pointers. The levels of the exploration are sets of states with
+the same distance from the start, so a state of level d has a predecessor in level d - 1: expand
+that level again, chunk by chunk, until one of its successors is the state; then go on with that
+predecessor. The first chunk, label and row in order is taken, so that the same machine always tells
+the same counterexample, and every counterexample is a shortest one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.language.model import Label, Model
+
+_CHUNK = 1 << 16
+PackedState = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a counterexample: the action with its parameters, and only the fields that changed.
+
+    A change of an array names the element: `manager[1]`.
+    """
+
+    number: int
+    action: str
+    parameters: Mapping[str, object]
+    changes: Mapping[str, tuple[object, object]]
+
+    def __str__(self) -> str:
+        parameters = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        changes = ", ".join(
+            f"{name}: {show(old)} -> {show(new)}" for name, (old, new) in self.changes.items()
+        )
+        return f"{self.number}. {self.action}({parameters})  {changes or 'nothing changes'}"
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A start and the steps from it. `loop` is the number of the step that the end leads back before."""
+
+    start: Mapping[str, object]
+    steps: tuple[Step, ...]
+    loop: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def lines(self) -> list[str]:
+        """The counterexample as text, one line a step."""
+        start = ", ".join(f"{name}: {show(value)}" for name, value in self.start.items())
+        told = [f"0. start  {start}", *(str(step) for step in self.steps)]
+        return told if self.loop is None else [*told, f"   ... and again from step {self.loop}"]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The counterexample as plain values; the first entry is the start, with every field."""
+        start = {name: plain(value) for name, value in self.start.items()}
+        trace: list[dict[str, Any]] = [{"step": 0, "action": None, "parameters": {}, "state": start}]
+        for step in self.steps:
+            changes = {name: [plain(old), plain(new)] for name, (old, new) in step.changes.items()}
+            parameters = {name: plain(value) for name, value in step.parameters.items()}
+            trace.append(
+                {"step": step.number, "action": step.action, "parameters": parameters, "changes": changes}
+            )
+        if self.loop is not None:
+            trace[-1]["back_to"] = self.loop
+        return trace
+
+
+def chain(
+    model: Model, levels: Sequence[U64], depth: int, state: PackedState
+) -> list[tuple[PackedState, Label]]:
+    """The transitions that lead to `state` of level `depth`: each one's state before, and its label."""
+    steps: list[tuple[PackedState, Label]] = []
+    for level in reversed(levels[:depth]):
+        before, label = _predecessor(model, level, state)
+        steps.append((before, label))
+        state = before
+    return steps[::-1]
+
+
+def tell(
+    model: Model, steps: Sequence[tuple[PackedState, Label]], end: PackedState, loop: int | None = None
+) -> Counterexample:
+    """The counterexample of transitions that end in `end`."""
+    states = [state for state, _ in steps] + [end]
+    told = [
+        Step(number, label.action, dict(label.parameters), changed(model, states[number - 1], states[number]))
+        for number, (_, label) in enumerate(steps, start=1)
+    ]
+    return Counterexample(model.unpack(states[0]), tuple(told), loop)
+
+
+def changed(model: Model, before: PackedState, after: PackedState) -> dict[str, tuple[object, object]]:
+    """The fields that differ, by name, down to the elements of arrays."""
+    old, new = model.unpack(before), model.unpack(after)
+    found: dict[str, tuple[object, object]] = {}
+    for name in old:
+        if old[name] != new[name]:
+            found.update(_differences(name, old[name], new[name], array=name in model.arrays))
+    return found
+
+
+def show(value: object) -> str:
+    """A value as a counterexample prints it: names bare, sets in braces."""
+    if isinstance(value, frozenset):
+        return "{" + ", ".join(sorted(map(str, value))) + "}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(show, value)) + "]"
+    return str(value)
+
+
+def plain(value: object) -> object:
+    """A value as JSON can hold it."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _differences(
+    name: str, old: object, new: object, *, array: bool
+) -> Iterator[tuple[str, tuple[object, object]]]:
+    if array and isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            if one != other:
+                yield f"{name}[{index}]", (one, other)
+    else:
+        yield name, (old, new)
+
+
+def _predecessor(model: Model, level: U64, state: PackedState) -> tuple[PackedState, Label]:
+    for start in range(0, level.shape[1], _CHUNK):
+        chunk = level[:, start : start + _CHUNK]
+        for label in model.labels:
+            frame = model.apply(chunk, label)
+            if frame is None:
+                continue
+            same = np.ones(frame.size, np.bool_)
+            for word, wanted in zip(model.representatives(np.stack(frame.finish())), state, strict=True):
+                same &= word == np.uint64(wanted)
+            rows = np.flatnonzero(same)
+            if len(rows):
+                row = int(frame.origin()[rows[0]])
+                return tuple(int(word) for word in chunk[:, row]), label
+    raise AssertionError("a state of one level has no predecessor in the level before")

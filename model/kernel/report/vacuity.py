@@ -1,0 +1,114 @@
+"""What to know before believing "holds": the parts of a machine that no reachable state ever tests.
+
+A property that holds because nothing ever happens holds for nothing. After a whole exploration this looks for
+
+    a choice of a parameter with which an action never happens, though with others it does
+    an action that has no choice of its parameters at these sizes
+    a field that is the same in every reachable state (as one that marks a violation should be)
+    an `implies` whose first part is true nowhere
+    a goal that every run begins with, or that is true everywhere; a `may_end` that allows every state
+    a demand of fairness to what never happens
+
+Each is a sentence, and none changes a verdict. All but the labels, which were counted on the way, look at the
+states once more and stop where they have seen enough: mostly in the first levels.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fencepost.model.kernel.language.declare import ActionDeclared, Property
+from fencepost.model.kernel.language.fairness import demands
+from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.language.machine import marked
+from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.search.explore import Search
+
+_CHUNK = 1 << 15
+
+
+def vacuity_warnings(search: Search, *, whole: bool = True) -> tuple[str, ...]:
+    """Sentences; none where a bound was hit, for then it is not known. `whole`: no reduction was used."""
+    if not search.complete:
+        return ()
+    found = [*_no_choice(search.model), *_never_with(search), *_fair_to_nothing(search)]
+    found += [*_never_changes(search)] if whole else []
+    for wanted in search.model.properties:
+        found += [*_goal(search, wanted), *_antecedents(search, wanted)]
+    if search.model.has_endings and all(search.model.may_end(chunk).all() for chunk in _states(search)):
+        found.append("may_end allows every reachable state: no deadlock could be found")
+    return tuple(found)
+
+
+def _states(search: Search) -> Iterator[U64]:
+    for level in search.levels:
+        for start in range(0, level.shape[1], _CHUNK):
+            yield level[:, start : start + _CHUNK]
+
+
+def _no_choice(model: Model) -> Iterator[str]:
+    for declared in marked(model.machine, ActionDeclared):
+        if declared.part == "action" and declared.name not in model.actions:
+            yield f"{declared.name} never happens: it has no choice of its parameters at these sizes"
+
+
+def _never_with(search: Search) -> Iterator[str]:
+    """Choices of a parameter that never happen, where others of the same parameter do."""
+    fired: dict[str, dict[str, dict[object, int]]] = {}
+    for label, count in zip(search.model.labels, search.fired, strict=True):
+        for name, value in label.parameters:
+            counts = fired.setdefault(label.action, {}).setdefault(name, {})
+            counts[value] = counts.get(value, 0) + count
+    for action, parameters in fired.items():
+        for name, counts in parameters.items():
+            never = [str(value) for value, count in counts.items() if not count]
+            if never and len(never) < len(counts):
+                yield f"{action} never happens with {name}={', '.join(never)}"
+
+
+def _fair_to_nothing(search: Search) -> Iterator[str]:
+    for wanted in search.model.properties:
+        for demand in demands(wanted, search.model.labels):
+            if not any(search.fired[label] for label in demand.labels):
+                yield f"{wanted.name} is fair to {demand.text}, which never happens: that demands nothing"
+
+
+def _never_changes(search: Search) -> Iterator[str]:
+    """Fields whose bits are the same in all states."""
+    model = search.model
+    first = search.levels[0][:, :1]
+    differ = np.zeros((model.words, 1), np.uint64)
+    for chunk in _states(search):
+        differ |= np.bitwise_or.reduce(chunk ^ first, axis=1, keepdims=True)
+    changed = {
+        name.split(".")[0]
+        for name, slot in model.layout.slots.items()
+        for word, shift in (slot.place(index) for index in range(slot.count))
+        if int(differ[word, 0]) >> shift & ((1 << slot.kind.width) - 1)
+    }
+    still = [name for name in model.fields if name not in changed]
+    if still:
+        yield f"the same in every reachable state, for nothing changes it: {', '.join(still)}"
+
+
+def _goal(search: Search, wanted: Property) -> Iterator[str]:
+    model = search.model
+    if wanted.kind == "eventually" and model.holds(wanted, search.levels[0]).all():
+        yield f"{wanted.name} asks for nothing: every run begins with it"
+    everywhere = wanted.kind == "always_recoverable"
+    if everywhere and all(model.holds(wanted, chunk).all() for chunk in _states(search)):
+        yield f"{wanted.name} asks for nothing: it is true in every reachable state"
+
+
+def _antecedents(search: Search, wanted: Property) -> Iterator[str]:
+    """Every `implies` of a property of states whose first part no reachable state makes true."""
+    if wanted.kind == "step":
+        return
+    seen: dict[str, bool] = {}
+    for chunk in _states(search):
+        search.model.watch(wanted, chunk, seen)
+        if all(seen.values()):
+            return
+    for place, met in seen.items():
+        if not met:
+            yield f"{wanted.name} says what follows from what is true in no reachable state ({place})"

@@ -1,0 +1,1 @@
+"""Exploration of the reachable states: breadth first, by random walks, one at a time."""

@@ -1,0 +1,155 @@
+"""Which states are the same: sorted sets of packed states, by a 64-bit key a state.
+
+A state of one word is its own key, and everything below is exact. A wider state gets a 64-bit
+fingerprint: two different states may then be taken for one, with the odds that `odds` computes and
+every result carries (for 10 million states, about 1 in 370,000). Words are mixed one after the other by
+steps that can be undone, so two states that differ in a single word never collide.
+
+Nothing here sorts indices, because that is several times slower than sorting keys. When
+the states must follow their keys, the row number takes the place of the low bits of the key, one
+plain sort brings both into order, and the few keys that agree in all their high bits are put right
+afterwards.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fencepost.model.kernel.language.layout import I64, U64, Mask
+
+_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A set of states: keys in rising order, each once, and the states in the same order.
+
+    For states of one word the keys are the states, and the two share their memory.
+    """
+
+    keys: U64
+    states: U64
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def nbytes(self) -> int:
+        return self.states.nbytes + (self.keys.nbytes if len(self.states) > 1 else 0)
+
+    def select(self, mask: Mask) -> "Batch":
+        if len(self.states) == 1:
+            return of_keys(self.keys.compress(mask))
+        return Batch(self.keys.compress(mask), self.states.compress(mask, axis=1))
+
+    def between(self, low: int, high: int) -> "Batch":
+        """The part whose keys are in low <= key < high."""
+        first, last = span(self.keys, low, high)
+        return Batch(self.keys[first:last], self.states[:, first:last])
+
+
+def of_keys(keys: U64) -> Batch:
+    """The batch of one-word states that are already sorted and distinct."""
+    return Batch(keys, keys[np.newaxis, :])
+
+
+def empty(words: int) -> Batch:
+    return Batch(np.empty(0, np.uint64), np.empty((words, 0), np.uint64))
+
+
+def span(keys: U64, low: int, high: int) -> tuple[int, int]:
+    """Where low <= key < high lies in sorted keys."""
+    first = int(np.searchsorted(keys, np.uint64(low))) if low > 0 else 0
+    last = int(np.searchsorted(keys, np.uint64(high))) if high < 1 << 64 else len(keys)
+    return first, last
+
+
+def fingerprints(states: U64) -> U64:
+    """The key of each state."""
+    if len(states) == 1:
+        only: U64 = states[0]
+        return only
+    mixed: U64 = states[0] * np.uint64(_MULTIPLIERS[0])
+    scratch = np.empty_like(mixed)
+    for number in range(1, len(states)):
+        np.right_shift(mixed, 29, out=scratch)
+        mixed ^= scratch
+        mixed += states[number]
+        mixed *= np.uint64(_MULTIPLIERS[number % len(_MULTIPLIERS)])
+    for shift, multiplier in ((32, _MULTIPLIERS[1]), (29, _MULTIPLIERS[2])):
+        np.right_shift(mixed, shift, out=scratch)
+        mixed ^= scratch
+        mixed *= np.uint64(multiplier)
+    np.right_shift(mixed, 32, out=scratch)
+    mixed ^= scratch
+    return mixed
+
+
+def distinct(states: U64) -> Batch:
+    """The set of these states, in no particular order before. May sort `states` of one word in place."""
+    if len(states) == 1:
+        states[0].sort()
+        return of_keys(_once(states[0]))
+    return _distinct_keyed(fingerprints(states), states)
+
+
+def merge(batches: list[Batch]) -> Batch:
+    """The union of a few sets."""
+    if len(batches) == 1:
+        return batches[0]
+    keys = np.concatenate([batch.keys for batch in batches])
+    if len(batches[0].states) == 1:
+        keys.sort()
+        return of_keys(_once(keys))
+    return _distinct_keyed(keys, concatenated([batch.states for batch in batches]))
+
+
+def concatenated(parts: list[U64]) -> U64:
+    """Batches of states one after the other, always a new array."""
+    if len(parts[0]) == 1:
+        return np.concatenate([part[0] for part in parts])[np.newaxis, :]
+    return np.concatenate(parts, axis=1)
+
+
+def odds(words: int, states: int) -> float:
+    """The probability that some two of `states` distinct states shared a key (0 for one word)."""
+    return 0.0 if words == 1 else -float(np.expm1(-states * (states - 1) / 2 / 2.0**64))
+
+
+def _once(keys: U64) -> U64:
+    """Sorted keys without repetitions."""
+    if not len(keys):
+        return keys
+    return keys.compress(_firsts(keys))
+
+
+def _firsts(keys: U64) -> Mask:
+    first = np.empty(len(keys), np.bool_)
+    first[:1] = True
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return first
+
+
+def _distinct_keyed(keys: U64, states: U64) -> Batch:
+    if not len(keys):
+        return Batch(keys, states)
+    order = _order(keys)
+    keys = keys.take(order)
+    first = _firsts(keys)
+    return Batch(keys.compress(first), states.take(order.compress(first), axis=1))
+
+
+def _order(keys: U64) -> I64:
+    """The permutation that sorts keys."""
+    bits = max(1, (len(keys) - 1).bit_length())
+    low = (1 << bits) - 1
+    tagged = keys & ((1 << 64) - 1 - low)
+    tagged |= np.arange(len(keys), dtype=np.uint64)
+    tagged.sort()
+    tagged &= low
+    order: I64 = tagged.view(np.int64)
+    sorted_keys = keys.take(order)
+    if (sorted_keys[1:] < sorted_keys[:-1]).any():
+        # Keys that agree in all high bits came out in row order: nearly sorted, so this is quick.
+        order = order.take(np.argsort(sorted_keys, kind="stable"))
+    return order

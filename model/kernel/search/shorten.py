@@ -1,0 +1,207 @@
+"""From a walk that happened to violate something to the shortest counterexample that can be found quickly.
+
+    explore   from the starts, breadth first, up to a bound: what is found there is a shortest counterexample
+
+and otherwise, each result no longer than the one before:
+
+    cut       if a state occurs twice, drop the steps between
+    drop      drop the steps that the violation does not need. An attempt leaves out a few steps and takes the
+              others again from the same start; it succeeds if every label is still enabled and the end still
+              decides the property. Attempts are columns, one row each, so trying to leave out every single
+              piece costs about as much as trying one. Pieces are halves first, then quarters, down to steps
+    corridor  breadth first among the states of the walk and their surroundings only
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fencepost.model.kernel.check import counterexample
+from fencepost.model.kernel.language.access import PackedState
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.layout import U64, Mask
+from fencepost.model.kernel.language.model import Label, Model, Transition
+from fencepost.model.kernel.report.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.search import keys
+from fencepost.model.kernel.search.explore import Bounds, Explorer, packed
+from fencepost.model.kernel.search.keys import Batch
+from fencepost.model.kernel.search.visited import Visited
+
+EXPLORED = 100_000
+"""States that may be explored for a shortest counterexample."""
+
+CORRIDOR = 20_000
+"""States around the walk that a counterexample may lead through."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The transitions of a walk from a start to `end`; for a step property the last one breaks it."""
+
+    steps: tuple[Transition, ...]
+    end: PackedState
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def states(self) -> list[PackedState]:
+        return [*(state for state, _ in self.steps), self.end]
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """A counterexample, and whether no shorter one exists."""
+
+    counterexample: Counterexample
+    is_shortest: bool
+
+
+def shortened(model: Model, walk: Walk, wanted: Property | None) -> Shortened:
+    """The shortest known counterexample of what a walk found: a property decided, or (for None) a
+    deadlock."""
+    bounds = Bounds(max_states=EXPLORED)
+    properties = () if wanted is None else (wanted,)
+    search = Explorer(model, properties=properties, bounds=bounds, deadlocks=wanted is None).run()
+    found = search.deadlock if wanted is None else search.found.get(wanted.name)
+    if found is not None:
+        return Shortened(counterexample(search, found), True)
+    short = _needed(model, wanted, without_loops(walk, but_last=_is_step(wanted)))
+    if _is_step(wanted):
+        # The last step is the point: only the way to it is shortened further.
+        way = _through_corridor(model, None, Walk(short.steps[:-1], short.steps[-1][0]))
+        return Shortened(tell(model, [*way.steps, short.steps[-1]], short.end), False)
+    found_way = _through_corridor(model, wanted, short)
+    return Shortened(tell(model, found_way.steps, found_way.end), False)
+
+
+def _is_step(wanted: Property | None) -> bool:
+    return wanted is not None and wanted.kind == "step"
+
+
+def _needed(model: Model, wanted: Property | None, walk: Walk) -> Walk:
+    """The walk without the steps that it does without."""
+    state = _column(walk.states[0])
+    steps: list[Transition] = []
+    for label in needed(model, wanted, state, [label for _, label in walk.steps]):
+        steps.append((packed(state, 0), label))
+        state = model.successors(state, label).states
+    return Walk(tuple(steps), packed(state, 0))
+
+
+def without_loops(walk: Walk, *, but_last: bool = False) -> Walk:
+    """The walk without what happens between two visits of one state; the last step may be kept as it is."""
+    if but_last:
+        way = without_loops(Walk(walk.steps[:-1], walk.steps[-1][0]))
+        return Walk((*way.steps, walk.steps[-1]), walk.end)
+    steps: list[Transition] = []
+    place: dict[PackedState, int] = {}
+    for state, label in walk.steps:
+        _back_to(steps, place, state)
+        place[state] = len(steps)
+        steps.append((state, label))
+    _back_to(steps, place, walk.end)
+    return Walk(tuple(steps), walk.end)
+
+
+def _back_to(steps: list[Transition], place: dict[PackedState, int], state: PackedState) -> None:
+    """Forget what was done since a state was met, if it was."""
+    if state in place:
+        since = place[state]
+        for left, _ in steps[since:]:
+            del place[left]
+        del steps[since:]
+
+
+def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk:
+    """A shortest way from the walk's start to its end among the states around it."""
+    corridor = _around(model, walk.states)
+    goal = _column(walk.end)
+    level = keys.distinct(_column(walk.states[0]))
+    seen, levels = Visited(), []
+    while True:
+        seen.add(level.keys)
+        levels.append(level.states)
+        there = (level.states == goal).all(axis=0)
+        if wanted is not None:
+            there |= tells(model, wanted, level.states, level.states)
+        if there.any():
+            end = packed(level.states, int(there.argmax()))
+            return Walk(tuple(chain(model, levels, len(levels) - 1, end)), end)
+        after = _successors(model, level.states)
+        level = after.select(~corridor.unseen(after.keys) & seen.unseen(after.keys))
+
+
+def _around(model: Model, states: list[PackedState]) -> Visited:
+    """The keys of some states and of what can be reached from them in a few steps, up to a bound."""
+    frontier = keys.distinct(np.array(states, np.uint64).T.copy())
+    around = Visited()
+    while len(frontier) and len(around) + len(frontier) <= max(CORRIDOR, len(states)):
+        around.add(frontier.keys)
+        after = _successors(model, frontier.states)
+        frontier = after.select(around.unseen(after.keys))
+    return around
+
+
+def _column(state: PackedState) -> U64:
+    return np.array(state, np.uint64)[:, np.newaxis]
+
+
+def _successors(model: Model, states: U64) -> Batch:
+    found = [model.successors(states, label).states for label in model.labels]
+    return keys.distinct(keys.concatenated(found))
+
+
+def tells(model: Model, wanted: Property | None, before: U64, after: U64) -> Mask:
+    """Where a property is decided by a step, or by the state after it; None asks for a deadlock."""
+    if wanted is None:
+        stuck: Mask = ~model.may_end(after)
+        for label in model.labels:
+            stuck[model.successors(after, label).origin] = False
+        return stuck
+    if wanted.kind == "step":
+        return ~model.holds_between(wanted, before, after)
+    holds = model.holds(wanted, after)
+    return holds if wanted.kind == "reachable" else ~holds
+
+
+def needed(model: Model, wanted: Property | None, start: U64, labels: Sequence[Label]) -> list[Label]:
+    """The labels of a walk that tells, without what can be left out of it."""
+    kept = list(labels)
+    size = len(kept) // 2
+    while size:
+        pieces = np.zeros((-(-len(kept) // size), len(kept)), np.bool_)
+        for row, piece in enumerate(pieces):
+            piece[row * size : (row + 1) * size] = True
+        free = pieces[_still_tells(model, wanted, start, kept, pieces)]
+        if len(free):
+            # Each can be left out alone. Try all of them at once, then half of them, and so on.
+            shares = [free[: max(1, len(free) >> halvings)] for halvings in range(len(free).bit_length())]
+            joined = np.array([share.any(axis=0) for share in shares])
+            dropped = joined[int(_still_tells(model, wanted, start, kept, joined).argmax())]
+            kept = [label for label, gone in zip(kept, dropped, strict=True) if not gone]
+            size = min(size, max(1, len(kept) // 2)) if kept else 0
+        else:
+            size //= 2
+    return kept
+
+
+def _still_tells(
+    model: Model, wanted: Property | None, start: U64, labels: Sequence[Label], dropped: Mask
+) -> Mask:
+    """For each attempt, a row that says which steps it leaves out, whether its end tells."""
+    states = np.repeat(start, len(dropped), axis=1)
+    before = states.copy()
+    alive = np.ones(len(dropped), np.bool_)
+    for label, gone in zip(labels, dropped.T, strict=True):
+        rows = np.flatnonzero(alive & ~gone)
+        found = model.successors(states.take(rows, axis=1), label)
+        moved = rows.take(found.origin)
+        alive[rows] = False
+        alive[moved] = True
+        before[:, moved] = states[:, moved]
+        states[:, moved] = found.states
+    if wanted is not None and wanted.kind == "step":
+        alive &= ~dropped.all(axis=1)  # a step is needed to break a step property
+    return alive & tells(model, wanted, before, states)

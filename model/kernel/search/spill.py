@@ -1,0 +1,99 @@
+"""Arrays on disk instead of in memory, for explorations larger than the memory they are given.
+
+What has been explored is read again rarely and in order, so it can live in files that are mapped into
+memory: the system brings the pages that are read and takes them back when it needs the room. The
+frontier at hand, its successors and what a merge needs stay in memory.
+
+The files have no name: they are removed from their directory before the first byte is written, and
+the disk gets its room back when the last array on them is gone, or the process, however it ends. Room
+is reserved before it is used, so a full disk is an error with a sentence and not a crash later on.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from fencepost.model.kernel.language.errors import NoRoom
+from fencepost.model.kernel.language.layout import U64
+
+_SLAB = 1 << 21
+"""Words a file at least (16 MB): many small arrays share one, because each open file counts."""
+
+
+class Shelf:
+    """A growing store of arrays on disk, in a directory (by default the system's for temporary files)."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = Path(tempfile.gettempdir()) if directory is None else directory
+        self.nbytes = 0
+        self._slab = np.empty(0, np.uint64)
+        self._check_writable()
+
+    def keep(self, array: U64) -> U64:
+        """A copy on disk, to be read only."""
+        if not array.size or is_on_disk(array):
+            return array
+        copy = self.allocate(array.size).reshape(array.shape)
+        copy[...] = array
+        copy.flags.writeable = False
+        return copy
+
+    def allocate(self, size: int) -> U64:
+        """Room on disk for some words, to be written to."""
+        self.nbytes += 8 * size
+        if size >= _SLAB:
+            return self._mapped(size)
+        if len(self._slab) < size:
+            self._slab = self._mapped(_SLAB)
+        room, self._slab = self._slab[:size], self._slab[size:]
+        return room
+
+    def _mapped(self, words: int) -> U64:
+        try:
+            with tempfile.TemporaryFile(dir=self.directory) as file:
+                _reserve(file, 8 * words)
+                return np.asarray(np.memmap(file, np.uint64, "r+", shape=(words,)))
+        except OSError as error:
+            raise self._no_room(8 * words, error) from None
+
+    def _check_writable(self) -> None:
+        try:
+            with tempfile.TemporaryFile(dir=self.directory):
+                pass
+        except OSError as error:
+            raise self._no_room(0, error) from None
+
+    def _no_room(self, nbytes: int, error: OSError) -> NoRoom:
+        what = f"{nbytes:,} bytes of explored states" if nbytes else "explored states"
+        return NoRoom(
+            f"cannot put {what} into {self.directory}: {os.strerror(error.errno or 0)}; "
+            "give another directory with enough room, more memory, or smaller sizes"
+        )
+
+
+def is_on_disk(array: U64) -> bool:
+    """Whether an array, or what it is a part of, is mapped from a file."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return False
+
+
+def resident(array: U64) -> int:
+    """The bytes of memory an array holds."""
+    return 0 if is_on_disk(array) else array.nbytes
+
+
+def _reserve(file: BinaryIO, nbytes: int) -> None:
+    """Make the file that long, with the disk's room behind it."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, nbytes)
+        return
+    block = bytes(1 << 20)
+    file.writelines(block[: nbytes - written] for written in range(0, nbytes, len(block)))
+    file.flush()

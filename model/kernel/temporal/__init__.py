@@ -1,0 +1,1 @@
+"""Properties of whole runs: `eventually` and `always_recoverable`."""

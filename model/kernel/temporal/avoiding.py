@@ -1,0 +1,148 @@
+"""The part of an explored space that avoids a goal, as a graph.
+
+Every question about whole runs is a question about runs that avoid a goal, so the states that
+satisfy it are left out from the start: a transition into one of them is a mark on the state it
+leaves, not an edge. States are numbered by the rank of their key.
+
+    keys, states   8 bytes a state and word, and 8 for the key where it is not the state itself
+    forward        8 bytes a state, 4 bytes an edge (parallel edges once, loops on a state apart)
+    marks          3 bytes a state
+
+The labels of the edges are not kept: whoever needs them, for the few states of a counterexample or
+of the components that may be fair, applies the actions once more.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.layout import I64, U64, Mask
+from fencepost.model.kernel.language.model import Label, Model
+from fencepost.model.kernel.search import keys
+from fencepost.model.kernel.search.explore import Search, cores
+from fencepost.model.kernel.search.keys import Batch
+from fencepost.model.kernel.search.spill import resident
+from fencepost.model.kernel.temporal.digraph import Digraph, from_pairs, pairs
+
+_CHUNK = 1 << 15
+
+_NODE, _EDGE = 59, 12
+"""Bytes, at most, that a state and an edge take while the graph is built, reversed and decided on."""
+
+
+class TooLarge(Exception):  # not an error: how a graph that outgrows its memory ends early
+    """The graph needs more memory than was allowed; the message says how much."""
+
+
+@dataclass(frozen=True)
+class Avoiding:
+    """States without the goal; `ends` enable nothing, `leaves` lead to the goal in one step."""
+
+    model: Model
+    nodes: Batch
+    forward: Digraph
+    loops: Mask
+    ends: Mask
+    leaves: Mask
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def nbytes(self) -> int:
+        return self.nodes.nbytes + self.forward.nbytes + 3 * len(self)
+
+    def find(self, states: U64) -> tuple[I64, Mask]:
+        """The number of each state, and whether it is in the graph at all."""
+        return _find(self.nodes.keys, states)
+
+    def packed(self, node: int) -> tuple[int, ...]:
+        return tuple(int(word) for word in self.nodes.states[:, node])
+
+    def expand(self, nodes: I64, labels: tuple[Label, ...]) -> Iterator[tuple[Label, I64, I64, Mask]]:
+        """For each label: the places in `nodes` where it is enabled, where it leads, and if that avoids."""
+        states = self.nodes.states.take(nodes, axis=1)
+        for label in labels:
+            frame = self.model.apply(states, label)
+            if frame is not None:
+                after, inside = self.find(self.model.representatives(np.stack(frame.finish())))
+                yield label, frame.origin(), after, inside
+
+
+def build(
+    search: Search, goal: Property, *, memory: int | None = None, workers: int | None = None
+) -> Avoiding:
+    """The graph of a finished exploration without the states of a goal."""
+    model = search.model
+    nodes = _without(search, goal)
+    edges: list[U64] = []
+    held = sum(resident(level) for level in search.levels) + nodes.nbytes + _NODE * len(nodes)
+    loops, ends, leaves = (np.zeros(len(nodes), np.bool_) for _ in range(3))
+
+    def expand(start: int) -> U64:
+        chunk = nodes.states[:, start : start + _CHUNK]
+        alive = np.zeros(chunk.shape[1], np.bool_)
+        found = []
+        for label in model.labels:
+            frame = model.apply(chunk, label)
+            if frame is None:
+                continue
+            frame.mark_origin(alive)
+            origin = frame.origin() + start
+            after, inside = _find(nodes.keys, model.representatives(np.stack(frame.finish())))
+            leaves[origin.compress(~inside)] = True
+            same = inside & (after == origin)
+            loops[origin.compress(same)] = True
+            inside &= ~same
+            found.append((origin.compress(inside), after.compress(inside)))
+        ends[start : start + _CHUNK] = ~alive
+        return pairs(*(np.concatenate(column) for column in zip(*found, strict=True))) if found else _NONE
+
+    for part in _in_threads(expand, range(0, len(nodes), _CHUNK), workers or cores()):
+        edges.append(part)
+        held += _EDGE * len(part)
+        if memory is not None and held > memory:
+            raise TooLarge(
+                f"the graph of {len(nodes):,} states and at least {sum(map(len, edges)):,} edges "
+                f"needs more than {memory:,} bytes"
+            )
+    search.peak_bytes = max(search.peak_bytes, held)
+    return Avoiding(model, nodes, from_pairs(len(nodes), edges), loops, ends, leaves)
+
+
+def _in_threads(work: Callable[[int], U64], items: range, workers: int) -> Iterator[U64]:
+    if len(items) < 2 or workers == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        wave = 4 * workers
+        for first in range(0, len(items), wave):
+            yield from pool.map(work, items[first : first + wave])
+
+
+def _without(search: Search, goal: Property) -> Batch:
+    """The states that do not satisfy the goal, sorted by key."""
+    model = search.model
+    parts = []
+    for level in search.levels:
+        for start in range(0, level.shape[1], _CHUNK):
+            chunk = level[:, start : start + _CHUNK]
+            mask = ~model.holds(goal, chunk)
+            if mask.any():
+                parts.append(chunk.compress(mask, axis=1))
+    return keys.distinct(keys.concatenated(parts)) if parts else keys.empty(model.words)
+
+
+def _find(known: U64, states: U64) -> tuple[I64, Mask]:
+    wanted = keys.fingerprints(states)
+    if not len(known):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    at = np.searchsorted(known, wanted)
+    np.minimum(at, len(known) - 1, out=at)
+    return at, known.take(at) == wanted
+
+
+_NONE = np.empty(0, np.uint64)

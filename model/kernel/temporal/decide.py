@@ -1,0 +1,88 @@
+"""Properties about whole runs: `eventually` and `always_recoverable`.
+
+    eventually           every run from a start reaches the goal. A *run* goes on while anything is
+                         enabled, or forever, and is fair to what the property names (`fairness.py`).
+                         Counterexample: a stem that ends where nothing is enabled, or a stem and a
+                         loop, all of it without the goal (`lasso.py`).
+    always_recoverable   from every reachable state some way leads to the goal. Counterexample: the
+                         shortest counterexample to a state from which none does.
+
+Runs are maximal: without any demand of fairness a machine does not stop where something can still
+happen (TLA+ lets it stop there). A state that `may_end` allows is an end like any other here, it has
+still missed the goal. A transition that changes nothing is a transition: repeated forever it is a run.
+
+Both are decided on the graph of the states that avoid the goal (`avoiding.py`), once the whole space
+has been explored; while a bound has hidden a part of it the answer is `undecided`. Memory: 8 bytes a
+state and word for the states again (and 8 for the fingerprint of wider ones), up to 59 bytes a state
+and 12 an edge for the graph and what is worked out on it; all counted, and a limit is respected.
+"""
+
+import numpy as np
+
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.fairness import demands
+from fencepost.model.kernel.language.layout import Mask
+from fencepost.model.kernel.report.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.report.result import PropertyResult, Verdict
+from fencepost.model.kernel.search.explore import Found, Search, packed
+from fencepost.model.kernel.temporal.avoiding import Avoiding, TooLarge, build
+from fencepost.model.kernel.temporal.digraph import closure, reverse
+from fencepost.model.kernel.temporal.lasso import Run, shortest_run
+
+
+def decide(
+    search: Search, wanted: Property, *, memory: int | None = None, workers: int | None = None
+) -> PropertyResult:
+    """The verdict on one temporal property over a finished exploration."""
+    if not search.complete:
+        return _result(wanted, "undecided", reason=f"stopped by {search.stopped_by}")
+    try:
+        avoiding = build(search, wanted, memory=memory, workers=workers)
+    except TooLarge as hit:
+        return _result(wanted, "undecided", reason=f"stopped by the memory limit: {hit}")
+    if wanted.kind == "eventually":
+        return _decide_eventually(search, wanted, avoiding)
+    return _decide_recoverable(search, wanted, avoiding)
+
+
+def _decide_eventually(search: Search, wanted: Property, avoiding: Avoiding) -> PropertyResult:
+    places, inside = avoiding.find(search.levels[0])
+    run = shortest_run(avoiding, places.compress(inside), demands(wanted, search.model.labels))
+    if run is None:
+        return _result(wanted, "holds")
+    reason = "a fair run goes on forever without it" if run.loop else "a run can end without it"
+    return _result(wanted, "violated", _counterexample(avoiding, run), reason)
+
+
+def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) -> PropertyResult:
+    everywhere = np.ones(len(avoiding), np.bool_)
+    back = closure(reverse(avoiding.forward), np.flatnonzero(avoiding.leaves), everywhere)
+    found = _first_of(search, avoiding, ~back)
+    if found is None:
+        return _result(wanted, "holds")
+    steps = chain(search.model, search.levels, found.depth, found.state)
+    counterexample = tell(search.model, *search.model.lifted(steps, found.state))
+    return _result(wanted, "violated", counterexample, "from there it can never be reached again")
+
+
+def _first_of(search: Search, avoiding: Avoiding, wanted: Mask) -> Found | None:
+    """Where the exploration first met one of the wanted nodes."""
+    if not wanted.any():
+        return None
+    for depth, level in enumerate(search.levels):
+        places, inside = avoiding.find(level)
+        rows = np.flatnonzero(inside & wanted.take(places))
+        if len(rows):
+            return Found(depth, packed(level, int(rows[0])))
+    raise AssertionError("every node was met by the exploration")
+
+
+def _counterexample(avoiding: Avoiding, run: Run) -> Counterexample:
+    states = [avoiding.packed(node) for node in run.nodes]
+    return tell(avoiding.model, list(zip(states, run.labels, strict=False)), states[-1], run.loop)
+
+
+def _result(
+    wanted: Property, verdict: Verdict, counterexample: Counterexample | None = None, reason: str = ""
+) -> PropertyResult:
+    return PropertyResult(wanted.name, wanted.kind, verdict, counterexample, wanted.doc, reason)
