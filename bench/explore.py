@@ -84,7 +84,7 @@ def bare_switch_us() -> float:
 
 def step_us() -> float:
     """One step, all in: who may, what may become of it, landing, delivery, switch."""
-    world = World(Objects(), Budget(stalls=0))
+    world = World(Objects(), Budget(pause=0))
     world.start(two_readers)
     steps, enabled = 0, world.enabled()
     start = time.perf_counter()
@@ -140,7 +140,7 @@ def repeated(make: Callable[[], Any]) -> dict[str, Any]:
 
 def main() -> None:
     ten = Setting(ten_requests, NO_FAULTS)
-    faults = Setting(counter, Budget(crashes=1, lost=1, stalls=0))
+    faults = Setting(counter, Budget(crash=1, reply_lost=1, request_lost=1, pause=0))
     figures: dict[str, Any] = {
         "bare_greenlet_switch_us": round(median([bare_switch_us() for _ in range(5)]), 3),
         "step_us": round(median([step_us() for _ in range(5)]), 2),

@@ -45,7 +45,7 @@ def lives(
 ) -> list[list[Event]]:
     """So many lives, the same every time; each a run that tells when requests landed."""
     program = partial(_life, writers=writers, plans=plans, claims=claims, cleans=cleans)
-    budget = Budget(crashes=faults, lost=faults, late=faults, conflicts=faults)
+    budget = Budget(crash=faults, reply_lost=faults, request_lost=faults, late=faults, conflict=faults)
     search = Kept(Setting(program, budget, seed=seed, steps_max=1_000_000), "life", trace_fields)
     search.explore(lambda done: done.schedules >= count)
     assert not search.failures, search.failures

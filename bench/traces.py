@@ -67,7 +67,7 @@ def driven(count: int, scenarios: tuple[str, ...] = SCENARIOS, source: Source = 
     runs: list[list[Event]] = []
     for number, scenario in enumerate(scenarios):
         wanted = count // len(scenarios) + (number < count % len(scenarios))
-        budget = Budget(crashes=1, lost=1, late=1, conflicts=source.conflicts)
+        budget = Budget(crash=1, reply_lost=1, request_lost=1, late=1, conflict=source.conflicts)
         program = partial(source.program, scenario=scenario)
         search = Kept(Setting(program, budget, seed=number), scenario, source.trace_fields)
         search.explore(lambda done, wanted=wanted: done.schedules >= wanted)

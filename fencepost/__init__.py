@@ -1,6 +1,6 @@
 """Fencepost: proves, attacks, times and watches protocols that coordinate through an object store.
 
-    @fencepost.audit(processes=3, crashes=1)     a test that drives real code through every schedule
+    @fencepost.audit(processes=3, crash=1)     a test that drives real code through every schedule
     def test_one_leader(world): ...
     fencepost.AuditFailed                        what it raises, with the shortest counterexample
 

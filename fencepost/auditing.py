@@ -25,6 +25,7 @@ from fencepost.sim.explore import Audit, BadToken, Coverage, Diverged, Replay, a
 from fencepost.sim.explore.moves import moves_of
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.tokens import write
+from fencepost.sim.faults import PASSING_TIME
 from fencepost.sim.world import Budget, Program
 
 __all__ = ["BadToken", "Diverged", "Outcome", "Wanted", "bound", "conduct", "nothing_covered", "repeat"]
@@ -184,7 +185,7 @@ _BOUNDS = {
 
 def nothing_covered(coverage: Mapping[str, Any]) -> bool:
     """Whether the runs met neither a conflict nor a fault, so that no order could matter."""
-    passing_time = ("pick", "stall", "pause")
+    passing_time = ("pick", *PASSING_TIME)
     faults = sum(count for name, count in coverage["faults"].items() if name not in passing_time)
     return not coverage["conflicts"] and not faults
 

@@ -95,7 +95,7 @@ def _is_audited(item: pytest.Item) -> bool:
 
 @pytest.fixture
 def fencepost_audit() -> Callable[..., dict[str, Any]]:
-    """Audit a program inside of a test: fencepost_audit(program, crashes=1, ...) gives the result."""
+    """Audit a program inside of a test: fencepost_audit(program, crash=1, ...) gives the result."""
     from fencepost.testing import check_program, options_of, run, unwrapped
 
     def audit(program: Callable[..., Any], /, **options: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     import fencepost
 
-    @fencepost.audit(processes=3, crashes=1)
+    @fencepost.audit(processes=3, crash=1)
     def test_one_leader(world):
         for name in ("ann", "bob", "cid"):
             world.spawn(claim, world.store(), name, name=name)
@@ -28,22 +28,12 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from fencepost.impl.store.errors import Misuse, StoreError
+from fencepost.sim.faults import KINDS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
-FAULTS = (
-    "crashes",
-    "lost",
-    "late",
-    "conflicts",
-    "throttles",
-    "retries",
-    "skews",
-    "stalls",
-    "restarts",
-    "delays",
-)
+FAULTS = tuple(KINDS)
 UNDECIDED = ("fail", "pass")
 TEST_SECONDS = 60.0
 """How long an exhaustive test may explore when nothing says otherwise."""
@@ -102,11 +92,10 @@ def audit(program: None = None, /, **options: Any) -> Callable[[F], F]: ...
 def audit(program: Any = None, /, **options: Any) -> Any:
     """Make a function of `world` a test that explores every schedule within a fault budget.
 
-    The faults of one run, at most: crashes=1, lost=1 (responses), late=0 (landings), conflicts=0 (409),
-    throttles=0 (503), retries=0 (of the SDK), skews=0 (clocks), stalls=1, delays=0 (of messages).
-    Besides: processes (how many the function must spawn; it is given the number when it has a parameter of
-    that name), strategy, seed, seconds, schedules, steps_max, depth, undecided ("fail" or "pass"),
-    shared_fixtures.
+    The faults of one run, at most, by the names of `sim.faults`: crash=1, reply_lost=1, request_lost=1,
+    pause=1, late=0, conflict=0, throttled=0, duplicated=0, skew=0, notification_delayed=0. Besides: processes
+    (how many the function must spawn; it is given the number when it has a parameter of that name), strategy,
+    seed, seconds, schedules, steps_max, depth, undecided ("fail" or "pass"), shared_fixtures.
     """
     chosen = options_of(options)
 

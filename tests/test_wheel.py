@@ -43,12 +43,12 @@ def start(world, elect):
     world.always("one leader", lambda view: len(set(view.notes("leads"))) <= 1)
 
 
-@fencepost.audit(processes=2, crashes=1)
+@fencepost.audit(processes=2, crash=1)
 def test_broken(world):
     start(world, look_first)
 
 
-@fencepost.audit(processes=2, crashes=1)
+@fencepost.audit(processes=2, crash=1)
 def test_fixed(world):
     start(world, create_only)
 """

@@ -131,28 +131,28 @@ def _program(world: World, store: Any, claim: Callable[[Any, str], bool]) -> Non
     world.finally_("somebody runs the job", somebody_runs)
 
 
-@audit(conflicts=2)
+@audit(conflict=2)
 def broken(world: World) -> None:
     _program(world, world.store(), claim)
 
 
-@audit(conflicts=2)
+@audit(conflict=2)
 def fixed(world: World) -> None:
     _program(world, world.store(), claim_until_known)
 
 
-@audit(conflicts=2)
+@audit(conflict=2)
 def tempting_look_and_write(world: World) -> None:
     _program(world, world.store(), claim_by_looking)
 
 
-@audit(conflicts=2)
+@audit(conflict=2)
 def broken_boto3(world: World) -> None:
     world.boto3_bucket(BUCKET)
     _program(world, world.boto3_client("s3"), claim_s3)
 
 
-@audit(conflicts=2)
+@audit(conflict=2)
 def fixed_boto3(world: World) -> None:
     world.boto3_bucket(BUCKET)
     _program(world, world.boto3_client("s3", config=ONCE), claim_s3_until_known)

@@ -41,7 +41,7 @@ from fencepost.testing import FAULTS, STRATEGIES, Options, want
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
 3 not decided: a limit was hit, schedules were only sampled, or the runs covered nothing. Examples:
 fencepost audit counter;  fencepost audit counter --mutant read-modify-write;  fencepost audit
-tests/test_mine.py:test_election --faults crashes=2,late=1 --budget 60."""
+tests/test_mine.py:test_election --faults crash=2,late=1 --budget 60."""
 
 LOOK_EVERY_S = 0.1
 
@@ -54,7 +54,10 @@ LOOK_EVERY_S = 0.1
 @click.option("--mutants", is_flag=True, help="Audit all known mistakes, and the system: one row each.")
 @click.option("--strategy", type=click.Choice(STRATEGIES), help="How to explore.  [default: exhaustive]")
 @click.option(
-    "--faults", metavar="KIND=N,...", help="What may go wrong in a run.  [default: crashes=1,lost=1]"
+    "--faults",
+    multiple=True,
+    metavar="KIND=N,...",
+    help="Faults of one run, at most.  [default: crash=1,reply_lost=1,request_lost=1,pause=1]",
 )
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Of choices and identifiers.  [default: 0]")
 @click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time, at most.")
@@ -91,7 +94,7 @@ def command(
     mutant: str | None,
     mutants: bool,
     strategy: str | None,
-    faults: str | None,
+    faults: tuple[str, ...],
     seed: int | None,
     budget: float | None,
     max_schedules: int | None,
@@ -110,12 +113,13 @@ def command(
     quiet: bool,
     listing: bool,
 ) -> int:
-    """Run the real code of SYSTEM in every order, with every crash and lost response the faults allow, and
-    show the shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
+    """Run the real code of SYSTEM in every order, with every fault that the budget allows, and show the
+    shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
 
-    Faults: crashes, lost (responses), late (landings), conflicts (409), throttles (503), retries (of the
-    SDK), skews (clocks), stalls, delays (of messages), restarts; `none` for no faults.
+    Faults: crash, reply_lost (applied), request_lost (not applied), late (landing), conflict (409), throttled
+    (503), duplicated (by the SDK), skew (of a clock), pause, notification_delayed, restart. `none` sets all
+    to 0.
 
     With --store the same program runs for real instead, N rounds of threads below a prefix of its own that is
     removed afterwards: it breaks, or nothing is decided.
@@ -132,9 +136,10 @@ def command(
                 "--flat is about runs under control, and --store runs for real; leave out either"
             )
         refuse_beside_store(
-            {"--strategy": strategy, "--faults": faults, "--max-schedules": max_schedules, "--depth": depth,
-             "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None, "--resume": resume,
-             "--replay": token, "--base": base, "--trace": trace, "--mutants": mutants or None}
+            {"--strategy": strategy, "--faults": faults or None, "--max-schedules": max_schedules,
+             "--depth": depth, "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None,
+             "--resume": resume, "--replay": token, "--base": base, "--trace": trace,
+             "--mutants": mutants or None}
         )  # fmt: skip
         wanted = Plain(rounds or ROUNDS, budget, seed=seed or 0)
         system = find_system(system_name, mutant)
@@ -155,11 +160,11 @@ def command(
     name, sizes = ("", []) if flat is None else read_flat(flat)
     if flat is not None:
         refuse_beside_flat({"--mutants": mutants or None, "--resume": resume, "--trace": trace})
-    given = {"--processes": processes, "--mutant": mutant, "--faults": faults, "--seed": seed, "--flat": flat}
+    given = {"--processes": processes, "--mutant": mutant, "--seed": seed, "--flat": flat}
     if base is not None:
         again = _Command(
             system_name,
-            {"--set": settings},
+            {"--set": settings, "--faults": faults},
             given,
             {**searching, "--depth": depth, "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None},
         )
@@ -195,7 +200,7 @@ def command(
             _write_trace(_events(outcome, wanted), trace)
     again = _Command(
         system_name,
-        {"--set": settings},
+        {"--set": settings, "--faults": faults},
         given,
         {**searching, "--depth": depth, "--max-steps": max_steps},
     )
@@ -234,21 +239,24 @@ def _refuse_beside_base(alone: Mapping[str, object]) -> None:
             raise BadRequest(f"--base compares two searches, and {name} is about one run; leave out either")
 
 
-def read_faults(text: str | None) -> dict[str, int]:
-    """`crashes=1,lost=0` as numbers by kind; what is not named stays as it is."""
-    if text is None:
-        return {}
-    if text.strip() == "none":
-        return {name: 0 for name in FAULTS if name != "restarts"}
+def read_faults(texts: Sequence[str]) -> dict[str, int]:
+    """`crash=1,late=0` as numbers by kind. `none` sets every kind to 0; kinds not named keep their number."""
     faults: dict[str, int] = {}
-    for part in text.split(","):
+    named: set[str] = set()
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        if part == "none":
+            if faults:
+                raise BadRequest("--faults: none comes first, as in none,pause=1")
+            faults = {name: 0 for name in FAULTS if name != "restart"}
+            continue
         name, equals, count = (word.strip() for word in part.partition("="))
         if name not in FAULTS:
             raise BadRequest(f"--faults: no fault is called {name!r}; known: {', '.join(FAULTS)}, or none")
         if not equals or not count.isdecimal():
-            raise BadRequest(f"--faults {part.strip()}: give a whole number, as in {name}=1")
-        if name in faults:
+            raise BadRequest(f"--faults {part}: give a whole number, as in {name}=1")
+        if name in named:
             raise BadRequest(f"--faults gives {name} twice")
+        named.add(name)
         faults[name] = int(count)
     return faults
 

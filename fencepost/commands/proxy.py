@@ -17,7 +17,7 @@ from fencepost.sim.proxy.server import Proxy
 EPILOG = f"""DELAY is 20ms, or 20ms/80ms for a lognormal one with this median and 99th percentile. CHANCE
 is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(KINDS)}. Exit codes: 0 stopped,
 2 the request made no sense. Example: fencepost proxy http://127.0.0.1:9000 --port 8400 --latency 20ms --cap 8
---drop put=1%."""
+--reply-lost put=1%."""
 
 
 @click.command("proxy", short_help="Stand before a store and make it slow and unreliable.", epilog=EPILOG)
@@ -31,8 +31,8 @@ is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(K
 @click.option(
     "--cap", type=click.IntRange(1), metavar="N", help="Requests in flight at once; the others wait."
 )
-@click.option("--slow-down", multiple=True, metavar="[KIND=]CHANCE", help="Answered 503 SlowDown.")
-@click.option("--drop", multiple=True, metavar="[KIND=]CHANCE", help="Done, and the reply lost.")
+@click.option("--throttled", multiple=True, metavar="[KIND=]CHANCE", help="Answered 503 SlowDown.")
+@click.option("--reply-lost", multiple=True, metavar="[KIND=]CHANCE", help="Done, and the reply lost.")
 @click.option("--late", multiple=True, metavar="[KIND=]CHANCE", help="No reply, and done later.")
 @click.option("--late-after", metavar="DELAY", help="How much later.  [default: 1s]")
 @click.option(
@@ -56,8 +56,8 @@ def command(
     latency: tuple[str, ...],
     reply_latency: tuple[str, ...],
     cap: int | None,
-    slow_down: tuple[str, ...],
-    drop: tuple[str, ...],
+    throttled: tuple[str, ...],
+    reply_lost: tuple[str, ...],
     late: tuple[str, ...],
     late_after: str | None,
     seed: int,
@@ -78,8 +78,8 @@ def command(
             latency=read_delays(latency, "--latency"),
             reply_latency=read_delays(reply_latency, "--reply-latency"),
             cap=cap,
-            slow_down=read_chances(slow_down, "--slow-down"),
-            drop=read_chances(drop, "--drop"),
+            throttled=read_chances(throttled, "--throttled"),
+            reply_lost=read_chances(reply_lost, "--reply-lost"),
             late=read_chances(late, "--late"),
             late_after=read_delay(late_after or "1s"),
             seed=seed,

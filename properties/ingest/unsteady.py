@@ -23,7 +23,7 @@ from fencepost.impl.store.requests import (
 
 R = TypeVar("R", bound=Reply)
 Fault = str | Callable[[Request[Any]], None]
-FAULTS = ("crash", "crash-after", "lost", "dropped", "late", "conflict", "throttled")
+FAULTS = ("crash", "crash-after", "reply_lost", "request_lost", "late", "conflict", "throttled")
 WRITES = (Put, Delete, CompleteUpload)
 
 
@@ -62,13 +62,13 @@ class Unsteady(Layer):
             return request.ends(Outcome.THROTTLED)
         if fault == "conflict" and isinstance(getattr(request, "when", None), Absent | Matches):
             return request.ends(Outcome.CONFLICT)
-        if fault in ("late", "dropped"):
+        if fault in ("late", "request_lost"):
             return request.ends(Outcome.UNKNOWN)
         reply = self.inner.send(request)
         self._landed(request, reply)
         if fault == "crash-after":
             raise Crashed
-        return request.ends(Outcome.UNKNOWN) if fault == "lost" else reply
+        return request.ends(Outcome.UNKNOWN) if fault == "reply_lost" else reply
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
         return settle(self.send, requests)

@@ -148,7 +148,7 @@ class PublishStateful(RuleBasedStateMachine):
         kind=st.sampled_from(KINDS),
         fresh=st.booleans(),
         trouble=st.sampled_from(
-            ("none", "crash-before", "crash-after", "lost", "rival", "visit", "takeover")
+            ("none", "crash-before", "crash-after", "reply_lost", "rival", "visit", "takeover")
         ),
         countdown=st.integers(0, 9),
     )
@@ -160,9 +160,9 @@ class PublishStateful(RuleBasedStateMachine):
             landing.error = lambda: self._publish(*others[0], kind, fresh=True)
         elif trouble in ("visit", "takeover"):
             landing.error = lambda: self.open_handle(Mode.CLAIM if trouble == "takeover" else Mode.JOIN)
-        goes_wrong = landing.error is not None or trouble in ("crash-before", "crash-after", "lost")
+        goes_wrong = landing.error is not None or trouble in ("crash-before", "crash-after", "reply_lost")
         landing.countdown = countdown if goes_wrong else -1
-        landing.dies, landing.after = trouble != "lost", trouble == "crash-after"
+        landing.dies, landing.after = trouble != "reply_lost", trouble == "crash-after"
         try:
             self._publish(catalog, landing, kind, fresh=fresh)
         except Crashed:

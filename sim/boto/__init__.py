@@ -6,7 +6,7 @@
             world.spawn(elect, world.boto3_client("s3"), name, name=name)
         world.always("one leader", lambda view: ...view.get("jobs/leader")...)
 
-    audit(program, budget=Budget(lost=1))
+    audit(program, budget=Budget(reply_lost=1, request_lost=1))
 
 client(world, "s3", ...), resource(world, "s3", ...), session(world)    what boto3's namesakes give
 bucket(world, name, versioned=...)      a bucket; the world and its properties know its keys as `name/key`

@@ -1,13 +1,8 @@
-"""What goes wrong, as rates: the adversary's faults, drawn instead of explored.
+"""Faults as rates: the kinds of `sim.faults`, drawn instead of explored.
 
-    lost        the request lands, its response never comes: the sender learns `unknown` at its time-out
-    dropped     the request never lands; the sender learns `unknown` at its time-out
-    late        the sender learns `unknown` at its time-out, and the write lands later still
-    conflict    a conditional write is answered 409 and not applied
-    throttled   the request is answered 503 and not applied
-
-Each is a share of all requests that it can happen to. Crashes are a rate in time, for each actor; skew is
-how far clocks are off, drawn once for each actor.
+`reply_lost`, `request_lost`, `late`, `conflict` and `throttled` are shares of all requests to which they can
+happen. After the first three the sender learns `unknown` at its time-out. Crashes are a rate in time, for
+each actor; skew is how far clocks are off, drawn once for each actor.
 """
 
 from dataclasses import dataclass
@@ -20,8 +15,8 @@ from fencepost.impl.store import requests as ask
 class Faults:
     """See the top of this module. Shares are between 0 and 1, times in nanoseconds."""
 
-    lost: float = 0.0
-    dropped: float = 0.0
+    reply_lost: float = 0.0
+    request_lost: float = 0.0
     late: float = 0.0
     late_by_ns: int = 30_000_000_000
     """The mean of how long after the time-out a late write lands."""
@@ -35,13 +30,17 @@ class Faults:
     @property
     def per_request(self) -> bool:
         """Whether anything can happen to a request at all."""
-        return any((self.lost, self.dropped, self.late, self.conflict, self.throttled))
+        return any((self.reply_lost, self.request_lost, self.late, self.conflict, self.throttled))
 
 
 def fate(faults: Faults, request: Any, dice: Any) -> str:
-    """What becomes of `request`: the name of a fault, or nothing."""
+    """The fault that is drawn for `request`; empty for none."""
     u = dice.random()
-    for name, share in (("lost", faults.lost), ("dropped", faults.dropped), ("throttled", faults.throttled)):
+    for name, share in (
+        ("reply_lost", faults.reply_lost),
+        ("request_lost", faults.request_lost),
+        ("throttled", faults.throttled),
+    ):
         if u < share:
             return name
         u -= share

@@ -169,9 +169,9 @@ class Server:
         """A fault happens to it."""
         name = flight.fate
         self.faulted[name] += 1
-        if name in ("lost", "dropped", "late"):
+        if name in ("reply_lost", "request_lost", "late"):
             self._expire_later(flight)
-            if name == "dropped":
+            if name == "request_lost":
                 return
             if name == "late":
                 there = flight.client.wait_ns + int(
@@ -202,7 +202,7 @@ class Server:
         flight.reply = reply
         if self._sink is not None:
             self._trace(flight, "landed", reply)
-        if flight.fate in ("lost", "late"):
+        if flight.fate in ("reply_lost", "late"):
             return
         rest = flight.rest_ns
         byte_ns = flight.client.byte_ns

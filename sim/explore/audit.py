@@ -6,7 +6,7 @@
             world.spawn(elect, store, name, name=name)
         world.always("one leader", lambda view: len(view.notes("leader")) <= 1)
 
-    result = audit(program, budget=Budget(crashes=1, lost=1))
+    result = audit(program, budget=Budget(crash=1, reply_lost=1, request_lost=1))
     print(result)
 
 Three verdicts. `holds`: every schedule within the budget was explored, up to swaps nobody can notice.

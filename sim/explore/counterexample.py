@@ -6,25 +6,9 @@ from typing import Any
 from fencepost.impl.store.events import Event
 from fencepost.impl.store.requests import Request
 from fencepost.sim.explore.tokens import HARMLESS, Replay, switches_of
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.objects import FLIGHTS_FROM
 from fencepost.sim.world.trace import events
-
-_FAULTS = {
-    "lost": "applied, but the reply is LOST: unknown",
-    "dropped": "NOT APPLIED, and no reply: unknown",
-    "late": "NO REPLY yet: unknown; the request is still on its way",
-    "never": "the request, whose sender has long gone, NEVER lands",
-    "delay": "DELAYED: the message is still on its way",
-    "conflict": "409 from the adversary: conflict",
-    "throttled": "503 from the adversary: throttled",
-    "retry": "applied, the reply is LOST, and the SDK asks again",
-    "crash": "CRASH just before this; all memory is lost",
-    "skew+": "the clock is AHEAD",
-    "skew-": "the clock is BEHIND",
-    "stall": "STALL: time passes although others could go on",
-    "pause": "PAUSE: a long time passes although others could go on",
-    "advance": "time passes; everybody waits",
-}
 
 
 @dataclass
@@ -85,7 +69,7 @@ def lines_of(world: Any) -> list[Line]:
             continue
         who = "clock" if process is None else process.name if process.index else "setup"
         fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
-        outcome = _FAULTS[fault] if fault else outcome_text(op, answer, clock)
+        outcome = ALTERNATIVES[fault].text if fault else outcome_text(op, answer, clock)
         if actor >= FLIGHTS_FROM and alternative == "land":
             outcome = f"lands now, its sender long gone: {outcome}"
         lines.append(Line(len(lines) + 1, who, operation_text(op), outcome, fault))

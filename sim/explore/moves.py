@@ -29,7 +29,7 @@ from fencepost.sim.world import World
 from fencepost.sim.world.objects import FLIGHTS_FROM
 from fencepost.sim.world.view import View
 
-_IN_VAIN = frozenset({"dropped", "late", "never", "conflict", "throttled"})
+_IN_VAIN = frozenset({"request_lost", "late", "never", "conflict", "throttled"})
 
 
 def moves_of(setting: Setting, found: Replay, token: str) -> int:

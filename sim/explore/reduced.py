@@ -54,7 +54,7 @@ class Reduced(Sleeping):
         self._first_only = first_only
         self._observe = observe
         """Called at the end of every complete run."""
-        self.timed = timed or bool(setting.budget.skews)
+        self.timed = timed or bool(setting.budget.skew)
         self.coverage = Coverage()
         self.failures: list[Failure] = []
         self.findings: list[str] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.sim.explore.costs import Costs
+from fencepost.sim.faults import PASSING_TIME
 from fencepost.sim.world import Budget, Objects, Program, Violation, World
 from fencepost.sim.world.objects import FLIGHTS_FROM
 from fencepost.sim.world.operations import same
@@ -90,9 +91,9 @@ class Coverage:
 
     def _limit(self, alternative: str, world: World) -> None:
         """Time is a number, and of numbers only a few are tried."""
-        if alternative in ("stall", "pause"):
+        if alternative in PASSING_TIME:
             pause = f"{world.pause_ns / 1e9:g} s"
-            self.limits.add(f"a stall lasts until the next sleep ends, or {pause}, and no other time")
+            self.limits.add(f"a pause lasts until the next sleep ends, or {pause}, and no other time")
         elif alternative in ("skew+", "skew-"):
             self.limits.add(f"a skewed clock is {world.skew_ns / 1e9:g} s off, and no other time")
 
@@ -145,7 +146,7 @@ class Coverage:
             f"sometimes {name!r}: it never happened in any run" for name in sorted(self.wanted - self.met)
         ]
         found += self.costs.findings()
-        faults = sum(count for name, count in self.faults.items() if name not in ("pick", "stall", "pause"))
+        faults = sum(count for name, count in self.faults.items() if name not in ("pick", *PASSING_TIME))
         if not self.conflicts and not faults:
             found.append(
                 "nothing was covered: no two steps of different processes ever conflicted and no fault "
@@ -224,5 +225,5 @@ def final_state(world: World) -> Any:
 
 def without_faults(budget: Budget) -> Budget:
     return dataclasses.replace(
-        budget, **{f.name: 0 for f in dataclasses.fields(budget) if f.name != "restarts"}
+        budget, **{f.name: 0 for f in dataclasses.fields(budget) if f.name != "restart"}
     )

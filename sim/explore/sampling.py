@@ -143,7 +143,7 @@ class _Priorities:
         self._priorities: dict[int, float] = {}
         length = max(1, search.length)
         self._changes = {draw.randrange(length) for _ in range(search.depth - 1)}
-        faults = sum(part for part in search.setting.budget.left() if part < 1_000)
+        faults = search.setting.budget.most()
         self._faults = {draw.randrange(length) for _ in range(draw.randint(0, faults))}
         self._lowest = 0.0
 

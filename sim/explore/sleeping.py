@@ -76,7 +76,7 @@ class Sleeping(Merging):
     def _next_at(self, node: Node) -> bool:
         if not node.w:
             # The request changed nothing, so losing it is losing the reply, and asking twice is asking once.
-            useless = {"lost": "dropped", "ok": "retry"}.get(node.alternative)
+            useless = {"reply_lost": "request_lost", "ok": "duplicated"}.get(node.alternative)
             if useless in node.todo:
                 node.todo.remove(useless)
                 # It sleeps as long as what it equals.

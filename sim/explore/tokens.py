@@ -1,6 +1,6 @@
 """Replay tokens: a schedule in one line that a person can read, and that outlives unrelated edits.
 
-    owner-1:put:lock:1,owner-2:put:lock:1=lost
+    owner-1:put:lock:1,owner-2:put:lock:1=reply_lost
 
 A token is a list of targets: process, kind of operation, key, occurrence, and the alternative when it is
 not the harmless one. Each means: let this process run until it has done this. What no target says follows
@@ -12,16 +12,18 @@ adds or removes on the way do not disturb it; when a target is never reached, th
 import itertools
 import urllib.parse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore.runs import Choice, Setting, name_of
+from fencepost.sim.faults import KINDS
 from fencepost.sim.world import CLOCK_ACTOR, Budget, Violation, World
 from fencepost.sim.world.operations import Parallel
 from fencepost.sim.world.trace import events
 
-MANY = 1_000_000
+UNLIMITED = Budget(**dict.fromkeys(KINDS, 1_000_000))
+"""A token names its faults, so a replay needs no limit."""
 
 
 class BadToken(ValueError):
@@ -140,8 +142,7 @@ def follow(
     """Run the program along the targets, and on to the end by the common rule. `watch` sees the world before
     and after every step.
     """
-    restarts = setting.budget.restarts
-    world = setting.world(timed=timed, budget=Budget(*[MANY] * 8, restarts=restarts, delays=MANY))
+    world = setting.world(timed=timed, budget=replace(UNLIMITED, restart=setting.budget.restart))
     run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)

@@ -139,9 +139,9 @@ class Plan:
     """On the way back."""
     cap: int | None = None
     """Requests in flight at once; the others wait their turn."""
-    slow_down: Mapping[str, float] = field(default_factory=dict)
+    throttled: Mapping[str, float] = field(default_factory=dict)
     """Answered 503 SlowDown, and never forwarded."""
-    drop: Mapping[str, float] = field(default_factory=dict)
+    reply_lost: Mapping[str, float] = field(default_factory=dict)
     """Forwarded, and then the connection is closed without a reply."""
     late: Mapping[str, float] = field(default_factory=dict)
     """The connection is closed at once; the request is forwarded later."""
@@ -155,7 +155,7 @@ class Plan:
         if self.cap is not None and self.cap < 1:
             raise BadPlan(f"a cap of {self.cap} lets nothing through; give at least 1")
         for kind in ("", *KINDS):
-            total = sum(self.chance_of(way, kind) for way in ("slow_down", "drop", "late"))
+            total = sum(self.chance_of(way, kind) for way in ("throttled", "reply_lost", "late"))
             if total > 1:
                 raise BadPlan(
                     f"the chances of {kind or 'a request'} to go wrong add up to {total:g}; at most 1"
@@ -176,7 +176,7 @@ class Plan:
             said += [f"{kind + ' ' if kind else ''}{delay} {name}" for kind, delay in delays.items()]
         if self.cap is not None:
             said.append(f"{self.cap} at once")
-        for name, chances in (("503", self.slow_down), ("dropped", self.drop), ("late", self.late)):
+        for name, chances in (("503", self.throttled), ("reply lost", self.reply_lost), ("late", self.late)):
             said += [f"{chance:g} {kind + ' ' if kind else ''}{name}" for kind, chance in chances.items()]
         return ", ".join(said) or "changing nothing"
 

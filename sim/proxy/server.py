@@ -152,7 +152,7 @@ class Proxy:
             return False
         async with self._place():
             await self._wait("latency", kind)
-            if fate == "slow_down":
+            if fate == "throttled":
                 self.statistics.fates[kind]["503 by the proxy"] += 1
                 said, keeps = (
                     _reply(503, "Please reduce your request rate.", bare=head.first[0] == "HEAD"),
@@ -160,8 +160,8 @@ class Proxy:
                 )
             else:
                 passed = await self._forward(kind, head.first[0], message)
-                if passed is None or fate == "drop":
-                    name = "upstream gave no reply" if passed is None else "landed, reply dropped"
+                if passed is None or fate == "reply_lost":
+                    name = "upstream gave no reply" if passed is None else "landed, reply lost"
                     self.statistics.fates[kind][name] += 1
                     return False
                 await self._wait("reply_latency", kind)
@@ -175,7 +175,7 @@ class Proxy:
     def _fate(self, kind: str) -> str:
         """What becomes of the next request of this kind."""
         drawn = self._stream("fate", kind).random()
-        for way in ("slow_down", "drop", "late"):
+        for way in ("throttled", "reply_lost", "late"):
             drawn -= self.plan.chance_of(way, kind)
             if drawn < 0:
                 return way

@@ -28,7 +28,7 @@ def build(scenario: Scenario, point: Point, *, seed: int | None = None) -> Setup
         head = f"{table}."
         return {key.removeprefix(head): v for key, v in point.settings.items() if key.startswith(head)}
 
-    crashes = get("faults.crashes")
+    crashes = get("faults.crash")
     return Setup(
         workload=Workload(
             system=get("workload.system"),
@@ -67,11 +67,11 @@ def build(scenario: Scenario, point: Point, *, seed: int | None = None) -> Setup
             pause_max_ns=get("client.pause_max"),
         ),
         faults=Faults(
-            lost=get("faults.lost"),
-            dropped=get("faults.dropped"),
+            reply_lost=get("faults.reply_lost"),
+            request_lost=get("faults.request_lost"),
             late=get("faults.late"),
             late_by_ns=get("faults.late_by"),
-            conflict=get("faults.conflicts"),
+            conflict=get("faults.conflict"),
             throttled=get("faults.throttled"),
             crashes_per_hour=crashes * SECONDS_IN_HOUR if crashes else 0.0,
             restart_ns=get("faults.restart"),

@@ -110,13 +110,13 @@ KEYS: dict[str, Key] = {
         units.flag, True, "collectors follow up at once (ingest); else the reconciler does"
     ),
     "workload.attempts": Key(units.positive, 5, "of an operation when others were first"),
-    "faults.lost": Key(units.share, 0.0, "answers that never come"),
-    "faults.dropped": Key(units.share, 0.0, "requests that never land"),
+    "faults.reply_lost": Key(units.share, 0.0, "answers that never come"),
+    "faults.request_lost": Key(units.share, 0.0, "requests that never land"),
     "faults.late": Key(units.share, 0.0, "writes that land after their sender gave up"),
     "faults.late_by": Key(units.positive_duration, 30_000_000_000, "... by so much, in the mean"),
-    "faults.conflicts": Key(units.share, 0.0, "conditional writes that are answered 409"),
+    "faults.conflict": Key(units.share, 0.0, "conditional writes that are answered 409"),
     "faults.throttled": Key(units.share, 0.0, "requests that are answered 503"),
-    "faults.crashes": Key(units.rate, None, "of each writer"),
+    "faults.crash": Key(units.rate, None, "of each writer"),
     "faults.restart": Key(units.positive_duration, 5_000_000_000, "after a crash"),
     "faults.skew": Key(units.duration, 0, "of clocks, standard deviation"),
 }

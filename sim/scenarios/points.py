@@ -81,7 +81,7 @@ def _plain(word: str) -> Any:
 
 NEEDS = (
     ("faults.late_by", "faults.late", "says by how much writes land late, but none do"),
-    ("faults.restart", "faults.crashes", "says how long a restart takes, but nobody crashes"),
+    ("faults.restart", "faults.crash", "says how long a restart takes, but nobody crashes"),
     ("workload.rate", "workload.arrival", 'is of arrivals; say arrival = "poisson"'),
     (
         "store.prefix_segments",
@@ -164,16 +164,15 @@ def check_settings(
             "workload.window",
             'is how long a group waits for company; say system = "group", or describe a path',
         )
-    if get("faults.crashes") and system == "group":
-        fail(
-            "faults.crashes", 'is not for system = "group": who crashes takes all who share its handle along'
-        )
+    if get("faults.crash") and system == "group":
+        fail("faults.crash", 'is not for system = "group": who crashes takes all who share its handle along')
     if system in ("publish", "group") and (get("workload.depth") or 0) > DEPTH_MAX:
         fail("workload.depth", f"is made by publishing so often before the run; at most {DEPTH_MAX} here")
     if get("workload.duration") is not None and arrival == "closed" and timeless(settings, path):
         fail("workload.duration", "never ends: nothing takes any time; give the store a latency, or think")
     shares = sum(
-        settings.get(f"faults.{name}", 0.0) for name in ("lost", "dropped", "late", "conflicts", "throttled")
+        settings.get(f"faults.{name}", 0.0)
+        for name in ("reply_lost", "request_lost", "late", "conflict", "throttled")
     )
     if shares > 1:
         fail(

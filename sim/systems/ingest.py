@@ -22,10 +22,10 @@ from fencepost.sim.systems.staging.lockstep import told_about
 from fencepost.sim.world import World
 
 BUDGETS = {
-    "409-proves-nothing": {"conflicts": 1},
+    "409-proves-nothing": {"conflict": 1},
     # Where time is what breaks it: with crashes and lost responses to try as well it takes minutes.
-    "gc-stalled-writer": {"crashes": 0, "lost": 0},
-    "gc-stalled-writer-duplicate": {"lost": 0},
+    "gc-stalled-writer": {"crash": 0, "reply_lost": 0, "request_lost": 0},
+    "gc-stalled-writer-duplicate": {"reply_lost": 0, "request_lost": 0},
 }
 
 

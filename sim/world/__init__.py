@@ -6,7 +6,7 @@ For schedulers: World (start, enabled, alternatives, pending, step, complete, cl
                 told, trace), Objects, Crash, Violation, events.
 """
 
-from fencepost.sim.world.budget import FAULTS, NO_FAULTS, Budget
+from fencepost.sim.world.budget import NO_FAULTS, Budget
 from fencepost.sim.world.objects import Objects
 from fencepost.sim.world.operations import Crash
 from fencepost.sim.world.view import View, Violation
@@ -14,7 +14,6 @@ from fencepost.sim.world.world import CLOCK_ACTOR, Program, World
 
 __all__ = [
     "CLOCK_ACTOR",
-    "FAULTS",
     "NO_FAULTS",
     "Budget",
     "Crash",

@@ -1,157 +1,148 @@
-"""What the adversary may do, and how often in one run.
+"""The faults of one run, and how many of each it may have.
 
-Faults are branches, not samples: wherever a fault may happen, both are explored, the run with it and the
-run without. A budget keeps that finite, and is part of what a proof says: "every schedule with at most
-one crash and one lost response".
+Faults are branches, not samples: wherever a fault may happen, the search runs both continuations, with it and
+without it. The budget keeps that finite and is part of the claim: "every schedule with at most one crash".
+The kinds, their texts and their defaults are in `sim.faults`; a budget gives the number of each kind.
 
-    ok          the request lands and its reply is delivered
-    lost        applied; the reply is lost, the caller is told `unknown`
-    dropped     not applied, and the caller is told `unknown` too (paid from `lost` as well)
-    late        the caller is told `unknown` now; the request lands (`land`) at any later step, or `never`
-    conflict    409: not applied, conditional writes only
-    throttled   503: not applied
-    retry       applied, the reply lost, and the SDK asks again: the reply to the second is delivered
-    crash       the process loses its memory just before this step; its requests in flight never land
-    delay       a message that was posted arrives (`land`) at any later step, or `never`
-    skew+ skew- this process's clock is ahead or behind from now on
-    stall       time passes until the next sleeper wakes, although somebody could have gone on
-    pause       a long time passes (`configure(pause_s=...)`) although somebody could have gone on: whoever
-                was about to act does so much later. Paid from `stalls`, like `stall`
-    advance     time passes because everybody sleeps: costs nothing
+`reply_lost` and `request_lost` share a limit: a run has at most max(reply_lost, request_lost) of both
+together, and of each at most its own number. So the default budget means one lost message, of either kind,
+and not two. A read changes nothing, so losing its request is losing its reply, and `reply_lost` pays for it.
 
-What would only repeat another branch is left out: a crash is offered only after a step that changed
-something (else the crash one step earlier led to the same state), and never at the first step of a
-process that is restarted. A crash after a landing is the crash before the next step, and every process
-has a next step, if only its end. A crash with a request still in flight is `late`, then `crash`.
+`late` offers `land` at every later step, or `never`; both are free, since the late request has been paid for.
+`pause` lasts until the next sleeper wakes, `pause+` lasts `configure(pause_s=...)`: every process that was
+about to act does so much later. `advance` is free: time passes because every process sleeps.
+
+The search leaves out what would only repeat another branch. It offers a crash only after a step that changed
+something (otherwise a crash one step earlier led to the same state), and never at the first step of a
+restarted process. A crash after a landing equals the crash before the next step, and every process has a next
+step, if only its end. A crash with a request still in flight is `late`, then `crash`.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 
-FAULTS = (
-    "lost",
-    "dropped",
-    "late",
-    "never",
-    "conflict",
-    "throttled",
-    "retry",
-    "delay",
-    "crash",
-    "skew+",
-    "skew-",
-    "stall",
-    "pause",
-)
+from fencepost.sim.faults import ALTERNATIVES, KINDS
 
 
 @dataclass(frozen=True)
 class Budget:
     """How many faults of each kind one run may have."""
 
-    crashes: int = 1
-    lost: int = 1
-    late: int = 0
-    conflicts: int = 0
-    throttles: int = 0
-    retries: int = 0
-    skews: int = 0
-    stalls: int = 1
-    restarts: int = 1_000_000
-    """A process that crashed starts again while this lasts; then it stays down."""
-    delays: int = 0
+    crash: int = KINDS["crash"].default
+    reply_lost: int = KINDS["reply_lost"].default
+    request_lost: int = KINDS["request_lost"].default
+    late: int = KINDS["late"].default
+    conflict: int = KINDS["conflict"].default
+    throttled: int = KINDS["throttled"].default
+    duplicated: int = KINDS["duplicated"].default
+    skew: int = KINDS["skew"].default
+    pause: int = KINDS["pause"].default
+    restart: int = KINDS["restart"].default
+    """A crashed process starts again while this lasts; then it stays down."""
+    notification_delayed: int = KINDS["notification_delayed"].default
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name, value in asdict(self).items():
             if not isinstance(value, int) or value < 0:
-                raise ValueError(f"budget {field.name}={value!r}: give a whole number, at least 0")
+                raise ValueError(f"budget {name}={value!r}: give a whole number, at least 0")
 
     def left(self) -> tuple[int, ...]:
-        """All of it, in the order of the constants below."""
-        return tuple([getattr(self, name) for name in _PARTS])
+        """The whole budget, in the order of the constants below."""
+        return tuple(asdict(self).values())
+
+    def most(self) -> int:
+        """How many faults one run can have; restarts are not faults."""
+        counts = asdict(self) | {"restart": 0}
+        return sum(counts.values()) - min(self.reply_lost, self.request_lost)
 
     def sentence(self) -> str:
         """The budget as part of a claim."""
-        parts = [
-            f"{getattr(self, name)} {one if getattr(self, name) == 1 else many}"
-            for name, one, many in _WORDS
-            if getattr(self, name)
-        ]
+        counts = asdict(self) | {"restart": 0}
+        lost = max(self.reply_lost, self.request_lost)
+        least = min(counts.pop("reply_lost"), counts.pop("request_lost"))
+        parts = [_counted(name, count) for name, count in counts.items() if count]
+        if lost and not least:
+            parts.insert(
+                bool(self.crash), _counted("reply_lost" if self.reply_lost else "request_lost", lost)
+            )
+        elif lost:
+            text = f"{lost} lost {'reply or request' if lost == 1 else 'replies or requests'}"
+            if least < lost:
+                fewer = "reply_lost" if self.reply_lost < self.request_lost else "request_lost"
+                text += f" (at most {_counted(fewer, least)})"
+            parts.insert(bool(self.crash), text)
         return "at most " + ", ".join(parts) if parts else "no faults"
 
 
-NO_FAULTS = Budget(crashes=0, lost=0, stalls=0)
+def _counted(name: str, count: int) -> str:
+    return f"{count} {KINDS[name].one if count == 1 else KINDS[name].many}"
 
-_WORDS = (
-    ("crashes", "crash", "crashes"),
-    ("lost", "lost response", "lost responses"),
-    ("late", "late landing", "late landings"),
-    ("conflicts", "409", "409s"),
-    ("throttles", "503", "503s"),
-    ("retries", "retry by the SDK", "retries by the SDK"),
-    ("skews", "skewed clock", "skewed clocks"),
-    ("stalls", "stall", "stalls"),
-    ("delays", "delayed message", "delayed messages"),
-)
 
-_PARTS = tuple(field.name for field in fields(Budget))
-CRASHES, LOST, LATE, CONFLICTS, THROTTLES, RETRIES, SKEWS, STALLS, RESTARTS, DELAYS = range(10)
+NO_FAULTS = Budget(**{name: 0 for name in KINDS if name != "restart"})
 
-# What may wait, as far as faults go.
+_PARTS = tuple(asdict(NO_FAULTS))
+(
+    CRASH,
+    REPLY_LOST,
+    REQUEST_LOST,
+    LATE,
+    CONFLICT,
+    THROTTLED,
+    DUPLICATED,
+    SKEW,
+    PAUSE,
+    RESTART,
+    DELAYED,
+) = range(len(_PARTS))
+
+# Categories of steps, as far as faults are concerned.
 READ, WRITE, CONDITIONAL, LOCAL, CLOCK, RETRIED, MESSAGE = range(7)
 
 
 def alternatives(category: int, crashable: bool, left: tuple[int, ...]) -> tuple[str, ...]:
-    """What can become of the next step of a process, the harmless first."""
+    """The ways in which the next step of a process can go, the harmless one first."""
     found = ["ok"]
     request = category in (READ, WRITE, CONDITIONAL)
     write = category in (WRITE, CONDITIONAL)
-    if request and left[LOST]:
-        found.append("lost")
-    if write and left[LOST]:
-        found.append("dropped")
+    if request and left[REPLY_LOST]:
+        found.append("reply_lost")
+    if write and left[REQUEST_LOST]:
+        found.append("request_lost")
     if write and left[LATE]:
         found.append("late")
-    if category == CONDITIONAL and left[CONFLICTS]:
+    if category == CONDITIONAL and left[CONFLICT]:
         found.append("conflict")
-    if request and left[THROTTLES]:
+    if request and left[THROTTLED]:
         found.append("throttled")
-    if write and left[RETRIES]:
-        found.append("retry")
-    if category == CLOCK and left[SKEWS]:
+    if write and left[DUPLICATED]:
+        found.append("duplicated")
+    if category == CLOCK and left[SKEW]:
         found += ["skew+", "skew-"]
-    if category == MESSAGE and left[DELAYS]:
-        found.append("delay")
-    if crashable and left[CRASHES]:
+    if category == MESSAGE and left[DELAYED]:
+        found.append("notification_delayed")
+    if crashable and left[CRASH]:
         found.append("crash")
     return tuple(found)
 
 
 def price(alternative: str) -> int:
-    """Which part of the budget an alternative is paid from; -1 when it is free.
+    """The part of the budget that pays for an alternative; -1 when it is free.
 
-    The price of an alternative never depends on what was spent before, else steps that do not conflict
+    The price of an alternative never depends on what was spent before, otherwise steps that do not conflict
     could no longer be swapped.
     """
     return _PRICES.get(alternative, -1)
 
 
 def spend(left: tuple[int, ...], part: int) -> tuple[int, ...]:
+    """The budget after one more fault of this part."""
     assert left[part] > 0, "an alternative was taken that the budget does not allow"
-    return (*left[:part], left[part] - 1, *left[part + 1 :])
+    spent = [*left]
+    spent[part] -= 1
+    if part in (REPLY_LOST, REQUEST_LOST):
+        shared = max(left[REPLY_LOST], left[REQUEST_LOST]) - 1
+        spent[REPLY_LOST] = min(spent[REPLY_LOST], shared)
+        spent[REQUEST_LOST] = min(spent[REQUEST_LOST], shared)
+    return tuple(spent)
 
 
-_PRICES = {
-    "lost": LOST,
-    "dropped": LOST,
-    "late": LATE,
-    "conflict": CONFLICTS,
-    "throttled": THROTTLES,
-    "retry": RETRIES,
-    "crash": CRASHES,
-    "delay": DELAYS,
-    "skew+": SKEWS,
-    "skew-": SKEWS,
-    "stall": STALLS,
-    "pause": STALLS,
-}
+_PRICES = {name: _PARTS.index(found.kind) for name, found in ALTERNATIVES.items() if found.kind}

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.impl.store.requests import Request
-from fencepost.sim.world.budget import FAULTS
+from fencepost.sim.faults import ALTERNATIVES, PASSING_TIME
 from fencepost.sim.world.objects import FLIGHTS_FROM
 from fencepost.sim.world.operations import Finish
 from fencepost.sim.world.view import Violation
@@ -28,9 +28,9 @@ from fencepost.sim.world.view import Violation
 Step = tuple[int, str, Any, int, int, Any, Any, int]
 """As in `run`."""
 
-COUNTED = frozenset(FAULTS) - {"never", "stall", "pause"}
+COUNTED = frozenset(ALTERNATIVES) - {"never", "advance", *PASSING_TIME}
 """A landing that never comes was paid for when it was late; that time passes is no fault."""
-_NOT_SENT = frozenset({"land", "never", "crash", "retry"})
+_NOT_SENT = frozenset({"land", "never", "crash", "duplicated"})
 """What is asked again by an SDK is one request, which is told when it is answered."""
 
 

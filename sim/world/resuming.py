@@ -88,8 +88,8 @@ class Resuming(Run):
         process.ops = process.incarnation * OPERATIONS
         process.pending = None
         self.told = (process.index, ("crash", process.incarnation))
-        if process.restart and self.left[fault.RESTARTS]:
-            self.left = fault.spend(self.left, fault.RESTARTS)
+        if process.restart and self.left[fault.RESTART]:
+            self.left = fault.spend(self.left, fault.RESTART)
             self.running = process
             op = process.start()
             self.running = None

@@ -40,7 +40,7 @@ Step = tuple[int, str, Process | None, int, int, Any, Any, int]
 """Actor, alternative, process, incarnation, number of the operation, operation, answer, clock."""
 
 CLOCK_ACTOR = 900
-_LANDED = frozenset({"ok", "lost", "retry", "land"})
+_LANDED = frozenset({"ok", "reply_lost", "duplicated", "land"})
 START_NS = 1_700_000_000_000_000_000
 
 
@@ -177,7 +177,7 @@ class Run:
 
     def state(self, memories: tuple[Any, ...]) -> Any:
         """Everything the future depends on. `memories` stands for what each running process knows."""
-        crashes = self.left[fault.CRASHES]
+        crashes = self.left[fault.CRASH]
         processes = [
             (
                 process.state,

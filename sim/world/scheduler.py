@@ -62,7 +62,7 @@ class Scheduler(Steps):
             ready.extend(self.flights)
         if ready:
             self.held_back = self.held_back or spinning is not None
-            if self.timed and self.left[fault.STALLS]:
+            if self.timed and self.left[fault.PAUSE]:
                 ready.append(CLOCK_ACTOR)
         elif asleep:
             ready.append(CLOCK_ACTOR)
@@ -113,7 +113,7 @@ class Scheduler(Steps):
         Then it matters which of them have landed by then, although they do not conflict.
         """
         flight = self.flights.get(actor)
-        if flight is None or flight.zombie or not self.left[fault.CRASHES]:
+        if flight is None or flight.zombie or not self.left[fault.CRASH]:
             return []
         return [
             other.actor
@@ -160,8 +160,8 @@ class Scheduler(Steps):
                 idle = False
         if idle:
             # The long pause is offered here too: whether somebody else has just ended must not matter.
-            return ("advance", "pause") if self.left[fault.STALLS] else ("advance",)
-        return ("stall", "pause") if asleep else ("pause",)
+            return ("advance", "pause+") if self.left[fault.PAUSE] else ("advance",)
+        return ("pause", "pause+") if asleep else ("pause+",)
 
 
 _known: dict[Any, tuple[str, ...]] = {}

@@ -88,16 +88,18 @@ class Sending(Resuming):
 
     def _answer_badly(self, process: Process, request: Any, number: int, alternative: str) -> Any:
         """The reply when something went wrong; None when the SDK asks again."""
-        if alternative in ("lost", "retry"):
+        if alternative in ("reply_lost", "duplicated"):
             reply = self._answer(process, request, number)
             if isinstance(reply, StoreError) and not getattr(reply, "travels", False):
                 # Found to be senseless before it was sent.
                 return reply
             self.untold[len(self.trace)] = reply
-            return request.ends(Outcome.UNKNOWN, "the reply was lost") if alternative == "lost" else None
+            return (
+                request.ends(Outcome.UNKNOWN, "the reply was lost") if alternative == "reply_lost" else None
+            )
         if alternative == "late":
             self._loose(process, request, number)
-        if alternative in ("dropped", "late"):
+        if alternative in ("request_lost", "late"):
             return request.ends(Outcome.UNKNOWN, "the reply was lost")
         return request.ends(_OUTCOMES[alternative], "by the adversary")
 

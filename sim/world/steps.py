@@ -105,7 +105,7 @@ class Steps(Sending):
         self._go_on(process, chosen)
 
     def _post(self, process: Process, op: Post, alternative: str) -> None:
-        if alternative == "delay":
+        if alternative == "notification_delayed":
             self._loose(process, op, process.ops)
         else:
             self._deliver(op)
@@ -141,7 +141,7 @@ class Steps(Sending):
     def _advance(self, alternative: str) -> None:
         self.before = self._ticks
         self._ticks |= self._here
-        if alternative == "pause":
+        if alternative == "pause+":
             self.clock_ns += self.pause_ns
         else:
             self.clock_ns = min(

@@ -14,7 +14,7 @@ from fencepost.impl.environment import Environment, SeededEnvironment
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Reply, Request
-from fencepost.sim.world.budget import STALLS
+from fencepost.sim.world.budget import PAUSE
 from fencepost.sim.world.operations import MONOTONIC, WALL, Crash, Parallel, ReadClock, Sleep
 from fencepost.sim.world.process import REFUSALS_MAX
 
@@ -111,7 +111,7 @@ class WorldEnvironment(Environment):
         if process.crashing:
             refuse(process)
         if not world.timed:
-            world.time_mattered = world.time_mattered or world.left[STALLS] > 0
+            world.time_mattered = world.time_mattered or world.left[PAUSE] > 0
             return int(world.clock_ns)
         reading: int = process.worker.parent.switch(clock)
         return reading

@@ -9,25 +9,10 @@ from typing import Any
 
 from fencepost.impl.store.events import Event, TraceFields, arguments, landing, results
 from fencepost.impl.store.requests import Outcome, Request
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.objects import FLIGHTS_FROM
 
-_FAULTS = {
-    "lost": "applied, the reply was lost",
-    "dropped": "not applied, the reply was lost",
-    "late": "no reply; the request is still on its way",
-    "delay": "the message arrives later",
-    "conflict": "answered 409 by the adversary",
-    "throttled": "answered 503 by the adversary",
-    "retry": "applied, the reply was lost, and the SDK asks again",
-    "never": "a request from earlier never lands",
-    "land": "a request from earlier lands",
-    "crash": "crash",
-    "skew+": "the clock is ahead",
-    "skew-": "the clock is behind",
-    "stall": "time passes although others could go on",
-    "pause": "a long time passes although others could go on",
-    "advance": "time passes",
-}
+_NOTES = {"land": "a request from earlier lands"} | {name: found.text for name, found in ALTERNATIVES.items()}
 
 
 def events(world: Any, run: str = "") -> list[Event]:
@@ -58,8 +43,8 @@ def _rows(
         elif op.kind == "note":
             columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
             yield (*base, -1, "note", columns)
-        if alternative in _FAULTS and not isinstance(op, Request):
-            yield (*base, -1, "note", {"kind": alternative, "key": "", "note": _FAULTS[alternative]})
+        if alternative in _NOTES and not isinstance(op, Request):
+            yield (*base, -1, "note", {"kind": alternative, "key": "", "note": _NOTES[alternative]})
         if op.kind == "finish" and alternative == "ok":
             note = repr(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
             yield (*base, -1, "note", {"kind": "end", "key": "", "note": note})
@@ -76,9 +61,9 @@ def _landing(
     trace_fields: TraceFields | None,
 ) -> Iterator[tuple[Any, ...]]:
     """`answers`: what the store said, and what the process heard."""
-    note = _FAULTS.get(alternative, "")
+    note = _NOTES.get(alternative, "")
     shown = {"kind": request.kind, "key": request.subject}
-    landed = alternative in ("ok", "lost", "retry", "land")
+    landed = alternative in ("ok", "reply_lost", "duplicated", "land")
     if landed:
         outcome = _outcome(request, answers[0], trace_fields)
         yield (*base, op, "landed", {**outcome, **landing(request, trace_fields), "note": note})
@@ -86,7 +71,7 @@ def _landing(
         yield (*base, op, "note", {**shown, "note": "crash"})
     elif alternative == "never":
         yield (*base, op, "note", {**shown, "note": note})
-    elif alternative not in ("land", "retry"):
+    elif alternative not in ("land", "duplicated"):
         columns = _outcome(request, answers[1], trace_fields)
         yield (*base, op, "response", {**columns, "note": "" if landed and alternative == "ok" else note})
 

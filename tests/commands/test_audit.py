@@ -4,6 +4,7 @@ told."""
 import json
 import signal
 import textwrap
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from fencepost.commands.audit import progress_text, read_faults
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.systems import shipped
 from fencepost.impl.store.events import Event
+from fencepost.sim.world import NO_FAULTS, Budget
 from fencepost.testing import FAULTS
 from tests.commands.running import exit_of
 
@@ -53,7 +55,7 @@ def fixed(world, processes=2, pace=1.0, label="x"):
     start(world, claim_well, processes)
 
 
-@fencepost.audit(processes=2, crashes=0, lost=0)
+@fencepost.audit(processes=2, crash=0, reply_lost=0, request_lost=0)
 def test_marked(world, processes):
     start(world, claim_well, processes)
 
@@ -142,7 +144,7 @@ def test_a_program_that_holds_says_for_what_it_was_proven(
     assert ends(f"{election}:fixed", "--json", str(target)) == Exit.HOLDS
     said = capsys.readouterr().out
     assert said.splitlines()[-1] == (
-        "holds: every schedule of 2 processes with at most 1 crash, 1 lost response, 1 stall"
+        "holds: every schedule of 2 processes with at most 1 crash, 1 lost reply or request, 1 pause"
     )
     found = result(target)
     assert list(found)[:10] == [
@@ -158,7 +160,7 @@ def test_a_program_that_holds_says_for_what_it_was_proven(
     assert found["coverage"]["conflicts"] > 0
     assert set(found["coverage"]["steps"]) == {"p0", "p1"}
     assert found["coverage"]["outcomes"]["put exists"] > 0
-    assert found["faults"]["crashes"] == 1
+    assert found["faults"]["crash"] == 1
 
 
 def test_a_failure_ends_with_the_command_that_replays_it(
@@ -285,11 +287,11 @@ def test_options_that_a_test_carries_are_used_and_given_way_to(
 ) -> None:
     target = tmp_path / "r.json"
     assert ends(f"{election}:test_marked", "--json", str(target)) == Exit.HOLDS
-    assert result(target)["bound"] == "every schedule of 2 processes with at most 1 stall"
+    assert result(target)["bound"] == "every schedule of 2 processes with at most 1 pause"
     for three in (["--processes", "3"], ["--set", "processes=3"]):
-        words = [f"{election}:test_marked", *three, "--faults", "crashes=1", "--json", str(target)]
+        words = [f"{election}:test_marked", *three, "--faults", "crash=1", "--json", str(target)]
         assert ends(*words) == Exit.HOLDS
-        assert result(target)["bound"] == "every schedule of 3 processes with at most 1 crash, 1 stall"
+        assert result(target)["bound"] == "every schedule of 3 processes with at most 1 crash, 1 pause"
 
 
 def test_parameters_are_read_by_their_type(election: str, tmp_path: Path) -> None:
@@ -391,10 +393,11 @@ def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str])
         (["ELECTION:fixed", "--set", "size=1"], "takes no size; it takes: processes, pace, label"),
         (["ELECTION:alone", "--processes", "2"], "takes no processes; it takes: none"),
         (["ELECTION:fixed", "--processes", "2", "--set", "processes=2"], "processes is given twice"),
-        (["counter", "--faults", "crash=1"], "no fault is called 'crash'; known: crashes, lost"),
-        (["counter", "--faults", "crashes"], "give a whole number, as in crashes=1"),
-        (["counter", "--faults", "crashes=-1"], "give a whole number, as in crashes=1"),
-        (["counter", "--faults", "lost=1,lost=2"], "gives lost twice"),
+        (["counter", "--faults", "lost=1"], "no fault is called 'lost'; known: crash, reply_lost"),
+        (["counter", "--faults", "crash"], "give a whole number, as in crash=1"),
+        (["counter", "--faults", "crash=-1"], "give a whole number, as in crash=1"),
+        (["counter", "--faults", "late=1,late=2"], "gives late twice"),
+        (["counter", "--faults", "late=1", "--faults", "none"], "none comes first"),
         (["counter", "--replay", "x"], "is not process:operation:key:occurrence"),
         (["counter", "--replay", ""], "--replay is given an empty token"),
         (["counter", "--resume", "/no/such/dir/s"], "cannot write /no/such/dir/s: No such file"),
@@ -452,11 +455,16 @@ def test_the_only_program_of_a_file_needs_no_name(tmp_path: Path, capsys: pytest
 
 
 def test_faults_not_named_stay_as_they_are() -> None:
-    assert read_faults("late=2, lost=0") == {"late": 2, "lost": 0}
-    assert read_faults(None) == {}
-    assert set(read_faults("none").values()) == {0}
+    assert read_faults(["late=2, reply_lost=0"]) == {"late": 2, "reply_lost": 0}
+    assert read_faults([]) == {}
+    assert set(read_faults(["none"]).values()) == {0}
     with pytest.raises(BadRequest):
-        read_faults("")
+        read_faults([""])
+
+
+@pytest.mark.parametrize("words", [["none", "pause=1"], ["none,pause=1"]])
+def test_none_is_not_undone_by_a_later_fault(words: list[str]) -> None:
+    assert Budget(**read_faults(words)) == replace(NO_FAULTS, pause=1)
 
 
 def test_every_fault_of_the_budget_can_be_named() -> None:

@@ -72,7 +72,7 @@ def test_parameters_reach_the_program(told: Any, program: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        ("--strategy", "pct"), ("--faults", "crashes=1"), ("--max-schedules", 3), ("--depth", 2),
+        ("--strategy", "pct"), ("--faults", "crash=1"), ("--max-schedules", 3), ("--depth", 2),
         ("--max-steps", 9), ("--jobs", 2), ("--resume", "f"), ("--replay", "t"), ("--base", "HEAD"),
         ("--trace", "f"), ("--mutants",),
     ],

@@ -18,8 +18,8 @@ from tests.commands.running import exit_of
         (("http://h/bucket",), "say only http://host:port"),
         (("http://h", "--latency", "20"), "--latency: '20' is no delay"),
         (("http://h", "--latency", "post=20ms"), "no kind of request is called 'post'"),
-        (("http://h", "--drop", "1.5"), "a chance is from 0 to 1"),
-        (("http://h", "--drop", "60%", "--late", "60%"), "add up to 1.2"),
+        (("http://h", "--reply-lost", "1.5"), "a chance is from 0 to 1"),
+        (("http://h", "--reply-lost", "60%", "--late", "60%"), "add up to 1.2"),
         (("http://h", "--late-after", "1s"), "give --late with it"),
         (("http://127.0.0.1:1",), "nobody answers at http://127.0.0.1:1: Connection refused; start"),
         (("http://no-host.invalid",), "nobody answers at http://no-host.invalid:80: "),
@@ -52,12 +52,12 @@ def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_statistics_are_told_by_kind() -> None:
     seen = Statistics()
-    seen.fates["put"].update({"200": 1200, "landed, reply dropped": 3})
+    seen.fates["put"].update({"200": 1200, "landed, reply lost": 3})
     seen.landed_late["put 200"] = 2
     seen.took(seen.whole_s, "put", 0.0201)
     result: dict[str, Any] = seen.as_json()
     assert told(result) == [
         "1,203 requests, up to 0 in flight and 0 waiting",
-        "  put     1,200 200, 3 landed, reply dropped; p50 20.1 ms, p99 20.1 ms",
+        "  put     1,200 200, 3 landed, reply lost; p50 20.1 ms, p99 20.1 ms",
         "  landed late: put 200: 2",
     ]

@@ -229,10 +229,10 @@ def test_what_out_leaves_is_the_same_twice(small: str, tmp_path: Path) -> None:
 WEATHER = """[client]
 timeout = "500 ms"
 [faults]
-lost = "3 %"
+reply_lost = "3 %"
 late = "2 %"
 late_by = "1 s"
-conflicts = "3 %"
+conflict = "3 %"
 throttled = "3 %"
 """
 

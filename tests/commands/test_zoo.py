@@ -44,7 +44,7 @@ def broken(world):
 def tempting_to_say_so(world):
     start(world, badly)
 
-@audit(processes=2, crashes=0)
+@audit(processes=2, crash=0)
 def fixed(world):
     start(world, well)
 """

@@ -182,9 +182,9 @@ def test_what_is_fixed_is_proven(name: str, program: Any) -> None:
     """With everything covered: a fixed program that does nothing would hold as well."""
     result = audited(program)
     assert (result.verdict, result.findings) == ("holds", []), str(result)
-    assert "1 crash, 1 lost response" in result.bound
+    assert "1 crash, 1 lost reply or request" in result.bound
     assert result.coverage.conflicts > 0
-    assert {"crash", "lost"} <= set(result.coverage.faults)
+    assert {"crash", "reply_lost"} <= set(result.coverage.faults)
 
 
 @pytest.mark.parametrize(("name", "program"), programs("tempting"))

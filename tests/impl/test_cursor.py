@@ -10,7 +10,7 @@ from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor, CursorError, Pace
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.retry import RetryPolicy
-from fencepost.impl.store import ANYTHING, Outcome
+from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
@@ -115,10 +115,10 @@ def test_of_two_readers_the_further_one_stands() -> None:
     assert cursor(store).start() == "x"
 
 
-@pytest.mark.parametrize("effect", [Effect.LOST, Effect.DROPPED, Effect.REFUSED])
+@pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.CONFLICT])
 def test_a_fault_on_the_way_loses_nothing(effect: Effect) -> None:
     store = bucket()
-    faulty = Faulty(store, [Fault(effect, {"put"}, answer=Outcome.CONFLICT, times=2)])
+    faulty = Faulty(store, [Fault(effect, {"put"}, times=2)])
     found = passed(cursor(faulty), "a")
     assert found.save() == "a"
     assert cursor(store).start() == "a"
@@ -155,7 +155,7 @@ def test_a_write_that_lands_late_never_takes_it_back() -> None:
 
 
 def test_a_store_that_stays_silent_is_said_so() -> None:
-    found = passed(cursor(Faulty(bucket(), [Fault(Effect.DROPPED, {"put"})])), "a")
+    found = passed(cursor(Faulty(bucket(), [Fault(Effect.REQUEST_LOST, {"put"})])), "a")
     with pytest.raises(Away, match="could not move cursor"):
         found.save()
 

@@ -37,12 +37,12 @@ def start(world, claim, count=2):
     world.always("one leader", one)
 """
 GOOD = """
-@fencepost.audit(processes=2, crashes=1)
+@fencepost.audit(processes=2, crash=1)
 def test_good(world):
     start(world, claim_well)
 """
 BAD = """
-@fencepost.audit(processes=2, crashes=1)
+@fencepost.audit(processes=2, crash=1)
 def test_bad(world):
     start(world, claim)
 """
@@ -95,7 +95,9 @@ def test_a_pass_says_what_was_proven(project: Run) -> None:
     result.assert_outcomes(passed=1)
     said = lines_after(result, "= fencepost =")
     assert said[1].startswith("holds      test_it.py::test_good: ")
-    assert said[1].endswith("every schedule of 2 processes with at most 1 crash, 1 lost response, 1 stall")
+    assert said[1].endswith(
+        "every schedule of 2 processes with at most 1 crash, 1 lost reply or request, 1 pause"
+    )
     assert said[2].strip() == "requests/hops at most: ann 1/1 without faults; bob 1/1 without faults"
     assert said[3].startswith("1 hold; ")
 
@@ -154,7 +156,7 @@ def test_the_command_line_is_over_the_decorator_and_the_decorator_over_the_file(
     project: Run, pytester: pytest.Pytester
 ) -> None:
     pytester.makeini("[pytest]\nfencepost_strategy = random\nfencepost_seed = 7\n")
-    marked = GOOD.replace("crashes=1", 'crashes=1, strategy="pct", schedules=50')
+    marked = GOOD.replace("crash=1", 'crash=1, strategy="pct", schedules=50')
     said = project(GOOD, "--fencepost-budget=0.1").outlines
     assert any("tried (random), which proves nothing about the rest" in line for line in said)
     assert any("sampled; a failure of depth 3" in line for line in project(marked).outlines)
@@ -196,17 +198,17 @@ def test_time_that_runs_out_is_no_pass_unless_it_is_accepted(project: Run) -> No
     accepted = project(text, "--fencepost-budget=0.2", "--fencepost-undecided=pass")
     accepted.assert_outcomes(passed=1)
     assert any(line.startswith("1 undecided; ") for line in accepted.outlines)
-    text = text.replace("crashes=1", 'seconds=0.2, undecided="pass"')
+    text = text.replace("crash=1", 'seconds=0.2, undecided="pass"')
     project(text).assert_outcomes(passed=1)
 
 
 def test_a_test_that_covers_nothing_fails(project: Run) -> None:
     result = project("""
-@fencepost.audit(crashes=0, lost=0)
+@fencepost.audit(crash=0, reply_lost=0, request_lost=0)
 def test_alone(world):
     start(world, claim_well, 1)
 
-@fencepost.audit(crashes=0, lost=0, strategy="random", schedules=10)
+@fencepost.audit(crash=0, reply_lost=0, request_lost=0, strategy="random", schedules=10)
 def test_alone_at_random(world):
     start(world, claim_well, 1)
 """)
@@ -229,12 +231,12 @@ def settings():
     return {"count": 2}
 
 @pytest.mark.parametrize("claim", [claim, claim_well], ids=["broken", "fixed"])
-@fencepost.audit(crashes=0)
+@fencepost.audit(crash=0)
 def test_both(world, claim, settings):
     start(world, claim, settings["count"])
 
 class TestInAClass:
-    @fencepost.audit(processes=3, lost=0)
+    @fencepost.audit(processes=3, reply_lost=0, request_lost=0)
     def test_method(self, world, processes):
         start(world, claim_well, processes)
 """)
@@ -265,7 +267,7 @@ def around(monkeypatch):
 def test_boxed(world, box):
     start(world, claim_well)
 """
-    result = project(text.replace("OPTIONS", "crashes=0"))
+    result = project(text.replace("OPTIONS", "crash=0"))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E   the fixture 'box' is set up once for the test, and not for each*"])
     project(text.replace("OPTIONS", "shared_fixtures=True")).assert_outcomes(passed=1)
@@ -331,15 +333,15 @@ def test_the_fixture_audits_programs_and_gives_the_result(project: Run) -> None:
 def broken(world):
     start(world, claim)
 
-@fencepost.audit(processes=2, crashes=0)
+@fencepost.audit(processes=2, crash=0)
 def fixed(world):
     start(world, claim_well)
 
 def test_both(fencepost_audit):
     assert fencepost_audit(fixed)["verdict"] == "holds"
-    assert "1 crash" in fencepost_audit(fixed, crashes=1)["bound"]
+    assert "1 crash" in fencepost_audit(fixed, crash=1)["bound"]
     with pytest.raises(fencepost.AuditFailed, match="one leader") as failed:
-        fencepost_audit(broken, crashes=0)
+        fencepost_audit(broken, crash=0)
     assert failed.value.result["violations"][0]["property"] == "one leader"
 """)
     result.assert_outcomes(passed=1)

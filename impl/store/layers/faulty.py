@@ -1,19 +1,20 @@
-"""Breaks requests on purpose, the ways stores and networks break them.
+"""A store layer that injects faults, the ways stores and networks fail.
 
-A fault is a value: what happens, to which requests, how likely, how often. The first fault that fits a
-request and whose die falls is the one that strikes; `struck` tells afterwards what did, so that a test
-can insist that anything happened at all.
+A fault is a value: its effect, the requests it fits, its probability and its limit. The first fault that fits
+a request and whose draw succeeds is applied. `struck` records what was injected, so that a test can assert
+that anything happened at all.
 
-    Faulty(store, [Fault(Effect.LOST, kinds={"put"}, prefix="manifest/", times=1)])
+    Faulty(store, [Fault(Effect.REPLY_LOST, kinds={"put"}, prefix="manifest/", times=1)])
 
-What each effect does, in the order of a request's life:
+The effects, in the order of a request's life (the words of `sim.faults`):
 
-    refused    not applied; answered `answer` (throttled, or conflict)
-    dropped    not applied; the sender never learns: unknown
-    lost       applied, and its reply is lost - also when the reply was a refusal: unknown
-    late       unknown now; applied after `delay` further requests went through, or at `land_all`
-    repeated   applied, its reply lost, and sent again by a client library that says nothing of it:
-               the reply of the second application is delivered, an own create answered `exists`
+    throttled      not applied; answered 503
+    conflict       not applied; answered 409. Reads are exempt: no store answers a read with a conflict
+    request_lost   not applied; the outcome is unknown
+    reply_lost     applied, and its reply is lost, even when the reply was a refusal: unknown
+    late           unknown now; applied after `delay` further requests went through, or at `land_all`
+    duplicated     applied, its reply lost, and sent again by a client library that does not report it: the
+                   caller receives the second reply, so its own create is answered `exists`
 """
 
 import enum
@@ -35,11 +36,15 @@ R = TypeVar("R", bound=Reply)
 class Effect(enum.StrEnum):
     """What a fault does; the table is at the top of this module."""
 
-    REFUSED = "refused"
-    DROPPED = "dropped"
-    LOST = "lost"
+    THROTTLED = "throttled"
+    CONFLICT = "conflict"
+    REQUEST_LOST = "request_lost"
+    REPLY_LOST = "reply_lost"
     LATE = "late"
-    REPEATED = "repeated"
+    DUPLICATED = "duplicated"
+
+
+_REFUSALS = {Effect.THROTTLED: Outcome.THROTTLED, Effect.CONFLICT: Outcome.CONFLICT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +53,17 @@ class Fault:
 
     effect: Effect
     kinds: frozenset[str] | set[str] = frozenset()
-    """Request kinds it may strike; none named means all."""
+    """Request kinds it fits; empty: all."""
     prefix: str = ""
     chance: float = 1.0
     times: int | None = None
-    """How often it may strike in all."""
-    answer: Outcome = Outcome.THROTTLED
-    """Of a refused request."""
+    """How often it may strike in all; None: without limit."""
     delay: int = 1
-    """Of a late request: how many further requests go through before it lands."""
+    """How many further requests go through before a late one lands."""
 
     def fits(self, request: Request[Any]) -> bool:
-        if self.effect is Effect.REFUSED and self.answer is Outcome.CONFLICT and request.reads:
-            return False  # no store answers a read with a conflict
+        if self.effect is Effect.CONFLICT and request.reads:
+            return False
         return (not self.kinds or request.kind in self.kinds) and request.subject.startswith(self.prefix)
 
 
@@ -106,7 +109,7 @@ class Faulty(Layer):
 
     def _land(self, requests: Sequence[Request[Any]]) -> None:
         for request in requests:
-            with suppress(StoreError):  # whoever sent it is not listening any more
+            with suppress(StoreError):  # the sender no longer waits for the reply
                 self.inner.send(request)
 
     def _due(self) -> list[Request[Any]]:
@@ -131,13 +134,13 @@ class Faulty(Layer):
     def _answer(self, request: Request[Any], fate: Fault | None, reply: Any) -> Any:
         if fate is None:
             return reply
-        if fate.effect is Effect.REFUSED:
-            return request.ends(fate.answer, "injected")
-        if fate.effect is Effect.REPEATED:
+        if fate.effect in _REFUSALS:
+            return request.ends(_REFUSALS[fate.effect], "injected")
+        if fate.effect is Effect.DUPLICATED:
             return self.inner.send(request)
         return request.ends(Outcome.UNKNOWN, "injected")
 
 
 def _reaches(fate: Fault | None) -> bool:
     """Whether the request is applied right away."""
-    return fate is None or fate.effect in (Effect.LOST, Effect.REPEATED)
+    return fate is None or fate.effect in (Effect.REPLY_LOST, Effect.DUPLICATED)

@@ -59,7 +59,7 @@ LANDING = Cost(2, 2)
 """A request that lands when nobody reckons with it any more stands in the way as a rival's would. Seen in
 random runs and not proven: the schedules that are explored to their end have no late landing.
 """
-FAULTS = frozenset({"lost", "dropped", "late", "conflict", "throttled"})
+FAULTS = frozenset({"reply_lost", "request_lost", "late", "conflict", "throttled"})
 
 
 Asked = tuple[Any, int]

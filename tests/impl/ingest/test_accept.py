@@ -20,7 +20,7 @@ from fencepost.impl.ingest import (
     full_audit,
     keys,
 )
-from fencepost.impl.store import ANYTHING, Outcome
+from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
 from fencepost.impl.store.memory import MemoryStore
 from tests.impl.publish.scripted import Scripted
@@ -104,14 +104,14 @@ def test_a_blob_of_the_same_bytes_under_another_name_is_shared(versioned: bool) 
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault(Effect.LOST, {"put"}, times=1),
-        Fault(Effect.DROPPED, {"put"}, times=1),
-        Fault(Effect.REPEATED, {"put"}, times=1),
-        Fault(Effect.REFUSED, {"put"}, answer=Outcome.CONFLICT, times=2),
-        Fault(Effect.REFUSED, {"put"}, answer=Outcome.THROTTLED, times=2),
+        Fault(Effect.REPLY_LOST, {"put"}, times=1),
+        Fault(Effect.REQUEST_LOST, {"put"}, times=1),
+        Fault(Effect.DUPLICATED, {"put"}, times=1),
+        Fault(Effect.CONFLICT, {"put"}, times=2),
+        Fault(Effect.THROTTLED, {"put"}, times=2),
         Fault(Effect.LATE, {"put"}, times=1, delay=2),
     ],
-    ids=lambda fault: f"{fault.effect}-{fault.answer}",
+    ids=lambda fault: str(fault.effect),
 )
 def test_a_fault_on_the_way_is_no_answer(versioned: bool, place: str, fault: Fault) -> None:
     """Lost, dropped, late, 409, 503: asked again, and what is told is true: accepted, once."""
@@ -125,12 +125,12 @@ def test_a_fault_on_the_way_is_no_answer(versioned: bool, place: str, fault: Fau
 def test_an_own_create_whose_reply_was_lost_is_no_duplicate() -> None:
     """Else live state would never hear of the batch: nobody would be its accepter."""
     live: list[Manifest] = []
-    faulty = Faulty(bucket(), [Fault(Effect.LOST, {"put"}, ACCEPTED, times=1)])
+    faulty = Faulty(bucket(), [Fault(Effect.REPLY_LOST, {"put"}, ACCEPTED, times=1)])
     assert told(collector(faulty, on_accepted=live.append).accept(IDENTITY, BODY)) == "accepted"
     assert len(live) == 1
 
 
-@pytest.mark.parametrize("effect", [Effect.LOST, Effect.DROPPED, Effect.REFUSED])
+@pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.THROTTLED])
 @pytest.mark.parametrize("place", [keys.RAW, keys.ACCEPTED])
 def test_a_store_that_stays_silent_is_unavailable(effect: Effect, place: str) -> None:
     """503, with the reason, after a bounded number of attempts; nothing is accepted locally."""
@@ -148,7 +148,7 @@ def test_a_store_that_stays_silent_is_unavailable(effect: Effect, place: str) ->
 def test_pauses_between_attempts_grow_and_are_bounded() -> None:
     store = bucket()
     before = store.env.monotonic_ns()
-    faulty = Faulty(store, [Fault(Effect.REFUSED, {"put"}, keys.RAW)])
+    faulty = Faulty(store, [Fault(Effect.THROTTLED, {"put"}, keys.RAW)])
     collector(faulty).accept(IDENTITY, BODY)
     waited_s = (store.env.monotonic_ns() - before) / 1e9
     longest = sum(SETTINGS.pause_s * 2**n for n in range(SETTINGS.attempts_max - 1))
@@ -183,7 +183,7 @@ def test_a_conflict_that_cannot_be_recorded_is_not_told() -> None:
     """The agent would park it, and no operator would ever hear of it."""
     store = bucket()
     collector(store).accept(IDENTITY, BODY)
-    faulty = Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.QUARANTINE)])
+    faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.QUARANTINE)])
     assert told(collector(faulty).accept(IDENTITY, OTHER)) == "unavailable"
 
 
@@ -328,7 +328,7 @@ def test_a_large_blob_goes_up_in_parts(versioned: bool) -> None:
 
 @BOTH
 @pytest.mark.parametrize("kind", ["create-upload", "upload-part", "complete-upload"])
-@pytest.mark.parametrize("effect", [Effect.LOST, Effect.DROPPED])
+@pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST])
 def test_parts_survive_a_lost_reply(versioned: bool, kind: str, effect: Effect) -> None:
     store, settings = parts(versioned=versioned)
     faulty = Faulty(store, [Fault(effect, {kind}, times=1)])
@@ -341,7 +341,7 @@ def test_parts_survive_a_lost_reply(versioned: bool, kind: str, effect: Effect) 
 def test_a_completion_whose_reply_was_lost_is_looked_for(versioned: bool) -> None:
     """Asked again, the store says that there is no such upload: the bytes need not travel again."""
     store, settings = parts(versioned=versioned)
-    metered = Metered(Faulty(store, [Fault(Effect.LOST, {"complete-upload"}, times=1)]))
+    metered = Metered(Faulty(store, [Fault(Effect.REPLY_LOST, {"complete-upload"}, times=1)]))
     collector(metered, settings=settings).blobs.keep(sha256(BODY), BODY)
     assert metered.total["create-upload"] == 1
 

@@ -111,7 +111,7 @@ def test_a_delete_that_is_not_answered_is_said_so() -> None:
     key = orphan(store)
     store.env.sleep(LONG_S)
     audit(store)
-    result = gc(Faulty(store, [Fault(Effect.LOST, {"delete"})]))
+    result = gc(Faulty(store, [Fault(Effect.REPLY_LOST, {"delete"})]))
     assert (result.deleted, result.unclear) == ([], [key])
 
 
@@ -123,7 +123,7 @@ def test_a_listing_that_fails_ends_the_pass() -> None:
     store.env.sleep(LONG_S)
     audit(store)
     with pytest.raises(StoreUnavailable):
-        gc(Faulty(store, [Fault(Effect.DROPPED, {"list"}, keys.BY_BLOB)]))
+        gc(Faulty(store, [Fault(Effect.REQUEST_LOST, {"list"}, keys.BY_BLOB)]))
     assert answer.manifest.raw_blob_key in store.contents()
 
 
@@ -157,7 +157,7 @@ def test_whoever_reckons_with_another_horizon_is_turned_away() -> None:
 
 def test_who_comes_first_says_what_holds() -> None:
     store = bucket()
-    faulty = Faulty(store, [Fault(Effect.LOST, {"put"}, keys.AGREEMENT, times=1)])
+    faulty = Faulty(store, [Fault(Effect.REPLY_LOST, {"put"}, keys.AGREEMENT, times=1)])
     agree(faulty, store.env, SETTINGS)
     with pytest.raises(SettingsError, match="skew_bound_s"):
         agree(store, store.env, dataclasses.replace(SETTINGS, skew_bound_s=1.0))

@@ -119,9 +119,11 @@ def test_a_report_in_a_store_with_a_prefix_is_found_by_its_own_keys() -> None:
 
 def test_what_is_read_in_pieces_is_read_again_when_the_store_does_not_answer() -> None:
     store = in_store(report(KEYS))
-    flaky = Faulty(store, [Fault(Effect.DROPPED, {"get"}, times=2), Fault(Effect.DROPPED, {"head"}, times=1)])
+    flaky = Faulty(
+        store, [Fault(Effect.REQUEST_LOST, {"get"}, times=2), Fault(Effect.REQUEST_LOST, {"head"}, times=1)]
+    )
     assert list(report_in(flaky, store.env, MANIFEST).stood()) == list(KEYS)
-    silent = Faulty(store, [Fault(Effect.DROPPED, {"get"})])
+    silent = Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"})])
     with pytest.raises(StoreUnavailable):
         report_in(silent, store.env, MANIFEST)
 

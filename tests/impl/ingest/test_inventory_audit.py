@@ -323,7 +323,7 @@ def test_a_look_that_is_not_answered_ends_the_pass() -> None:
     accepted(store, 2)
     audited(store, taken(store, [key for key in store.contents() if key != manifest.key]))
     with pytest.raises(StoreUnavailable):
-        gc(Faulty(store, [Fault(Effect.DROPPED, {"get"}, keys.ACCEPTED)]))
+        gc(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, keys.ACCEPTED)]))
     assert manifest.raw_blob_key in store.contents()
 
 

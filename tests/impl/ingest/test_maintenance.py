@@ -127,8 +127,8 @@ def test_what_one_work_cannot_read_keeps_nobody_from_the_others(where: str) -> N
 def test_a_store_that_is_away_is_said_to_be() -> None:
     store = bucket()
     with pytest.raises(StoreUnavailable):
-        maintenance(Faulty(store, [Fault(Effect.DROPPED, {"get"}, TURN)])).turn()
-    done = maintenance(Faulty(store, [Fault(Effect.DROPPED, {"list"})])).turn()
+        maintenance(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, TURN)])).turn()
+    done = maintenance(Faulty(store, [Fault(Effect.REQUEST_LOST, {"list"})])).turn()
     assert done is not None
     assert len(done.failed) == 3
 

@@ -81,7 +81,7 @@ def test_a_lost_reply_to_a_decision_is_looked_for() -> None:
     ann = collector(store)
     ann.accept(IDENTITY, BODY)
     ann.accept(IDENTITY, OTHER)
-    faulty = Faulty(store, [Fault(Effect.LOST, {"put"}, keys.RESOLUTIONS, times=1)])
+    faulty = Faulty(store, [Fault(Effect.REPLY_LOST, {"put"}, keys.RESOLUTIONS, times=1)])
     assert resolve(faulty, store.env, IDENTITY, sha256(OTHER), by="ada").by == "ada"
 
 

@@ -113,7 +113,7 @@ def test_the_cursor_stops_before_what_could_not_be_repaired() -> None:
     store.env.sleep(1)
     accepted(store, 2, follow_up=True)
     store.delete(first.by_blob_key, when=ANYTHING)
-    faulty = Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.BY_BLOB)])
+    faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.BY_BLOB)])
     with pytest.raises(StoreUnavailable):
         steady(faulty)
     assert f"{keys.CURSORS}reconcile.json" not in store.contents()

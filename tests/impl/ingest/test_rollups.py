@@ -153,7 +153,7 @@ def test_an_owner_that_dies_anywhere_does_no_harm(kind: str, prefix: str, after:
     assert count(store) == (3, 6.0)
 
 
-@pytest.mark.parametrize("effect", [Effect.LOST, Effect.DROPPED, Effect.LATE])
+@pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.LATE])
 def test_a_fault_on_the_way_counts_nothing_twice(effect: Effect) -> None:
     store = bucket()
     for number in range(1, 4):
@@ -208,9 +208,9 @@ def test_the_cursor_passes_nothing_that_is_neither_counted_nor_marked() -> None:
     manifest = send(store, 1)
     store.delete(manifest.raw_blob_key, when=ANYTHING)
     with pytest.raises(StoreUnavailable):
-        rolled(Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.QUEUE)]))
+        rolled(Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.QUEUE)]))
     assert f"{keys.CURSORS}rollup.json" not in store.contents()
-    rolled(Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.QUEUE, times=2)]))
+    rolled(Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.QUEUE, times=2)]))
     assert [key for key in store.contents() if key.startswith(keys.QUEUE)]
 
 

@@ -27,7 +27,7 @@ from fencepost.impl.ingest import (
 )
 from fencepost.impl.ingest.derived import derived
 from fencepost.impl.ingest.safeguards import FIELDS
-from fencepost.impl.store import ANYTHING, Outcome
+from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 from fencepost.sim.systems.ingesting.broken import BROKEN
 from tests.impl.publish.scripted import Crashed, Scripted
@@ -89,7 +89,7 @@ def test_create_only_manifest(name: str | None) -> None:
 def test_blob_before_manifest(name: str | None) -> None:
     """The blob gets lost on its way: acknowledged, with no data."""
     store = bucket()
-    faulty = Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.RAW, times=1)])
+    faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.RAW, times=1)])
     answer = collector(faulty, without=name).accept(IDENTITY, BODY)
     assert isinstance(answer, Accepted)
     assert (blob_of(store, answer.manifest) == BODY) is (name is None)
@@ -107,7 +107,7 @@ def test_compare_after_412(name: str | None) -> None:
 def test_409_proves_nothing(name: str | None) -> None:
     """A retryable 409 is called a duplicate: the batch is lost."""
     store = bucket()
-    faulty = Faulty(store, [Fault(Effect.REFUSED, {"put"}, keys.ACCEPTED, answer=Outcome.CONFLICT, times=1)])
+    faulty = Faulty(store, [Fault(Effect.CONFLICT, {"put"}, keys.ACCEPTED, times=1)])
     answer = collector(faulty, without=name).accept(IDENTITY, BODY)
     assert duplicate(answer) is (name is not None)
     assert (keys.accepted_key(IDENTITY) in store.contents()) is (name is None)
@@ -117,7 +117,7 @@ def test_409_proves_nothing(name: str | None) -> None:
 def test_read_back_on_unknown(name: str | None) -> None:
     """No answer is taken for a yes: acknowledged, and nothing stands."""
     store = bucket()
-    faulty = Faulty(store, [Fault(Effect.DROPPED, {"put"}, keys.ACCEPTED, times=1)])
+    faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.ACCEPTED, times=1)])
     assert isinstance(collector(faulty, without=name).accept(IDENTITY, BODY), Accepted)
     assert (keys.accepted_key(IDENTITY) in store.contents()) is (name is None)
 

@@ -226,12 +226,12 @@ def test_a_state_that_is_none_is_named(body: bytes) -> None:
     ("kind", "prefix"),
     [("put", STATE), ("list", keys.ACCEPTED), ("put", keys.BY_TIME), ("put", keys.QUEUE)],
 )
-@pytest.mark.parametrize("effect", [Effect.DROPPED, Effect.LOST])
+@pytest.mark.parametrize("effect", [Effect.REQUEST_LOST, Effect.REPLY_LOST])
 def test_a_store_that_does_not_answer_loses_nothing(kind: str, prefix: str, effect: Effect) -> None:
     store = bucket()
     lost = accepted(store, follow_up=False)
     store.env.sleep(SETTLED_S)
-    found = (prefix, effect) == (STATE, Effect.LOST)  # what the state says is looked for
+    found = (prefix, effect) == (STATE, Effect.REPLY_LOST)  # what the state says is looked for
     with contextlib.nullcontext() if found else pytest.raises(StoreUnavailable):
         search(Faulty(store, [Fault(effect, {kind}, prefix)])).step()
     search(store).step()

@@ -10,7 +10,7 @@ from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.ingest import Authority, Settings, keys
 from fencepost.impl.ingest.service.landing import LANDED, LocalSpool
 from fencepost.impl.ingest.settings import Mode
-from fencepost.impl.store import Outcome, Unusable
+from fencepost.impl.store import Unusable
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
 
@@ -75,7 +75,7 @@ def test_a_restart_lands_what_the_last_run_did_not(tmp_path: Path) -> None:
 
 def test_a_bucket_that_is_away_is_waited_for(tmp_path: Path) -> None:
     store = MemoryStore()
-    bucket = Faulty(store, [Fault(Effect.REFUSED, answer=Outcome.THROTTLED, times=2)])
+    bucket = Faulty(store, [Fault(Effect.THROTTLED, times=2)])
     spool = opened(tmp_path, bucket)
     assert [accept(spool, 1), accept(spool, 3)] == ["accepted", "accepted"]
     assert (spool.land(), spool.backlog) == (0, 2)
@@ -85,7 +85,7 @@ def test_a_bucket_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_lost_reply_lands_once(tmp_path: Path) -> None:
     store = MemoryStore()
-    bucket = Faulty(store, [Fault(Effect.LOST, kinds={"put"}, prefix=keys.ACCEPTED)])
+    bucket = Faulty(store, [Fault(Effect.REPLY_LOST, kinds={"put"}, prefix=keys.ACCEPTED)])
     spool = opened(tmp_path, bucket)
     accept(spool)
     assert spool.land() == 1

@@ -20,7 +20,7 @@ from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.server import protocol
 from fencepost.impl.ingest import Accepted, Authority, keys
 from fencepost.impl.ingest.service.background import FollowUps
-from fencepost.impl.store import Outcome, Unusable
+from fencepost.impl.store import Unusable
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.memory import MemoryStore
@@ -254,7 +254,7 @@ def test_a_collector_that_is_about_to_stop_says_so(tmp_path: Path) -> None:
 
 def test_a_store_that_is_away_accepts_nothing(tmp_path: Path) -> None:
     store = MemoryStore()
-    away = Faulty(store, [Fault(Effect.REFUSED, answer=Outcome.THROTTLED)])
+    away = Faulty(store, [Fault(Effect.THROTTLED)])
     with serving(tmp_path, store=away) as served:
         answer = served.post(batch(), frame())
         assert (answer.status_code, answer.json()["error"]) == (503, "store_unavailable")
@@ -263,7 +263,7 @@ def test_a_store_that_is_away_accepts_nothing(tmp_path: Path) -> None:
 
 
 def test_a_lost_reply_is_looked_for_and_not_called_a_duplicate(tmp_path: Path) -> None:
-    store = Faulty(MemoryStore(), [Fault(Effect.LOST, kinds={"put"}, prefix=keys.ACCEPTED, times=1)])
+    store = Faulty(MemoryStore(), [Fault(Effect.REPLY_LOST, kinds={"put"}, prefix=keys.ACCEPTED, times=1)])
     with serving(tmp_path, store=store) as served:
         assert served.post(batch(), frame()).json()["duplicate"] is False
 

@@ -115,7 +115,7 @@ def test_what_fails_is_said_once_and_tried_again(
 ) -> None:
     store = MemoryStore()
     lost = killed(store)
-    kept = Kept(Faulty(store, [Fault(Effect.DROPPED, {"get"}, TURN, times=6)]), monkeypatch)
+    kept = Kept(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, TURN, times=6)]), monkeypatch)
     with caplog.at_level(logging.INFO, "fencepost.ingest"):
         assert [kept.turn(), kept.turn()] == [False, False]
         assert len([one for one in caplog.records if "is tried again" in one.getMessage()]) == 1

@@ -242,7 +242,7 @@ def test_boundary_check_after_create(name: str | None) -> None:
 def test_read_back_on_unknown(name: str | None) -> None:
     """A reply that was lost is reported as a failure, the user tries again: published twice."""
     inner = graph()
-    faulty = Faulty(inner, [Fault(Effect.LOST, kinds={"put"}, prefix=MANIFEST, times=1)])
+    faulty = Faulty(inner, [Fault(Effect.REPLY_LOST, kinds={"put"}, prefix=MANIFEST, times=1)])
     writer = join(faulty, name)
     writer.write(lambda txn: txn.upsert("person", [CYD]), message="greet Cyd")
     assert faulty.struck

@@ -48,7 +48,9 @@ STEPS = st.lists(
 FAMILIES = ["recovery/", "table/", "branch/main/manifest/", "data/"]
 CRASHES = ["crash-before", "crash-after", "crash-amid"]
 MEETINGS = ["takeover", "visit", "collected"]
-FAULTS = st.sampled_from(["none", "none", *CRASHES, "lost", "late", "dropped", "rival", "rival", *MEETINGS])
+FAULTS = st.sampled_from(
+    ["none", "none", *CRASHES, "reply_lost", "late", "request_lost", "rival", "rival", *MEETINGS]
+)
 WRITERS_MAX = 3
 
 
@@ -150,7 +152,7 @@ class Publishing(RuleBasedStateMachine):
                 writer.script.crash_before("put", "branch/main/manifest/")
             case "collected" if others:
                 writer.script.before("put", family, lambda: self._overtake(others[0], rival))
-            case "lost" | "late" | "dropped":
+            case "reply_lost" | "late" | "request_lost":
                 writer.arm(Effect(fault), family)
         try:
             self._publish(writer, steps, fresh)

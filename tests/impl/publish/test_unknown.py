@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from fencepost.impl.publish import Catalog, Published, StoreUnavailable, Unknown
-from fencepost.impl.store import Outcome
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 
 from .scripted import graph
@@ -24,7 +23,7 @@ FAMILIES = ["data/", "recovery/", "table/", MANIFEST]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("effect", [Effect.LOST, Effect.DROPPED, Effect.LATE, Effect.REPEATED])
+@pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.LATE, Effect.DUPLICATED])
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_lost_reply_anywhere_is_survived(family: str, effect: Effect, times: int) -> None:
     """Lost after it was applied, dropped, late, or applied twice by a library that says nothing of it."""
@@ -42,13 +41,13 @@ def test_a_lost_reply_anywhere_is_survived(family: str, effect: Effect, times: i
     assert reader.snapshot().rows("place") == [{"id": 1, "name": "Rome"}]
 
 
-@pytest.mark.parametrize("answer", [Outcome.THROTTLED, Outcome.CONFLICT])
+@pytest.mark.parametrize("effect", [Effect.THROTTLED, Effect.CONFLICT])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_not_now_is_asked_again(family: str, answer: Outcome) -> None:
+def test_not_now_is_asked_again(family: str, effect: Effect) -> None:
     store = graph()
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty)
-    faulty._faults = (Fault(Effect.REFUSED, kinds={"put"}, prefix=family, times=2, answer=answer),)
+    faulty._faults = (Fault(effect, kinds={"put"}, prefix=family, times=2),)
     faulty._left = [2]
     assert isinstance(add(catalog), Published)
     assert len(faulty.struck) == 2
@@ -59,7 +58,7 @@ def test_a_store_that_stays_silent_is_unknown_until_it_is_settled(family: str, l
     store = graph()
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty, author="waiting")
-    effect = Effect.LATE if lands else Effect.DROPPED
+    effect = Effect.LATE if lands else Effect.REQUEST_LOST
     faulty._faults = (Fault(effect, kinds={"put"}, prefix=family, delay=10**9),)
     faulty._left = [None]
     ended = add(catalog)
@@ -94,6 +93,6 @@ def test_silence_before_anything_moved_is_a_clean_error(family: str) -> None:
 
 def test_reads_that_stay_silent_are_a_clean_error() -> None:
     store = graph()
-    faulty = Faulty(store, [Fault(Effect.DROPPED, kinds={"get", "list"})])
+    faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, kinds={"get", "list"})])
     with pytest.raises(StoreUnavailable, match="did not answer"):
         Catalog.open(faulty)

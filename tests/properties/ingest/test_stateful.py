@@ -31,7 +31,7 @@ TestVersioned = case(VersionedIngest, 40)
 def test_a_conflict_that_took_hours_keeps_the_refused_data() -> None:
     """Garbage was collected between the blob and the manifest: the record must not refer to nothing."""
     state = VersionedIngest()
-    state.accept_in_trouble(batch=1, collector="ann", trouble={0: "lost"})
+    state.accept_in_trouble(batch=1, collector="ann", trouble={0: "reply_lost"})
     state.accept_in_trouble(batch=0, collector="ann", trouble={1: ("hours-later",)})
     state.nothing_is_wrong()
     state.what_is_parked_is_on_record()

@@ -102,7 +102,7 @@ def test_others_go_on_while_one_sleeps() -> None:
         world.finally_("early wins", lambda view: view.get("b/k") == b"early")
 
     assert explored(program).verdict == "holds"
-    assert explored(program, stalls=1).verdict == "violated"
+    assert explored(program, pause=1).verdict == "violated"
 
 
 def test_what_the_world_makes_are_plain_datetimes() -> None:

@@ -142,7 +142,7 @@ def test_an_upload_cut_by_a_crash_leaves_its_parts() -> None:
             lambda view: view.state("ann") == "down" and view.get("b/big") is None,
         )
 
-    result = explored(program, crashes=1)
+    result = explored(program, crash=1)
     assert result.verdict == "holds", str(result)
     assert "a crash in the middle" in result.coverage.met
     assert result.coverage.outcomes["upload-part", "done"]

@@ -24,7 +24,7 @@ def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> N
 
 
 def proven(name: str, program: str) -> Audit:
-    result = audit(getattr(MODULES[name], program), budget=Budget(crashes=1, lost=1))
+    result = audit(getattr(MODULES[name], program), budget=Budget(crash=1, reply_lost=1, request_lost=1))
     assert (result.verdict, result.findings) == ("holds", []), str(result)
     return result
 

@@ -71,7 +71,7 @@ def somebody_leads(view: View) -> str | None:
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sdk_is_refused_by_its_own_write(mode: str) -> None:
     """The reply is lost, the SDK asks again, and 412 is its own doing."""
-    result = explored(electing(create, Config(retries={"mode": mode})), lost=1)
+    result = explored(electing(create, Config(retries={"mode": mode})), reply_lost=1, request_lost=1)
     assert result.verdict == "violated"
     counterexample = result.counterexamples[0]
     assert counterexample.property == "somebody leads"
@@ -80,7 +80,7 @@ def test_the_sdk_is_refused_by_its_own_write(mode: str) -> None:
         ("put", "b/leader", "done"),
         ("put", "b/leader", "exists"),
     ]
-    assert counterexample.token == "ann:put:b/leader:1=lost"
+    assert counterexample.token == "ann:put:b/leader:1=reply_lost"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -90,9 +90,9 @@ def test_no_fault_no_failure(mode: str) -> None:
 
 
 def test_one_attempt_and_a_look_is_sound() -> None:
-    result = explored(electing(create_and_look, ONCE), lost=1, late=1)
+    result = explored(electing(create_and_look, ONCE), reply_lost=1, request_lost=1, late=1)
     assert result.verdict == "holds", result
-    assert result.coverage.faults["lost"]
+    assert result.coverage.faults["reply_lost"]
     assert result.coverage.faults["late"]
 
 
@@ -115,7 +115,7 @@ def test_a_write_lands_long_after_its_sender_gave_up() -> None:
             lambda view: view.result("ann") != "cleaned up" or view.get("b/k") is None,
         )
 
-    assert explored(program, lost=1).verdict == "holds"
+    assert explored(program, reply_lost=1, request_lost=1).verdict == "holds"
     result = explored(program, late=1)
     assert result.verdict == "violated"
     assert "lands now" in str(result)
@@ -134,7 +134,8 @@ def endings(work: Callable[[Any], Any], how: str = "closed", **faults: int) -> s
         found.add((world.processes[0].result, tuple(sorted(world.bucket.contents()))))
 
     search = Reduced(
-        Setting(program, Budget(**{"crashes": 0, "lost": 0, "stalls": 0} | faults)), observe=observe
+        Setting(program, Budget(**{"crash": 0, "reply_lost": 0, "request_lost": 0, "pause": 0} | faults)),
+        observe=observe,
     )
     search.explore()
     assert search.exhausted
@@ -154,7 +155,12 @@ def ended(call: Callable[..., Any], **given: Any) -> str:
 
 def test_every_outcome_is_a_branch() -> None:
     found = endings(
-        lambda s3: ended(s3.put_object, Key="k", IfNoneMatch="*"), lost=1, late=1, conflicts=1, throttles=1
+        lambda s3: ended(s3.put_object, Key="k", IfNoneMatch="*"),
+        reply_lost=1,
+        request_lost=1,
+        late=1,
+        conflict=1,
+        throttled=1,
     )
     written = ("b/k",)
     assert found == {
@@ -175,9 +181,9 @@ def test_every_outcome_is_a_branch() -> None:
     ],
 )
 def test_how_a_lost_reply_looks(how: str, seen: str) -> None:
-    found = endings(lambda s3: ended(s3.put_object, Key="k"), how, lost=1)
+    found = endings(lambda s3: ended(s3.put_object, Key="k"), how, reply_lost=1, request_lost=1)
     assert {ending for ending, _ in found} == {"done", seen}
-    found = endings(lambda s3: ended(s3.get_object, Key="k"), how, lost=1)
+    found = endings(lambda s3: ended(s3.get_object, Key="k"), how, reply_lost=1, request_lost=1)
     assert {ending for ending, _ in found} == {"404 NoSuchKey", seen}
 
 
@@ -189,7 +195,7 @@ def test_an_error_inside_of_200() -> None:
             return "no source"
         return ended(s3.copy_object, Key="c", CopySource="b/a")
 
-    found = endings(copy, "error", lost=1)
+    found = endings(copy, "error", reply_lost=1, request_lost=1)
     assert ("500 InternalError", ("b/a", "b/c")) in found
     assert ("500 InternalError", ("b/a",)) in found
 
@@ -211,7 +217,9 @@ def test_deleting_many_lands_key_by_key() -> None:
     def observe(world: World) -> None:
         pictures.add((*world.processes[1].result, world.processes[0].result))
 
-    search = Reduced(Setting(program, Budget(crashes=0, lost=0, stalls=0)), observe=observe)
+    search = Reduced(
+        Setting(program, Budget(crash=0, reply_lost=0, request_lost=0, pause=0)), observe=observe
+    )
     search.explore()
     assert pictures == {("x", "y", "done"), ("x", "done"), ("y", "done"), ("done",)}
 
@@ -221,7 +229,7 @@ def test_part_of_a_delete_of_many_can_be_refused() -> None:
         answer = s3.delete_objects(Bucket="b", Delete={"Objects": [{"Key": "x"}, {"Key": "y"}]})
         return tuple((e["Key"], e["Code"]) for e in answer.get("Errors", ()))
 
-    found = endings(delete, throttles=1)
+    found = endings(delete, throttled=1)
     assert {ending for ending, _ in found} == {(), (("x", "SlowDown"),), (("y", "SlowDown"),)}
 
 
@@ -243,7 +251,9 @@ def test_a_copy_is_one_landing() -> None:
         bodies = world.bucket.contents()
         ends.add((world.processes[0].result, world.processes[2].result, bodies["b/c"]))
 
-    search = Reduced(Setting(program, Budget(crashes=0, lost=0, stalls=0)), observe=observe)
+    search = Reduced(
+        Setting(program, Budget(crash=0, reply_lost=0, request_lost=0, pause=0)), observe=observe
+    )
     search.explore()
     lost = "412 PreconditionFailed"
     assert ends == {("done", lost, b"1"), ("done", lost, b"2"), (lost, "done", b"3")}

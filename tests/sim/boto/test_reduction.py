@@ -97,7 +97,7 @@ DECIDED_ELSEWHERE = [
 
 @pytest.mark.parametrize("codes", DECIDED_ELSEWHERE)
 def test_what_another_object_decides(codes: Any) -> None:
-    budget = Budget(crashes=0, lost=0, stalls=0)
+    budget = Budget(crash=0, reply_lost=0, request_lost=0, pause=0)
     (plainly, _), (reduced, _) = (endings(kind, codes, budget) for kind in (Plain, Reduced))
     assert reduced == plainly
 
@@ -125,7 +125,7 @@ def test_a_completion_that_an_abort_prevents() -> None:
     found: list[set[Any]] = []
     for kind in (Plain, Reduced):
         ends: set[Any] = set()
-        setting = Setting(program, Budget(crashes=0, lost=0, stalls=0))
+        setting = Setting(program, Budget(crash=0, reply_lost=0, request_lost=0, pause=0))
         kind(setting, observe=lambda world, ends=ends: ends.add(final_state(world))).explore(lambda _: False)
         found.append(ends)
     assert found[0] == found[1]
@@ -140,7 +140,7 @@ def test_the_reduced_search_finds_every_ending(seed: int) -> None:
         for who in range(2)
     ]
     lost = seed % 3 == 0 and length == 2
-    budget = Budget(crashes=0, lost=int(lost), stalls=0)
+    budget = Budget(crash=0, reply_lost=int(lost), request_lost=int(lost), pause=0)
     (plainly, many), (reduced, few) = (endings(kind, codes, budget) for kind in (Plain, Reduced))
     assert reduced == plainly, codes
     assert few <= many

@@ -14,7 +14,7 @@ from fencepost.sim.world import Budget, World
 
 TOKENS = [
     "default",
-    "ann:put:b/k:1=lost",
+    "ann:put:b/k:1=reply_lost",
     "ann:get:b/k:1,bob:put:b/k:1,ann:put:b/k:1",
     "bob:put:b/k:1=throttled,ann:put:b/k:1=conflict",
     "ann:put:b/k:1=late,bob:put:b/k:1",
@@ -63,7 +63,7 @@ def test_a_token_leads_to_the_same_events(token: str, mode: str) -> None:
 
 
 def test_a_counterexample_found_repeats_from_its_token() -> None:
-    result = audit(adding("standard"), budget=Budget(crashes=0, lost=1))
+    result = audit(adding("standard"), budget=Budget(crash=0, reply_lost=1, request_lost=1))
     counterexample = result.counterexamples[0]
     again = replay(adding("standard"), counterexample.token)
     assert again.misfit == ""

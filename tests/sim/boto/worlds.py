@@ -44,4 +44,6 @@ def alone(
 
 def explored(program: Callable[[World], None], **faults: int) -> Audit:
     """All schedules of a program, with these faults and no others."""
-    return audit(program, budget=Budget(**{"crashes": 0, "lost": 0, "stalls": 0} | faults))
+    return audit(
+        program, budget=Budget(**{"crash": 0, "reply_lost": 0, "request_lost": 0, "pause": 0} | faults)
+    )

@@ -155,14 +155,14 @@ def test_one_write_a_second_to_one_key() -> None:
 
 
 def test_a_lost_response_is_unknown_at_the_time_out_and_applied() -> None:
-    world = World(client=ClientModel(timeout_ns=500 * MS), faults=Faults(lost=1.0))
+    world = World(client=ClientModel(timeout_ns=500 * MS), faults=Faults(reply_lost=1.0))
     world.actor("a", lambda store: store.put("k", b"x", when=ABSENT).outcome)
     assert world.run() == [("a", Outcome.UNKNOWN, 500 * MS)]
     assert world.server.bucket.contents() == {"k": b"x"}
 
 
 def test_a_dropped_request_is_unknown_at_the_time_out_and_not_applied() -> None:
-    world = World(client=ClientModel(timeout_ns=500 * MS), faults=Faults(dropped=1.0))
+    world = World(client=ClientModel(timeout_ns=500 * MS), faults=Faults(request_lost=1.0))
     world.actor("a", lambda store: store.put("k", b"x", when=ABSENT).outcome)
     assert world.run() == [("a", Outcome.UNKNOWN, 500 * MS)]
     assert world.server.bucket.contents() == {}
@@ -203,12 +203,14 @@ def test_conflicts_happen_to_conditional_writes_only() -> None:
 def test_faults_come_as_often_as_their_rates_say() -> None:
     world = World(
         client=ClientModel(timeout_ns=MS),
-        faults=Faults(lost=0.02, dropped=0.03, late=0.04, late_by_ns=MS, conflict=0.05, throttled=0.06),
+        faults=Faults(
+            reply_lost=0.02, request_lost=0.03, late=0.04, late_by_ns=MS, conflict=0.05, throttled=0.06
+        ),
     )
     world.actor("a", lambda store: [store.put(f"k{n}", b"", when=ABSENT) for n in range(10_000)] and None)
     world.run()
     shares = {name: count / 10_000 for name, count in world.server.faulted.items()}
-    expected = {"lost": 0.02, "dropped": 0.03, "late": 0.04, "conflict": 0.05, "throttled": 0.06}
+    expected = {"reply_lost": 0.02, "request_lost": 0.03, "late": 0.04, "conflict": 0.05, "throttled": 0.06}
     assert shares == {name: pytest.approx(share, rel=0.2) for name, share in expected.items()}
 
 
@@ -255,7 +257,7 @@ def test_places_are_given_back_whatever_becomes_of_requests(cap: int) -> None:
     world = World(
         constant(in_flight=cap),
         ClientModel(in_flight=cap, timeout_ns=25 * MS),
-        Faults(lost=0.1, dropped=0.1, late=0.1, late_by_ns=50 * MS, conflict=0.1, throttled=0.1),
+        Faults(reply_lost=0.1, request_lost=0.1, late=0.1, late_by_ns=50 * MS, conflict=0.1, throttled=0.1),
     )
     world.actor("a", lambda store: [store.send_all(puts(7)) for _ in range(200)] and None)
     world.run()

@@ -30,8 +30,8 @@ from tests.sim.des.parts import MS
 
 FAR = StoreModel(latency=Profile(Lognormal(20 * MS, 80 * MS)))
 ROUGH = Faults(
-    lost=0.02,
-    dropped=0.02,
+    reply_lost=0.02,
+    request_lost=0.02,
     late=0.02,
     late_by_ns=500 * MS,
     conflict=0.03,
@@ -92,7 +92,7 @@ def test_in_rough_weather_no_published_row_is_lost(seed: int, acknowledged: set[
     setup = Setup(Workload("publish", writers=3, tables=2, operations=40), FAR, PATIENT, ROUGH, seed=seed)
     scene = Scene(setup)
     result = perform(scene)
-    assert result.faults.keys() >= {"lost", "late", "throttled", "crash"}
+    assert result.faults.keys() >= {"reply_lost", "late", "throttled", "crash"}
     store = standing(scene)
     with Catalog.open(store, mode=Mode.CLAIM) as catalog:
         rows = {row["id"] for table in range(2) for row in catalog.snapshot().rows(f"t{table}")}
@@ -144,7 +144,7 @@ def test_adding_a_writer_changes_no_draw_of_the_others() -> None:
 
 def test_events_tell_the_life_of_every_request() -> None:
     events: list[Event] = []
-    faults = Faults(lost=0.1, dropped=0.1, late=0.1, late_by_ns=100 * MS)
+    faults = Faults(reply_lost=0.1, request_lost=0.1, late=0.1, late_by_ns=100 * MS)
     setup = Setup(Workload("publish", writers=2, operations=20), FAR, PATIENT, faults)
     simulate(setup, sink=events.append, run="r1")
     assert [event.seq for event in events] == list(range(len(events)))
@@ -231,8 +231,8 @@ def test_compaction_bounds_what_a_described_path_reads() -> None:
     "faults",
     [
         Faults(throttled=1.0),
-        Faults(dropped=1.0),
-        Faults(lost=0.5),
+        Faults(request_lost=1.0),
+        Faults(reply_lost=0.5),
         Faults(late=0.5, late_by_ns=500 * MS),
         Faults(conflict=1.0),
         Faults(throttled=0.5, crashes_per_hour=2000, restart_ns=MS),
@@ -251,7 +251,7 @@ def test_the_worst_weather_ends_in_a_result(system: str, faults: Faults) -> None
     done = result.operations[name].count if name in result.operations else 0
     assert done + sum(count for why, count in result.failed.items() if why.startswith(name)) <= 12
     assert result.failed or done == 12
-    if faults.throttled == 1.0 or faults.dropped == 1.0:
+    if faults.throttled == 1.0 or faults.request_lost == 1.0:
         assert done == 0
 
 

@@ -114,7 +114,7 @@ def test_a_program_that_does_not_repeat_is_caught_at_its_first_difference() -> N
 
 def test_a_search_can_be_put_down_and_taken_up(tmp_path: Path) -> None:
     """Nothing is seen less for the interruptions."""
-    setting = Setting(MODULES["counter"].fixed, Budget(crashes=1, lost=1))
+    setting = Setting(MODULES["counter"].fixed, Budget(crash=1, reply_lost=1, request_lost=1))
     whole: set[Any] = set()
     Reduced(setting, observe=lambda world: whole.add(final_state(world))).explore()
     parts: set[Any] = set()
@@ -186,7 +186,10 @@ def test_pct_keeps_its_promise_on_a_bug_of_known_depth() -> None:
 
 
 def test_the_counterexample_of_a_failure_is_the_shortest_there_is() -> None:
-    result = audit(MODULES["log"].broken_own_record_taken_for_anothers, budget=Budget(crashes=0, lost=1))
+    result = audit(
+        MODULES["log"].broken_own_record_taken_for_anothers,
+        budget=Budget(crash=0, reply_lost=1, request_lost=1),
+    )
     counterexample = result.counterexamples[0]
     assert (counterexample.switches, counterexample.faults) == (2, 1)
     assert counterexample.text()[-1].startswith("  => every record is there once: ")

@@ -9,7 +9,7 @@ from fencepost.sim.explore import audit
 from fencepost.sim.world import NO_FAULTS, Budget
 
 POLLS = "; who asks 5 times again and is told the same waits for a change"
-STALLS = "; a stall lasts until the next sleep ends, or {} s, and no other time"
+PAUSES = "; a pause lasts until the next sleep ends, or {} s, and no other time"
 SKEWS = "; a skewed clock is {} s off, and no other time"
 
 
@@ -50,8 +50,8 @@ def clocks(world: Any) -> None:
 @pytest.mark.parametrize(
     ("faults", "said"),
     [
-        (Budget(crashes=0, lost=0, stalls=1), STALLS.format(60)),
-        (Budget(crashes=0, lost=0, stalls=0, skews=1), SKEWS.format(30)),
+        (Budget(crash=0, reply_lost=0, request_lost=0, pause=1), PAUSES.format(60)),
+        (Budget(crash=0, reply_lost=0, request_lost=0, pause=0, skew=1), SKEWS.format(30)),
         (NO_FAULTS, ""),
     ],
 )
@@ -66,4 +66,7 @@ def test_the_lengths_are_those_the_program_set() -> None:
         world.configure(pause_s=90)
         clocks(world)
 
-    assert STALLS.format(90) in audit(program, budget=Budget(crashes=0, lost=0, stalls=1)).bound
+    assert (
+        PAUSES.format(90)
+        in audit(program, budget=Budget(crash=0, reply_lost=0, request_lost=0, pause=1)).bound
+    )

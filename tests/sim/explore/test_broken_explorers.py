@@ -32,10 +32,10 @@ class Eager(Reduced):
 
 BUDGETS = [
     NO_FAULTS,
-    Budget(crashes=1, lost=0, stalls=0),
-    Budget(crashes=0, lost=0, stalls=1),
-    Budget(crashes=0, lost=1, stalls=0),
-    Budget(crashes=0, lost=0, late=1, stalls=0),
+    Budget(crash=1, reply_lost=0, request_lost=0, pause=0),
+    Budget(crash=0, reply_lost=0, request_lost=0, pause=1),
+    Budget(crash=0, reply_lost=1, request_lost=1, pause=0),
+    Budget(crash=0, reply_lost=0, request_lost=0, late=1, pause=0),
 ]
 
 

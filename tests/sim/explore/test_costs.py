@@ -25,8 +25,8 @@ from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world.costs import AtMost, Spent, spent
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
 
-ONE_CRASH = Budget(crashes=1, lost=0, stalls=0)
-ONE_LOST = Budget(crashes=0, lost=1, stalls=0)
+ONE_CRASH = Budget(crash=1, reply_lost=0, request_lost=0, pause=0)
+ONE_LOST = Budget(crash=0, reply_lost=1, request_lost=1, pause=0)
 Program = Callable[[World], None]
 
 
@@ -58,7 +58,9 @@ def test_a_process_is_an_operation_and_told_by_faults() -> None:
     assert (result.cost()["ann"]["requests"], result.cost()["ann"]["hops"]) == (3, 3)
 
 
-@pytest.mark.parametrize("budget", [Budget(stalls=0), Budget(crashes=0, lost=0, late=1, retries=1, stalls=0)])
+@pytest.mark.parametrize(
+    "budget", [Budget(pause=0), Budget(crash=0, reply_lost=0, request_lost=0, late=1, duplicated=1, pause=0)]
+)
 def test_what_a_process_did_not_send_is_not_its_cost(budget: Budget) -> None:
     """What lands late was counted when it was sent; what an SDK repeats is one request; and every process
     ends once in every schedule, whatever was cut short before."""
@@ -182,7 +184,7 @@ def test_an_operation_within_one_of_its_name_is_one_of_its_own() -> None:
 
 
 def test_what_a_crash_cuts_short_has_not_ended() -> None:
-    world = World(budget=Budget(crashes=1, lost=0, stalls=0))
+    world = World(budget=Budget(crash=1, reply_lost=0, request_lost=0, pause=0))
     world.start(in_operations)
     for alternative in ("ok", "ok", "crash"):
         world.step(1, alternative)
@@ -209,8 +211,8 @@ def test_that_time_passes_is_no_fault() -> None:
         for name in ("ann", "bob"):
             world.spawn(live, name, name=name)
 
-    result = audit(program, budget=Budget(crashes=0, lost=0, stalls=1))
-    assert result.coverage.faults["stall"]
+    result = audit(program, budget=Budget(crash=0, reply_lost=0, request_lost=0, pause=1))
+    assert result.coverage.faults["pause"]
     assert [row[0] for row in levels(result, "ann")] == [0]
 
 
@@ -257,7 +259,9 @@ def test_a_bound_that_is_broken_fails_with_its_schedule() -> None:
     assert counterexample.reason == (
         "it took 3 requests and 3 serial hops with 1 fault, and may take 2 requests and 2 serial hops"
     )
-    assert [(line.process, line.fault) for line in counterexample.lines if line.fault] == [("ann", "lost")]
+    assert [(line.process, line.fault) for line in counterexample.lines if line.fault] == [
+        ("ann", "reply_lost")
+    ]
     again = replay(bounded(None, 2), counterexample.token, budget=ONE_LOST)
     assert str(again.violation) == f"cost of ann: {counterexample.reason}"
 
@@ -367,7 +371,7 @@ def test_the_most_is_what_plain_enumeration_finds(seed: int, merge: bool) -> Non
     """Nothing that is left out, as a repetition or at a known state, costs more than what is not."""
     draw = Random(seed)
     codes, watch = random_codes(draw, 3), draw.choice(WATCHES)
-    budget = draw.choice([ONE_CRASH, ONE_LOST, Budget(crashes=1, lost=1, stalls=0)])
+    budget = draw.choice([ONE_CRASH, ONE_LOST, Budget(crash=1, reply_lost=1, request_lost=1, pause=0)])
     setting = Setting(program_of(codes, watch), budget)
     plain = Plain(setting, first_only=False)
     plain.explore()

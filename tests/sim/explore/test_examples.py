@@ -40,14 +40,16 @@ def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> N
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_fixed_program_is_proven_for_three_processes(name: str) -> None:
-    result = audit(MODULES[name].fixed, budget=Budget(crashes=1, lost=1))
+    result = audit(MODULES[name].fixed, budget=Budget(crash=1, reply_lost=1, request_lost=1))
     assert result.verdict == "holds"
     assert result.findings == []
-    assert result.bound.startswith("every schedule of 3 processes with at most 1 crash, 1 lost response")
+    assert result.bound.startswith(
+        "every schedule of 3 processes with at most 1 crash, 1 lost reply or request"
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(MODULES) - set(QUICK)))
 def test_a_larger_fixed_program_is_proven_too(name: str) -> None:
-    result = audit(MODULES[name].fixed, budget=Budget(crashes=1, lost=1))
+    result = audit(MODULES[name].fixed, budget=Budget(crash=1, reply_lost=1, request_lost=1))
     assert (result.verdict, result.findings) == ("holds", [])

@@ -16,7 +16,7 @@ from fencepost.sim.explore.tokens import follow, read
 from fencepost.sim.world import Budget, World
 from tests.commands.running import exit_of
 
-FAULTS = Budget(crashes=1, lost=1, late=1)
+FAULTS = Budget(crash=1, reply_lost=1, request_lost=1, late=1)
 
 
 def run(token: str, *bodies: Callable[[World], Any]) -> World:
@@ -67,8 +67,8 @@ def look_at_once(world: World) -> None:
         ("default", [at_once], 1),
         ("a:put:m:1,b:put:x:1", [at_once, lambda world: put(world, "x")], 2),
         ("default", [look_at_once], 1),
-        ("a:put:x:1=lost", [lambda world: put(world, "x")], 1),
-        ("a:put:x:1=dropped", [lambda world: put(world, "x")], 1),
+        ("a:put:x:1=reply_lost", [lambda world: put(world, "x")], 1),
+        ("a:put:x:1=request_lost", [lambda world: put(world, "x")], 1),
         ("a:finish::1=crash", [lambda world: put(world, "x")], 3),  # and it looks in vain when it is back
         ("a:put:x:1=late,b:put:y:1", [lambda world: put(world, "x"), lambda world: put(world, "y")], 3),
     ],
@@ -119,9 +119,9 @@ def test_what_waits_for_something_is_settled_by_the_last_fault() -> None:
         world.finally_("the last comes", lambda view: view.get("last") is not None)
 
     setting = Setting(program, FAULTS)
-    found = follow(setting, read("a:put:second:1=lost"))
-    assert moves_of(setting, found, "a:put:second:1=lost") == 2
-    assert moves_of(setting, found, "a:put:first:1,a:put:second:1=lost,a:put:after:1") == 2
+    found = follow(setting, read("a:put:second:1=reply_lost"))
+    assert moves_of(setting, found, "a:put:second:1=reply_lost") == 2
+    assert moves_of(setting, found, "a:put:first:1,a:put:second:1=reply_lost,a:put:after:1") == 2
 
 
 def test_what_waits_in_every_run_counts_to_the_end() -> None:

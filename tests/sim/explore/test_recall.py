@@ -13,7 +13,7 @@ from fencepost.sim.explore.runs import Diverged, Setting, final_state
 from fencepost.sim.world import Budget, World, recall
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
 
-FAULTS = Budget(crashes=1, lost=1, late=1, stalls=1, conflicts=1)
+FAULTS = Budget(crash=1, reply_lost=1, request_lost=1, late=1, pause=1, conflict=1)
 Program = Callable[[World], None]
 
 

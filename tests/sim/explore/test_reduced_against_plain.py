@@ -38,13 +38,13 @@ CODES = st.lists(st.lists(STEPS, min_size=1, max_size=3), min_size=2, max_size=3
 BUDGETS = st.sampled_from(
     [
         NO_FAULTS,
-        Budget(crashes=1, lost=0, stalls=0),
-        Budget(crashes=0, lost=1, stalls=0),
-        Budget(crashes=0, lost=0, late=1, stalls=0),
-        Budget(crashes=0, lost=0, stalls=1),
-        Budget(crashes=0, lost=0, stalls=0, conflicts=1, retries=1),
-        Budget(crashes=1, lost=0, stalls=0, restarts=0),
-        Budget(crashes=0, lost=0, stalls=0, delays=1),
+        Budget(crash=1, reply_lost=0, request_lost=0, pause=0),
+        Budget(crash=0, reply_lost=1, request_lost=1, pause=0),
+        Budget(crash=0, reply_lost=0, request_lost=0, late=1, pause=0),
+        Budget(crash=0, reply_lost=0, request_lost=0, pause=1),
+        Budget(crash=0, reply_lost=0, request_lost=0, pause=0, conflict=1, duplicated=1),
+        Budget(crash=1, reply_lost=0, request_lost=0, pause=0, restart=0),
+        Budget(crash=0, reply_lost=0, request_lost=0, pause=0, notification_delayed=1),
     ]
 )
 
@@ -92,7 +92,11 @@ def test_a_twentieth_of_the_schedules_suffices(capsys: Any) -> None:
     for seed in SEEDS:
         draw = Random(seed)
         budget = draw.choice(
-            [NO_FAULTS, Budget(crashes=1, lost=0, stalls=0), Budget(crashes=0, lost=1, stalls=0)]
+            [
+                NO_FAULTS,
+                Budget(crash=1, reply_lost=0, request_lost=0, pause=0),
+                Budget(crash=0, reply_lost=1, request_lost=1, pause=0),
+            ]
         )
         codes = [[random_step(draw) for _ in range(3)] for _ in range(2)]
         every, fewer = compare(codes, budget, "nothing")

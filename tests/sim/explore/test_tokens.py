@@ -92,7 +92,7 @@ def test_text_that_is_no_token_is_refused_with_the_part_at_fault(token: str) -> 
 
 
 def test_odd_names_are_quoted_so_that_a_token_is_one_word_in_a_shell() -> None:
-    target = tk.Target("ann & co", "put", "a key:with,all=sorts/of $things", 2, "lost")
+    target = tk.Target("ann & co", "put", "a key:with,all=sorts/of $things", 2, "reply_lost")
     text = tk.write([target])
     assert not set(text) & set(" &$;'\"\\|<>*?()`!#")
     assert tk.read(text) == [target]

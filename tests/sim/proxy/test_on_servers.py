@@ -57,7 +57,7 @@ def test_large_bodies_and_parts_pass(honest_moto_process: Endpoint) -> None:
 
 
 def test_a_dropped_reply_is_unknown_and_landed(honest_moto_process: Endpoint) -> None:
-    with through(honest_moto_process, drop={"put": 1.0}) as store:
+    with through(honest_moto_process, reply_lost={"put": 1.0}) as store:
         assert store.put("k", b"v", when=ABSENT).outcome is Outcome.UNKNOWN
         assert store.get("k").body == b"v"
 
@@ -73,7 +73,7 @@ def test_what_is_late_is_unknown_and_lands(honest_moto_process: Endpoint) -> Non
 
 
 def test_slow_down_is_throttled(honest_moto_process: Endpoint) -> None:
-    with through(honest_moto_process, slow_down={"put": 1.0}) as store:
+    with through(honest_moto_process, throttled={"put": 1.0}) as store:
         assert store.put("k", b"v", when=ANYTHING).outcome is Outcome.THROTTLED
 
 

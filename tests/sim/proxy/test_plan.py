@@ -52,7 +52,7 @@ def test_what_is_no_delay_is_said(text: str) -> None:
 
 
 def test_options_are_by_kind() -> None:
-    assert read_chances(["1%", "put=0.5"], "--drop") == {"": 0.01, "put": 0.5}
+    assert read_chances(["1%", "put=0.5"], "--reply-lost") == {"": 0.01, "put": 0.5}
     for words, said in (
         (["post=1%"], "no kind"),
         (["1%", "2%"], "twice"),
@@ -60,7 +60,7 @@ def test_options_are_by_kind() -> None:
         (["2"], "from 0"),
     ):
         with pytest.raises(BadPlan, match=said):
-            read_chances(words, "--drop")
+            read_chances(words, "--reply-lost")
     with pytest.raises(BadPlan, match=r"--latency: '7' is no delay"):
         read_delays(["put=7"], "--latency")
 
@@ -86,12 +86,12 @@ def test_an_upstream_is_host_and_port() -> None:
 
 def test_chances_may_not_exceed_certainty() -> None:
     with pytest.raises(BadPlan, match=r"chances of put .* add up to 1\.1"):
-        Plan(HERE, drop={"": 0.4}, late={"put": 0.7})
+        Plan(HERE, reply_lost={"": 0.4}, late={"put": 0.7})
     with pytest.raises(BadPlan, match="nothing through"):
         Plan(HERE, cap=0)
 
 
 def test_a_plan_says_what_it_does() -> None:
-    wanted = Plan(HERE, latency={"": Delay(0.02), "put": Delay(0.02, 0.08)}, cap=8, drop={"put": 0.01})
-    assert wanted.describe() == "20 ms there, put 20 ms (p99 80 ms) there, 8 at once, 0.01 put dropped"
+    wanted = Plan(HERE, latency={"": Delay(0.02), "put": Delay(0.02, 0.08)}, cap=8, reply_lost={"put": 0.01})
+    assert wanted.describe() == "20 ms there, put 20 ms (p99 80 ms) there, 8 at once, 0.01 put reply lost"
     assert Plan(HERE).describe() == "changing nothing"

@@ -153,7 +153,7 @@ def test_the_cap_holds_with_latency_and_upstream(behind: Scripted) -> None:
 
 
 def test_slow_down_is_s3_s_and_reaches_nobody(behind: Scripted) -> None:
-    with running(plan(behind, slow_down={"put": 1.0})) as proxy:
+    with running(plan(behind, throttled={"put": 1.0})) as proxy:
         answer = said(proxy.url, PUT)
         assert said(proxy.url, GET) == OK
         assert b"503 Slow Down" in said(proxy.url, PUT)
@@ -165,10 +165,10 @@ def test_slow_down_is_s3_s_and_reaches_nobody(behind: Scripted) -> None:
 
 
 def test_a_dropped_reply_is_of_a_request_that_landed(behind: Scripted) -> None:
-    with running(plan(behind, drop={"": 1.0})) as proxy:
+    with running(plan(behind, reply_lost={"": 1.0})) as proxy:
         assert said(proxy.url, PUT) == b""
     assert behind.seen == [PUT]
-    assert proxy.statistics.fates["put"] == {"landed, reply dropped": 1}
+    assert proxy.statistics.fates["put"] == {"landed, reply lost": 1}
 
 
 def test_what_is_late_lands_after_its_sender_was_hung_up_on(behind: Scripted) -> None:
@@ -198,13 +198,13 @@ def fates(behind: Scripted, *messages: bytes, **more: Any) -> list[bool]:
 
 
 def test_the_seed_decides(behind: Scripted) -> None:
-    half = {"slow_down": {"": 0.5}}
+    half = {"throttled": {"": 0.5}}
     both = (GET, PUT) * 20
     first = fates(behind, *both, seed=1, **half)
     assert first == fates(behind, *both, seed=1, **half)
     assert first != fates(behind, *both, seed=2, **half)
     assert 5 < sum(first) < 35
-    alone = fates(behind, *both[::2], seed=1, slow_down={"get": 0.5})
+    alone = fates(behind, *both[::2], seed=1, throttled={"get": 0.5})
     assert alone == first[::2], "what befalls one kind does not depend on the others"
 
 

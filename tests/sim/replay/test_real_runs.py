@@ -35,7 +35,11 @@ class _Kept(Random):
 
 
 def accepting(scenario: str, count: int) -> list[list[Event]]:
-    search = _Kept(Setting(partial(ingest.fixed, scenario=scenario), Budget(crashes=1, lost=1, late=1)))
+    search = _Kept(
+        Setting(
+            partial(ingest.fixed, scenario=scenario), Budget(crash=1, reply_lost=1, request_lost=1, late=1)
+        )
+    )
     search.runs = []
     search.explore(lambda done: done.schedules >= count)
     assert not search.failures

@@ -60,13 +60,13 @@ attempts = 4
 parameters = { horizon_s = 9 }
 maintenance = { reconcile = "10 s", audit = 100, collect = "never" }
 [faults]
-lost = "1 %"
-dropped = "2 %"
+reply_lost = "1 %"
+request_lost = "2 %"
 late = "3 %"
 late_by = "4 s"
-conflicts = "5 %"
+conflict = "5 %"
 throttled = "6 %"
-crashes = "7/h"
+crash = "7/h"
 restart = "8 s"
 skew = "9 ms"
 """

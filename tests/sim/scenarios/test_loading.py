@@ -60,7 +60,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
         ),
         ("[store]\nin_flight = 0\n", "s.toml:2: store.in_flight: 0 is impossible"),
         ('[store]\nbandwidth = "fast"\n', 's.toml:2: store.bandwidth: "fast" is no bandwidth'),
-        ('[faults]\nlost = "200 %"\n', 's.toml:2: faults.lost: "200 %" is impossible'),
+        ('[faults]\nreply_lost = "200 %"\n', 's.toml:2: faults.reply_lost: "200 %" is impossible'),
         ("store = 5\n", "s.toml:1: store: is a table of its own"),
         ("[workload]\nwriters = 4\n", "s.toml:1: workload: says no system"),
         (
@@ -109,7 +109,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             f'{GOOD}[faults]\nrestart = "1 s"\n',
             "faults.restart: says how long a restart takes, but nobody crashes",
         ),
-        (f'{GOOD}[faults]\nlost = "60 %"\ndropped = "60 %"\n', "faults: the shares come to"),
+        (f'{GOOD}[faults]\nreply_lost = "60 %"\nrequest_lost = "60 %"\n', "faults: the shares come to"),
         (f'{GOOD}[client]\npause = "1 s"\n', "client.pause: is between attempts, but there is only one"),
         (
             f"{GOOD}[workload.counters]\nx = 1\n",

@@ -89,7 +89,7 @@ def test_writers_that_share_tables_do_not_pay_for_depth() -> None:
 
 
 def test_the_tail_of_lost_responses_is_the_time_out() -> None:
-    found = runs("lost-publish", "lost=0 %,1 %", "operations=200")
+    found = runs("lost-publish", "reply_lost=0 %,1 %", "operations=200")
     none, lost = stat(found, "publish", "p50")
     assert lost == pytest.approx(none, rel=0.2), "the median hides it"
     _, tail = stat(found, "publish", "p99")
@@ -97,7 +97,7 @@ def test_the_tail_of_lost_responses_is_the_time_out() -> None:
 
 
 def test_a_shorter_time_out_is_a_shorter_tail_until_it_pays_twice() -> None:
-    found = runs("lost-ingest", "client.timeout=50 ms,250 ms,5 s", "duration=20 s", "lost=3 %")
+    found = runs("lost-ingest", "client.timeout=50 ms,250 ms,5 s", "duration=20 s", "reply_lost=3 %")
     eager, short, long = stat(found, "accept", "p99")
     assert max(eager, short) < 0.2 * long
     assert long > 5000
@@ -136,7 +136,7 @@ def test_beyond_a_prefix_rate_latency_jumps() -> None:
 
 
 def test_crashes_cost_requests_and_throughput() -> None:
-    found = runs("crashes", "crashes=1/h,600/h", "duration=15 s")
+    found = runs("crashes", "crash=1/h,600/h", "duration=15 s")
     assert found["600/h"]["faults"]["crash"] > 3
     assert found["600/h"]["throughput"] < found["1/h"]["throughput"]
 

@@ -63,14 +63,19 @@ def explored(mutant: str | None = None, seconds: float | None = None, **paramete
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_order_without_faults_is_well(scenario: str) -> None:
     # An impostor is turned away before anything is asked: only a fault makes a second run there.
-    result = explored(scenario=scenario, crashes=0, lost=int(scenario == "impostor"))
+    result = explored(
+        scenario=scenario,
+        crash=0,
+        reply_lost=int(scenario == "impostor"),
+        request_lost=int(scenario == "impostor"),
+    )
     assert result.verdict == "holds", result
 
 
 def test_what_accepting_costs_is_told() -> None:
     """Two requests, one after the other, for a first acceptance; two more for whoever met one. What follows
     is three at once."""
-    cost = explored(scenario="retry", crashes=0, lost=0).cost()
+    cost = explored(scenario="retry", crash=0, reply_lost=0, request_lost=0).cost()
     (accept,), (follow_up,) = cost["accept"]["faults"], cost["follow up"]["faults"]
     assert (accept["requests"], accept["hops"]) == (4, 4)
     assert (accept["requests_median"], accept["hops_median"]) == (2, 2)
@@ -78,7 +83,7 @@ def test_what_accepting_costs_is_told() -> None:
 
 
 def test_a_crash_at_every_step_of_a_retry_is_well() -> None:
-    result = explored(scenario="retry", lost=0)
+    result = explored(scenario="retry", reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
     assert result.coverage.faults["crash"] > 30
     assert {("put", "done"), ("put", "exists"), ("head", "done")} <= result.coverage.outcomes.keys()
@@ -86,21 +91,21 @@ def test_a_crash_at_every_step_of_a_retry_is_well() -> None:
 
 def test_a_late_landing_in_a_versioned_bucket_is_well() -> None:
     """No bound on landing is asked for there: the same schedules that a plain bucket has to be excused."""
-    result = explored(scenario="slow-versioned", crashes=0, lost=0, late=1, seconds=2)
+    result = explored(scenario="slow-versioned", crash=0, reply_lost=0, request_lost=0, late=1, seconds=2)
     assert not result.counterexamples, result
 
 
 def test_what_a_plain_bucket_asks_of_the_world_and_a_versioned_one_does_not() -> None:
     """A request that lands hours after its sender looked at the clock: bounded-landing excludes that."""
-    plain = explored(scenario="slow", bounded=False, crashes=0, lost=0)
+    plain = explored(scenario="slow", bounded=False, crash=0, reply_lost=0, request_lost=0)
     assert [counterexample.property for counterexample in plain.counterexamples] == ["ack-durable"], plain
-    versioned = explored(scenario="slow-versioned", bounded=False, crashes=0, lost=0)
+    versioned = explored(scenario="slow-versioned", bounded=False, crash=0, reply_lost=0, request_lost=0)
     assert versioned.verdict == "holds", versioned
 
 
-@pytest.mark.parametrize("fault", ["conflicts", "throttles", "retries", "late"])
+@pytest.mark.parametrize("fault", ["conflict", "throttled", "duplicated", "late"])
 def test_other_faults_are_well(fault: str) -> None:
-    result = explored(scenario="retry", crashes=0, lost=0, **{fault: 1})
+    result = explored(scenario="retry", crash=0, reply_lost=0, request_lost=0, **{fault: 1})
     assert result.verdict == "holds", result
 
 
@@ -125,7 +130,7 @@ def test_a_report_that_is_taken_for_an_audit_is_seen(monkeypatch: pytest.MonkeyP
     result = explored("gc-audit-before-trust", scenario="reported", seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["ack-durable"], result
     monkeypatch.setattr(gc, "looked_up", lambda _, blobs: [Found.ORPHAN] * len(blobs))
-    result = explored(scenario="reported", crashes=0, lost=0, seconds=60)
+    result = explored(scenario="reported", crash=0, reply_lost=0, request_lost=0, seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["lockstep"], (
         result
     )  # the model is the first to see
@@ -143,7 +148,7 @@ def test_a_search_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch, forgets:
         monkeypatch.setattr(search, "mark_hour", lambda *_: None)
     else:
         monkeypatch.setattr(Search, "step", lambda *_: Searched())
-    result = explored(scenario="searched", lost=0, seconds=60)
+    result = explored(scenario="searched", reply_lost=0, request_lost=0, seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["effects-unattended"], (
         result
     )

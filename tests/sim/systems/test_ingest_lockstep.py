@@ -14,16 +14,16 @@ from fencepost.sim.world import Budget, World
 SEEN = {
     "create-only-manifest": ("retry", {}),
     "compare-after-412": ("conflict", {}),
-    "409-proves-nothing": ("retry", {"conflicts": 1}),
-    "read-back-on-unknown": ("retry", {"lost": 1}),
-    "blob-before-manifest": ("retry", {"lost": 1}),
+    "409-proves-nothing": ("retry", {"conflict": 1}),
+    "read-back-on-unknown": ("retry", {"reply_lost": 1, "request_lost": 1}),
+    "blob-before-manifest": ("retry", {"reply_lost": 1, "request_lost": 1}),
     "effects-after-create": ("retry", {}),
     "gc-age": ("orphan", {}),
     "gc-audit-before-trust": ("unaudited", {}),
     "gc-quarantine-refs": ("quarantined", {}),
     "gc-stalled-writer-generation": ("orphan", {}),
     "gc-stalled-writer-version": ("slow-versioned", {}),
-    "gc-stalled-writer-duplicate": ("slow-versioned", {"crashes": 1}),
+    "gc-stalled-writer-duplicate": ("slow-versioned", {"crash": 1}),
 }
 """Where the model alone sees that a safeguard is broken: scenario and faults."""
 UNSEEN = {
@@ -41,7 +41,7 @@ def explored(safeguards: Any, scenario: str, seconds: float | None = None, **fau
     def program(world: World) -> None:
         SCENARIOS[scenario](ScenarioRun(world, safeguards, followed=True))
 
-    budget = Budget(**{"crashes": 0, "lost": 0, **faults})
+    budget = Budget(**{"crash": 0, "reply_lost": 0, "request_lost": 0, **faults})
     return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
@@ -55,7 +55,7 @@ def test_what_the_library_does_the_model_allows(scenario: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_the_library_does_under_faults_the_model_allows(scenario: str) -> None:
-    result = explored(STANDARD, scenario, seconds=30, crashes=1, lost=1)
+    result = explored(STANDARD, scenario, seconds=30, crash=1, reply_lost=1, request_lost=1)
     assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 

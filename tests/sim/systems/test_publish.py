@@ -15,7 +15,7 @@ from fencepost.sim.systems.publishing.broken import BROKEN
 from fencepost.sim.systems.publishing.scenarios import SCENARIOS, SMALL
 from fencepost.sim.systems.publishing.stage import promises
 from fencepost.sim.world import Budget
-from fencepost.testing import want
+from fencepost.testing import FAULTS, want
 from tests.impl.publish.scripted import MUTANTS
 
 COUNTEREXAMPLES = {
@@ -43,7 +43,7 @@ QUICK = (
 
 def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> Audit:
     system = find_system("publish", mutant)
-    faults = {name: parameters.pop(name) for name in ("crashes", "lost") if name in parameters}
+    faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     wanted = want(system.function, system.options, parameters, "publish")
     budget = Budget(**{**(system.options.faults or {}), **faults})
     # Short counterexamples are for people; here they would only take time.
@@ -52,7 +52,10 @@ def explored(mutant: str | None = None, seconds: float | None = None, **paramete
 
 def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[str, Any]]:
     """The notes of the one run that the token stands for."""
-    again = follow(Setting(bound(function, "publish", parameters), Budget(crashes=1, lost=1)), read(token))
+    again = follow(
+        Setting(bound(function, "publish", parameters), Budget(crash=1, reply_lost=1, request_lost=1)),
+        read(token),
+    )
     assert not again.misfit
     assert again.violation is None
     return [(topic, value) for topic, notes in again.world.noted.items() for _, value in notes]
@@ -60,19 +63,19 @@ def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[
 
 @pytest.mark.parametrize("scenario", ["skew", "rivals", "two-tables", "joiner", "takeover"])
 def test_every_order_without_faults_is_well(scenario: str) -> None:
-    result = explored(scenario=scenario, crashes=0, lost=0)
+    result = explored(scenario=scenario, crash=0, reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
 
 
 def test_a_crash_at_every_step_of_a_write_skew_is_well() -> None:
-    result = explored(scenario="skew", lost=0)
+    result = explored(scenario="skew", reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
     assert result.coverage.faults["crash"] > 50
     assert {("put", "done"), ("put", "exists"), ("list", "done")} <= result.coverage.outcomes.keys()
 
 
 RESTAGED = (
-    "ann:put:recovery/*:1=lost,ann:get:branch/main/manifest/00000000000000000004.json:1,bob:finish::1=crash,"
+    "ann:put:recovery/*:1=reply_lost,ann:get:branch/main/manifest/00000000000000000004.json:1,bob:finish::1=crash,"
     "ann:get:branch/main/manifest/00000000000000000004.json:3,bob:list:recovery/:2"
 ).replace("*", "01HF7YAT01KFQ47S8RB47PP291.json")
 
@@ -106,7 +109,9 @@ def test_what_recovery_has_promised(classified: str, done: str, epoch: int, prom
 
 @pytest.mark.parametrize("epochs", ["same", "separate"])
 def test_a_crowd_does_as_its_parameters_say(epochs: str) -> None:
-    result = explored(scenario="crowd", writers=3, plans=1, epochs=epochs, crashes=0, lost=0, seconds=2)
+    result = explored(
+        scenario="crowd", writers=3, plans=1, epochs=epochs, crash=0, reply_lost=0, request_lost=0, seconds=2
+    )
     assert not result.counterexamples, result
     assert set(result.coverage.steps) == {"writer-1", "writer-2", "writer-3"}
 

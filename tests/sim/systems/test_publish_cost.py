@@ -28,7 +28,12 @@ def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> Aud
     def program(world: World) -> None:
         play(ScenarioRun(world, STANDARD, **size), scenario, lockstep=False)
 
-    return audit(program, budget=Budget(crashes=crashes, lost=lost), steps_max=600, minimise_seconds=0.2)
+    return audit(
+        program,
+        budget=Budget(crash=crashes, reply_lost=lost, request_lost=lost),
+        steps_max=600,
+        minimise_seconds=0.2,
+    )
 
 
 def most(result: Audit, verb: str) -> Cost:

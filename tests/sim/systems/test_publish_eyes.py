@@ -34,7 +34,7 @@ def end(scenario: str, change: Callable[[Contents], object] = len, safeguards: S
         runs.append(ScenarioRun(world, safeguards))
         play(runs[-1], scenario)
 
-    world = follow(Setting(program, Budget(crashes=1, lost=1)), read("default")).world
+    world = follow(Setting(program, Budget(crash=1, reply_lost=1, request_lost=1)), read("default")).world
     contents = dict(world.bucket.contents())
     change(contents)
     return runs[-1], examine(contents, safeguards), View(world)
@@ -90,7 +90,8 @@ def test_a_part_of_a_plan_is_seen() -> None:
         play(run[-1], "two-tables")
 
     world = follow(
-        Setting(program, Budget(crashes=1, lost=1), steps_max=600), read(counterexample.token)
+        Setting(program, Budget(crash=1, reply_lost=1, request_lost=1), steps_max=600),
+        read(counterexample.token),
     ).world
     found = examine(dict(world.bucket.contents()), run[-1].safeguards)
     seen = list(CHECKS["atomic_visibility"](run[-1], found, View(world)))
@@ -98,7 +99,7 @@ def test_a_part_of_a_plan_is_seen() -> None:
 
 
 def test_a_head_that_nobody_can_explain_is_told_at_once() -> None:
-    result = explored("sidecar-before-heads", scenario="rivals", crashes=0, lost=0)
+    result = explored("sidecar-before-heads", scenario="rivals", crash=0, reply_lost=0, request_lost=0)
     assert [counterexample.property for counterexample in result.counterexamples] == ["no-wedge"]
 
 

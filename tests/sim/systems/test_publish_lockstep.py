@@ -37,7 +37,7 @@ def explored(safeguards: Any, scenario: str, crashes: int, lost: int, seconds: f
         SCENARIOS[scenario](run)
         world.follow("lockstep", Lockstep(len(run.changes), 4, world.findings, skew=scenario == "joiner"))
 
-    budget = Budget(crashes=crashes, lost=lost)
+    budget = Budget(crash=crashes, reply_lost=lost, request_lost=lost)
     return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 

@@ -18,7 +18,7 @@ def test_a_lost_reply_lands_and_is_answered_unknown() -> None:
 
     world = World(budget=Budget())
     world.start(program)
-    world.step(1, "lost")
+    world.step(1, "reply_lost")
     assert rows(world) == [
         ("p", 0, 1, "request", "put", "k", ""),
         ("p", 0, 1, "landed", "put", "k", "done"),
@@ -90,7 +90,7 @@ def test_trace_fields_are_taken_out_of_bodies_that_are_put_and_got() -> None:
 
     world = World(budget=Budget())
     world.start(program)
-    world.step(1, "lost")
+    world.step(1, "reply_lost")
     world.step(1, "ok")
     assert [(e.phase, e.kind, e.trace_fields) for e in events(world)] == [
         ("request", "put", "of=k said=1"),

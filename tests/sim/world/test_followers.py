@@ -40,9 +40,9 @@ def test_what_landed_is_seen_with_its_true_outcome_and_what_did_not_is_not() -> 
         world.spawn(live, name="p")
         world.follow("ear", ear)
 
-    world = World(budget=Budget(lost=2))
+    world = World(budget=Budget(reply_lost=2, request_lost=2))
     world.start(program)
-    for alternative in ("lost", "dropped", "ok", "crash"):
+    for alternative in ("reply_lost", "request_lost", "ok", "crash"):
         world.step(1, alternative)
     world.step(1, "ok")
     assert ear.heard == ["p/0 put k done", "p/0 get k done", "p/1 put k exists"]

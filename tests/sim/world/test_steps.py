@@ -10,7 +10,7 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.world import CLOCK_ACTOR, Budget, Crash, World
 
-PLENTY = Budget(9, 9, 9, 9, 9, 9, 9, 9, delays=9)
+PLENTY = Budget(9, 9, 9, 9, 9, 9, 9, 9, notification_delayed=9)
 LATE = 1000
 """The first request in flight."""
 
@@ -44,8 +44,8 @@ def create(world: World) -> list[str]:
     ("alternative", "told", "landed"),
     [
         ("ok", "done", True),
-        ("lost", "unknown", True),
-        ("dropped", "unknown", False),
+        ("reply_lost", "unknown", True),
+        ("request_lost", "unknown", False),
         ("late", "unknown", False),
         ("conflict", "conflict", False),
         ("throttled", "throttled", False),
@@ -59,7 +59,7 @@ def test_each_fault_of_a_write_is_what_it_says(alternative: str, told: str, land
 
 
 def test_a_retry_by_the_sdk_is_told_of_its_own_write() -> None:
-    world = play(one(create), [(1, "retry"), (1, "ok"), (1, "ok"), (1, "ok")])
+    world = play(one(create), [(1, "duplicated"), (1, "ok"), (1, "ok"), (1, "ok")])
     assert world.processes[0].result == ["exists", "exists"]
 
 
@@ -203,10 +203,10 @@ def test_time_passes_when_everybody_waits_or_for_a_price() -> None:
     assert world.clock_ns == 2_000_000_000
     assert world.enabled() == [2]
     world.close()
-    paid = play(program, [(1, "ok"), (CLOCK_ACTOR, "stall")])
+    paid = play(program, [(1, "ok"), (CLOCK_ACTOR, "pause")])
     assert paid.clock_ns == 5_000_000_000
     paid.close()
-    paused = play(program, [(CLOCK_ACTOR, "pause")])
+    paused = play(program, [(CLOCK_ACTOR, "pause+")])
     assert paused.clock_ns == 60_000_000_000
     paused.close()
 
@@ -310,7 +310,15 @@ def test_a_delayed_message_is_overtaken_and_arrives_later() -> None:
         world.spawn(tell, world, name="p")
         world.spawn(listen, world, name="q")
 
-    choices = [(1, "delay"), (2, "ok"), (1, "ok"), (2, "ok"), (LATE, "land"), (2, "ok"), (2, "ok")]
+    choices = [
+        (1, "notification_delayed"),
+        (2, "ok"),
+        (1, "ok"),
+        (2, "ok"),
+        (LATE, "land"),
+        (2, "ok"),
+        (2, "ok"),
+    ]
     world = play(program, choices)
     assert world.processes[1].result == [None, 2, 1]
     world.close()

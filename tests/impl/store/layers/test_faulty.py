@@ -19,11 +19,12 @@ def broken(*faults: Fault) -> tuple[Faulty, MemoryStore]:
 @pytest.mark.parametrize(
     ("effect", "answered", "applied"),
     [
-        (Effect.REFUSED, Outcome.THROTTLED, False),
-        (Effect.DROPPED, Outcome.UNKNOWN, False),
-        (Effect.LOST, Outcome.UNKNOWN, True),
+        (Effect.THROTTLED, Outcome.THROTTLED, False),
+        (Effect.CONFLICT, Outcome.CONFLICT, False),
+        (Effect.REQUEST_LOST, Outcome.UNKNOWN, False),
+        (Effect.REPLY_LOST, Outcome.UNKNOWN, True),
         (Effect.LATE, Outcome.UNKNOWN, False),
-        (Effect.REPEATED, Outcome.EXISTS, True),
+        (Effect.DUPLICATED, Outcome.EXISTS, True),
     ],
 )
 def test_each_effect_on_a_create(effect: Effect, answered: Outcome, applied: bool) -> None:
@@ -36,7 +37,7 @@ def test_each_effect_on_a_create(effect: Effect, answered: Outcome, applied: boo
 
 def test_a_refusal_can_be_lost_as_well() -> None:
     """Unknown must not mean `probably applied`."""
-    store, inner = broken(Fault(Effect.LOST))
+    store, inner = broken(Fault(Effect.REPLY_LOST))
     inner.put("k", b"theirs", when=ABSENT)
     assert store.put("k", b"ours", when=ABSENT).outcome is Outcome.UNKNOWN
     assert inner.contents() == {"k": b"theirs"}
@@ -63,21 +64,21 @@ def test_all_late_writes_land_on_request_in_order() -> None:
 
 
 def test_faults_choose_by_kind_prefix_and_number() -> None:
-    store, _ = broken(Fault(Effect.REFUSED, kinds={"get"}, prefix="a/", times=1))
+    store, _ = broken(Fault(Effect.THROTTLED, kinds={"get"}, prefix="a/", times=1))
     requests = [Put("a/1", b"", ABSENT), Get("b/1"), Get("a/1"), Get("a/1")]
     outcomes = [reply.outcome.value for reply in store.send_all(requests)]
     assert outcomes == ["done", "missing", "throttled", "done"]
 
 
 def test_a_conflict_never_answers_a_read() -> None:
-    store, _ = broken(Fault(Effect.REFUSED, answer=Outcome.CONFLICT))
+    store, _ = broken(Fault(Effect.CONFLICT))
     assert store.get("k").outcome is Outcome.MISSING
     assert store.put("k", b"", when=ABSENT).outcome is Outcome.CONFLICT
 
 
 def test_chance_is_drawn_from_the_environment_and_repeats() -> None:
     def outcomes(seed: int) -> list[Any]:
-        store = Faulty(MemoryStore(env=SeededEnvironment(seed)), [Fault(Effect.DROPPED, chance=0.5)])
+        store = Faulty(MemoryStore(env=SeededEnvironment(seed)), [Fault(Effect.REQUEST_LOST, chance=0.5)])
         return [store.get("k").outcome for _ in range(64)]
 
     assert outcomes(1) == outcomes(1)

@@ -35,7 +35,7 @@ def test_the_whole_table(request_: ask.Request[ask.Reply], outcome: Outcome) -> 
 
 def test_a_passing_fault_is_overcome_with_growing_pauses() -> None:
     env = SeededEnvironment(1)
-    wire = Metered(Faulty(MemoryStore(env=env), [Fault(Effect.REFUSED, times=3)]))
+    wire = Metered(Faulty(MemoryStore(env=env), [Fault(Effect.THROTTLED, times=3)]))
     store = Retrying(wire, attempts=4, pause_s=0.1, pause_max_s=0.2)
     assert store.put("k", b"", when=ABSENT).done
     assert wire.total == {"put": 4}
@@ -43,7 +43,7 @@ def test_a_passing_fault_is_overcome_with_growing_pauses() -> None:
 
 
 def test_it_gives_up_and_passes_the_last_reply_on() -> None:
-    wire = Metered(Faulty(MemoryStore(env=SeededEnvironment()), [Fault(Effect.REFUSED)]))
+    wire = Metered(Faulty(MemoryStore(env=SeededEnvironment()), [Fault(Effect.THROTTLED)]))
     assert Retrying(wire, attempts=3).get("k").outcome is Outcome.THROTTLED
     assert wire.total == {"get": 3}
 
@@ -51,14 +51,16 @@ def test_it_gives_up_and_passes_the_last_reply_on() -> None:
 def test_an_unknown_create_is_not_sent_again() -> None:
     """Sent again it would meet itself, and a healthy writer would call itself beaten."""
     inner = MemoryStore(env=SeededEnvironment())
-    wire = Metered(Faulty(inner, [Fault(Effect.LOST, times=1)]))
+    wire = Metered(Faulty(inner, [Fault(Effect.REPLY_LOST, times=1)]))
     assert Retrying(wire).put("k", b"", when=ABSENT).outcome is Outcome.UNKNOWN
     assert wire.total == {"put": 1}
     assert "k" in inner.contents()
 
 
 def test_only_what_failed_of_a_step_is_sent_again() -> None:
-    wire = Metered(Faulty(MemoryStore(env=SeededEnvironment()), [Fault(Effect.REFUSED, prefix="b", times=1)]))
+    wire = Metered(
+        Faulty(MemoryStore(env=SeededEnvironment()), [Fault(Effect.THROTTLED, prefix="b", times=1)])
+    )
     replies = Retrying(wire).send_all([ask.Put(key, b"", ABSENT) for key in "abc"])
     assert [reply.outcome for reply in replies] == [Outcome.DONE] * 3
     assert wire.total == {"put": 4}

@@ -51,7 +51,7 @@ def test_a_step_is_issued_before_anything_is_answered() -> None:
 
 
 def test_unknown_is_written_as_unknown() -> None:
-    store, events = traced(Fault(Effect.LOST, kinds={"put"}))
+    store, events = traced(Fault(Effect.REPLY_LOST, kinds={"put"}))
     store.put("k", b"", when=Matches("e"))
     assert (events[0].condition, events[0].etag, events[1].outcome) == ("matches", "e", "unknown")
 
