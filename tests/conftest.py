@@ -11,7 +11,7 @@ import pytest
 
 # Suites that live beside the properties, and what tests share, explain their assertions like tests do.
 pytest.register_assert_rewrite(
-    "fencepost.properties.store_behaviour", "tests.model.told", "tests.sim.mistakes"
+    "fencepost.properties.store_behaviour", "tests.model.counterexamples", "tests.sim.mistakes"
 )
 
 pytest_plugins = ["tests.servers.fixtures"]

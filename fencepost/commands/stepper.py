@@ -6,7 +6,7 @@ import click
 
 from fencepost.commands.exit_codes import Exit
 from fencepost.model import Counterexample, Label, Model, State, Step, Stepper
-from fencepost.model.kernel.report.counterexample import show
+from fencepost.model.kernel.report.counterexample import format_value
 
 HELP = (
     "a number takes that action; b back, s state, p properties, t the counterexample so far, h help, q quit"
@@ -106,7 +106,9 @@ def _ask(prompt: str, count: int) -> str | None:
 
 def _difference(walk: Walk, after: State) -> str:
     changes = walk.stepper.changes(walk.here, after)
-    return ", ".join(f"{name}: {show(old)} -> {show(new)}" for name, (old, new) in changes.items())
+    return ", ".join(
+        f"{name}: {format_value(old)} -> {format_value(new)}" for name, (old, new) in changes.items()
+    )
 
 
 def _warn(walk: Walk) -> None:
@@ -121,7 +123,7 @@ def _back(walk: Walk) -> None:
 
 def _state(walk: Walk) -> None:
     for name, value in walk.here.values.items():
-        click.echo(f"  {name}: {show(value)}")
+        click.echo(f"  {name}: {format_value(value)}")
 
 
 def _properties(walk: Walk) -> None:

@@ -8,7 +8,7 @@ from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.errors import BadSettings
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model
-from fencepost.model.kernel.report.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
 from fencepost.model.kernel.report.result import PropertyResult, Result, Verdict, worst
 from fencepost.model.kernel.report.vacuity import vacuity_warnings
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Found, Progress, Search
@@ -111,7 +111,7 @@ def counterexample(search: Search, found: Found) -> Counterexample:
     steps, end = chain(search.model, search.levels, found.depth, found.state), found.state
     if found.label is not None and found.after is not None:
         steps, end = [*steps, (found.state, found.label)], found.after
-    return tell(search.model, *search.model.lifted(steps, end))
+    return counterexample_of(search.model, *search.model.lifted(steps, end))
 
 
 def _deadlock(search: Search) -> PropertyResult:

@@ -18,7 +18,7 @@ from typing import ClassVar, Generic, NoReturn, TypeVar
 from fencepost.model.kernel.language.access import Access, CellAccess, Index, PackedState
 from fencepost.model.kernel.language.choices import Choice
 from fencepost.model.kernel.language.columns import Truth
-from fencepost.model.kernel.language.errors import ModellingMistake, Refusing, names, question, suggestion
+from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, Cells, Each, Enum, Field, Int, Run, resolve
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import IntKind, Slot
@@ -44,7 +44,7 @@ def is_fault(answer: str | bool) -> bool:
     return answer in FAULTS
 
 
-class OneCellView(Refusing):
+class OneCellView(NoValue):
     """One cell inside an action, with words of its own instead of an assignment."""
 
     __slots__ = ("_access", "_flat", "_frame")
@@ -83,7 +83,7 @@ class BudgetView(OneCellView):
         assert isinstance(kind, IntKind)
         return self.spent < kind.most
 
-    @question
+    @must_call
     def spend(self, answer: str | bool = True) -> None:
         """Keep the rows where one more fault fits, and count it; an orderly answer costs nothing."""
         if is_fault(answer):
@@ -104,13 +104,13 @@ class TroubleView(OneCellView):
         assert isinstance(column, Choice)
         return column == "over"
 
-    @question
+    @must_call
     def may(self, answer: str | bool = True) -> None:
         """Keep the rows where this may still go wrong; an orderly answer always may."""
         if is_fault(answer):
             self._frame.narrow_to(~self.is_over)
 
-    @question
+    @must_call
     def end(self) -> None:
         """Nothing more goes wrong from now on. An action of the machine says so, at any step it likes."""
         self._frame.narrow_to(~self.is_over)

@@ -16,13 +16,13 @@ from typing import Any, Self
 from fencepost.model.kernel.language.access import Access, Index, PackedState
 from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import Truth, all_of
-from fencepost.model.kernel.language.errors import ModellingMistake, names, question, suggestion
+from fencepost.model.kernel.language.errors import ModellingMistake, must_call, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Bool, Each, Seq
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import EnumKind, Slot
 from fencepost.model.kernel.language.numbers import Number
 from fencepost.model.kernel.language.views import Array
-from fencepost.model.kernel.report.counterexample import show
+from fencepost.model.kernel.report.counterexample import format_value
 from fencepost.model.store.answers import APPLIED, CONDITIONAL, WRITES, Told
 from fencepost.model.store.record import Part, Record, RecordAccess, View, complete, neutral
 
@@ -45,7 +45,7 @@ class Standing(str):
 
 def shown(content: Mapping[str, object]) -> str:
     """The parts of an object in a few words."""
-    return " ".join(f"{part}={show(value)}" for part, value in content.items()) or "there"
+    return " ".join(f"{part}={format_value(value)}" for part, value in content.items()) or "there"
 
 
 class KeyView(View):
@@ -75,7 +75,7 @@ class KeyView(View):
         """A part of the object that stands there; its first value where none does."""
         return self.part(name)
 
-    @question
+    @must_call
     def holds(self, **content: Any) -> Truth:
         """Whether an object stands there and has these values in these parts."""
         for name in content:
@@ -85,22 +85,22 @@ class KeyView(View):
 
     # The requests.
 
-    @question
+    @must_call
     def create(self, answer: str, *, late: Any = None, **content: Any) -> Told:
         """Put, only where nothing stands (If-None-Match: *)."""
         return self._send("create", answer, None, late, content)
 
-    @question
+    @must_call
     def replace(self, answer: str, *, match: Any, late: Any = None, **content: Any) -> Told:
         """Put, only over the object whose ETag is `match` (If-Match)."""
         return self._send("replace", answer, match, late, content)
 
-    @question
+    @must_call
     def put(self, answer: str = "done", *, late: Any = None, **content: Any) -> Told:
         """Put over whatever stands there: the last one wins."""
         return self._send("put", answer, None, late, content)
 
-    @question
+    @must_call
     def delete(self, answer: str = "done", *, match: Any = None, late: Any = None) -> Told:
         """Delete: whatever stands there, or with `match` only the object with this ETag."""
         return self._send("delete" if match is None else "delete-match", answer, match, late, None)

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from fencepost.model.kernel.language.access import Access, Index, PackedState
 from fencepost.model.kernel.language.columns import Truth, any_of
-from fencepost.model.kernel.language.errors import ModellingMistake, names, question, suggestion
+from fencepost.model.kernel.language.errors import ModellingMistake, must_call, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, Each, Enum, Field, Id, resolve
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import Slot
@@ -58,7 +58,7 @@ class LateView(View):
         free: Truth = self.part(DO) == NOTHING
         return free
 
-    @question
+    @must_call
     def land(self) -> None:
         """Let it take effect now, where it would, and be gone."""
         self.frame.narrow_to(~self.is_free)
@@ -69,7 +69,7 @@ class LateView(View):
         key.apply(operations[0] if len(operations) == 1 else self.part(DO), self._carried())
         self.clear()
 
-    @question
+    @must_call
     def clear(self) -> None:
         """Let it be gone without effect."""
         self.access.put(self.frame, self.flat, {DO: NOTHING})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from fencepost.model.kernel.language.access import Access, Index, PackedState
 from fencepost.model.kernel.language.choices import Choice
 from fencepost.model.kernel.language.columns import Truth
-from fencepost.model.kernel.language.errors import ModellingMistake, Refusing, names, suggestion
+from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Cells, Field, Id, Run
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import Slot
@@ -81,7 +81,7 @@ class RecordAccess(Access):
             way.write(frame, flat, values.get(part, self.firsts[part]))
 
 
-class View(Refusing):
+class View(NoValue):
     """What an action holds of one record: a place in the rows at hand."""
 
     frame: Frame

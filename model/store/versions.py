@@ -17,7 +17,7 @@ from typing import Any, Self
 from fencepost.model.kernel.language.access import Index, PackedState, overflow
 from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import Truth, all_of, any_of
-from fencepost.model.kernel.language.errors import ModellingMistake, question
+from fencepost.model.kernel.language.errors import ModellingMistake, must_call
 from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Each, Enum
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import Slot
@@ -59,18 +59,18 @@ class VersionedKeyView(KeyView):
         assert isinstance(number, Number)
         return number
 
-    @question
+    @must_call
     def has_version(self, number: "int | Number") -> Truth:
         """Whether this version is an object that can still be read by its number."""
         there: Truth = self._is(number) == OBJECT
         return there
 
-    @question
+    @must_call
     def version(self, number: "int | Number", part: str) -> Any:
         """A part of one version; its first value where that is no object."""
         return self._array(part)[number]
 
-    @question
+    @must_call
     def any_version(self, **content: Any) -> Truth:
         """Whether some version, standing or not, is an object with these parts."""
         return any_of(
@@ -94,7 +94,7 @@ class VersionedKeyView(KeyView):
         self._array(IS)[number] = pick(leaves_object(operation), OBJECT, MARKER)
         self._fill(number, content)
 
-    @question
+    @must_call
     def delete_version(self, answer: str = "done", *, number: "int | Number", late: Any = None) -> Told:
         """Remove one version, or one marker, for good."""
         told = Told("delete-version", answer)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fencepost.model import Label, Model
-from fencepost.model.kernel.report.counterexample import chain, tell
+from fencepost.model.kernel.report.counterexample import chain, counterexample_of
 from fencepost.model.kernel.search.explore import Explorer, Search
 from fencepost.properties.refinement.automaton import OUTSIDE, START, Automaton
 from fencepost.properties.refinement.observation import Observation
@@ -211,6 +211,6 @@ def shortest(model: Model, search: Search, label: Label) -> tuple[str, ...]:
             steps = [*chain(model, search.levels, depth, state), (state, label)]
             return tuple(
                 f"{step.action}({', '.join(f'{name}={value}' for name, value in step.parameters.items())})"
-                for step in tell(model, steps, end).steps
+                for step in counterexample_of(model, steps, end).steps
             )
     return ()

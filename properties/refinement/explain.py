@@ -7,9 +7,9 @@ that the event could have been, the guard at which the last of them fell out, an
 from dataclasses import dataclass
 
 from fencepost.model import Label
-from fencepost.model.kernel.language.errors import Refusal
+from fencepost.model.kernel.language.errors import FailedGuard
 from fencepost.model.kernel.language.layout import U64
-from fencepost.model.kernel.report.counterexample import show
+from fencepost.model.kernel.report.counterexample import format_value
 from fencepost.properties.refinement.automaton import Automaton, Move
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.refinement import Reading
@@ -94,7 +94,7 @@ def refusal(automaton: Automaton, before: int, letter: int) -> Unmoved:
     label = automaton.refinement.renaming(read.observation)
     rows = automaton.states(before)
     for row in range(rows.shape[1]):
-        found = automaton.model.refusal(rows[:, row : row + 1], label)
+        found = automaton.model.failed_guard(rows[:, row : row + 1], label)
         if found is not None:
             return Unmoved(str(found), told(automaton, rows, row))
     return Unmoved("the model has no room", told(automaton, rows, 0))
@@ -109,7 +109,7 @@ def told(automaton: Automaton, rows: U64, row: int) -> str:
     model = automaton.model
     first = model.unpack(tuple(int(word) for word in model.initial()[:, 0]))
     values = model.unpack(tuple(int(word) for word in rows[:, row]))
-    changed = [f"{name}: {show(value)}" for name, value in values.items() if value != first[name]]
+    changed = [f"{name}: {format_value(value)}" for name, value in values.items() if value != first[name]]
     return ", ".join(changed) or "as in the beginning"
 
 
@@ -124,9 +124,9 @@ def possible(automaton: Automaton, rows: U64) -> list[Label]:
 def _refused(automaton: Automaton, rows: U64, reading: Reading) -> tuple[Refused, int]:
     """Why a reading is impossible in all `rows`, and the row that came furthest."""
     name = str(reading.label) if reading.label is not None else "nothing"
-    refusal: Refusal | None = None
+    refusal: FailedGuard | None = None
     if reading.label is not None:
-        refusal = automaton.model.refusal(rows, reading.label)
+        refusal = automaton.model.failed_guard(rows, reading.label)
     if refusal is not None:
         return Refused(name, str(refusal)), refusal.row
     row = int(automaton.model.successors(rows, reading.label).origin[0]) if reading.label else 0

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.model import action, check
 from fencepost.model.ingest import Ingest
-from tests.model.told import steps, verdicts
+from tests.model.counterexamples import steps, verdicts
 
 BLOBS = {"contents": 1, "horizons": 2}
 PLAIN = {"contents": 1, "horizons": 3, "versioned": 0}

@@ -32,7 +32,7 @@ from fencepost.model.peterson import Peterson
 from fencepost.model.philosophers import Philosophers
 from fencepost.model.swap_counter import SwapCounter
 from fencepost.model.two_phase import TwoPhase
-from tests.model.told import counterexample
+from tests.model.counterexamples import counterexample
 
 
 class Counter(Machine):

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.model import action, check
 from fencepost.model.publish import Publish
-from tests.model.told import steps, verdicts
+from tests.model.counterexamples import steps, verdicts
 
 # It holds.
 

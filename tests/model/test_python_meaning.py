@@ -37,7 +37,7 @@ from fencepost.model import (
     pick,
 )
 from fencepost.model.kernel import Array, Column, Label, Number, Sequence
-from fencepost.model.kernel.language.errors import Refusing
+from fencepost.model.kernel.language.errors import NoValue
 from fencepost.model.store import Budget, Key, Late, Trouble
 from tests.model.plain_states import Opaque, plain, plain_case, plain_implies, plain_pick
 
@@ -222,7 +222,7 @@ def _per_row(value: Any) -> list[Any]:
     if isinstance(value, tuple | list | Array):
         columns = [_per_row(each) for each in value]
         return [[column[row] for column in columns] for row in range(ROWS)]
-    return [NO_VALUE if isinstance(value, Refusing) else value] * ROWS
+    return [NO_VALUE if isinstance(value, NoValue) else value] * ROWS
 
 
 def _by_kernel(expression: str) -> list[Any]:

@@ -43,7 +43,7 @@ from fencepost.model import (
 from fencepost.model.kernel import Id, Reduced
 from fencepost.model.philosophers import Philosophers
 from fencepost.model.two_phase import TwoPhase
-from tests.model.told import followed
+from tests.model.counterexamples import followed
 
 
 def project_machines() -> list[type[Machine]]:

@@ -27,7 +27,7 @@ from fencepost.model import (
 )
 from fencepost.model.kernel import together
 from fencepost.model.two_phase import TwoPhase
-from tests.model.told import counterexample
+from tests.model.counterexamples import counterexample
 
 
 class Delivery(Machine):

@@ -34,8 +34,8 @@ from fencepost.model.kernel.search.visited import Seen
 from fencepost.model.peterson import Peterson
 from fencepost.model.philosophers import Philosophers
 from fencepost.model.two_phase import TwoPhase
+from tests.model.counterexamples import followed
 from tests.model.random_machines import Spec, specs
-from tests.model.told import followed
 
 KINDS = ("invariant", "step", "reachable", "deadlock")
 

@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from fencepost.model.kernel.language.columns import Column, Truth, any_of, to_truth
-from fencepost.model.kernel.language.errors import ModellingMistake, question
+from fencepost.model.kernel.language.errors import ModellingMistake, must_call
 from fencepost.model.kernel.language.layout import EnumKind
 from fencepost.model.kernel.language.numbers import Number, reach_of, to_numbers
 
@@ -36,7 +36,7 @@ class Choice(Column):
     def __ne__(self, other: Choice | str) -> Truth:  # type: ignore[override]  # columns compare to columns
         return ~(self == other)
 
-    @question
+    @must_call
     def is_in(self, *options: str) -> Truth:
         """Whether it is one of these names."""
         return any_of(self == option for option in options)

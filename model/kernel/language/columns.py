@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from fencepost.model.kernel.language.errors import ModellingMistake, Refusing, author_place
+from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, author_place
 from fencepost.model.kernel.language.layout import BoolKind, Kind
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ ONE_TRUTH = (
 _SHOWN = 20
 
 
-class Column(Refusing):
+class Column(NoValue):
     """One value a row of `frame`, as of `epoch`; `frame` is None for a constant."""
 
     __slots__ = ("_array", "_epoch", "_frame", "_raw", "_shift", "kind")

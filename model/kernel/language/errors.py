@@ -66,7 +66,7 @@ def suggestion(error: object, known: Iterable[str]) -> str:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Refusing:
+class NoValue:
     """Refuses what Python would answer by itself."""
 
     __slots__ = ()
@@ -95,7 +95,7 @@ class Refusing:
         self._refuse()
 
 
-class Bound(Refusing, partial):  # type: ignore[type-arg]  # of whatever the method answers
+class Bound(NoValue, partial):  # type: ignore[type-arg]  # of whatever the method answers
     """A method that waits to be called."""
 
     __slots__ = ()
@@ -111,7 +111,7 @@ class Bound(Refusing, partial):  # type: ignore[type-arg]  # of whatever the met
         return f"`{name}` is asked by calling it, and without the brackets it is no value: write {name}(...)"
 
 
-class Question:
+class MustCall:
     """A method whose name alone is no value."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -135,9 +135,9 @@ class Question:
         return Bound(function, instance)
 
 
-def question(function: F) -> F:
+def must_call(function: F) -> F:
     """Marks a method so that `if s.queue.is_empty:` is refused, where a plain method would be true."""
-    return cast(F, Question(function))
+    return cast(F, MustCall(function))
 
 
 _KERNEL = Path(__file__).parent.parent
@@ -158,7 +158,7 @@ _NOUNS = {
 
 
 @dataclass(frozen=True)
-class Refusal:
+class FailedGuard:
     """The guard at which the last states fell out."""
 
     file: str
@@ -172,15 +172,15 @@ class Refusal:
         return f"{self.text} ({self.file}:{self.line})"
 
 
-def locate(stopped: BaseException, row: int) -> Refusal:
+def locate_guard(stopped: BaseException, row: int) -> FailedGuard:
     """The place in the author's text where `stopped` was raised from."""
     found = _place(stopped)
     if found is None:
-        return Refusal("", 0, "a condition of the kernel's own", row)
-    return Refusal(*found, row)
+        return FailedGuard("", 0, "a condition of the kernel's own", row)
+    return FailedGuard(*found, row)
 
 
-def locate_mistake(error: Exception, where: str) -> NoReturn:
+def raise_with_place(error: Exception, where: str) -> NoReturn:
     """Raise a mistake again with its place in the machine's own text, unless it already says the action.
 
     What Python itself refused, a `len` of a column for example, is the author's mistake as well.

@@ -22,10 +22,10 @@ from fencepost.model.kernel.language.declare import (
 )
 from fencepost.model.kernel.language.errors import (
     ModellingMistake,
-    Question,
-    Refusing,
+    MustCall,
+    NoValue,
+    must_call,
     names,
-    question,
     suggestion,
 )
 from fencepost.model.kernel.language.fields import Field, Size
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 _D = TypeVar("_D", ActionDeclared, Property, Ending)
 
 
-class Machine(Refusing):
+class Machine(NoValue):
     """Derive from it; declare sizes, fields, safeguards, assumptions; decorate methods."""
 
     safeguards: ClassVar[Mapping[str, str]] = {}
@@ -62,7 +62,7 @@ class Machine(Refusing):
             raise ModellingMistake(f"symmetric = '{symmetric}' must be a tuple: write ('{symmetric}',)")
         for name, value in list(vars(cls).items()):
             if isinstance(value, FunctionType) and not name.startswith("__"):
-                setattr(cls, name, question(value))
+                setattr(cls, name, must_call(value))
             _check_declaration(name, value)
             if name in RESERVED and isinstance(vars(cls)[name], Field | Size):
                 raise ModellingMistake(f"`{name}` is part of every machine; give the field another name")
@@ -93,7 +93,7 @@ class Machine(Refusing):
         if self.is_on(assumption):
             self.require(condition)
 
-    @question
+    @must_call
     def is_on(self, name: str) -> bool:
         """Whether a safeguard or an assumption is in force: plain Python may branch on it."""
         switches = {**self.safeguards, **self.assumptions}
@@ -173,7 +173,7 @@ def replacements(machine: type[Machine], off: frozenset[str]) -> dict[Callable[.
     """The functions that `@without` replaces while these switches are off, each with its replacement."""
     known = [*machine.safeguards, *machine.assumptions]
     found = {}
-    for name, value in declared(machine, Question):
+    for name, value in declared(machine, MustCall):
         mark = getattr(value, MARK, None)
         if isinstance(mark, Replacement):
             for switch in mark.switches:
@@ -187,14 +187,14 @@ def replacements(machine: type[Machine], off: frozenset[str]) -> dict[Callable[.
     return found
 
 
-def _find_replaced(machine: type[Machine], name: str, mark: Replacement) -> Question:
+def _find_replaced(machine: type[Machine], name: str, mark: Replacement) -> MustCall:
     """The method that a replacement replaces; an error if there is none, or none of its kind."""
     target = next(
         (
             value
             for base in machine.__mro__
             for value in vars(base).values()
-            if isinstance(value, Question) and value.function is mark.replaces
+            if isinstance(value, MustCall) and value.function is mark.replaces
         ),
         None,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fencepost.model.kernel.language.columns import Column, Match, Truth, describe
-from fencepost.model.kernel.language.errors import ModellingMistake, question
+from fencepost.model.kernel.language.errors import ModellingMistake, must_call
 from fencepost.model.kernel.language.layout import FlagsKind
 from fencepost.model.kernel.language.numbers import Number
 
@@ -19,7 +19,7 @@ class Members(Column):
     __slots__ = ()
     noun = "set"
 
-    @question
+    @must_call
     def has(self, member: int | str | Number) -> Truth:
         """Whether the set contains `member`, a constant or a column of numbers."""
         if isinstance(member, Number):
@@ -32,11 +32,11 @@ class Members(Column):
             return Match(self._frame, raw, place, place)
         return Truth.of(self._frame, (self.codes() & (1 << bit)) != 0)
 
-    @question
+    @must_call
     def is_empty(self) -> Truth:
         return self._matches(0)
 
-    @question
+    @must_call
     def size(self) -> Number:
         return Number.of(self._frame, np.bitwise_count(self.codes()).astype(np.int64), self.kind.width)
 
@@ -50,12 +50,12 @@ class Members(Column):
         both = self._join(other, np.bitwise_and)
         return Members(both.frame, self.kind, self.codes() ^ both.codes())
 
-    @question
+    @must_call
     def plus(self, member: int | str | Number) -> Members:
         """The set with `member`, a constant or a column of numbers."""
         return self | self._single(member)
 
-    @question
+    @must_call
     def minus(self, member: int | str | Number) -> Members:
         """The set without `member`, a constant or a column of numbers."""
         return self - self._single(member)
@@ -69,7 +69,7 @@ class Members(Column):
     def __ne__(self, other: Members | AbstractSet[Any]) -> Truth:  # type: ignore[override]  # columns compare to columns
         return ~(self == other)
 
-    @question
+    @must_call
     def within(self, other: Members | AbstractSet[Any]) -> Truth:
         """Whether every member is also in `other`."""
         return (self - other).is_empty()

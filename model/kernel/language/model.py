@@ -21,11 +21,11 @@ from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.declare import ActionDeclared, Ending, Property, choices
 from fencepost.model.kernel.language.errors import (
     BadSettings,
+    FailedGuard,
     ModellingMistake,
-    Refusal,
-    locate,
-    locate_mistake,
+    locate_guard,
     names,
+    raise_with_place,
     suggestion,
 )
 from fencepost.model.kernel.language.fairness import demands
@@ -136,7 +136,7 @@ class Model:
             return Successors(np.empty((self.words, 0), np.uint64), np.empty(0, np.int64))
         return Successors(np.stack(frame.finish()), frame.origin())
 
-    def refusal(self, states: U64, label: Label) -> Refusal | None:
+    def failed_guard(self, states: U64, label: Label) -> FailedGuard | None:
         """Which guard keeps `label` from happening in all of `states`; None when it happens in some."""
         function, parameters = self._calls[label.number]
         frame = Frame(self, states, label)
@@ -144,7 +144,7 @@ class Model:
             function(self._rows(frame), **parameters)
         except NothingLeft as stopped:
             reached = frame.origin()
-            return locate(stopped, int(reached[0]) if len(reached) else 0)
+            return locate_guard(stopped, int(reached[0]) if len(reached) else 0)
         return None
 
     def holds(self, wanted: Property, states: U64) -> Mask:
@@ -188,11 +188,11 @@ class Model:
     ) -> Frame | None:
         frame = Frame(self, states, label)
         try:
-            answer = function(self._rows(frame), **parameters)
+            returned = function(self._rows(frame), **parameters)
         except NothingLeft:
             return None
         except Exception as error:  # noqa: BLE001  # whatever the author's text raises is said with its place
-            locate_mistake(error, str(label))
+            raise_with_place(error, str(label))
         finally:
             frame.close()
         if frame.stopped:
@@ -200,9 +200,9 @@ class Model:
                 f"{label} goes on after a guard that no state passed: it catches what s.require raises; "
                 "an action has no `try`"
             )
-        if answer is not None:
+        if returned is not None:
             raise ModellingMistake(
-                f"{label} returns {describe(answer)}; an action returns nothing: "
+                f"{label} returns {describe(returned)}; an action returns nothing: "
                 "its guards are s.require(...)"
             )
         return frame if frame.size else None
@@ -213,16 +213,16 @@ class Model:
         frames = [Frame(self, states, None, read_only=True) for states in batches]
         frames[0].watching = watching
         try:
-            answer = function(*(self._rows(frame) for frame in frames))
-            mask = answer.mask() if isinstance(answer, Truth) else None
+            returned = function(*(self._rows(frame) for frame in frames))
+            mask = returned.mask() if isinstance(returned, Truth) else None
         except Exception as error:  # noqa: BLE001  # whatever the author's text raises is said with its place
-            locate_mistake(error, f"property `{name}`")
+            raise_with_place(error, f"property `{name}`")
         finally:
             for frame in frames:
                 frame.close()
         if mask is None:
             raise ModellingMistake(
-                f"property `{name}` returns {describe(answer)}, not a column of truth values: "
+                f"property `{name}` returns {describe(returned)}, not a column of truth values: "
                 "return a comparison of fields, joined with &, | and ~"
             )
         return mask if mask.ndim else np.broadcast_to(mask, batches[0].shape[1:])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fencepost.model.kernel.language.columns import Column, Truth, any_of, describe, to_truth
-from fencepost.model.kernel.language.errors import ModellingMistake, question
+from fencepost.model.kernel.language.errors import ModellingMistake, must_call
 from fencepost.model.kernel.language.layout import IntKind
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Number(Column):
     def __mod__(self, other: int) -> Number:
         return self._work(_divisor(other), np.remainder, "%")
 
-    @question
+    @must_call
     def is_in(self, *numbers: int) -> Truth:
         """Whether it is one of these numbers."""
         return any_of(self == number for number in numbers)

@@ -27,7 +27,7 @@ from fencepost.model.kernel.language.columns import (
     as_truth,
     describe,
 )
-from fencepost.model.kernel.language.errors import ModellingMistake, Refusing, question
+from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call
 from fencepost.model.kernel.language.layout import IntKind
 from fencepost.model.kernel.language.numbers import Number, count_of
 
@@ -40,7 +40,7 @@ Replaced = tuple[Any, Any]
 """What was assigned as a whole: its access, and its flat number."""
 
 
-class Live(Refusing):
+class View(NoValue):
     """A place in the rows at hand."""
 
     __slots__ = ("_access", "_flat", "_frame", "_since")
@@ -159,7 +159,7 @@ class ArrayAccess(Access):
         return flat * self.extent + index
 
 
-class Array(Live, Generic[R, W]):
+class Array(View, Generic[R, W]):
     """An array inside an action: elements by number, all of them by iteration."""
 
     __slots__ = ()
@@ -192,17 +192,17 @@ class Array(Live, Generic[R, W]):
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
         return ~(self == other)
 
-    @question
+    @must_call
     def all(self, value: W) -> Truth:
         """Whether every element equals `value`."""
         return all_of(as_truth(element == value) for element in self)
 
-    @question
+    @must_call
     def any(self, value: W) -> Truth:
         """Whether some element equals `value`."""
         return any_of(as_truth(element == value) for element in self)
 
-    @question
+    @must_call
     def count(self, value: W) -> Number:
         """How many elements equal `value`."""
         return count_of(as_truth(element == value) for element in self)
@@ -267,7 +267,7 @@ class SequenceAccess(Access):
             self.items.encode(state, flat * self.capacity + i, item)
 
 
-class Sequence(Live, Generic[R, W]):
+class Sequence(View, Generic[R, W]):
     """A bounded sequence inside an action. Places beyond its length read as the item's first value."""
 
     __slots__ = ()
@@ -309,19 +309,19 @@ class Sequence(Live, Generic[R, W]):
 
     __len__ = __iter__
 
-    @question
+    @must_call
     def item(self, index: Index) -> R:
         return self[index]
 
-    @question
+    @must_call
     def is_empty(self) -> Truth:
         return self.length == 0
 
-    @question
+    @must_call
     def is_full(self) -> Truth:
         return self.length == self.capacity
 
-    @question
+    @must_call
     def has(self, value: W) -> Truth:
         """Whether some item equals `value`."""
         length = self.length
@@ -352,7 +352,7 @@ class Sequence(Live, Generic[R, W]):
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # sequences compare state by state
         return ~(self == other)
 
-    @question
+    @must_call
     def append(self, value: W) -> None:
         """Add an item at the end; a full sequence is an overflow."""
         length, frame = self.length, self._frame
@@ -363,7 +363,7 @@ class Sequence(Live, Generic[R, W]):
         self._access.items.write(frame, self._flat * self.capacity + length, value)
         self._access.lengths.write(frame, self._flat, length + 1)
 
-    @question
+    @must_call
     def pop_first(self) -> R:
         """Take the first item out and answer it; the others move up."""
         length = self.length
@@ -382,6 +382,6 @@ class Sequence(Live, Generic[R, W]):
         self._access.lengths.write(self._frame, self._flat, length - 1)
         return first
 
-    @question
+    @must_call
     def clear(self) -> None:
         self._access.fill(self._now(), self._flat, (0, []))

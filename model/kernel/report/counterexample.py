@@ -35,7 +35,7 @@ class Step:
     def __str__(self) -> str:
         parameters = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
         changes = ", ".join(
-            f"{name}: {show(old)} -> {show(new)}" for name, (old, new) in self.changes.items()
+            f"{name}: {format_value(old)} -> {format_value(new)}" for name, (old, new) in self.changes.items()
         )
         return f"{self.number}. {self.action}({parameters})  {changes or 'nothing changes'}"
 
@@ -53,17 +53,17 @@ class Counterexample:
 
     def lines(self) -> list[str]:
         """The counterexample as text, one line a step."""
-        start = ", ".join(f"{name}: {show(value)}" for name, value in self.start.items())
-        told = [f"0. start  {start}", *(str(step) for step in self.steps)]
-        return told if self.loop is None else [*told, f"   ... and again from step {self.loop}"]
+        start = ", ".join(f"{name}: {format_value(value)}" for name, value in self.start.items())
+        printed = [f"0. start  {start}", *(str(step) for step in self.steps)]
+        return printed if self.loop is None else [*printed, f"   ... and again from step {self.loop}"]
 
     def as_json(self) -> list[dict[str, Any]]:
         """The counterexample as plain values; the first entry is the start, with every field."""
-        start = {name: plain(value) for name, value in self.start.items()}
+        start = {name: to_json(value) for name, value in self.start.items()}
         trace: list[dict[str, Any]] = [{"step": 0, "action": None, "parameters": {}, "state": start}]
         for step in self.steps:
-            changes = {name: [plain(old), plain(new)] for name, (old, new) in step.changes.items()}
-            parameters = {name: plain(value) for name, value in step.parameters.items()}
+            changes = {name: [to_json(old), to_json(new)] for name, (old, new) in step.changes.items()}
+            parameters = {name: to_json(value) for name, value in step.parameters.items()}
             trace.append(
                 {"step": step.number, "action": step.action, "parameters": parameters, "changes": changes}
             )
@@ -84,16 +84,16 @@ def chain(
     return steps[::-1]
 
 
-def tell(
+def counterexample_of(
     model: Model, steps: Sequence[tuple[PackedState, Label]], end: PackedState, loop: int | None = None
 ) -> Counterexample:
     """The counterexample of transitions that end in `end`."""
     states = [state for state, _ in steps] + [end]
-    told = [
+    printed = [
         Step(number, label.action, dict(label.parameters), changed(model, states[number - 1], states[number]))
         for number, (_, label) in enumerate(steps, start=1)
     ]
-    return Counterexample(model.unpack(states[0]), tuple(told), loop)
+    return Counterexample(model.unpack(states[0]), tuple(printed), loop)
 
 
 def changed(model: Model, before: PackedState, after: PackedState) -> dict[str, tuple[object, object]]:
@@ -106,20 +106,20 @@ def changed(model: Model, before: PackedState, after: PackedState) -> dict[str, 
     return found
 
 
-def show(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as a counterexample prints it: names bare, sets in braces."""
     if isinstance(value, frozenset):
         return "{" + ", ".join(sorted(map(str, value))) + "}"
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(show, value)) + "]"
+        return "[" + ", ".join(map(format_value, value)) + "]"
     return str(value)
 
 
-def plain(value: object) -> object:
+def to_json(value: object) -> object:
     """A value as JSON can hold it."""
     if isinstance(value, frozenset):
         return sorted(value)
-    return [plain(item) for item in value] if isinstance(value, tuple) else value
+    return [to_json(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _differences(

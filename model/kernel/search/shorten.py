@@ -22,7 +22,7 @@ from fencepost.model.kernel.language.access import PackedState
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import U64, Mask
 from fencepost.model.kernel.language.model import Label, Model, Transition
-from fencepost.model.kernel.report.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
 from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.explore import Bounds, Explorer, packed
 from fencepost.model.kernel.search.keys import Batch
@@ -71,9 +71,9 @@ def shortened(model: Model, walk: Walk, wanted: Property | None) -> Shortened:
     if _is_step(wanted):
         # The last step is the point: only the way to it is shortened further.
         way = _through_corridor(model, None, Walk(short.steps[:-1], short.steps[-1][0]))
-        return Shortened(tell(model, [*way.steps, short.steps[-1]], short.end), False)
+        return Shortened(counterexample_of(model, [*way.steps, short.steps[-1]], short.end), False)
     found_way = _through_corridor(model, wanted, short)
-    return Shortened(tell(model, found_way.steps, found_way.end), False)
+    return Shortened(counterexample_of(model, found_way.steps, found_way.end), False)
 
 
 def _is_step(wanted: Property | None) -> bool:
@@ -125,7 +125,7 @@ def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk
         levels.append(level.states)
         there = (level.states == goal).all(axis=0)
         if wanted is not None:
-            there |= tells(model, wanted, level.states, level.states)
+            there |= decides(model, wanted, level.states, level.states)
         if there.any():
             end = packed(level.states, int(there.argmax()))
             return Walk(tuple(chain(model, levels, len(levels) - 1, end)), end)
@@ -153,7 +153,7 @@ def _successors(model: Model, states: U64) -> Batch:
     return keys.distinct(keys.concatenated(found))
 
 
-def tells(model: Model, wanted: Property | None, before: U64, after: U64) -> Mask:
+def decides(model: Model, wanted: Property | None, before: U64, after: U64) -> Mask:
     """Where a property is decided by a step, or by the state after it; None asks for a deadlock."""
     if wanted is None:
         stuck: Mask = ~model.may_end(after)
@@ -174,12 +174,12 @@ def needed(model: Model, wanted: Property | None, start: U64, labels: Sequence[L
         pieces = np.zeros((-(-len(kept) // size), len(kept)), np.bool_)
         for row, piece in enumerate(pieces):
             piece[row * size : (row + 1) * size] = True
-        free = pieces[_still_tells(model, wanted, start, kept, pieces)]
+        free = pieces[_still_decides(model, wanted, start, kept, pieces)]
         if len(free):
             # Each can be left out alone. Try all of them at once, then half of them, and so on.
             shares = [free[: max(1, len(free) >> halvings)] for halvings in range(len(free).bit_length())]
             joined = np.array([share.any(axis=0) for share in shares])
-            dropped = joined[int(_still_tells(model, wanted, start, kept, joined).argmax())]
+            dropped = joined[int(_still_decides(model, wanted, start, kept, joined).argmax())]
             kept = [label for label, gone in zip(kept, dropped, strict=True) if not gone]
             size = min(size, max(1, len(kept) // 2)) if kept else 0
         else:
@@ -187,7 +187,7 @@ def needed(model: Model, wanted: Property | None, start: U64, labels: Sequence[L
     return kept
 
 
-def _still_tells(
+def _still_decides(
     model: Model, wanted: Property | None, start: U64, labels: Sequence[Label], dropped: Mask
 ) -> Mask:
     """For each attempt, a row that says which steps it leaves out, whether its end tells."""
@@ -204,4 +204,4 @@ def _still_tells(
         states[:, moved] = found.states
     if wanted is not None and wanted.kind == "step":
         alive &= ~dropped.all(axis=1)  # a step is needed to break a step property
-    return alive & tells(model, wanted, before, states)
+    return alive & decides(model, wanted, before, states)

@@ -16,7 +16,7 @@ import numpy as np
 from fencepost.model.kernel.language.errors import BadSettings, names, suggestion
 from fencepost.model.kernel.language.layout import U64
 from fencepost.model.kernel.language.model import Label, Model
-from fencepost.model.kernel.report.counterexample import PackedState, changed, show
+from fencepost.model.kernel.report.counterexample import PackedState, changed, format_value
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class State:
         return isinstance(other, State) and self.packed == other.packed and self.model is other.model
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}: {show(value)}" for name, value in self.values.items())
+        return ", ".join(f"{name}: {format_value(value)}" for name, value in self.values.items())
 
     def rows(self) -> U64:
         """The state as a batch of one."""

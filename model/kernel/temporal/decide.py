@@ -22,7 +22,7 @@ import numpy as np
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.fairness import demands
 from fencepost.model.kernel.language.layout import Mask
-from fencepost.model.kernel.report.counterexample import Counterexample, chain, tell
+from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
 from fencepost.model.kernel.report.result import PropertyResult, Verdict
 from fencepost.model.kernel.search.explore import Found, Search, packed
 from fencepost.model.kernel.temporal.avoiding import Avoiding, TooLarge, build
@@ -61,7 +61,7 @@ def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) ->
     if found is None:
         return _result(wanted, "holds")
     steps = chain(search.model, search.levels, found.depth, found.state)
-    counterexample = tell(search.model, *search.model.lifted(steps, found.state))
+    counterexample = counterexample_of(search.model, *search.model.lifted(steps, found.state))
     return _result(wanted, "violated", counterexample, "from there it can never be reached again")
 
 
@@ -79,7 +79,9 @@ def _first_of(search: Search, avoiding: Avoiding, wanted: Mask) -> Found | None:
 
 def _counterexample(avoiding: Avoiding, run: Run) -> Counterexample:
     states = [avoiding.packed(node) for node in run.nodes]
-    return tell(avoiding.model, list(zip(states, run.labels, strict=False)), states[-1], run.loop)
+    return counterexample_of(
+        avoiding.model, list(zip(states, run.labels, strict=False)), states[-1], run.loop
+    )
 
 
 def _result(

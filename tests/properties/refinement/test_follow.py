@@ -116,14 +116,14 @@ def test_a_guard_over_several_lines_is_told_whole() -> None:
         [Stepper(model).state({"knocks": n, "door": "shut"}).rows() for n in (0, 1)], axis=1
     )
     opened = Stepper(model).state({"knocks": 2, "door": "open"}).rows()
-    refusal = model.refusal(np.concatenate([opened, shut], axis=1), swing)
+    refusal = model.failed_guard(np.concatenate([opened, shut], axis=1), swing)
     assert refusal is not None
     assert (refusal.text, refusal.line) == (
         "s.require( s.knocks == 2, )",
         line_of(Door.swing, "s.require(\n"),
     )
     assert refusal.row == 1, "the first of the states that came as far as this guard"
-    assert model.refusal(Stepper(model).state({"knocks": 2, "door": "shut"}).rows(), swing) is None
+    assert model.failed_guard(Stepper(model).state({"knocks": 2, "door": "shut"}).rows(), swing) is None
 
 
 def test_a_condition_that_does_not_hold_is_told_in_its_words() -> None:
