@@ -1,9 +1,9 @@
-"""The one door to time, randomness and identifiers.
+"""The only access to time, randomness and identifiers.
 
-Protocol code never reads a clock, sleeps, draws a random number or makes up an identifier by itself:
-it asks the environment it was given. In production that is `SystemEnvironment`; a test gives a
-`SeededEnvironment`; the harness gives its own, so that a run is a function of its choices alone. A
-lint (ruff's banned-api) forbids the other ways everywhere but here.
+Protocol code never reads a clock, sleeps, draws a random number or creates an identifier by itself: it calls
+its environment. In production that is `SystemEnvironment`; a test passes a `SeededEnvironment`; the harness
+passes its own, so that a run is a function of its choices alone. A lint (ruff's banned-api) forbids the other
+ways everywhere but here.
 
     env = SystemEnvironment()
     env.sleep(0.2)
@@ -19,7 +19,7 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class Environment(ABC):
-    """What protocol code may know of the world besides the store."""
+    """What protocol code may use of its surroundings besides the store."""
 
     @abstractmethod
     def now_ns(self) -> int:
@@ -27,7 +27,7 @@ class Environment(ABC):
 
     @abstractmethod
     def monotonic_ns(self) -> int:
-        """A clock that never goes back, comparable only with itself: for durations and time-outs."""
+        """A clock that never goes backwards, comparable only with itself: for durations and timeouts."""
 
     @abstractmethod
     def sleep(self, seconds: float) -> None:
@@ -35,14 +35,20 @@ class Environment(ABC):
 
     @abstractmethod
     def stream(self, actor: str) -> random.Random:
-        """The random stream of one actor. Each actor has its own, so adding one reshuffles no other."""
+        """The random stream of one actor. Each actor has its own, so adding one changes no other."""
 
     def new_id(self) -> str:
-        """An identifier nobody else has, that sorts by creation time (a ULID: 48 bits time, 80 random)."""
-        value = (self.now_ns() // 1_000_000 & (1 << 48) - 1) << 80 | self.stream("identifiers").getrandbits(
-            80
-        )
-        return "".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5))
+        """A unique identifier that sorts by creation time (a ULID: 48 bits time, 80 random)."""
+        return ulid_prefix(self.now_ns()) + _base32(self.stream("identifiers").getrandbits(80), 16)
+
+
+def ulid_prefix(ns: int) -> str:
+    """The first 10 characters of the identifiers created in the millisecond of `ns`."""
+    return _base32(ns // 1_000_000 & (1 << 48) - 1, 10)
+
+
+def _base32(value: int, length: int) -> str:
+    return "".join(_CROCKFORD[value >> 5 * at & 31] for at in range(length - 1, -1, -1))
 
 
 class SystemEnvironment(Environment):
@@ -65,7 +71,7 @@ class SystemEnvironment(Environment):
 
 
 class SeededEnvironment(Environment):
-    """Repeatable: time passes only when somebody sleeps, and every stream derives from one seed."""
+    """Repeatable: time passes only in `sleep`, and every stream derives from one seed."""
 
     def __init__(self, seed: int = 0, start_ns: int = 1_700_000_000_000_000_000) -> None:
         self._seed = seed

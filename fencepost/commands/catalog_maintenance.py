@@ -7,7 +7,7 @@ import click
 from fencepost.commands.catalog_open import reading, told, writing
 from fencepost.commands.catalog_options import AUTHOR, BRANCH, JSON, finish
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.impl.publish import Damaged, StaleView, compact, verify
+from fencepost.impl.publish import Damaged, StaleView, verify
 from fencepost.impl.publish.catalog import KEEP
 
 
@@ -89,7 +89,7 @@ def compact_command(
             raise BadRequest(
                 f"branch {branch} has no table {unknown[0]!r}; it has: {', '.join(there) or 'none'}"
             )
-        done = [compact(catalog, table) for table in tables or there]
+        done = [catalog.compact(table) for table in tables or there]
     lines = [f"{one.table}: {one.runs} runs, {one.text}" for one in done]
     code = Exit.HOLDS if all(one.done for one in done) else Exit.UNDECIDED
     found = {"url": url, "branch": branch, "tables": [dataclasses.asdict(one) for one in done]}

@@ -13,8 +13,7 @@ from typing import Any
 
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.output_files import write_file
-from fencepost.impl.publish.fragments import encode_rows
-from fencepost.impl.publish.schema import Row
+from fencepost.impl.publish.schema import Row, encode_rows
 
 FORMATS = ("table", "csv", "jsonl", "parquet")
 Columns = Sequence[tuple[str, str]]

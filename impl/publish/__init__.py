@@ -1,9 +1,9 @@
 """Publish: many tables, one visible commit. The protocol is in docs/decisions/0010-publish-protocol.md."""
 
-from fencepost.impl.publish.catalog import Catalog, Transaction
-from fencepost.impl.publish.compaction import Compacted, compact
-from fencepost.impl.publish.drafts import Draft
-from fencepost.impl.publish.endings import Published, Unknown
+from fencepost.impl.publish.catalog import Catalog, Compacted, Snapshot, Transaction
+from fencepost.impl.publish.commit import Published, Unknown
+from fencepost.impl.publish.context import Mode
+from fencepost.impl.publish.documents import PublishPlan
 from fencepost.impl.publish.errors import (
     Absent,
     Damaged,
@@ -16,10 +16,8 @@ from fencepost.impl.publish.errors import (
     StoreUnavailable,
 )
 from fencepost.impl.publish.group import GroupCommit
-from fencepost.impl.publish.handle import Mode
-from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.planner import Draft
 from fencepost.impl.publish.safeguards import SAFEGUARDS, STANDARD, Safeguards
-from fencepost.impl.publish.snapshots import Snapshot
 from fencepost.impl.publish.verify import Verified, verify
 
 __all__ = [
@@ -46,6 +44,5 @@ __all__ = [
     "Transaction",
     "Unknown",
     "Verified",
-    "compact",
     "verify",
 ]

@@ -1,21 +1,17 @@
-"""Branches: made with one object whatever the number of tables, merged by fast-forward, deleted by one."""
+"""Branches: created with one object whatever the number of tables, merged by fast-forward, deleted by one."""
 
-from fencepost.impl.publish import keys, sidecar
+from fencepost.impl.publish import keys
 from fencepost.impl.publish.chain import newest_of
-from fencepost.impl.publish.context import BranchContext
-from fencepost.impl.publish.documents import Manifest, read_manifest, tables_digest
-from fencepost.impl.publish.endings import Ended, Published, Unknown
+from fencepost.impl.publish.commit import PlanResult, Published, Unknown, execute
+from fencepost.impl.publish.context import MAIN, BranchContext, Handle, delete_sidecar
+from fencepost.impl.publish.documents import Action, Manifest, PublishPlan, read_manifest, tables_digest
 from fencepost.impl.publish.errors import Absent, Invalid, StaleView
-from fencepost.impl.publish.handle import Handle
-from fencepost.impl.publish.holds import held
-from fencepost.impl.publish.machine import AGAIN, conclude, stage
-from fencepost.impl.publish.plan import Action, PublishPlan
-
-MAIN = "main"
+from fencepost.impl.publish.publisher import AGAIN, conclude, stage
+from fencepost.impl.publish.recovery import held
 
 
 def create(handle: Handle, name: str, source: Manifest) -> Published | Unknown:
-    """Make branch `name` of `source`, a manifest of this handle's branch."""
+    """Create branch `name` from `source`, a manifest of this handle's branch."""
     handle.check_writable()
     target = handle.context.on(keys.check_name(name, "branch"))
     parent = target.newest()
@@ -32,25 +28,25 @@ def create(handle: Handle, name: str, source: Manifest) -> Published | Unknown:
         hold=(source.branch, source.id),
         origin={"branch": source.branch, "id": source.id, "digest": tables_digest(source.tables)},
     )
-    ended = _held(handle, target, plan, parent, parent.epoch if parent else 0)
-    if isinstance(ended, Unknown):
-        return ended
-    handle.context.store.send(sidecar.delete(plan.id))
-    if not isinstance(ended, Published):
-        raise StaleView(f"branch {name} was made by somebody else at the same time; {AGAIN}")
-    return ended
+    result = _execute_with_hold(handle, target, plan, parent, parent.epoch if parent else 0)
+    if isinstance(result, Unknown):
+        return result
+    handle.context.store.send(delete_sidecar(plan.id))
+    if not isinstance(result, Published):
+        raise StaleView(f"another writer created branch {name} at the same time; {AGAIN}")
+    return result
 
 
 def merge(handle: Handle, name: str) -> Published | Unknown:
-    """Make this branch what branch `name` is, provided that it has not moved since."""
+    """Fast-forward this branch to branch `name`, provided that it has no commits of its own since."""
     handle.check_writable()
     target = handle.refresh()
     source = handle.context.on(name).newest()
     if source is None or source.deleted:
         raise Absent(f"there is no branch {name!r} to merge")
-    stands = tables_digest(target.tables)
+    current = tables_digest(target.tables)
     origin = source.origin.get("digest") if source.origin.get("branch") == target.branch else None
-    if stands not in (origin, target.merged.get(source.incarnation)):
+    if current not in (origin, target.merged.get(source.incarnation)):
         raise Invalid(
             f"branch {target.branch} has commits that {name} does not build on: only a fast-forward can be "
             f"merged; repeat the changes of {name} on a new branch of {target.branch}"
@@ -66,36 +62,37 @@ def merge(handle: Handle, name: str) -> Published | Unknown:
         "merge",
         actions=actions,
         hold=(source.branch, source.id),
-        tables_digest=stands,
+        tables_digest=current,
         merges=source.incarnation,
         message=f"merge {name}",
     )
-    return conclude(handle, plan, _held(handle, handle.context, plan, target, handle.epoch))
+    result = _execute_with_hold(handle, handle.context, plan, target, handle.epoch)
+    return conclude(handle, plan, result)
 
 
-def _held(
+def _execute_with_hold(
     handle: Handle, context: BranchContext, plan: PublishPlan, parent: Manifest | None, epoch: int
-) -> Ended:
-    """Hold first, look at the boundary second, commit third: see `holds`."""
+) -> PlanResult:
+    """Hold first, read the boundary second, commit third: see `recovery` on holds."""
     stage(handle, plan, ())
     if not held(context, plan):
-        handle.context.store.send(sidecar.delete(plan.id))
+        handle.context.store.send(delete_sidecar(plan.id))
         raise Absent(f"manifest {plan.hold} was cleaned up; use a newer one")
-    return plan.apply(context, parent, epoch)
+    return execute(context, plan, parent, epoch)
 
 
 def delete(handle: Handle) -> Published | Unknown:
-    """Delete this handle's branch. What it alone pinned stays until cleanup."""
+    """Delete this handle's branch. Versions that only it pinned remain until cleanup."""
     if handle.context.branch == MAIN:
         raise Invalid(f"branch {MAIN} cannot be deleted")
     handle.check_writable()
     handle.refresh()
     plan = handle.draft("delete-branch")
-    return conclude(handle, plan, plan.apply(handle.context, handle.latest, handle.epoch))
+    return conclude(handle, plan, execute(handle.context, plan, handle.latest, handle.epoch))
 
 
 def newest(context: BranchContext) -> dict[str, Manifest | None]:
-    """The newest manifest of every branch that ever was, in a few steps however many there are."""
+    """The newest manifest of every branch that ever existed, in a few steps whatever their number."""
     chains = {name: context.on(name).chain for name in names(context)}
     found = newest_of(list(chains.values()))
     return {
@@ -105,7 +102,7 @@ def newest(context: BranchContext) -> dict[str, Manifest | None]:
 
 
 def names(context: BranchContext) -> list[str]:
-    """Every branch that ever was, deleted ones included: those have a last manifest that says so."""
+    """Every branch that ever existed. A deleted branch has a last manifest that records the deletion."""
     found: list[str] = []
     for page in context.store.pages(keys.BRANCHES, delimiter="/"):
         found.extend(prefix.removeprefix(keys.BRANCHES).rstrip("/") for prefix in page.prefixes)

@@ -1,4 +1,4 @@
-"""The catalog: what users hold.
+"""The catalog: the interface for users.
 
     with Catalog.open("file:///var/lib/graph", author="ann", create=True) as catalog:
         with catalog.transaction() as txn:
@@ -6,43 +6,94 @@
             txn.append("person", [{"id": 1, "name": "Ada"}])
         catalog.snapshot().rows("person")
 
-One `Catalog` is one writer (or reader) on one branch and belongs to one thread; `GroupCommit` lets many
-share it. Published means visible and durable; `Unknown` means what it says; everything else is an error
-after which nothing is or will be visible.
+One `Catalog` is one writer (or reader) on one branch and belongs to one thread; with `GroupCommit` many
+threads share one. `Published` means visible and durable; `Unknown` means that nobody knows yet; everything
+else is an error after which nothing is or will be visible.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Self
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.publish import branches, keys, recovery, sidecar
-from fencepost.impl.publish.branches import MAIN
+from fencepost.impl.publish import branches, keys, recovery
+from fencepost.impl.publish.cache import Contents, Run, TableReader
 from fencepost.impl.publish.cleanup import Cleaned, cleanup
-from fencepost.impl.publish.contents import Library
-from fencepost.impl.publish.context import GRACE_S, BranchContext
-from fencepost.impl.publish.documents import Manifest, read_manifest
-from fencepost.impl.publish.drafts import Draft
-from fencepost.impl.publish.endings import Published, Unknown
+from fencepost.impl.publish.commit import Published, Unknown, execute
+from fencepost.impl.publish.context import GRACE_S, MAIN, BranchContext, Handle, Mode, delete_sidecar
+from fencepost.impl.publish.documents import Entry, Manifest, read_manifest
 from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView
-from fencepost.impl.publish.handle import Handle, Mode
-from fencepost.impl.publish.kept import Contents
-from fencepost.impl.publish.lowering import Lowering
-from fencepost.impl.publish.machine import publish
+from fencepost.impl.publish.planner import Draft, Planner
+from fencepost.impl.publish.publisher import claim, publish
 from fencepost.impl.publish.recovery import Notice
 from fencepost.impl.publish.safeguards import STANDARD, Safeguards
-from fencepost.impl.publish.schema import Row
-from fencepost.impl.publish.snapshots import Snapshot
+from fencepost.impl.publish.schema import Row, Schema, to_arrow
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.urls import open_store
 
 WRITE_ATTEMPTS = 5
+COMPACT_ATTEMPTS = 5
+"""The protocol's own limit against live writers."""
 KEEP = 20
-"""Manifests that cleanup retains unless told otherwise."""
+"""Manifests that cleanup retains by default."""
+
+
+class Snapshot:
+    """All tables of a branch at one manifest. A snapshot never changes."""
+
+    def __init__(self, manifest: Manifest, reader: TableReader) -> None:
+        self.manifest = manifest
+        self._reader = reader
+
+    @property
+    def id(self) -> int:
+        return self.manifest.id
+
+    @property
+    def tables(self) -> Sequence[str]:
+        return sorted(self.manifest.tables)
+
+    def schema(self, table: str) -> Schema:
+        return self._contents(table).schema
+
+    def rows(self, table: str) -> list[Row]:
+        """The rows in order of their keys: copies, because the cached rows are shared."""
+        return _rows(self._contents(table))
+
+    def get(self, table: str, key: Any) -> Row | None:
+        row = self._contents(table).rows.get(key)
+        return None if row is None else dict(row)
+
+    def arrow(self, table: str) -> Any:
+        """The rows as a pyarrow Table."""
+        return to_arrow(self.schema(table).columns, self.rows(table))
+
+    def load(self) -> dict[str, list[Row]]:
+        """Every table, read in two parallel steps."""
+        found = self._reader.contents(self.manifest.tables)
+        return {table: _rows(found[table]) for table in self.tables}
+
+    def runs(self, table: str) -> Sequence[Run]:
+        """The runs of the table, in order. A single run of rows is a plain Parquet file of the table."""
+        return self._contents(table).runs
+
+    def _entry(self, table: str) -> Entry:
+        entry = self.manifest.tables.get(table)
+        if entry is None:
+            raise Absent(f"manifest {self.id} of branch {self.manifest.branch} has no table {table!r}")
+        return entry
+
+    def _contents(self, table: str) -> Contents:
+        return self._reader.contents({table: self._entry(table)})[table]
+
+
+def _rows(contents: Contents) -> list[Row]:
+    return [dict(contents.rows[key]) for key in sorted(contents.rows)]
 
 
 class Transaction(Draft):
-    """A draft that can also read the snapshot it began on. What it reads, it relies on."""
+    """A draft that can also read the snapshot it began on. It relies on every table that it reads."""
 
     def __init__(self, snapshot: Snapshot, message: str) -> None:
         super().__init__(message=message)
@@ -54,12 +105,22 @@ class Transaction(Draft):
         return self.snapshot.rows(table)
 
 
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The result of compacting one table."""
+
+    table: str
+    runs: int
+    """Fragments before."""
+    done: bool
+    text: str
+
+
 class Catalog:
     """See the top of this module."""
 
-    def __init__(self, handle: Handle, library: Library, *, owns_store: bool) -> None:
+    def __init__(self, handle: Handle, *, owns_store: bool) -> None:
         self._handle = handle
-        self._library = library
         self._owns_store = owns_store
         self.notices: list[Notice] = []
         """What the recovery at opening found."""
@@ -79,22 +140,18 @@ class Catalog:
         """Open a branch to claim it (fencing earlier writers), to join its writers, or to read it."""
         if mode not in list(Mode):
             raise Invalid(f"mode is {mode!r}; choose one of {', '.join(Mode)}")
+        owns_store = isinstance(store, str)
         opened = open_store(store, env) if isinstance(store, str) else store
-        context = BranchContext(
-            opened, env or opened.env, keys.check_name(branch, "branch"), safeguards, grace_s
-        )
-        library = Library(context)
-        catalog = Catalog(
-            Handle(context, library, author or "somebody", Mode(mode)),
-            library,
-            owns_store=isinstance(store, str),
-        )
+        keys.check_name(branch, "branch")
+        context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s)
+        handle = Handle(context, TableReader(context), author or "somebody", Mode(mode))
+        catalog = Catalog(handle, owns_store=owns_store)
         try:
             if create and branch == MAIN and mode != Mode.READ and context.newest() is None:
-                catalog._handle.draft("init").apply(context, None, 0)
+                execute(context, handle.draft("init"), None, 0)
             catalog._begin()
         except BaseException:
-            if isinstance(store, str):
+            if owns_store:
                 opened.close()
             raise
         return catalog
@@ -102,7 +159,7 @@ class Catalog:
     def _begin(self) -> None:
         self._handle.resolve()
         if self._handle.mode is Mode.CLAIM:
-            self._handle.claim()
+            claim(self._handle)
         elif self._handle.mode is Mode.JOIN:
             self._handle.join()
         if self._handle.mode is not Mode.READ:
@@ -116,7 +173,7 @@ class Catalog:
 
     @property
     def context(self) -> BranchContext:
-        """The store and the chain, for tools that look beneath."""
+        """The branch in the store, for tools that inspect it."""
         return self._handle.context
 
     @property
@@ -125,27 +182,27 @@ class Catalog:
 
     @property
     def manifest(self) -> Manifest:
-        """The newest manifest this handle knows of."""
+        """The newest manifest this handle knows."""
         return self._handle.latest
 
     def refresh(self) -> Manifest:
-        """Catch up with what others committed: one step of two requests when there is nothing new."""
+        """Catch up with the commits of others: one step of two requests if there are none."""
         return self._handle.refresh()
 
     def snapshot(self, id_: int | None = None) -> Snapshot:
         """The tables as this handle knows them, or as of an earlier manifest."""
-        return Snapshot(self._handle.latest if id_ is None else self._at(id_), self._library)
+        return Snapshot(self._handle.latest if id_ is None else self._at(id_), self._handle.reader)
 
     def _at(self, id_: int) -> Manifest:
         chain = self._handle.context.chain
         body = chain.read(id_) if id_ > 0 else None
-        # After reading: an id that was cleaned up may have come back.
+        # After reading: an id that was cleaned up may have been created again.
         if body is None or chain.boundary.read() >= id_:
             raise Absent(f"branch {self.branch} has no manifest {id_}, or it was cleaned up; see its log")
         return read_manifest(body, chain.key(id_))
 
     def log(self, after: int = 0) -> Iterator[Manifest]:
-        """The retained manifests behind id `after`, the newest first."""
+        """The retained manifests after id `after`, the newest first."""
         chain = self._handle.context.chain
         for id_, body in chain.backwards(max(after, chain.boundary.read())):
             yield read_manifest(body, chain.key(id_))
@@ -153,12 +210,12 @@ class Catalog:
     # Writing.
 
     def draft(self, message: str = "") -> Transaction:
-        """A transaction that the caller publishes, or throws away."""
+        """A transaction that the caller publishes or discards."""
         return Transaction(self.snapshot(), message)
 
     @contextmanager
     def transaction(self, message: str = "") -> Iterator[Transaction]:
-        """Collect changes and publish them at the end of the `with`; `result` tells how that ended."""
+        """Collect changes and publish them at the end of the `with`, which sets `result`."""
         transaction = self.draft(message)
         yield transaction
         transaction.result = self.publish(transaction)
@@ -171,52 +228,49 @@ class Catalog:
         return result
 
     def publish_all(self, drafts: Sequence[Draft]) -> list[Published | Unknown | PublishError]:
-        """Publish drafts as one plan; those that are wrong by themselves are answered by their error."""
+        """Publish drafts as one plan. The result of a draft that is invalid by itself is its error."""
         handle = self._handle
         handle.check_writable()
-        lowering = Lowering(handle.latest, self._library, handle.context.safeguards)
+        planner = Planner(handle.latest, handle.reader, handle.context.safeguards)
         try:
-            return self._publish_all(lowering, drafts)
+            return self._publish_all(planner, drafts)
         except StaleView:
             with suppress(PublishError):
-                self.refresh()  # so that whoever begins again begins on what is there now
+                self.refresh()  # so that the next attempt begins on the newest manifest
             raise
 
     def _publish_all(
-        self, lowering: Lowering, drafts: Sequence[Draft]
+        self, planner: Planner, drafts: Sequence[Draft]
     ) -> list[Published | Unknown | PublishError]:
-        handle = self._handle
+        latest = self._handle.latest
         results: list[Published | Unknown | PublishError | None] = [None] * len(drafts)
         for at, draft in enumerate(drafts):
-            if isinstance(draft, Transaction) and draft.snapshot.id != handle.latest.id:
-                moved = _moved(draft.snapshot.manifest, handle.latest, draft)
-                if moved is not None:
-                    results[at] = StaleView(f"table {moved} changed since the transaction began; begin again")
+            if isinstance(draft, Transaction) and draft.snapshot.id != latest.id:
+                changed = _changed(draft.snapshot.manifest, latest, draft)
+                if changed is not None:
+                    results[at] = StaleView(
+                        f"table {changed} changed since the transaction began; begin again"
+                    )
                     continue
             try:
-                lowering.add(draft)
+                planner.add(draft)
             except Invalid as error:
                 results[at] = error
-        ended = self._publish(lowering) if None in results else None
+        result = self._publish(planner) if None in results else None
         nothing = Invalid("nothing to publish: the changes leave every table as it is")
-        return [result or ended or nothing for result in results]
+        return [error or result or nothing for error in results]
 
-    def _publish(self, lowering: Lowering) -> Published | Unknown | None:
+    def _publish(self, planner: Planner) -> Published | Unknown | None:
         handle = self._handle
         env = handle.context.env
-        lowered = lowering.finish(
-            env.new_id(), author=handle.author, time_ns=env.now_ns(), epoch=handle.epoch
-        )
-        if lowered is None:
+        planned = planner.finish(env.new_id(), author=handle.author, time_ns=env.now_ns(), epoch=handle.epoch)
+        if planned is None:
             return None
-        ended = publish(handle, lowered.plan, lowered.fragments)
-        if isinstance(ended, Published) and ended.manifest.plan == lowered.plan.id:
-            self._keep(ended.manifest, lowered.contents)
-        return ended
-
-    def _keep(self, manifest: Manifest, contents: Mapping[str, Contents]) -> None:
-        for table, held in contents.items():
-            self._library.keep(manifest.tables[table].pin, held)
+        result = publish(handle, planned.plan, planned.fragments)
+        if isinstance(result, Published) and result.manifest.plan == planned.plan.id:
+            for table, contents in planned.contents.items():
+                handle.reader.cache.put(result.manifest.tables[table].pin, contents)
+        return result
 
     def write(
         self, change: Callable[[Transaction], Any], *, attempts: int = WRITE_ATTEMPTS, message: str = ""
@@ -236,31 +290,33 @@ class Catalog:
 
     def settle(self, unknown: Unknown) -> Published | Unknown | None:
         """What became of an unknown plan: Published, None for never, or still Unknown."""
-        # The sidecar first: it goes only after the plan has ended.
-        standing = self._handle.context.sidecars.one(unknown.plan)
+        # The sidecar first: it is deleted only after the plan has ended.
+        sidecar = self._handle.context.sidecar(unknown.plan)
         published = next((m for m in self.log(unknown.base) if m.plan == unknown.plan), None)
         if published is not None:
             return Published(published, unknown.plan)
-        if standing is not None or self._handle.context.chain.boundary.read() > unknown.base:
+        if sidecar is not None or self._handle.context.chain.boundary.read() > unknown.base:
             return unknown
         return None
 
     # Branches.
 
     def on(self, branch: str, mode: Mode | str | None = None) -> "Catalog":
-        """Another branch of the same catalog, as a handle of its own."""
-        context = self._handle.context.on(keys.check_name(branch, "branch"))
-        handle = Handle(context, self._library, self._handle.author, Mode(mode or self._handle.mode))
-        catalog = Catalog(handle, self._library, owns_store=False)
+        """Another branch of the same catalog, with its own handle."""
+        catalog = Catalog(self._handle_on(branch, Mode(mode or self._handle.mode)), owns_store=False)
         catalog._begin()
         return catalog
+
+    def _handle_on(self, branch: str, mode: Mode) -> Handle:
+        context = self._handle.context.on(keys.check_name(branch, "branch"))
+        return Handle(context, self._handle.reader, self._handle.author, mode)
 
     def branches(self) -> list[str]:
         newest = branches.newest(self._handle.context)
         return sorted(name for name, found in newest.items() if found is not None and not found.deleted)
 
     def create_branch(self, name: str, at: int | None = None) -> Published | Unknown:
-        """Make a branch of this one as it is, or as it was at an earlier manifest."""
+        """Create a branch from this one as it is, or as it was at an earlier manifest."""
         return branches.create(self._handle, name, self.refresh() if at is None else self._at(at))
 
     def merge(self, name: str) -> Published | Unknown:
@@ -268,9 +324,8 @@ class Catalog:
         return branches.merge(self._handle, name)
 
     def delete_branch(self, name: str) -> Published | Unknown:
-        """Delete branch `name`, whoever writes to it."""
-        context = self._handle.context.on(keys.check_name(name, "branch"))
-        handle = Handle(context, self._library, self._handle.author, self._handle.mode)
+        """Delete branch `name`, even while others write to it."""
+        handle = self._handle_on(name, self._handle.mode)
         handle.resolve()
         handle.join()
         return branches.delete(handle)
@@ -278,7 +333,7 @@ class Catalog:
     # Maintenance.
 
     def recover(self) -> list[Notice]:
-        """Settle the sidecars of this branch that are nobody's live write."""
+        """Settle the sidecars of this branch that belong to no live write."""
         self._handle.check_writable()
         self.refresh()
         return recovery.recover(self._handle)
@@ -288,7 +343,7 @@ class Catalog:
         if self._handle.mode is Mode.READ:
             self._handle.check_writable()
         self._handle.resolve()
-        self._handle.claim()
+        claim(self._handle)
         return recovery.recover(self._handle)
 
     def cleanup(self, keep: int = KEEP) -> Cleaned:
@@ -296,11 +351,29 @@ class Catalog:
         self._handle.check_writable()
         return cleanup(self._handle.context, keep=keep, author=self._handle.author)
 
+    def compact(self, table: str) -> Compacted:
+        """Rewrite `table` as one fragment. The plan is like any other, so live writers may be first."""
+        runs = 0
+        for _ in range(COMPACT_ATTEMPTS):
+            runs = len(self.snapshot().runs(table))
+            if runs < 2:
+                return Compacted(table, runs, True, "nothing to do")
+            draft = Draft(message=f"compact {table}")
+            draft.rewrite(table)
+            try:
+                done = isinstance(self.publish(draft), Published)
+            except StaleView:
+                self.refresh()
+                continue
+            return Compacted(table, runs, done, "rewritten" if done else "unknown whether it was rewritten")
+        text = f"live writers were first {COMPACT_ATTEMPTS} times; try again when fewer write"
+        return Compacted(table, runs, False, text)
+
     def close(self) -> None:
-        """Retire what is owed, and close the store if this catalog opened it."""
-        owed, self._handle.retiring = self._handle.retiring, []
-        if owed:
-            self._handle.context.store.send_all([sidecar.delete(name) for name in owed])
+        """Retire the remaining sidecars, and close the store if this catalog opened it."""
+        retiring, self._handle.retiring = self._handle.retiring, []
+        if retiring:
+            self._handle.context.store.send_all([delete_sidecar(plan) for plan in retiring])
         if self._owns_store:
             self._handle.context.store.close()
 
@@ -311,7 +384,7 @@ class Catalog:
         self.close()
 
 
-def _moved(then: Manifest, now: Manifest, draft: Draft) -> str | None:
-    """A table that `draft` touches or relies on and that is not as it was when the transaction began."""
+def _changed(then: Manifest, now: Manifest, draft: Draft) -> str | None:
+    """A table that `draft` touches or relies on and that changed since the transaction began."""
     tables = sorted({change.table for change in draft.changes})
     return next((table for table in tables if then.pin(table) != now.pin(table)), None)

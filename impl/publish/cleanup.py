@@ -1,42 +1,41 @@
 """Cleanup: deletes what no retained manifest needs. First the boundary, then the sweep, then the deletes.
 
-Nothing here trusts a clock. Old manifests go because the boundary was moved before, and everybody who
-finds or creates an id looks at the boundary afterwards. Fragments and lineages of plans that were never
-published go because a *sweep* manifest on every branch has first made such plans void: a plan whose id
-sorts before the sweep's horizon and whose base is before the sweep can never commit. The clock only chooses
-a polite horizon. The order of the steps carries the proof: see docs/decisions/0010-publish-protocol.md.
+Nothing here trusts a clock. Old manifests may be deleted because the boundary moved before, and everybody who
+finds or creates an id reads the boundary afterwards. Fragments and lineages of unpublished plans may be
+deleted because a *sweep* manifest on every branch has first made such plans void: a plan whose id sorts
+before the sweep's horizon and whose base is before the sweep can never commit. The clock only chooses a
+polite horizon. The order of the steps carries the proof: see docs/decisions/0010-publish-protocol.md.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fencepost.impl.environment import ulid_prefix
 from fencepost.impl.publish import branches, keys
-from fencepost.impl.publish.contents import Library
-from fencepost.impl.publish.context import BranchContext
-from fencepost.impl.publish.documents import Manifest, Pin, read_manifest, read_version
-from fencepost.impl.publish.endings import Published
+from fencepost.impl.publish.cache import TableReader
+from fencepost.impl.publish.commit import Published
+from fencepost.impl.publish.context import BranchContext, Handle, Mode
+from fencepost.impl.publish.documents import Manifest, Pin, read_manifest
 from fencepost.impl.publish.errors import Invalid, StaleView
-from fencepost.impl.publish.handle import Handle, Mode
-from fencepost.impl.publish.machine import publish
+from fencepost.impl.publish.publisher import publish
 from fencepost.impl.store import ANYTHING
-from fencepost.impl.store.requests import Delete, Get, List, Outcome
+from fencepost.impl.store.requests import Delete, Outcome
 
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 ATTEMPTS_MAX = 5
-"""How often everything is noted anew because another cleanup moves on: our own limit."""
+"""How often everything is read again because another cleanup moves on: our own limit."""
 BATCH = 100
 """Deletes in one parallel step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What was deleted, by kind, and what was looked at."""
+    """Deleted objects by kind."""
 
     manifests: int
     versions: int
     fragments: int
     swept: str
-    """The horizon of the sweep; empty when none was needed."""
+    """The horizon of the sweep; empty if none was needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +45,6 @@ class _Retained:
     held: frozenset[tuple[str, int]]
     boundaries: Mapping[str, int]
 
-    def highest(self) -> dict[str, int]:
-        highest: dict[str, int] = {}
-        for pin in self.pins:
-            highest[pin.location] = max(pin.version, highest.get(pin.location, 0))
-        return highest
-
 
 def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
     """Retain the newest `keep` manifests of every branch and what they need."""
@@ -60,9 +53,9 @@ def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
     for name, newest in branches.newest(context).items():
         if newest is not None and newest.id > keep:
             context.on(name).chain.boundary.advance(newest.id - keep)
-    # The candidates are listed before the sweep: what is written after it is not among them.
-    versions = list(_listed(context, keys.TABLES))
-    fragments = list(_listed(context, keys.DATA))
+    # The candidates are listed before the sweep, so that they contain nothing written after it.
+    versions = context.list_keys(keys.TABLES)
+    fragments = context.list_keys(keys.DATA)
     horizon = _horizon(context)
     retained = _retained(context)
     orphans = _orphans(retained, versions, fragments, horizon)
@@ -71,51 +64,47 @@ def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
         retained = _retained(context)
         orphans = _orphans(retained, versions, fragments, horizon)
     old = _old_manifests(context, retained)
-    superseded = _superseded(retained, versions)
-    unpinned = [*superseded, *(key for key in orphans if key.startswith(keys.TABLES))]
+    unpinned = [*_superseded(retained, versions), *(k for k in orphans if k.startswith(keys.TABLES))]
     unmentioned = [key for key in orphans if key.startswith(keys.DATA)]
     for gone in (old, unpinned, unmentioned):
         _delete(context, gone)
     return Cleaned(len(old), len(unpinned), len(unmentioned), horizon if orphans else "")
 
 
-def _listed(context: BranchContext, prefix: str) -> Iterable[str]:
-    for page in context.pages(lambda token: List(prefix, token=token)):
-        yield from (info.key for info in page.objects)
-
-
 def _horizon(context: BranchContext) -> str:
     """The smallest plan id of the moment that is one grace window ago."""
-    ms = max(0, (context.env.now_ns() - round(context.grace_s * 1e9)) // 1_000_000)
-    return "".join(_CROCKFORD[ms >> shift & 31] for shift in range(45, -1, -5)) + "0" * 16
+    return ulid_prefix(max(0, context.env.now_ns() - round(context.grace_s * 1e9))) + "0" * 16
 
 
 def _retained(context: BranchContext) -> _Retained:
-    """What a manifest behind a boundary, or a held one, needs.
+    """What a manifest after a boundary, or a held one, needs.
 
-    Boundaries, then holds, then manifests: who writes a hold after we looked meets the boundary that we
-    noted, or holds a manifest that we go on to read. So the noted boundary counts, and when a manifest
-    behind it is gone, because another cleanup moved on, everything is noted anew.
+    Boundaries, then holds, then manifests: a writer whose hold comes after our read meets the boundary that
+    we noted, or holds a manifest that we read afterwards. So the noted boundary counts, and if a manifest
+    after it is gone, because another cleanup moved on, everything is read again.
     """
     for _ in range(ATTEMPTS_MAX):
-        names = branches.names(context)
-        boundaries = _boundaries(context, names)
-        held = frozenset(plan.hold for plan in context.sidecars.all() if plan.hold is not None)
+        boundaries = _boundaries(context)
+        held = frozenset(plan.hold for plan in context.sidecars() if plan.hold is not None)
         manifests = _manifests(context, boundaries)
         if manifests is not None:
-            return _needed(context, [*manifests, *_held_manifests(context, held)], boundaries, held)
+            manifests += _held_manifests(context, held)
+            pins = {entry.pin for manifest in manifests for entry in manifest.tables.values()}
+            documents = context.versions([keys.version(pin) for pin in sorted(pins)])
+            mentioned = frozenset(path for document in documents for path in document.fragments)
+            return _Retained(frozenset(pins), mentioned, held, boundaries)
     raise StaleView("another cleanup is at work; try again when it has ended")
 
 
-def _boundaries(context: BranchContext, names: Sequence[str]) -> dict[str, int]:
-    stand = [context.on(name).chain.boundary for name in names]
-    replies = context.read_all([boundary.request() for boundary in stand])
-    values = [boundary.value(reply)[0] for boundary, reply in zip(stand, replies, strict=True)]
-    return dict(zip(names, values, strict=True))
+def _boundaries(context: BranchContext) -> dict[str, int]:
+    boundaries = {name: context.on(name).chain.boundary for name in branches.names(context)}
+    replies = context.read_all([boundary.request() for boundary in boundaries.values()])
+    pairs = zip(boundaries.items(), replies, strict=True)
+    return {name: boundary.value(reply)[0] for (name, boundary), reply in pairs}
 
 
 def _manifests(context: BranchContext, boundaries: Mapping[str, int]) -> list[Manifest] | None:
-    """Every manifest behind the boundaries, of branches made since too; None when one of them is gone."""
+    """Every manifest after the boundaries, also of branches created since; None if one of them is gone."""
     gets = []
     for name in branches.names(context):
         chain, boundary = context.on(name).chain, boundaries.get(name, 0)
@@ -128,53 +117,34 @@ def _manifests(context: BranchContext, boundaries: Mapping[str, int]) -> list[Ma
 
 
 def _held_manifests(context: BranchContext, held: frozenset[tuple[str, int]]) -> list[Manifest]:
-    """Those that stand. One that does not was cleaned up before its holder looked, and it will be refused."""
+    """The existing ones. A missing one was cleaned up before its holder looked, and the holder is refused."""
     gets = [context.on(branch).chain.probe(id_) for branch, id_ in sorted(held)]
-    replies = context.read_all(gets)
-    return [read_manifest(reply.body) for reply in replies if reply.outcome is Outcome.DONE]
-
-
-def _needed(
-    context: BranchContext,
-    manifests: Sequence[Manifest],
-    boundaries: Mapping[str, int],
-    held: frozenset[tuple[str, int]],
-) -> _Retained:
-    pins = sorted({entry.pin for manifest in manifests for entry in manifest.tables.values()})
-    replies = context.read_all([Get(keys.version(pin)) for pin in pins])
-    found = [read_version(reply.body) for reply in replies if reply.outcome is Outcome.DONE]
-    mentioned = frozenset(path for document in found for path in document.fragments)
-    return _Retained(frozenset(pins), mentioned, held, boundaries)
+    return [read_manifest(r.body) for r in context.read_all(gets) if r.outcome is Outcome.DONE]
 
 
 def _orphans(
     retained: _Retained, versions: Iterable[str], fragments: Iterable[str], horizon: str
 ) -> list[str]:
-    """Fragments nobody retained mentions and lineages nobody retained pins, of plans before the horizon."""
-    lineages = {pin.location for pin in retained.pins}
+    """Lineages that no retained manifest pins, and fragments that no retained version mentions, of plans
+    before the horizon.
+    """
+    pinned = {pin.location for pin in retained.pins}
+    lineages = ((key, keys.pin_of_version(key).location) for key in versions)
     return [
-        *(
-            key
-            for key in versions
-            if (location := _pin(key).location) not in lineages and keys.plan_of_lineage(location) < horizon
-        ),
+        *(key for key, at in lineages if at not in pinned and keys.plan_of_lineage(at) < horizon),
         *(key for key in fragments if key not in retained.fragments and keys.plan_of_fragment(key) < horizon),
     ]
 
 
 def _superseded(retained: _Retained, versions: Iterable[str]) -> list[str]:
-    """Versions that no retained manifest pins, below one that some does."""
-    highest = retained.highest()
+    """Versions that no retained manifest pins, below one that some retained manifest does."""
+    highest = dict(sorted(retained.pins))
     return [
         key
         for key in versions
-        if (pin := _pin(key)) not in retained.pins and pin.version < highest.get(pin.location, 0)
+        if (pin := keys.pin_of_version(key)) not in retained.pins
+        and pin.version < highest.get(pin.location, 0)
     ]
-
-
-def _pin(key: str) -> Pin:
-    location, _, name = key.removeprefix(keys.TABLES).split("/")
-    return Pin(location, int(name.removesuffix(".json")))
 
 
 def _old_manifests(context: BranchContext, retained: _Retained) -> list[str]:
@@ -188,19 +158,19 @@ def _old_manifests(context: BranchContext, retained: _Retained) -> list[str]:
 def _sweep(context: BranchContext, horizon: str, author: str) -> None:
     """Make every unpublished plan before the horizon void, on every branch that can still be written."""
     for name in branches.names(context):
-        on = context.on(name)
-        newest = on.newest()
+        branch = context.on(name)
+        newest = branch.newest()
         if newest is None or newest.deleted:
             continue
-        handle = Handle(on, Library(on), author, Mode.JOIN)
+        handle = Handle(branch, TableReader(branch), author, Mode.JOIN)
         handle.learn([newest])
         handle.join()
-        ended = publish(handle, handle.draft("sweep", horizon=horizon))
-        if not isinstance(ended, Published):
-            raise StaleView(f"could not sweep branch {name}: {ended.why}; run cleanup again")
+        result = publish(handle, handle.draft("sweep", horizon=horizon))
+        if not isinstance(result, Published):
+            raise StaleView(f"could not sweep branch {name}: {result.why}; run cleanup again")
 
 
 def _delete(context: BranchContext, names: Sequence[str]) -> None:
-    """Blind, and that is sound: none of these names can be needed again."""
+    """Unconditional, which is sound: none of these names can be needed again."""
     for start in range(0, len(names), BATCH):
         context.store.send_all([Delete(name, ANYTHING) for name in names[start : start + BATCH]])

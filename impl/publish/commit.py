@@ -1,85 +1,281 @@
-"""The commit: create the next manifest, and find out truthfully how that ended."""
+"""Executing a plan: move its heads, then create its manifest, and find out truthfully how that ended.
 
+`execute` is the only code that moves heads and manifests; writers and recovery both call it.
+
+**Heads**: one version object per touched table, all in parallel. A version that already occupies the place is
+read and judged (`late-head`): own, from a request whose reply was lost or from another executor of the same
+plan; dead, and stepped over; of a later epoch, which fences us; or a rival's.
+
+**Expectations** decide whether the plan may commit on a manifest. All of them are checked for every new
+parent. Each only changes for the worse, because pins, epochs, `schema_since` and sweeps rise: a plan that is
+refused once is refused for ever, whoever executes it.
+"""
+
+import enum
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from fencepost.impl.publish import keys
 from fencepost.impl.publish.context import BranchContext
-from fencepost.impl.publish.documents import Manifest, Placed, next_manifest, read_manifest
-from fencepost.impl.publish.endings import Ended, Published, Refused, Unknown, Why
-from fencepost.impl.publish.expectations import conflict
-from fencepost.impl.publish.plan import PublishPlan
-
-__all__ = ["Ended", "commit"]
+from fencepost.impl.publish.documents import (
+    JSON,
+    Action,
+    Manifest,
+    Placed,
+    PublishPlan,
+    Version,
+    digest,
+    next_manifest,
+    read_manifest,
+    read_version,
+    tables_digest,
+    version_document,
+)
+from fencepost.impl.publish.safeguards import Epoch, Head
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.requests import Put
 
 RETRIES_MAX = 5
-"""The protocol's own limit on lost races whose winners left our expectations alone."""
+"""The protocol's own limit on lost races whose winners left our expectations intact."""
 CLAIMS_MAX = 100
-"""A claim has no expectations to lose, so only this many rivals in a row stop it."""
+"""The same for a claim, which has no expectations to lose."""
+
+# How a plan can end. `Published` and `Unknown` are results for users; the others lead to an error.
 
 
-def commit(
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Visible, for ever, in `manifest` (or, if found out late, before it)."""
+
+    manifest: Manifest
+    plan: str
+
+    @property
+    def id(self) -> int:
+        return self.manifest.id
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Published, or about to be, or never. Call `settle` later; do not publish the same again before."""
+
+    plan: str
+    why: str
+    base: int = 0
+    """The id of the manifest it was built on."""
+
+
+class Why(enum.Enum):
+    """Why an executor stopped."""
+
+    FENCED = "fenced"
+    STALE = "stale"
+    EXHAUSTED = "exhausted"
+    """Its expectations hold, but others were first in every attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """All heads moved, and the manifest was not created."""
+
+    why: Why
+    text: str
+    parent: Manifest
+    whole: bool = True
+    """False if a part of the history since could not be read: it may contain the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A head could not be created, because `found` occupies its place."""
+
+    why: Why
+    table: str
+    found: Version
+    moved: Mapping[str, Placed] = field(default_factory=dict)
+    """The heads that were created."""
+
+
+PlanResult = Published | Unknown | Refused | Blocked
+
+
+def execute(context: BranchContext, plan: PublishPlan, parent: Manifest | None, epoch: int) -> PlanResult:
+    """Move the heads, then the manifest. The expectations of `plan` hold on `parent`.
+
+    `epoch` is the executor's, which may be later than the plan's.
+    """
+    placed = place_heads(context, plan, epoch)
+    if isinstance(placed, Blocked | Unknown):
+        return placed
+    return _commit(context, plan, parent, epoch, placed)
+
+
+# Heads.
+
+
+def place_heads(
+    context: BranchContext, plan: PublishPlan, epoch: int
+) -> dict[str, Placed] | Blocked | Unknown:
+    """Create the head of every touched table; returns the place of each, or why one has none."""
+    numbers = {action.table: action.first_number for action in plan.moving}
+    placed: dict[str, Placed] = {}
+    blocked: Blocked | None = None
+    while True:
+        waiting = [a for a in plan.moving if a.table in numbers and a.table not in placed]
+        if not waiting:
+            break
+        puts = [_put(plan, action, numbers[action.table]) for action in waiting]
+        for action, put, result in zip(waiting, puts, context.create_all(puts), strict=True):
+            table = action.table
+            if result.body is None:
+                return Unknown(plan.id, f"it is unknown whether {put.key} was created", plan.base)
+            if result.created:
+                placed[table] = Placed(numbers[table], digest(put.body))
+                continue
+            found = read_version(result.body, put.key)
+            match judge(context, found, plan, action, epoch):
+                case Head.OWN:
+                    placed[table] = Placed(numbers[table], digest(result.body))
+                case Head.DEAD:
+                    numbers[table] += 1
+                case verdict:
+                    del numbers[table]
+                    why = Why.FENCED if verdict is Head.LATER else Why.STALE
+                    if blocked is None or why is Why.FENCED:
+                        blocked = Blocked(why, table, found, placed)
+    return blocked or placed
+
+
+def judge(context: BranchContext, found: Version, plan: PublishPlan, action: Action, epoch: int) -> Head:
+    """What `found`, at the place of a head of `plan`, is to an executor of `epoch`."""
+    against = context.safeguards.epoch_check(epoch, found.epoch)
+    return context.safeguards.late_head(found, plan, action.base, against)
+
+
+def _put(plan: PublishPlan, action: Action, number: int) -> Put:
+    body = version_document(plan, action, number)
+    return Put(keys.version(action.pin_at(number)), body, ABSENT, JSON)
+
+
+# The manifest.
+
+
+def _commit(
     context: BranchContext,
     plan: PublishPlan,
     parent: Manifest | None,
     epoch: int,
     placed: Mapping[str, Placed],
-) -> Ended:
-    """Create the manifest that `plan` makes of `parent`, or of whoever won before us."""
+) -> PlanResult:
+    """Create the manifest that `plan` makes of `parent`, or of the manifests that won before us."""
     whole = True
     tries = CLAIMS_MAX if plan.kind == "claim" else RETRIES_MAX
     for _ in range(tries + 1):
         manifest = next_manifest(parent, plan, placed)
-        stands = context.chain.create(
+        result = context.chain.create(
             manifest.id,
             manifest.body(),
             context.safeguards.create_only_manifest(),
             context.safeguards.read_back_on_unknown,
         )
-        if stands.given_up:
+        if result.given_up:
             return Refused(Why.STALE, "the store did not answer in time", parent or manifest)
-        if stands.body is None:
-            return Unknown(
-                plan.id, f"the store did not tell whether manifest {manifest.id} was created", plan.base
-            )
-        stood = manifest if stands.created else read_manifest(stands.body, context.chain.key(manifest.id))
+        if result.body is None:
+            return Unknown(plan.id, f"it is unknown whether manifest {manifest.id} was created", plan.base)
+        found = manifest if result.created else read_manifest(result.body, context.chain.key(manifest.id))
         winners: Sequence[Manifest] = ()
-        if stood.plan == plan.id:
-            if _success(context, stood):
-                return Published(stood, plan.id)
+        if found.plan == plan.id:
+            if _above_boundary(context, found):
+                return Published(found, plan.id)
         else:
             news = context.chain.after(manifest.id - 1)
             winners, whole = context.manifests(news), whole and news.whole
             mine = next((winner for winner in winners if winner.plan == plan.id), None)
-            if mine is not None and news.whole and _success(context, mine):
+            if mine is not None and news.whole and _above_boundary(context, mine):
                 return Published(mine, plan.id)
-        newest, whole = (winners[-1], whole) if winners else (_resolved(context), False)
-        if _adopted(newest, placed, plan):
+        if winners:
+            newest: Manifest | None = winners[-1]
+        else:
+            newest, whole = context.newest(), False
+        assert newest is not None, "a chain that had an entry keeps its newest"
+        if _contains(newest, placed, plan):
             return Published(newest, plan.id)
-        refused = conflict(context.safeguards, plan, newest, winners, epoch)
+        refused = conflict(context, plan, newest, winners, epoch)
         if refused is not None:
             return Refused(refused.why, refused.text, newest, whole)
         parent = newest
     assert parent is not None
-    text = f"{tries + 1} other commits were quicker, the last one plan {parent.plan}"
+    text = f"{tries + 1} other commits were first, the last one plan {parent.plan}"
     return Refused(Why.EXHAUSTED, text, parent, whole)
 
 
-def _resolved(context: BranchContext) -> Manifest:
-    newest = context.newest()
-    assert newest is not None, "a chain that had an entry keeps its newest"
-    return newest
-
-
-def _success(context: BranchContext, created: Manifest) -> bool:
-    """Whether an id that holds our plan was above the boundary when it was created."""
+def _above_boundary(context: BranchContext, created: Manifest) -> bool:
+    """Whether an id that contains our plan was above the boundary when it was created."""
     boundary = context.chain.boundary.read()
     return context.safeguards.boundary_check_after_create(created.id, boundary)
 
 
-def _adopted(newest: Manifest, placed: Mapping[str, Placed], plan: PublishPlan) -> bool:
-    """Whether `newest` shows a head of ours: then the plan was published, perhaps behind the boundary."""
+def _contains(newest: Manifest, placed: Mapping[str, Placed], plan: PublishPlan) -> bool:
+    """Whether `newest` pins a head of ours: then the plan was published, perhaps before the boundary."""
     return any(
         (entry := newest.tables.get(action.table)) is not None
         and action.entry is not None
         and (entry.location, entry.version, entry.digest) == (action.entry.location, *placed[action.table])
         for action in plan.moving
     )
+
+
+# Expectations.
+
+
+def conflict(
+    context: BranchContext, plan: PublishPlan, parent: Manifest, winners: Sequence[Manifest], epoch: int
+) -> Refused | None:
+    """Why `plan`, having lost to `winners`, may not be tried again on `parent`; None if it may."""
+    if not context.safeguards.shared_head(plan, winners):
+        return None
+    return refusal(context, plan, parent, winners, epoch)
+
+
+def refusal(
+    context: BranchContext, plan: PublishPlan, parent: Manifest, winners: Sequence[Manifest], epoch: int
+) -> Refused | None:
+    """The first expectation of `plan` that does not hold on `parent`."""
+    if plan.kind == "branch":
+        return None if parent.deleted else _stale(parent, f"branch {plan.branch} exists already")
+    if plan.kind == "init":
+        return _stale(parent, "the catalog exists already")
+    if parent.deleted or (plan.incarnation and plan.incarnation != parent.incarnation):
+        return _stale(parent, f"branch {plan.branch} was deleted")
+    if plan.kind == "claim":
+        return None
+    if context.safeguards.epoch_check(epoch, parent.epoch) is Epoch.LATER:
+        text = f"epoch {parent.epoch} was claimed on branch {plan.branch}, this writer has {epoch}"
+        return Refused(Why.FENCED, text, parent)
+    changed = _changed(context, plan, parent, winners)
+    return _stale(parent, changed) if changed else None
+
+
+def _changed(
+    context: BranchContext, plan: PublishPlan, parent: Manifest, winners: Sequence[Manifest]
+) -> str | None:
+    """What changed since the plan was made and that it depends on."""
+    touched = next((a.table for a in plan.actions if parent.pin(a.table) != a.base), None)
+    if touched is not None and plan.kind != "merge":
+        return f"table {touched} was written by plan {parent.plan} or one before it"
+    read = context.safeguards.pins_re_evaluated_on_retry(plan, parent)
+    if read is not None:
+        return f"table {read}, which this write relied on, was changed"
+    if plan.schema_since is not None and plan.schema_since != parent.schema_since:
+        return f"keys, edges or columns were changed in manifest {parent.schema_since}"
+    if plan.tables_digest and plan.tables_digest != tables_digest(parent.tables):
+        return f"branch {plan.branch} has commits of its own since: no fast-forward"
+    if plan.id < parent.swept_horizon and plan.base < parent.swept_id and not plan.undoes:
+        return f"it was begun before the cleanup in manifest {parent.swept_id}"
+    if any(winner.undoes == plan.id for winner in winners):
+        return "recovery took its writer for dead and undid it"
+    return None
+
+
+def _stale(parent: Manifest, text: str) -> Refused:
+    return Refused(Why.STALE, text, parent)

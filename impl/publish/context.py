@@ -1,19 +1,29 @@
-"""What the components of publish share: see `fencepost.impl.context`. A context is about one branch."""
+"""What the components of publish share: one branch in the store, and one writer's or reader's view of it."""
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fencepost.impl.context import Context
 from fencepost.impl.publish import keys
-from fencepost.impl.publish.boundary import Boundary
-from fencepost.impl.publish.chain import Chain, News
-from fencepost.impl.publish.documents import Manifest, Version, read_manifest, read_version
-from fencepost.impl.publish.errors import StoreUnavailable
-from fencepost.impl.publish.safeguards import Safeguards
-from fencepost.impl.publish.sidecar import Sidecars
+from fencepost.impl.publish.cache import TableReader
+from fencepost.impl.publish.chain import Boundary, Chain, News
+from fencepost.impl.publish.documents import (
+    JSON,
+    Manifest,
+    PublishPlan,
+    Version,
+    read_manifest,
+    read_version,
+)
+from fencepost.impl.publish.errors import Absent, Fenced, Invalid, StoreUnavailable
+from fencepost.impl.publish.safeguards import Epoch, Safeguards
 from fencepost.impl.retry import RetryPolicy
-from fencepost.impl.store.requests import Get, Outcome
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put
 
+MAIN = "main"
 GRACE_S = 60.0
 """How long an unfenced sidecar counts as a live write. Only politeness depends on it."""
 RETRY = RetryPolicy("publish", StoreUnavailable, attempts=6, backoff_s=0.1)
@@ -22,7 +32,7 @@ RETRY = RetryPolicy("publish", StoreUnavailable, attempts=6, backoff_s=0.1)
 
 @dataclass(eq=False)
 class BranchContext(Context):
-    """One branch of a catalog."""
+    """One branch of a catalog in a store."""
 
     branch: str
     safeguards: Safeguards
@@ -33,10 +43,6 @@ class BranchContext(Context):
     def chain(self) -> Chain:
         return Chain(self, keys.manifests(self.branch), Boundary(self, keys.boundary(self.branch)))
 
-    @property
-    def sidecars(self) -> Sidecars:
-        return Sidecars(self)
-
     def on(self, branch: str) -> "BranchContext":
         return replace(self, branch=branch)
 
@@ -45,14 +51,132 @@ class BranchContext(Context):
         found = self.chain.newest()
         return None if found is None else read_manifest(found[1], self.chain.key(found[0]))
 
-    def versions(self, names: Sequence[str]) -> list[Version]:
-        """Version objects by key; those that are gone are left out."""
-        replies = self.read_all([Get(name) for name in names])
-        return [
-            read_version(reply.body, name)
-            for name, reply in zip(names, replies, strict=True)
-            if reply.outcome is Outcome.DONE
-        ]
-
     def manifests(self, news: News) -> list[Manifest]:
         return [read_manifest(body, self.chain.key(id_)) for id_, body in news.entries]
+
+    def versions(self, names: Sequence[str]) -> list[Version]:
+        """Version objects by key, without missing ones."""
+        return [read_version(body, name) for name, body in self._bodies(names).items()]
+
+    def sidecars(self) -> list[PublishPlan]:
+        """Every plan that has a sidecar, oldest first, of all branches."""
+        bodies = self._bodies(self.list_keys(keys.RECOVERY))
+        return [PublishPlan.from_bytes(body, name) for name, body in bodies.items()]
+
+    def sidecar(self, plan: str) -> PublishPlan | None:
+        reply = self.read(Get(keys.sidecar(plan)))
+        return PublishPlan.from_bytes(reply.body, reply.info.key) if reply.info is not None else None
+
+    def list_keys(self, prefix: str) -> list[str]:
+        listing = self.pages(lambda token: List(prefix, token=token))
+        return [info.key for page in listing for info in page.objects]
+
+    def _bodies(self, names: Sequence[str]) -> dict[str, bytes]:
+        replies = self.read_all([Get(name) for name in names])
+        found = zip(names, replies, strict=True)
+        return {name: reply.body for name, reply in found if reply.outcome is Outcome.DONE}
+
+
+def put_sidecar(plan: PublishPlan) -> Put:
+    """The write of a sidecar: the whole plan, from before its first trace until it has ended."""
+    return Put(keys.sidecar(plan.id), plan.to_bytes(), ABSENT, JSON)
+
+
+def delete_sidecar(plan: str) -> Delete:
+    """Retire a plan that has ended. Unconditional on purpose: the key belongs to this plan alone."""
+    return Delete(keys.sidecar(plan), ANYTHING)
+
+
+class Mode(enum.StrEnum):
+    """How a catalog is opened."""
+
+    CLAIM = "claim"
+    """Write, and fence all earlier writers: the default."""
+    JOIN = "join"
+    """Write beside others of the present epoch; lost races are StaleView."""
+    READ = "read"
+
+
+class Handle:
+    """One writer's or reader's view of one branch: the manifest it knows, its epoch, its sidecars to retire.
+
+    For one thread at a time; group commit serialises several.
+    """
+
+    def __init__(self, context: BranchContext, reader: TableReader, author: str, mode: Mode) -> None:
+        self.context = context
+        self.reader = reader
+        self.author = author
+        self.mode = mode
+        self.epoch = 0
+        self.fenced = ""
+        """Why this handle can no longer write; empty while it can."""
+        self.retiring: list[str] = []
+        """Plans whose sidecars the next stage step, or closing, deletes."""
+        self._latest: Manifest | None = None
+
+    @property
+    def latest(self) -> Manifest:
+        """The newest manifest this handle knows."""
+        assert self._latest is not None, "a handle is resolved before it is used"
+        return self._latest
+
+    def resolve(self) -> Manifest:
+        """Find the newest manifest without knowing any."""
+        found = self.context.newest()
+        if found is None:
+            raise Absent(
+                f"there is no branch {self.context.branch!r} at {self.context.store.url}; "
+                "create the catalog, or look at the branches it has"
+            )
+        self._latest = found
+        return self._check_exists()
+
+    def refresh(self) -> Manifest:
+        """Catch up with the commits of others."""
+        chain = self.context.chain
+        probe, boundary = self.context.read_all([chain.probe(self.latest.id + 1), chain.boundary.request()])
+        # If our manifest was cleaned up, so was the next one: its absence proves nothing.
+        if probe.outcome is not Outcome.DONE and chain.boundary.value(boundary)[0] >= self.latest.id:
+            return self.resolve()
+        newest = chain.newest_after(self.latest.id, probe)
+        if newest is not None:
+            self.learn([read_manifest(newest[1], chain.key(newest[0]))])
+        return self._check_exists()
+
+    def learn(self, manifests: Sequence[Manifest]) -> None:
+        for manifest in manifests:
+            if self._latest is None or manifest.id > self._latest.id:
+                self._latest = manifest
+
+    def join(self) -> None:
+        """Write in the present epoch."""
+        self.epoch = self.latest.epoch
+
+    def check_writable(self) -> None:
+        if self.mode is Mode.READ:
+            raise Invalid("this catalog was opened for reading; open it with mode='claim' or 'join' to write")
+        self._check_exists()
+        theirs = self.latest.epoch
+        if not self.fenced and self.context.safeguards.epoch_check(self.epoch, theirs) is Epoch.LATER:
+            self.fenced = f"epoch {theirs} was claimed, this writer has {self.epoch}"
+        if self.fenced:
+            raise Fenced(f"this writer is fenced ({self.fenced}); open the catalog again to take over")
+
+    def _check_exists(self) -> Manifest:
+        if self.latest.deleted:
+            raise Absent(f"branch {self.context.branch!r} was deleted by {self.latest.author}")
+        return self.latest
+
+    def draft(self, kind: str, **details: Any) -> PublishPlan:
+        """A plan of this handle on the manifest it knows, with these details only."""
+        latest = self._latest
+        fields: dict[str, Any] = {
+            "branch": self.context.branch,
+            "epoch": self.epoch,
+            "base": latest.id if latest else 0,
+            "incarnation": latest.incarnation if latest else "",
+            **details,
+        }
+        env = self.context.env
+        return PublishPlan(id=env.new_id(), kind=kind, author=self.author, time_ns=env.now_ns(), **fields)

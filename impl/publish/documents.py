@@ -1,32 +1,35 @@
-"""The flat JSON documents, as values, and the two functions that make them.
+"""The JSON documents of a catalog as values: manifests, table versions and publish plans.
+
+A publish plan is the complete intent of one write, before any of it is visible: the pins it depends on
+(expectations) and what becomes of each touched table (actions). It goes to JSON and back without loss.
 
 `next_manifest(parent, plan, placed)` and `version_document(plan, action, number)` depend on nothing else:
-who executes a plan, and when, does not show in the bytes. That is what makes a plan that was rolled forward
-and one that was committed live the same.
+the bytes do not show who executed a plan, or when. So a plan that recovery rolled forward and a plan that
+its writer committed leave the same bytes.
 """
 
+import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fencepost.impl.publish.errors import Damaged
 
-if TYPE_CHECKING:
-    from fencepost.impl.publish.plan import Action, PublishPlan
-
 FORMAT = 1
+JSON = "application/json"
+T = TypeVar("T")
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """The one spelling of a document: sorted keys, no spaces, UTF-8, a newline at the end."""
+    """The only spelling of a document: sorted keys, no spaces, UTF-8, a newline at the end."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
 
 
 def decode(body: bytes, what: str) -> dict[str, Any]:
-    """Read a document of ours."""
+    """Read a document of this format; `what` names it in errors."""
     try:
         document = json.loads(body)
     except ValueError as error:
@@ -36,8 +39,20 @@ def decode(body: bytes, what: str) -> dict[str, Any]:
     return document
 
 
+def _parse(body: bytes, what: str, make: Callable[[dict[str, Any]], T]) -> T:
+    found = decode(body, what)
+    try:
+        return make(found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"{what} lacks or misspells {error}; restore it from a copy") from None
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+
+
 def digest(body: bytes) -> str:
-    """SHA-256, in hexadecimal: what a pin remembers of the document it points at."""
+    """SHA-256 in hexadecimal. A pin contains the digest of the document it points at."""
     return hashlib.sha256(body).hexdigest()
 
 
@@ -49,7 +64,7 @@ class Pin(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Where a plan's version document of a table came to stand."""
+    """The number under which a plan's version document of a table was created, and its digest."""
 
     version: int
     digest: str
@@ -57,13 +72,13 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a manifest says of a table. Key and edges are here so that integrity needs no further read."""
+    """A table in a manifest. It repeats key and edges so that integrity checks need no further read."""
 
     location: str
     version: int
     digest: str
     owner: str
-    """The branch incarnation that may add to this lineage; others fork it."""
+    """The branch incarnation that may add to this lineage; other branches fork it."""
     key: str
     edges: tuple[tuple[str, str], ...]
     """(column, table that it points at), in order of the columns."""
@@ -75,25 +90,16 @@ class Entry:
         return Pin(self.location, self.version)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "location": self.location,
-            "version": self.version,
-            "digest": self.digest,
-            "owner": self.owner,
-            "key": self.key,
-            "edges": dict(self.edges),
-            "columns": self.columns,
-        }
+        return {**_fields(self), "edges": dict(self.edges)}
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> "Entry":
-        edges = tuple(sorted(found["edges"].items()))
-        return Entry(**{**found, "edges": edges})
+        return Entry(**{**found, "edges": tuple(sorted(found["edges"].items()))})
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One commit of a branch: everything a reader or a writer needs to know of the catalog."""
+    """One commit of a branch: everything a reader or a writer needs to know about the catalog."""
 
     branch: str
     id: int
@@ -107,14 +113,14 @@ class Manifest:
     members: tuple[str, ...]
     schema_hash: str
     schema_since: int
-    """The id at which keys, edges or columns last changed: unlike the hash it never comes back."""
+    """The id at which keys, edges or columns last changed. Unlike the hash it only rises."""
     tables: Mapping[str, Entry]
     swept_id: int = 0
     swept_horizon: str = ""
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """Where a branch came from: branch, id, tables digest."""
+    """What a branch was created from: branch, id, tables digest."""
     merged: Mapping[str, str] = field(default_factory=dict)
-    """Incarnation of a merged branch: the tables digest that the last merge left."""
+    """Incarnation of a merged branch: the tables digest after the last merge."""
     undoes: str = ""
 
     @property
@@ -140,7 +146,7 @@ class Manifest:
                     "author": self.author,
                     "time_ns": self.time_ns,
                     "message": self.message,
-                    "members": list(self.members),
+                    "members": self.members,
                     "undoes": self.undoes,
                 },
                 "schema": {"hash": self.schema_hash, "since": self.schema_since},
@@ -151,98 +157,39 @@ class Manifest:
             }
         )
 
-
-def read_manifest(body: bytes, what: str = "manifest") -> Manifest:
-    found = decode(body, what)
-    try:
-        lineage = found["lineage"]
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> "Manifest":
         return Manifest(
-            branch=found["branch"],
-            id=found["id"],
-            plan=found["plan"],
-            kind=found["kind"],
+            **{
+                name: found[name]
+                for name in ("branch", "id", "plan", "kind", "incarnation", "origin", "merged")
+            },
+            **{name: found["lineage"][name] for name in ("author", "time_ns", "message", "undoes")},
             epoch=found["writer_epoch"],
-            incarnation=found["incarnation"],
-            author=lineage["author"],
-            time_ns=lineage["time_ns"],
-            message=lineage["message"],
-            members=tuple(lineage["members"]),
-            undoes=lineage["undoes"],
+            members=tuple(found["lineage"]["members"]),
             schema_hash=found["schema"]["hash"],
             schema_since=found["schema"]["since"],
             tables={name: Entry.from_json(entry) for name, entry in found["tables"].items()},
             swept_id=found["swept"]["id"],
             swept_horizon=found["swept"]["horizon"],
-            origin=found["origin"],
-            merged=found["merged"],
         )
-    except (KeyError, TypeError) as error:
-        raise Damaged(f"{what} lacks or misspells {error}; restore it from a copy") from None
+
+
+def read_manifest(body: bytes, what: str = "manifest") -> Manifest:
+    return _parse(body, what, Manifest.from_json)
 
 
 def tables_digest(tables: Mapping[str, Entry]) -> str:
-    """One word for a whole set of tables."""
+    """A digest of a whole set of tables."""
     return digest(encode({name: entry.to_json() for name, entry in tables.items()}))[:32]
-
-
-def _schema_hash(tables: Mapping[str, Entry]) -> str:
-    return digest(encode({name: [e.key, dict(e.edges), e.columns] for name, e in tables.items()}))[:32]
-
-
-def next_manifest(parent: Manifest | None, plan: "PublishPlan", placed: Mapping[str, Placed]) -> Manifest:
-    """The manifest that `plan` makes of `parent`. Pure: see the top of this module."""
-    number = parent.id + 1 if parent else 1
-    tables = dict(parent.tables) if parent else {}
-    if plan.kind in ("branch", "delete-branch", "init"):
-        tables = {}
-    for action in plan.actions:
-        entry = action.entry
-        if entry is None:
-            tables.pop(action.table, None)
-        else:
-            tables[action.table] = _placed(entry, placed.get(action.table))
-    schema_hash = _schema_hash(tables)
-    begins = plan.kind in ("init", "branch")
-    return Manifest(
-        branch=plan.branch,
-        id=number,
-        plan=plan.id,
-        kind=plan.kind,
-        epoch=(parent.epoch if parent else 0)
-        + (1 if begins or plan.kind in ("claim", "delete-branch") else 0),
-        incarnation=f"{plan.branch}@{number}" if begins or parent is None else parent.incarnation,
-        author=plan.author,
-        time_ns=plan.time_ns,
-        message=plan.message,
-        members=plan.members,
-        undoes=plan.undoes,
-        schema_hash=schema_hash,
-        schema_since=parent.schema_since if parent and parent.schema_hash == schema_hash else number,
-        tables=tables,
-        swept_id=number if plan.kind == "sweep" else parent.swept_id if parent else 0,
-        swept_horizon=plan.horizon if plan.kind == "sweep" else parent.swept_horizon if parent else "",
-        origin=plan.origin if begins else parent.origin if parent else {},
-        merged={
-            **(parent.merged if parent and not begins else {}),
-            **({plan.merges: tables_digest(tables)} if plan.merges else {}),
-        },
-    )
-
-
-def _placed(entry: Entry, placed: Placed | None) -> Entry:
-    if placed is None:
-        return entry  # adopted as it stands: merge and branch move no head
-    return Entry(
-        entry.location, placed.version, placed.digest, entry.owner, entry.key, entry.edges, entry.columns
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A table's content at one number of its lineage: schema, and the runs that make up its rows.
+    """The content of a table at one number of its lineage: the schema, and the runs that make up its rows.
 
-    Runs are in order: `rows` adds rows, replacing earlier ones with the same keys; `keys` removes the rows
-    of all earlier runs with these keys. Few keys stand in the run itself, many in a fragment.
+    The order of the runs counts: `rows` adds rows and replaces earlier ones with the same keys; `keys`
+    removes the rows of all earlier runs with these keys. Few keys are in the run, many in a fragment.
     """
 
     table: str
@@ -261,9 +208,138 @@ class Version:
     def fragments(self) -> list[str]:
         return [run["path"] for run in self.runs if "path" in run]
 
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> "Version":
+        return Version(
+            **{name: found[name] for name in ("table", "location", "plan", "epoch", "undoes", "key")},
+            number=found["version"],
+            base=Pin(*found["base"]) if found["base"] else None,
+            edges=tuple(sorted(found["edges"].items())),
+            columns=tuple((name, kind) for name, kind in found["columns"]),
+            runs=tuple(found["runs"]),
+        )
 
-def version_document(plan: "PublishPlan", action: "Action", number: int) -> bytes:
-    """The bytes of the version that `action` makes at `number`. Pure: see the top of this module."""
+
+def read_version(body: bytes, what: str = "version") -> Version:
+    return _parse(body, what, Version.from_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What becomes of one table."""
+
+    table: str
+    verbs: tuple[str, ...]
+    """append, upsert, overwrite, delete, alter, fork, register, tombstone, restore, rewrite, adopt."""
+    base: Pin | None
+    """The pin it depends on; None when the table does not exist yet."""
+    entry: Entry | None
+    """The table's next entry, without version and digest until the head is moved. None drops the table."""
+    columns: tuple[tuple[str, str], ...] = ()
+    runs: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def moves_head(self) -> bool:
+        return self.entry is not None and "adopt" not in self.verbs
+
+    @property
+    def contested(self) -> bool:
+        """Whether the head belongs to a lineage that other plans extend too."""
+        return (
+            self.moves_head
+            and self.entry is not None
+            and self.base is not None
+            and self.entry.location == self.base.location
+        )
+
+    @property
+    def first_number(self) -> int:
+        return self.base.version + 1 if self.base else 1
+
+    def pin_at(self, number: int) -> Pin:
+        assert self.entry is not None
+        return Pin(self.entry.location, number)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**_fields(self), "entry": self.entry.to_json() if self.entry else None}
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> "Action":
+        return Action(
+            table=found["table"],
+            verbs=tuple(found["verbs"]),
+            base=Pin(*found["base"]) if found["base"] else None,
+            entry=Entry.from_json(found["entry"]) if found["entry"] else None,
+            columns=tuple((name, kind) for name, kind in found["columns"]),
+            runs=tuple(found["runs"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPlan:
+    """See the top of this module."""
+
+    id: str
+    branch: str
+    kind: str
+    """init, publish, undo, claim, sweep, branch, merge, delete-branch."""
+    author: str
+    time_ns: int
+    epoch: int
+    base: int
+    """The id of the manifest it was built on; 0 for none."""
+    incarnation: str = ""
+    message: str = ""
+    members: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
+    """In order of the tables' names."""
+    reads: Mapping[str, Pin] = field(default_factory=dict)
+    """Tables that were only read, at the pin they were read."""
+    schema_since: int | None = None
+    tables_digest: str = ""
+    """If set, the parent's tables must be exactly these (fast-forward)."""
+    hold: tuple[str, int] | None = None
+    """A manifest of a branch that cleanup must retain while this plan's sidecar exists."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    merges: str = ""
+    undoes: str = ""
+    horizon: str = ""
+
+    @property
+    def moving(self) -> tuple[Action, ...]:
+        return tuple(action for action in self.actions if action.moves_head)
+
+    @property
+    def recoverable(self) -> bool:
+        """Whether it leaves traces before its manifest, so that it needs a sidecar."""
+        return (bool(self.moving) or self.hold is not None) and not self.undoes
+
+    def to_bytes(self) -> bytes:
+        actions = [action.to_json() for action in self.actions]
+        return encode({"format": FORMAT, **_fields(self), "actions": actions})
+
+    @staticmethod
+    def from_bytes(body: bytes, what: str = "plan") -> "PublishPlan":
+        return _parse(body, what, PublishPlan.from_json)
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> "PublishPlan":
+        return PublishPlan(
+            **{
+                **{name: value for name, value in found.items() if name != "format"},
+                "members": tuple(found["members"]),
+                "actions": tuple(Action.from_json(action) for action in found["actions"]),
+                "reads": {table: Pin(*pin) for table, pin in found["reads"].items()},
+                "hold": tuple(found["hold"]) if found["hold"] else None,
+            }
+        )
+
+
+# What a plan makes. Pure: see the top of this module.
+
+
+def version_document(plan: PublishPlan, action: Action, number: int) -> bytes:
+    """The bytes of the version that `action` creates at `number`."""
     assert action.entry is not None
     return encode(
         {
@@ -274,32 +350,53 @@ def version_document(plan: "PublishPlan", action: "Action", number: int) -> byte
             "plan": plan.id,
             "epoch": plan.epoch,
             "undoes": plan.undoes,
-            "base": list(action.base) if action.base else None,
-            "verbs": list(action.verbs),
+            "base": action.base,
+            "verbs": action.verbs,
             "key": action.entry.key,
             "edges": dict(action.entry.edges),
-            "columns": [list(column) for column in action.columns],
-            "runs": [dict(run) for run in action.runs],
+            "columns": action.columns,
+            "runs": action.runs,
         }
     )
 
 
-def read_version(body: bytes, what: str = "version") -> Version:
-    found = decode(body, what)
-    try:
-        base = found["base"]
-        return Version(
-            table=found["table"],
-            location=found["location"],
-            number=found["version"],
-            plan=found["plan"],
-            epoch=found["epoch"],
-            undoes=found["undoes"],
-            base=Pin(*base) if base else None,
-            key=found["key"],
-            edges=tuple(sorted(found["edges"].items())),
-            columns=tuple((name, kind) for name, kind in found["columns"]),
-            runs=tuple(found["runs"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise Damaged(f"{what} lacks or misspells {error}; restore it from a copy") from None
+def next_manifest(parent: Manifest | None, plan: PublishPlan, placed: Mapping[str, Placed]) -> Manifest:
+    """The manifest that `plan` makes of `parent`."""
+    number = parent.id + 1 if parent else 1
+    begins = plan.kind in ("init", "branch")
+    tables = dict(parent.tables) if parent and not begins and plan.kind != "delete-branch" else {}
+    for action in plan.actions:
+        if action.entry is None:
+            tables.pop(action.table, None)
+        elif action.table in placed:
+            tables[action.table] = dataclasses.replace(action.entry, **placed[action.table]._asdict())
+        else:
+            tables[action.table] = action.entry  # adopted: merge and branch move no head
+    schemas = {name: [entry.key, dict(entry.edges), entry.columns] for name, entry in tables.items()}
+    schema_hash = digest(encode(schemas))[:32]
+    swept = (parent.swept_id, parent.swept_horizon) if parent else (0, "")
+    if plan.kind == "sweep":
+        swept = (number, plan.horizon)
+    merged = dict(parent.merged) if parent and not begins else {}
+    if plan.merges:
+        merged[plan.merges] = tables_digest(tables)
+    return Manifest(
+        branch=plan.branch,
+        id=number,
+        plan=plan.id,
+        kind=plan.kind,
+        epoch=(parent.epoch if parent else 0) + (begins or plan.kind in ("claim", "delete-branch")),
+        incarnation=f"{plan.branch}@{number}" if begins or parent is None else parent.incarnation,
+        author=plan.author,
+        time_ns=plan.time_ns,
+        message=plan.message,
+        members=plan.members,
+        undoes=plan.undoes,
+        schema_hash=schema_hash,
+        schema_since=parent.schema_since if parent and parent.schema_hash == schema_hash else number,
+        tables=tables,
+        swept_id=swept[0],
+        swept_horizon=swept[1],
+        origin=plan.origin if begins else parent.origin if parent else {},
+        merged=merged,
+    )

@@ -1,29 +1,29 @@
-"""What publishing raises, named by who must act.
+"""What publish raises. The classes differ by who has to act.
 
     PublishError
-    ├── Invalid            the caller: the rows or tables do not allow what was asked; nothing was published
-    │   ├── Dangling       an edge would point at a row that is not there
-    │   └── Absent         there is no such catalog, branch, table or snapshot (any more)
-    ├── StaleView          nobody: others were first. Nothing was published, for ever; begin again
-    ├── Fenced             another writer took over; final for this handle, open the catalog again to go on
-    ├── HeadAhead          whoever runs it: a table's HEAD stands ahead of its manifest; run `repair`
-    ├── StoreUnavailable   the outside: the store did not answer; nothing was published
-    └── Damaged            somebody altered or removed objects that the catalog needs
+    ├── Invalid            the caller: the rows or tables do not allow the change; nothing was published
+    │   ├── Dangling       an edge would point at a missing row
+    │   └── Absent         the catalog, branch, table or snapshot does not exist (any more)
+    ├── StaleView          nobody: another write was first. Nothing was published, for ever; begin again
+    ├── Fenced             another writer took over; final for this handle, reopen the catalog to go on
+    ├── HeadAhead          the operator: the HEAD of a table is ahead of its manifest; run `repair`
+    ├── StoreUnavailable   the store's operator: no answer; nothing was published
+    └── Damaged            whoever altered or removed objects that the catalog needs
 
-"Perhaps published" is not here: it is a result (`Unknown`), because code must act on it.
+"Perhaps published" is a result and no exception (`Unknown`), because code must act on it.
 """
 
 
 class PublishError(Exception):
-    """The plan was not published and never will be, unless its class says otherwise."""
+    """The plan was not published and never will be, unless the subclass states otherwise."""
 
 
 class Invalid(PublishError):
-    """What was asked does not fit the catalog."""
+    """The change does not fit the catalog."""
 
 
 class Dangling(Invalid):
-    """An edge would point at a row that is not there: the edge's table and column, and what it holds."""
+    """An edge would point at a missing row: the table and column of the edge, and the value it holds."""
 
     def __init__(self, text: str, *, table: str = "", column: str = "", value: object = None) -> None:
         super().__init__(text)
@@ -33,11 +33,11 @@ class Dangling(Invalid):
 
 
 class Absent(Invalid):
-    """There is no such thing, or it was cleaned up."""
+    """It does not exist, or was cleaned up."""
 
 
 class StaleView(PublishError):
-    """The snapshot that was written against is no longer the newest where it matters. Begin again."""
+    """The snapshot is no longer the newest in a table that the write depends on. Begin again."""
 
 
 class Fenced(PublishError):
@@ -45,7 +45,7 @@ class Fenced(PublishError):
 
 
 class HeadAhead(PublishError):
-    """A version stands above the pinned one, its plan may be alive, and its sidecar is gone."""
+    """A version exists above the pinned one, its plan may be alive, and its sidecar is gone."""
 
 
 class StoreUnavailable(PublishError):
@@ -53,4 +53,4 @@ class StoreUnavailable(PublishError):
 
 
 class Damaged(PublishError):
-    """An object that a manifest mentions is missing, altered, or cannot be read."""
+    """An object that a manifest refers to is missing, altered or unreadable."""

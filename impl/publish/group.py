@@ -1,22 +1,54 @@
 """Group commit: drafts that wait at the same moment become one plan, one commit.
 
-While one plan is on its way, drafts queue up. When it has ended, the first in the queue takes them all, its
-own included, publishes them as one plan and hands each its result. There is no thread of its own and no
-timer: a lone draft is published at once.
+While one plan is being published, drafts queue up. When it has ended, the first in the queue takes them all,
+its own included, publishes them as one plan and gives each its result. There is no background thread and no
+timer: a single draft is published at once.
 
     group = GroupCommit(catalog)
     group.publish(draft)             # from any thread
 """
 
+import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from fencepost.impl.publish.catalog import Catalog
-from fencepost.impl.publish.drafts import Draft
-from fencepost.impl.publish.endings import Published, Unknown
-from fencepost.impl.publish.waiting import Signal, ThreadWaiting, Waiting
+from fencepost.impl.publish.commit import Published, Unknown
+from fencepost.impl.publish.planner import Draft
 
 BATCH_MAX = 1000
-"""Drafts in one plan: our own limit, so that one sidecar stays of a reasonable size."""
+"""Drafts in one plan: our own limit, so that one sidecar stays reasonably small."""
+
+
+class Signal(Protocol):
+    """Set once, waited for once."""
+
+    def set(self) -> None: ...
+
+    def wait(self) -> object: ...
+
+
+class Waiting(Protocol):
+    """How threads wait for each other: two primitives that a harness can replace."""
+
+    def lock(self) -> AbstractContextManager[object]:
+        """A new lock; held only over a few lines that send no request."""
+        ...
+
+    def signal(self) -> Signal:
+        """A new signal, not set."""
+        ...
+
+
+class ThreadWaiting:
+    """For threads of this process."""
+
+    def lock(self) -> AbstractContextManager[object]:
+        return threading.Lock()
+
+    def signal(self) -> Signal:
+        return threading.Event()
 
 
 @dataclass(eq=False)
@@ -27,7 +59,7 @@ class _Ticket:
 
 
 class GroupCommit:
-    """Publishes for many threads through one catalog handle, which nobody else may use meanwhile."""
+    """Publishes for many threads through one catalog handle, which has no other user meanwhile."""
 
     def __init__(self, catalog: Catalog, waiting: Waiting | None = None) -> None:
         self._catalog = catalog
@@ -37,7 +69,7 @@ class GroupCommit:
         self._led = False
 
     def publish(self, draft: Draft) -> Published | Unknown:
-        """Publish `draft`, alone or in company. Raises what is wrong with this draft, not with another."""
+        """Publish `draft`, alone or with others. Raises errors of this draft, not of others."""
         ticket = _Ticket(draft, self._waiting.signal())
         with self._lock:
             self._queue.append(ticket)
@@ -52,14 +84,14 @@ class GroupCommit:
         return ticket.result
 
     def _lead(self) -> None:
-        """Publish everything that waits, then wake those served and the next to lead."""
+        """Publish all waiting drafts, then wake their threads and the next leader."""
         with self._lock:
             batch, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
         try:
             results = self._catalog.publish_all([ticket.draft for ticket in batch])
             for ticket, result in zip(batch, results, strict=True):
                 ticket.result = result
-        except BaseException as error:  # noqa: BLE001 - everyone in the batch has to hear of it, and raises it
+        except BaseException as error:  # noqa: BLE001 - every thread of the batch raises it
             for ticket in batch:
                 ticket.result = error
         finally:

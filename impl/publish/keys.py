@@ -1,4 +1,4 @@
-"""Where everything stands below the root of a catalog. Numbers have 20 digits, so that they sort as text."""
+"""The keys of a catalog's objects. Numbers have 20 digits, so that they sort as text."""
 
 import re
 
@@ -13,16 +13,12 @@ BRANCHES = "branch/"
 
 
 def check_name(name: object, what: str) -> str:
-    """Names become parts of keys, so they are kept plain."""
+    """Return `name` if it is plain enough to be a part of keys."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Invalid(
             f"{what} name {name!r}: use up to 100 letters, digits, '.', '_', '-', starting with none of '.-'"
         )
     return name
-
-
-def number(value: int) -> str:
-    return f"{value:020d}"
 
 
 def manifests(branch: str) -> str:
@@ -42,20 +38,17 @@ def versions(location: str) -> str:
 
 
 def version(pin: Pin) -> str:
-    return f"{versions(pin.location)}{number(pin.version)}.json"
+    return f"{versions(pin.location)}{pin.version:020d}.json"
+
+
+def pin_of_version(key: str) -> Pin:
+    location, _, name = key.removeprefix(TABLES).split("/")
+    return Pin(location, int(name.removesuffix(".json")))
 
 
 def lineage(table: str, plan: str) -> str:
-    """The location of a lineage: bears the plan that made it, so no name is ever used twice."""
+    """The location of a lineage. It contains the plan that created it, so no location is used twice."""
     return f"{table}~{plan}"
-
-
-def fragment(table: str, plan: str, part: str) -> str:
-    return f"{DATA}{table}/{plan}-{part}.parquet"
-
-
-def plan_of_fragment(key: str) -> str:
-    return key.rsplit("/", 1)[-1].split("-", 1)[0]
 
 
 def table_of_lineage(location: str) -> str:
@@ -64,3 +57,11 @@ def table_of_lineage(location: str) -> str:
 
 def plan_of_lineage(location: str) -> str:
     return location.rsplit("~", 1)[-1]
+
+
+def fragment(table: str, plan: str, part: str) -> str:
+    return f"{DATA}{table}/{plan}-{part}.parquet"
+
+
+def plan_of_fragment(key: str) -> str:
+    return key.rsplit("/", 1)[-1].split("-", 1)[0]

@@ -1,44 +1,59 @@
-"""Recovery: on open and when a rival's head stands in the way, never on a steady write.
+"""Recovery: on opening, and when a rival's head blocks a write; never on a steady write.
 
-Each sidecar is classified against the newest manifest and the version objects, by facts that only get
+Each sidecar is classified against the newest manifest and the version objects. The evidence can only get
 worse for its plan:
 
-    live                 young, and its epoch is not fenced: somebody's write; left alone, with a notice
-    settled              every touched pin has moved on: published, or overtaken for ever
-    complete             all heads are the plan's and its expectations hold: rolled forward by `apply`
+    live                 young, and its epoch is not fenced: a live write; left alone, with a notice
+    settled              every touched pin has moved on: published, or superseded for ever
+    complete             all heads are the plan's and its expectations hold: rolled forward by `execute`
     no movement          no head is the plan's
     partial              some are
     unexpected           the number after the pin is another plan's
     unexpected-beyond    a later number is
 
-All but the first three are rolled back. Of a fenced plan only the heads it moved are restored, since late
-ones will be stepped over by their epoch; of an expired one every table it might still move.
+All but the first three are rolled back. For a fenced plan, recovery restores only the heads it moved, because
+late ones will be stepped over by their epoch; for an expired plan, every table it might still move.
+
+**Undo** gives the touched tables of a plan their pinned content again, as new versions, in one commit. The
+undo is a plan like any other, run by the same `execute`, with an id derived from the undone plan: two
+processes that undo the same plan write the same objects and meet each other as `own`. It needs no sidecar:
+that of the undone plan exists until the undo is committed.
+
+**Holds.** A merge or a new branch points at versions that only some older manifest pins. The plan's sidecar
+*holds* that manifest: cleanup moves the boundary first and looks for holds afterwards; the holder writes the
+sidecar first and reads the boundary afterwards. In any order, one of them sees the other.
 """
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
-from fencepost.impl.publish import keys, sidecar
-from fencepost.impl.publish.context import BranchContext
-from fencepost.impl.publish.documents import Manifest, Pin, read_version
-from fencepost.impl.publish.endings import Blocked, Ended, Published, Refused, Unknown
+from fencepost.impl.publish import keys
+from fencepost.impl.publish.cache import TableReader
+from fencepost.impl.publish.commit import (
+    Blocked,
+    PlanResult,
+    Published,
+    Refused,
+    Unknown,
+    Why,
+    execute,
+    judge,
+    refusal,
+)
+from fencepost.impl.publish.context import BranchContext, Handle, delete_sidecar
+from fencepost.impl.publish.documents import Action, Manifest, PublishPlan, Version, read_version
 from fencepost.impl.publish.errors import StoreUnavailable
-from fencepost.impl.publish.expectations import refusal
-from fencepost.impl.publish.handle import Handle
-from fencepost.impl.publish.heads import judge
-from fencepost.impl.publish.holds import held, occupy
-from fencepost.impl.publish.plan import Action, PublishPlan
 from fencepost.impl.publish.safeguards import Head, Standing
-from fencepost.impl.publish.undo import restorable, undo, undo_id
 from fencepost.impl.store.requests import Get, Outcome
 
 ATTEMPTS_MAX = 5
-"""How often a plan is classified anew because others moved meanwhile."""
-OVERTAKEN = "others were quicker; recovery will look again"
+"""How often a plan is classified again because others moved meanwhile."""
+SUPERSEDED = "others were first; recovery will look again"
 
 
 class Slot(enum.Enum):
-    """What stands where a plan would put a head."""
+    """What occupies the place of a plan's head."""
 
     EMPTY = "empty"
     MINE = "mine"
@@ -55,9 +70,9 @@ class Notice:
     branch: str
     classified: str
     done: str
-    """left, retired, rolled-forward, rolled-back. Rolled back is for ever. Retired unsettled says that it is
-    in nobody's way: it may yet come if it is of an earlier epoch (its owner stages it once more, and is
-    rolled forward), or if it only makes tables.
+    """left, retired, rolled-forward, rolled-back. Rolled back is for ever. Retired unsettled means that it
+    blocks nobody: it may still be published if it is of an earlier epoch (its owner stages it once more, and
+    recovery rolls it forward), or if it only creates tables.
     """
     text: str
     epoch: int
@@ -66,12 +81,12 @@ class Notice:
 
 def recover(handle: Handle) -> list[Notice]:
     """Settle every sidecar that belongs to this handle's branch."""
-    plans = handle.context.sidecars.all()
-    return [recover_plan(handle, plan) for plan in plans if _ours(handle.context.branch, plan)]
+    branch = handle.context.branch
+    return [recover_plan(handle, plan) for plan in handle.context.sidecars() if branch == _branch_of(plan)]
 
 
-def _ours(branch: str, plan: PublishPlan) -> bool:
-    return branch == (plan.hold[0] if plan.kind == "branch" and plan.hold else plan.branch)
+def _branch_of(plan: PublishPlan) -> str:
+    return plan.hold[0] if plan.kind == "branch" and plan.hold else plan.branch
 
 
 def recover_plan(handle: Handle, plan: PublishPlan) -> Notice:
@@ -94,50 +109,47 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
     for _ in range(ATTEMPTS_MAX):
         parent = handle.latest
         if all(parent.pin(action.table) != action.base for action in plan.actions):
-            return _retired(handle, plan, "settled", "retired")
+            return _retire(handle, plan, "settled", "retired")
         slots = _slots(handle.context, plan, handle.epoch)
         classified = _classify(slots)
-        if classified == "complete" and _may(handle, plan, parent):
-            ended, done = plan.apply(handle.context, parent, handle.epoch), "rolled-forward"
+        if classified == "complete" and refusal(handle.context, plan, parent, (), handle.epoch) is None:
+            result, done = execute(handle.context, plan, parent, handle.epoch), "rolled-forward"
         else:
             tables = _to_restore(plan, parent, slots, standing)
             if not tables:
-                return _retired(handle, plan, classified, "retired")
-            ended = undo(handle.context, handle.library, plan, parent, handle.epoch, tables)
-            done = "rolled-back"
-        if isinstance(ended, Published):
-            handle.learn([ended.manifest])
-            return _retired(handle, plan, classified, done)
+                return _retire(handle, plan, classified, "retired")
+            result, done = (
+                undo(handle.context, handle.reader, plan, parent, handle.epoch, tables),
+                "rolled-back",
+            )
+        if isinstance(result, Published):
+            handle.learn([result.manifest])
+            return _retire(handle, plan, classified, done)
         seen = (parent.id, slots)
-        if not _again(handle, ended) or seen == before:
+        if not _may_look_again(handle, result) or seen == before:
             break
         before = seen
-    return _notice(plan, classified, "left", OVERTAKEN)
+    return _notice(plan, classified, "left", SUPERSEDED)
 
 
-def _again(handle: Handle, ended: Ended) -> bool:
+def _may_look_again(handle: Handle, result: PlanResult) -> bool:
     """Whether another look may help, at a newer manifest."""
-    if isinstance(ended, Unknown):
+    if isinstance(result, Unknown):
         return False
-    if isinstance(ended, Refused):
-        handle.learn([ended.parent])
-    elif isinstance(ended, Blocked):
+    if isinstance(result, Refused):
+        handle.learn([result.parent])
+    elif isinstance(result, Blocked):
         handle.refresh()
     handle.check_writable()
     return True
 
 
-def _may(handle: Handle, plan: PublishPlan, parent: Manifest) -> bool:
-    return refusal(handle.context.safeguards, plan, parent, (), handle.epoch) is None
-
-
-def _retired(handle: Handle, plan: PublishPlan, classified: str, done: str) -> Notice:
-    """Its sidecar goes, and only when that is certain it is said to be gone: while it stands, the next
-    recovery may yet roll forward what had not moved when we looked.
+def _retire(handle: Handle, plan: PublishPlan, classified: str, done: str) -> Notice:
+    """Delete the sidecar. The notice says `done` only when the delete is certain: while the sidecar exists,
+    the next recovery may roll forward a plan that had not moved when we looked.
     """
-    gone = sidecar.delete(plan.id)  # blind, so that it may be asked again
     try:
-        handle.context.read(gone)
+        handle.context.read(delete_sidecar(plan.id))  # unconditional, so that it may be sent again
     except StoreUnavailable as error:
         return _notice(plan, classified, "left", f"{classified}, and {error}")
     return _notice(plan, classified, done, f"{classified}, {done} by {handle.author}")
@@ -149,7 +161,7 @@ def _notice(plan: PublishPlan, classified: str, done: str, text: str) -> Notice:
 
 def _to_restore(plan: PublishPlan, parent: Manifest, slots: dict[str, Slot], standing: Standing) -> list[str]:
     wanted = {Slot.MINE, Slot.UNDOING} | ({Slot.EMPTY} if standing is Standing.EXPIRED else set())
-    return [action.table for action in restorable(plan, parent) if slots[action.table] in wanted]
+    return [action.table for action in _restorable(plan, parent) if slots[action.table] in wanted]
 
 
 def _classify(slots: dict[str, Slot]) -> str:
@@ -164,12 +176,12 @@ def _classify(slots: dict[str, Slot]) -> str:
 
 
 def _slots(context: BranchContext, plan: PublishPlan, epoch: int) -> dict[str, Slot]:
-    """For every touched table, what stands at the first number that no dead version takes."""
+    """For every touched table, what occupies the first number that no dead version has."""
     numbers = {action.table: action.first_number for action in plan.moving}
     slots: dict[str, Slot] = {}
     while len(slots) < len(numbers):
         actions = [action for action in plan.moving if action.table not in slots]
-        gets = [Get(_key(action, numbers[action.table])) for action in actions]
+        gets = [Get(keys.version(action.pin_at(numbers[action.table]))) for action in actions]
         for action, get, reply in zip(actions, gets, context.read_all(gets), strict=True):
             if reply.outcome is not Outcome.DONE:
                 slots[action.table] = Slot.EMPTY
@@ -188,27 +200,144 @@ def _slots(context: BranchContext, plan: PublishPlan, epoch: int) -> dict[str, S
     return slots
 
 
-def _key(action: Action, number: int) -> str:
-    assert action.entry is not None
-    return keys.version(Pin(action.entry.location, number))
+# Undo.
+
+
+def undo_id(plan: str) -> str:
+    return f"{plan}-undo"
+
+
+def _restorable(plan: PublishPlan, parent: Manifest) -> list[Action]:
+    """The tables where a head of `plan` could block others: shared lineage, and the pin is still its base."""
+    return [a for a in plan.actions if a.contested and parent.pin(a.table) == a.base]
+
+
+def _undo_plan(
+    plan: PublishPlan, parent: Manifest, epoch: int, reader: TableReader, tables: Collection[str]
+) -> PublishPlan:
+    """The plan that restores `tables` as `parent` pins them."""
+    entries = {table: parent.tables[table] for table in sorted(tables)}
+    documents = reader.documents(entries)
+    return PublishPlan(
+        id=undo_id(plan.id),
+        branch=plan.branch,
+        kind="undo",
+        author=plan.author,
+        time_ns=plan.time_ns,
+        epoch=epoch,
+        base=parent.id,
+        incarnation=parent.incarnation,
+        undoes=plan.id,
+        actions=tuple(
+            Action(table, ("restore",), entry.pin, entry, documents[table].columns, documents[table].runs)
+            for table, entry in entries.items()
+        ),
+    )
+
+
+def undo(
+    context: BranchContext,
+    reader: TableReader,
+    plan: PublishPlan,
+    parent: Manifest,
+    epoch: int,
+    tables: Collection[str],
+) -> PlanResult:
+    """Restore `tables`. A table whose place a rival occupies needs no restoring while another one does: the
+    pin that moves there kills the plan. With a rival in every place nothing is undone (`Blocked`).
+    """
+    left = set(tables)
+    while True:
+        result = execute(context, _undo_plan(plan, parent, epoch, reader, left), parent, epoch)
+        if not (isinstance(result, Blocked) and result.why is Why.STALE):
+            return result
+        left.discard(result.table)
+        if not left:
+            return result
+
+
+def undo_own(
+    context: BranchContext,
+    reader: TableReader,
+    plan: PublishPlan,
+    parent: Manifest,
+    epoch: int,
+    moved: Collection[str],
+) -> Manifest | None:
+    """Undo one's own heads; returns the newest manifest then known, or None if that was not possible."""
+    for _ in range(5):
+        tables = {action.table for action in _restorable(plan, parent)} & set(moved)
+        if not tables:
+            return parent
+        result = undo(context, reader, plan, parent, epoch, tables)
+        if isinstance(result, Published):
+            return result.manifest
+        if not isinstance(result, Refused) or result.why is not Why.STALE:
+            return None
+        parent = result.parent
+    return None
+
+
+def finish_undo(handle: Handle, found: Version) -> bool:
+    """Commit the undo that `found` is a head of. Its executor died, and the owner of the undone plan, who did
+    not know of the undo, retired the sidecar. Any process may commit it, because it changes no visible row.
+    """
+    parent = handle.latest
+    undone = PublishPlan(
+        id=found.undoes,
+        branch=handle.context.branch,
+        kind="publish",
+        author="",
+        time_ns=0,
+        epoch=found.epoch,
+        base=parent.id,
+    )
+    result = undo(handle.context, handle.reader, undone, parent, handle.epoch, {found.table})
+    return isinstance(result, Published)
+
+
+# Holds.
+
+
+def held(context: BranchContext, plan: PublishPlan) -> bool:
+    """Whether the manifest that `plan` holds is still retained. Call it after the sidecar was written."""
+    assert plan.hold is not None
+    branch, id_ = plan.hold
+    return context.on(branch).chain.boundary.read() < id_
 
 
 def _recover_hold(handle: Handle, plan: PublishPlan) -> Notice:
-    """A merge or the making of a branch: one manifest, no heads. Do it, or take its place."""
+    """Settle a merge or the creation of a branch (one manifest, no heads): execute it, or take its place."""
     context = handle.context.on(plan.branch)
     parent = context.newest()
     if parent is not None and (
         (plan.kind == "branch" and parent.id != plan.base)
-        or refusal(context.safeguards, plan, parent, (), parent.epoch) is not None
+        or refusal(context, plan, parent, (), parent.epoch) is not None
     ):
-        return _retired(handle, plan, "settled", "retired")
+        return _retire(handle, plan, "settled", "retired")
     epoch = parent.epoch if parent else 0
     if held(context, plan):
-        ended, done = plan.apply(context, parent, epoch), "rolled-forward"
+        result, done = execute(context, plan, parent, epoch), "rolled-forward"
     else:
-        ended, done = occupy(plan, parent).apply(context, parent, epoch), "rolled-back"
+        result, done = execute(context, _occupying_plan(plan, parent), parent, epoch), "rolled-back"
     if plan.branch == handle.context.branch:
         handle.refresh()
-    if isinstance(ended, Published):
-        return _retired(handle, plan, "complete", done)
-    return _notice(plan, "complete", "left", OVERTAKEN)
+    if isinstance(result, Published):
+        return _retire(handle, plan, "complete", done)
+    return _notice(plan, "complete", "left", SUPERSEDED)
+
+
+def _occupying_plan(plan: PublishPlan, parent: Manifest | None) -> PublishPlan:
+    """A plan that takes the manifest id of `plan`, so that its create, if still on its way, loses."""
+    return replace(
+        plan,
+        id=undo_id(plan.id),
+        kind="delete-branch" if plan.kind == "branch" else "undo",
+        undoes=plan.id,
+        incarnation=parent.incarnation if parent else "",
+        actions=(),
+        origin={},
+        merges="",
+        hold=None,
+        tables_digest="",
+    )

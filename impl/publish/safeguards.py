@@ -1,26 +1,25 @@
-"""The protective steps of the protocol, each a small function of its own name, in one table.
+"""The protective steps of the protocol, each a small function with the safeguard's name, in one table.
 
-The code asks `context.safeguards.<name>(...)` at the place where the step acts, so that an audit can hand a
-catalog a table in which one of them is broken, and must then find the failure that it prevents:
+The code calls `context.safeguards.<name>(...)` where the step acts. An audit opens a catalog with a table in
+which one of them is replaced by a mutant, and must then find the failure that the safeguard prevents:
 
-    broken = dataclasses.replace(STANDARD, grace_window=lambda *_: Standing.FENCED)
-    Catalog.open(store, safeguards=broken)
+    mutant = dataclasses.replace(STANDARD, grace_window=lambda *_: Standing.FENCED)
+    Catalog.open(store, safeguards=mutant)
 
-The counterexample of each is in docs/decisions/0010-publish-protocol.md.
+docs/decisions/0010-publish-protocol.md has the counterexample of each.
 """
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from fencepost.impl.publish.documents import Manifest, Pin, Version
-from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, Version
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.requests import Condition, Put
 
 
 class Epoch(enum.Enum):
-    """Somebody's epoch against mine."""
+    """Another writer's epoch compared with mine."""
 
     SAME = "same"
     LATER = "later"
@@ -28,7 +27,7 @@ class Epoch(enum.Enum):
 
 
 class Standing(enum.Enum):
-    """What a sidecar's owner can still be."""
+    """What the owner of a sidecar can still be."""
 
     LIVE = "live"
     EXPIRED = "expired"
@@ -36,7 +35,7 @@ class Standing(enum.Enum):
 
 
 class Head(enum.Enum):
-    """What a version object that stands in the way of one's own head is."""
+    """What a version object is that occupies the place of one's own head."""
 
     OWN = "own"
     DEAD = "dead"
@@ -50,12 +49,12 @@ def create_only_manifest() -> Condition:
 
 
 def sidecar_before_heads(fragments: Sequence[Put], sidecar: Put) -> Sequence[Put]:
-    """What the stage step writes: the sidecar stands before any head moves."""
+    """What the stage step writes: the sidecar exists before any head moves."""
     return [*fragments, sidecar]
 
 
 def whole_plan_in_sidecar(plan: PublishPlan) -> PublishPlan:
-    """What the sidecar holds: all of it, so that recovery executes the plan and not a part."""
+    """What the sidecar contains: the whole plan, so that recovery does not execute a part of it."""
     return plan
 
 
@@ -67,7 +66,7 @@ def epoch_check(mine: int, theirs: int) -> Epoch:
 
 
 def grace_window(plan_epoch: int, chain_epoch: int, age_ns: int, grace_ns: int) -> Standing:
-    """Whether a sidecar may be somebody's live write. A clock decides only between live and expired."""
+    """Whether a sidecar may belong to a live writer. A clock decides only between live and expired."""
     if plan_epoch < chain_epoch:
         return Standing.FENCED
     return Standing.LIVE if age_ns < grace_ns else Standing.EXPIRED
@@ -79,7 +78,7 @@ def shared_head(plan: PublishPlan, winners: Sequence[Manifest]) -> bool:  # noqa
 
 
 def pins_re_evaluated_on_retry(plan: PublishPlan, parent: Manifest) -> str | None:
-    """The table that was read and is no longer as it was read, or None."""
+    """A table that the plan read and that has changed since, or None."""
     return next((table for table, pin in plan.reads.items() if parent.pin(table) != pin), None)
 
 
@@ -94,19 +93,19 @@ def boundary_check_after_create(created: int, boundary: int) -> bool:
 
 
 def read_back_on_unknown(put: Put) -> bool:  # noqa: ARG001 - no create may be left unclear
-    """Whether to look for one's own mark when the reply to a create was lost."""
+    """Whether to read the key and look for one's own plan when the reply to a create was lost."""
     return True
 
 
 def late_head(found: Version, plan: PublishPlan, base: Pin | None, against: Epoch) -> Head:
-    """Judge what stands where `plan` wants to put its own; `against` is its epoch against ours."""
+    """Judge the version at the place of a head of `plan`; `against` is its epoch compared with ours."""
     if found.plan == plan.id:
         return Head.OWN
     if against is Epoch.LATER:
         return Head.LATER
     if against is Epoch.EARLIER or (plan.undoes and found.plan == plan.undoes):
         return Head.DEAD
-    # Pins only rise: what was built on a pin below ours waits for one that never comes back.
+    # Pins only rise: a plan built on a pin below ours waits for a pin that never returns.
     if (found.base.version if found.base else 0) < (base.version if base else 0):
         return Head.DEAD
     return Head.RIVAL

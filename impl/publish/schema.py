@@ -1,14 +1,21 @@
-"""Tables as users describe them: columns with plain types, one key column, edges to other tables' keys."""
+"""Tables as users describe them (columns with plain types, one key column, edges to other tables' keys), and
+their rows as Parquet.
 
-from collections.abc import Mapping
+Fragments are files that any Parquet reader understands. This is the only module that uses pyarrow, and it
+imports it when the first fragment is written or read.
+"""
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.documents import digest, encode
-from fencepost.impl.publish.errors import Invalid
+from fencepost.impl.publish.errors import Damaged, Invalid
 
 Row = Mapping[str, Any]
+Columns = Sequence[tuple[str, str]]
 
 KINDS: Mapping[str, tuple[type, ...]] = {
     "int64": (int,),
@@ -17,12 +24,13 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "bool": (bool,),
     "bytes": (bytes,),
 }
-"""Column types, and the Python values they take. Every column but the key may be empty (None)."""
+"""Column types, and the Python types of their values. Every column but the key may be empty (None)."""
+CONTENT_TYPE = "application/vnd.apache.parquet"
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What rows of a table look like."""
+    """The columns of a table, its key and its edges."""
 
     columns: tuple[tuple[str, str], ...]
     key: str
@@ -46,14 +54,14 @@ class Schema:
 
     @property
     def hash(self) -> str:
-        return digest(encode({"columns": [list(column) for column in self.columns]}))[:16]
+        return digest(encode({"columns": self.columns}))[:16]
 
     def shape(self, row: Row) -> Row:
-        """A stored row with exactly these columns; those that came later are empty."""
+        """A stored row with exactly these columns; columns added later are empty."""
         return {name: row.get(name) for name, _ in self.columns}
 
     def check_row(self, table: str, row: Row) -> Row:
-        """The row in the order of the columns, or a sentence about what is wrong with it."""
+        """The row in the order of the columns; `Invalid` if it does not fit them."""
         for name in row:
             if not any(name == column for column, _ in self.columns):
                 raise Invalid(f"table {table} has no column {name!r}; add it first, or leave it out")
@@ -74,3 +82,44 @@ def _fits(value: object, kind: str, *, empty: bool) -> bool:
     if not isinstance(value, KINDS[kind]):
         return False
     return kind != "int64" or -(2**63) <= int(str(value)) < 2**63
+
+
+# Parquet.
+
+
+def to_arrow(columns: Columns, rows: Iterable[Row]) -> Any:
+    """Rows as a pyarrow Table."""
+    import pyarrow as pa
+
+    kinds = {
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "string": pa.string(),
+        "bool": pa.bool_(),
+        "bytes": pa.binary(),
+    }
+    try:
+        return pa.Table.from_pylist(list(rows), pa.schema([(name, kinds[kind]) for name, kind in columns]))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
+        raise Invalid(f"these rows cannot be stored as Parquet: {error}") from None
+
+
+def encode_rows(columns: Columns, rows: Iterable[Row]) -> bytes:
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(to_arrow(columns, rows), buffer)
+    return buffer.getvalue()
+
+
+def decode_rows(body: bytes, key: str) -> list[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        # No threads: a harness cannot see them, and the files are small.
+        table = pq.read_table(pa.BufferReader(body), use_threads=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise Damaged(f"{key} cannot be read as Parquet ({error}); restore it from a copy") from None
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows

@@ -164,7 +164,7 @@ BAD = [
     (["put", "URL", "new=people.csv", "--key", "id", "--edge", "x=person.id"], None, "--edge x=person.id"),
     (["put", "URL", "new=people.csv", "--key", "id", "--edge", "person"], None, "TABLE.KEY"),
     (["put", "URL", "person=people.csv", "--key", "name"], None, "has the key id"),
-    (["delete", "URL", "person", "2"], None, "row 2 of table person cannot go"),
+    (["delete", "URL", "person", "2"], None, "row 2 of table person cannot be removed"),
     (["delete", "URL", "person", "7"], None, "has no row 7"),
     (["delete", "URL", "person", "x"], None, "whole numbers"),
     (["delete", "URL", "person"], None, "name the keys"),

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.impl.publish import STANDARD, Safeguards
-from fencepost.impl.publish.documents import Manifest, Pin, Version
-from fencepost.impl.publish.plan import PublishPlan
+from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, Version
 from fencepost.impl.publish.safeguards import Epoch, Head, Standing
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.requests import Condition, Put

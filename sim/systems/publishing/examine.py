@@ -44,7 +44,7 @@ def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> Examined:
     store = copy_of(contents, START_NS + LATER_NS)
     reader = Catalog.open(store, mode=Mode.READ)
     manifests = sorted(reader.log(), key=lambda manifest: manifest.id)
-    faults = [fault for fault in verify(reader).faults if "stands ahead of" not in fault]
+    faults = [fault for fault in verify(reader).faults if "is ahead of" not in fault]
     chapters = []
     for manifest in manifests:
         try:

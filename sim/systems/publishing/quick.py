@@ -7,11 +7,11 @@ bytes for the same rows, and is taken away again when the run is over.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fencepost.impl.publish import contents, fragments
+from fencepost.impl.publish import cache, schema, tables
 from fencepost.impl.publish.schema import Row
 from fencepost.sim.world import World
 
-_encode, _decode = fragments.encode_rows, fragments.decode_rows
+_encode, _decode = schema.encode_rows, schema.decode_rows
 _encoded: dict[str, bytes] = {}
 _decoded: dict[bytes, list[dict[str, Any]]] = {}
 
@@ -38,5 +38,5 @@ def install(world: World) -> None:
 
 
 def _put(encode: Callable[..., bytes], decode: Callable[..., list[dict[str, Any]]]) -> None:
-    vars(fragments)["encode_rows"] = encode
-    vars(contents)["decode_rows"] = decode
+    vars(tables)["encode_rows"] = encode
+    vars(cache)["decode_rows"] = decode

@@ -22,7 +22,6 @@ from fencepost.impl.publish import (
     Published,
     PublishError,
     Safeguards,
-    compact,
 )
 from fencepost.impl.publish.documents import read_manifest
 from fencepost.impl.publish.recovery import Notice
@@ -66,7 +65,7 @@ def founding(*, edge: bool, depth: int = 0, tables: int = 0) -> dict[str, bytes]
                 with catalog.transaction("history") as txn:
                     txn.upsert("person", [person(1)])
             if depth:
-                compact(catalog, "person")
+                catalog.compact("person")
         _founded[size] = dict(store.contents())
     return _founded[size]
 

@@ -7,8 +7,7 @@ import pytest
 from fencepost.impl.context import Context
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.publish import Catalog, Unknown
-from fencepost.impl.publish.boundary import Boundary
-from fencepost.impl.publish.chain import Chain, newest_of
+from fencepost.impl.publish.chain import Boundary, Chain, newest_of
 from fencepost.impl.publish.context import RETRY
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.interface import Store

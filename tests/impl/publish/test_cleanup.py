@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.publish import Absent, Catalog, Invalid, Published, StaleView, compact
+from fencepost.impl.publish import Absent, Catalog, Invalid, Published, StaleView
 
 from .scripted import Crashed, Scripted, graph
 
@@ -43,7 +43,7 @@ def test_compaction_and_cleanup_leave_one_plain_file() -> None:
     for key in range(5):
         add(main, key)
     before = main.snapshot().rows("place")
-    compacted = compact(main, "place")
+    compacted = main.compact("place")
     assert (compacted.runs, compacted.done) == (5, True)
     assert main.snapshot().rows("place") == before
     store.env.sleep(100)
@@ -69,9 +69,9 @@ def test_compaction_gives_up_against_writers_that_are_always_quicker() -> None:
         quicker()
 
     quicker()
-    compacted = compact(main, "place")
+    compacted = main.compact("place")
     assert not compacted.done
-    assert "quicker 5 times" in compacted.text
+    assert "first 5 times" in compacted.text
 
 
 def test_the_garbage_of_dead_plans_goes() -> None:
@@ -133,7 +133,7 @@ def test_writers_at_any_moment_of_a_cleanup(step: str) -> None:
         cleaner, writer = Catalog.open(script, mode="join"), Catalog.open(store, mode="join")
         for key in range(4):
             add(writer, key)
-        compact(writer, "place")
+        writer.compact("place")
         store.env.sleep(100)
         cleaner.refresh()
 

@@ -17,7 +17,7 @@ from fencepost.impl.publish import Catalog, verify
 
 WRITER = """
 import sys
-from fencepost.impl.publish import Catalog, compact
+from fencepost.impl.publish import Catalog
 url, number = sys.argv[1], int(sys.argv[2])
 with Catalog.open(url, author=f"writer {number}") as catalog:
     for count in range(10**6):
@@ -30,8 +30,8 @@ with Catalog.open(url, author=f"writer {number}") as catalog:
         if count % 20 == number % 20:
             catalog.cleanup(keep=10)
         if count % 10 == number % 10:
-            compact(catalog, "a")
-            compact(catalog, "b")
+            catalog.compact("a")
+            catalog.compact("b")
 """
 
 

@@ -90,7 +90,7 @@ def test_a_sidecar_that_may_still_stand_is_not_reported_as_retired(silent: int, 
     faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, kinds={"delete"}, prefix="recovery/", times=silent)])
     with Catalog.open(faulty) as heir:
         assert [(notice.classified, notice.done) for notice in heir.notices] == [("no movement", done)]
-    assert len(heir.context.sidecars.names()) == (0 if done == "retired" else 1)
+    assert len(heir.context.sidecars()) == (0 if done == "retired" else 1)
 
 
 def fence(store: Store) -> Catalog:

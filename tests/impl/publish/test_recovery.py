@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.publish import Catalog, Fenced, Published, PublishPlan, StaleView, Unknown
-from fencepost.impl.publish.handle import Mode
+from fencepost.impl.publish.context import Mode
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.memory import MemoryStore
 
@@ -126,7 +126,7 @@ def test_a_live_writer_is_left_alone_and_named() -> None:
     store = crashed(graph(), "crash_after", "table/")
     other = Catalog.open(store, author="other", mode="join")
     assert [(n.classified, n.done) for n in other.notices] == [("live", "left")]
-    with pytest.raises(StaleView, match=r"in the hands of plan .* by victim, left alone for 60 s"):
+    with pytest.raises(StaleView, match=r"plan .* is writing table .* by victim, left alone for 60 s"):
         two_tables(other)
     draft = other.draft()
     draft.append("knows", [{"id": 1, "a": 1, "b": 2}])

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.publish import Catalog, kept, runs
-from fencepost.impl.publish.contents import Contents, Library
+from fencepost.impl.publish import Catalog, cache, tables
+from fencepost.impl.publish.cache import Contents, Layer, TableReader, last_layers
 from fencepost.impl.publish.documents import Pin, read_version
-from fencepost.impl.publish.kept import Layer, last_layers
-from fencepost.impl.publish.runs import BYTES_MAX, FAN_IN, KEYS_INLINE_MAX, ROWS_MAX, taken_in
+from fencepost.impl.publish.tables import BYTES_MAX, FAN_IN, KEYS_INLINE_MAX, ROWS_MAX, runs_to_merge
 from fencepost.impl.store.memory import MemoryStore
 
 DIGITS = 5
@@ -26,7 +25,7 @@ def played(commits: list[int]) -> tuple[list[int], int]:
     sizes: list[int] = []
     written = 0
     for rows in commits:
-        taken = taken_in([(size, size) for size in sizes], rows)
+        taken = runs_to_merge([(size, size) for size in sizes], rows)
         size = rows + sum(sizes[len(sizes) - taken :])
         sizes[len(sizes) - taken :] = [size]
         written += size
@@ -50,14 +49,14 @@ def test_runs_are_few_whatever_the_sizes_of_commits(commits: list[int]) -> None:
 def test_large_runs_are_left_alone() -> None:
     """Else a commit of one row would write a table of gigabytes anew."""
     large = [(ROWS_MAX // 4, 0)] * 20
-    assert taken_in(large, ROWS_MAX // 4) == 0
-    assert taken_in([(1, BYTES_MAX // 4)] * 20, 1) == 0
-    assert taken_in([*large, *[(1, 0)] * 7], 1) == 7
-    assert taken_in([*large, *[(1, 0)] * 6], 1) == 0, "the neighbour"
+    assert runs_to_merge(large, ROWS_MAX // 4) == 0
+    assert runs_to_merge([(1, BYTES_MAX // 4)] * 20, 1) == 0
+    assert runs_to_merge([*large, *[(1, 0)] * 7], 1) == 7
+    assert runs_to_merge([*large, *[(1, 0)] * 6], 1) == 0, "the neighbour"
 
 
 def test_a_commit_that_changes_no_row_takes_nothing_in() -> None:
-    assert taken_in([(1, 1)] * 100, 0) == 0
+    assert runs_to_merge([(1, 1)] * 100, 0) == 0
 
 
 # In a catalog.
@@ -123,7 +122,7 @@ def test_deletes_take_in_deletes_and_write_no_fragment() -> None:
     assert stranger(store) == list(range(64, 101))
 
 
-def test_too_many_keys_to_stand_in_the_document_are_not_taken_in() -> None:
+def test_too_many_keys_to_stand_in_the_document_are_not_runs_to_merge() -> None:
     store, opened = catalog()
     append(opened, *range(20_000))
     for number in range(FAN_IN):
@@ -179,16 +178,16 @@ def test_taking_runs_off_again_gives_the_rows_of_those_before(
     rows_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At every length that is remembered, of every version, read or written, with a column that came."""
-    monkeypatch.setattr(kept, "ROWS_MAX", rows_max)
-    monkeypatch.setattr(runs, "FAN_IN", 3)
+    monkeypatch.setattr(cache, "ROWS_MAX", rows_max)
+    monkeypatch.setattr(tables, "FAN_IN", 3)
     dice = random.Random(5)
     lengths = 0
     for _ in range(5):
         store, opened = catalog()
         for number in range(25):
             _change(dice, opened, number)
-            cold = Library(opened.context).contents(opened.manifest.tables)["t"]
-            warm = opened._library.contents(opened.manifest.tables)["t"]
+            cold = TableReader(opened.context).contents(opened.manifest.tables)["t"]
+            warm = opened._handle.reader.contents(opened.manifest.tables)["t"]
             for contents in (cold, warm):
                 assert contents.rows == cold.rows
                 lengths += _cut_everywhere(store, opened, contents)
@@ -227,7 +226,7 @@ def _cut_everywhere(store: MemoryStore, opened: Catalog, contents: Contents) -> 
 
 def _rows_of(store: MemoryStore, columns: Any, some: Any) -> Mapping[Any, Any]:
     """A second opinion: the runs folded in the plainest way."""
-    from fencepost.impl.publish.fragments import decode_rows
+    from fencepost.impl.publish.schema import decode_rows
 
     rows: dict[Any, Any] = {}
     for run in some:

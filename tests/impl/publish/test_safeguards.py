@@ -212,7 +212,7 @@ def test_inbound_check_on_removal(name: str | None) -> None:
         draft = catalog.draft()
         remove(draft)
         if name is None:
-            with pytest.raises(Dangling, match=r"row 2 of table person cannot go: knows\.b points"):
+            with pytest.raises(Dangling, match=r"row 2 of table person cannot be removed: knows\.b points"):
                 catalog.publish(draft)
         else:
             catalog.publish(draft)

@@ -10,12 +10,12 @@ from fencepost.impl.publish import Catalog
 from fencepost.impl.publish.documents import (
     Manifest,
     Placed,
+    PublishPlan,
     next_manifest,
     read_manifest,
     read_version,
     version_document,
 )
-from fencepost.impl.publish.plan import PublishPlan
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request

@@ -25,8 +25,7 @@ from fencepost.impl.publish import (
     Published,
     PublishError,
     Unknown,
-    compact,
-    runs,
+    tables,
 )
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 
@@ -57,7 +56,7 @@ WRITERS_MAX = 3
 @pytest.fixture(autouse=True)
 def _runs_that_are_soon_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Histories are short here, and what writers do to runs shall be tried too."""
-    monkeypatch.setattr(runs, "FAN_IN", 2)
+    monkeypatch.setattr(tables, "FAN_IN", 2)
 
 
 class Writer:
@@ -217,7 +216,7 @@ class Publishing(RuleBasedStateMachine):
     @precondition(lambda self: self.writers)
     @rule(at=st.integers(0, 9), table=st.sampled_from(["person", "place", "knows"]))
     def compact(self, at: int, table: str) -> None:
-        self._maintenance(at, lambda catalog: compact(catalog, table))
+        self._maintenance(at, lambda catalog: catalog.compact(table))
 
     def _maintenance(self, at: int, act: Any) -> None:
         try:

@@ -63,7 +63,7 @@ def test_a_store_that_stays_silent_is_unknown_until_it_is_settled(family: str, l
     faulty._left = [None]
     ended = add(catalog)
     assert isinstance(ended, Unknown)
-    assert "did not tell" in ended.why
+    assert "it is unknown whether" in ended.why
     assert isinstance(catalog.settle(ended), Unknown)
     faulty._faults = ()
     faulty.land_all()

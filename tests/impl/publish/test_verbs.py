@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.publish import Absent, Catalog, Damaged, Dangling, Draft, Invalid, Published, StaleView
-from fencepost.impl.publish.fragments import decode_rows
-from fencepost.impl.publish.runs import KEYS_INLINE_MAX
+from fencepost.impl.publish.schema import decode_rows
+from fencepost.impl.publish.tables import KEYS_INLINE_MAX
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.memory import MemoryStore
 

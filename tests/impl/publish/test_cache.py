@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.publish import Catalog, PublishError, compact, runs, verify
+from fencepost.impl.publish import Catalog, PublishError, tables, verify
+from fencepost.impl.publish.cache import LINEAGES_MAX, VERSIONS_MAX, Cache, Contents, Layer
 from fencepost.impl.publish.documents import Pin, Version
-from fencepost.impl.publish.kept import LINEAGES_MAX, VERSIONS_MAX, Contents, Kept, Layer
-from fencepost.impl.publish.runs import FAN_IN
 from fencepost.impl.publish.schema import Schema
+from fencepost.impl.publish.tables import FAN_IN
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Cost, Metered
 from fencepost.impl.store.memory import MemoryStore
@@ -33,50 +33,50 @@ def version(*names: str, columns: Any = COLUMNS, location: str = "t~A") -> Versi
     return Version("t", location, 9, "P", 1, "", None, "id", (), columns, tuple(run(n) for n in names))
 
 
-def kept(*known: Contents, location: str = "t~A") -> Kept:
-    memory = Kept()
+def cached(*known: Contents, location: str = "t~A") -> Cache:
+    memory = Cache()
     for number, each in enumerate(known, 1):
-        memory.keep(Pin(location, number), each)
+        memory.put(Pin(location, number), each)
     return memory
 
 
 def test_the_longest_beginning_is_found() -> None:
     short, long = contents("a"), contents("a", "b")
-    assert kept(short, long).beginning(version("a", "b", "c")) is long
-    assert kept(short, long).beginning(version("a", "x")) is short
-    assert kept(short, long).beginning(version("a", "b")) is long
+    assert cached(short, long).beginning(version("a", "b", "c")) is long
+    assert cached(short, long).beginning(version("a", "x")) is short
+    assert cached(short, long).beginning(version("a", "b")) is long
 
 
 @pytest.mark.parametrize("names", [(), ("x",), ("x", "a", "b"), ("a",), ("b", "a")])
 def test_what_does_not_begin_with_what_is_known_is_read_whole(names: tuple[str, ...]) -> None:
     """An overwrite, a compaction, another branch's way: numbers would say it is newer, the runs do not."""
-    assert kept(contents("a", "b")).beginning(version(*names)) is None
+    assert cached(contents("a", "b")).beginning(version(*names)) is None
 
 
 def test_a_fragment_of_another_digest_is_another_fragment() -> None:
     changed = replace(version("a", "b"), runs=({**run("a"), "digest": "other"}, run("b")))
-    assert kept(contents("a")).beginning(changed) is None
+    assert cached(contents("a")).beginning(changed) is None
 
 
 def test_a_column_more_does_not_matter_and_one_less_does() -> None:
     """Values of a column that is gone, or that has become another type, may not come back."""
     more = (*COLUMNS, ("m", "string"))
-    assert kept(contents("a")).beginning(version("a", columns=more)) is not None
-    assert kept(contents("a", columns=more)).beginning(version("a")) is None
-    assert kept(contents("a")).beginning(version("a", columns=(COLUMNS[0], ("n", "string")))) is None
+    assert cached(contents("a")).beginning(version("a", columns=more)) is not None
+    assert cached(contents("a", columns=more)).beginning(version("a")) is None
+    assert cached(contents("a")).beginning(version("a", columns=(COLUMNS[0], ("n", "string")))) is None
 
 
 def test_other_lineages_of_the_table_count_and_other_tables_do_not() -> None:
     """A branch forks a table under another location; its runs are the same fragments."""
-    assert kept(contents("a"), location="t~B").beginning(version("a", "b")) is not None
-    assert kept(contents("a"), location="u~A").beginning(version("a", "b")) is None
+    assert cached(contents("a"), location="t~B").beginning(version("a", "b")) is not None
+    assert cached(contents("a"), location="u~A").beginning(version("a", "b")) is None
 
 
 def test_memory_is_bounded_and_the_newest_of_what_is_used_stays() -> None:
-    memory = Kept()
+    memory = Cache()
     for number in range(LINEAGES_MAX + 10):
         for count in range(1, VERSIONS_MAX + 3):
-            memory.keep(Pin(f"t{number}~A", count), contents(*"abcdef"[:count]))
+            memory.put(Pin(f"t{number}~A", count), contents(*"abcdef"[:count]))
         memory.find(Pin("t0~A", VERSIONS_MAX + 2))
     found = [pin for number in range(LINEAGES_MAX + 10) for pin in _found(memory, f"t{number}~A")]
     assert len(found) == LINEAGES_MAX * VERSIONS_MAX
@@ -85,16 +85,16 @@ def test_memory_is_bounded_and_the_newest_of_what_is_used_stays() -> None:
     assert len(memory._locations) == LINEAGES_MAX
 
 
-def _found(memory: Kept, location: str) -> list[Pin]:
+def _found(memory: Cache, location: str) -> list[Pin]:
     pins = [Pin(location, number) for number in range(1, VERSIONS_MAX + 3)]
     return [pin for pin in pins if memory.find(pin) is not None]
 
 
 def test_readers_of_old_versions_do_not_push_out_the_newest() -> None:
     """Else whoever looks into the past makes the next write read the table again."""
-    memory = kept(contents("a"), contents("a", "b"), contents("a", "b", "c"))
+    memory = cached(contents("a"), contents("a", "b"), contents("a", "b", "c"))
     for number in (1, 2, 1, 2):
-        memory.keep(Pin("t~A", number), contents(*"ab"[:number]))
+        memory.put(Pin("t~A", number), contents(*"ab"[:number]))
         assert memory.find(Pin("t~A", 3)) is not None
         assert memory.find(Pin("t~A", number)) is not None
 
@@ -104,10 +104,12 @@ def test_runs_that_are_missing_are_taken_off_again() -> None:
     was = {1: {"id": 1, "n": 0}}
     layers = (Layer({1: None}, 0), Layer({1: was[1], 2: None}, 0))
     known = replace(contents("a", "b", "c"), rows={1: {"id": 1, "n": 5}, 2: {"id": 2, "n": 5}}, tail=layers)
-    found = kept(known).beginning(version("a", "b", "x"))
+    found = cached(known).beginning(version("a", "b", "x"))
     assert found == Contents(known.schema, known.runs[:2], was, layers[:1])
-    assert kept(known).beginning(version("a", "x")) == Contents(known.schema, known.runs[:1], {}, ())
-    assert kept(known).beginning(version("x", "b", "c")) is None, "what a changed is not remembered by itself"
+    assert cached(known).beginning(version("a", "x")) == Contents(known.schema, known.runs[:1], {}, ())
+    assert cached(known).beginning(version("x", "b", "c")) is None, (
+        "what a changed is not remembered by itself"
+    )
 
 
 # Against a process that remembers nothing.
@@ -120,7 +122,7 @@ def test_whatever_writers_do_in_turns_each_sees_what_a_stranger_sees(
     """Every verb by several handles on two branches, compaction, cleanup, columns and tables that come and
     go: nothing remembered is ever stale.
     """
-    monkeypatch.setattr(runs, "FAN_IN", fan_in)
+    monkeypatch.setattr(tables, "FAN_IN", fan_in)
     dice = random.Random(7)
     for _ in range(20):
         _play(dice, graph())
@@ -157,7 +159,7 @@ def _act(dice: random.Random, catalog: Catalog, number: int) -> None:
         case "overwrite":
             catalog.write(lambda txn: txn.overwrite(table, [row]))
         case "compact":
-            compact(catalog, table)
+            catalog.compact(table)
         case "column" if "more" in columns:
             catalog.write(lambda txn: txn.drop_column(table, "more"))
         case "column":
