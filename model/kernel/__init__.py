@@ -5,7 +5,6 @@ from fencepost.model.kernel.language.choices import Choice, case, pick
 from fencepost.model.kernel.language.columns import Column, Truth, all_of, any_of, implies
 from fencepost.model.kernel.language.declare import (
     Property,
-    Together,
     action,
     always_recoverable,
     eventually,
@@ -14,10 +13,10 @@ from fencepost.model.kernel.language.declare import (
     may_end,
     reachable,
     step,
-    together,
     without,
 )
 from fencepost.model.kernel.language.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
+from fencepost.model.kernel.language.fairness import Together, together
 from fencepost.model.kernel.language.fields import Bool, Each, Enum, Extent, Field, Flags, Id, Int, Seq, Size
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.members import Members

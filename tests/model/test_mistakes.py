@@ -126,7 +126,7 @@ def test_a_full_sequence_is_an_overflow_and_an_empty_one_cannot_give() -> None:
     assert "the action has no guard" in message
     message = told(lambda s: s.queue.pop_first() and None)
     assert message.startswith(f"in work() ({HERE}:")
-    assert "takes from `queue`, which is empty in state {" in message
+    assert "pops from `queue`, which is empty in state {" in message
     assert message.endswith("write s.require(~s.queue.is_empty()) before")
 
 
@@ -153,14 +153,14 @@ def test_a_full_sequence_is_an_overflow_and_an_empty_one_cannot_give() -> None:
         (lambda s: s.require(s.marks.has("x")), "'x' is not a member of {r, w}"),
         (lambda s: s.require(s.readers.has(3)), "3 is not a member of {0, 1, 2}"),
         (lambda s: s.require(s.marks.has(s.count)), "the members are names"),
-        (lambda s: s.require((s.marks | s.readers).is_empty()), "two sets over different domains meet"),
+        (lambda s: s.require((s.marks | s.readers).is_empty()), "two sets have different domains"),
         (lambda s: setattr(s, "readers", 1), "work() assigns to `readers`: 1 is not a set; write {1}"),
         (lambda s: setattr(s, "place", 1), "`place` is an array: assign to `place[i]`, or 3 values at once"),
         (lambda s: s.require(s.place == 0), "`place` is an array: compare it with 3 values, or with another"),
         (lambda s: s.require(s.place != (0, 1)), "`place` is an array: compare it with 3 values, or with"),
         (lambda s: s.require(s.place == s.queue), "`place` is an array: compare it with 3 values, or with"),
-        (lambda s: s.require(s.place[3] == 0), "work() reaches for `place[3]`; its elements are 0..2"),
-        (lambda s: s.require(s.place[-1] == 0), "work() reaches for `place[-1]`; its elements are 0..2"),
+        (lambda s: s.require(s.place[3] == 0), "work() accesses `place[3]`; its elements are 0..2"),
+        (lambda s: s.require(s.place[-1] == 0), "work() accesses `place[-1]`; its elements are 0..2"),
         (lambda s: s.require(s.place["a"] == 0), "`place` is indexed by numbers 0..2, not by 'a'"),
         (lambda s: s.require(s.queue[2] == 0), "`queue` has places 0..1, not 2"),
         (lambda s: s.require(s.queue == 1), "`queue` is a sequence: compare it with a tuple"),
@@ -236,11 +236,9 @@ def test_an_index_column_out_of_range_names_the_state() -> None:
 
     with pytest.raises(ModellingMistake) as error:
         check(Reaching)
-    assert "mark() reaches for `place[4]` in state {'place': (True, False, False), 'at': 4}" in str(
+    assert "mark() accesses `place[4]` in state {'place': (True, False, False), 'at': 4}" in str(
         error.value
-    ) or "mark() reaches for `place[4]` in state {'place': (False, False, False), 'at': 4}" in str(
-        error.value
-    )
+    ) or "mark() accesses `place[4]` in state {'place': (False, False, False), 'at': 4}" in str(error.value)
     assert str(error.value).endswith("narrow the rows with s.require(...) before indexing")
 
 

@@ -283,7 +283,7 @@ def keeps_a_view(s: Any) -> None:
         (swaps_rows, "`grid` was read before another value was assigned to it"),
         (reads_what_was_replaced, "`left` was read before another value was assigned to it"),
         (reads_within_what_was_replaced, "`grid` was read before another value was assigned to it"),
-        (goes_on, "goes on after a guard that no state passed: it catches what s.require raises"),
+        (goes_on, "goes on after a guard that no state passed: it catches the exception of s.require"),
         (keeps_a_column, "was read from `s` in an earlier call"),
         (keeps_itself, "was read from `s` in an earlier call"),
         (keeps_a_view, "was read from `s` in an earlier call"),
@@ -299,8 +299,8 @@ def keeps_a_view(s: Any) -> None:
         (lambda s: s.require(s.queue.is_empty == False), "write is_empty(...)"),  # noqa: E712  # the mistake
         (lambda s: s.require(str(s.count) == "0"), "so it is no text"),
         (lambda s: s.require(f"{s.phase}" == "a"), "so it is no text"),
-        (lambda s: s.require(s.queue[s.count + 7] == 0), "work() reaches for `queue[7]` in state"),
-        (lambda s: s.require(s.queues[1][s.count - 1] == 0), "work() reaches for `queues[-1]` in state"),
+        (lambda s: s.require(s.queue[s.count + 7] == 0), "work() accesses `queue[7]` in state"),
+        (lambda s: s.require(s.queues[1][s.count - 1] == 0), "work() accesses `queues[-1]` in state"),
         (lambda s: s.require(s.queue[True] == 0), "`queue` is indexed by numbers 0..1, not by True"),
         (lambda s: s.faults.spend("reply_lost"), "'reply_lost' is nothing that becomes of a request"),
         (lambda s: s.faults.spend("unknown"), "'unknown' is nothing that becomes of a request"),
@@ -358,7 +358,7 @@ def test_what_a_sender_is_never_told_is_refused() -> None:
 
 def test_a_step_that_compares_whole_states_is_refused() -> None:
     message = told(lambda before, after: (before == after) | after.flag, step)
-    assert "`s` is all fields of many states at once: compare the fields that you mean" in message
+    assert "`s` is all fields of many states at once: compare its fields" in message
     assert "compare the fields" in told(lambda s: s.flag if s else ~s.flag, invariant)
 
 

@@ -1,18 +1,17 @@
-"""How the fields of a machine are reached in a frame, and how a single cell is read and written.
+"""How a frame reads and writes the fields of a machine, and a single cell of them.
 
-An `Access` knows the way to one field, once per model; fields nest, and so do their accesses: cells here,
-`sequences`, `arrays`. What an action then holds is a column, where the way ends at a cell, or a *view*
-(`Sequence`, `Array`), which goes on to the cells inside.
+An `Access` reads and writes one field, once per model; fields nest, and so do their accesses: cells here,
+arrays and sequences in `views`. The result of a read is a column (of a cell) or a *view* (`Sequence`,
+`Array`).
 
 Theory. The cells of one field, over all elements of all arrays around it, are one run (see `layout`), and
-every element has its flat number in that run: `s.grid[r][c]` is `r * columns + c`. The number is an `int`
-when the indices are constants or an action's parameters: the place of the cell is then known, and reading it
-costs nothing until it is compared. It is a `Number` when an index is another column: the cell is then
-somewhere else in every row, so it is read by a shift that differs from row to row, and a run wider than a
-word is read from each of its words, of which every row keeps its own.
+every element has a flat number in that run: `s.grid[r][c]` is `r * columns + c`. The number is an `int` if
+the indices are constants or parameters of the action: the place of the cell is then known, and reading it
+costs nothing until it is compared. It is a `Number` if an index is another column: the place then differs
+from row to row, so the read is a variable shift, and a run wider than a word is read from each of its words.
 
-Writing is where a value is checked. A constant is encoded, and the frame gathers it with its neighbours; a
-column must fit, and if it does not, in any row, the overflow names the first such row's state.
+A write checks the value. The frame gathers a constant with its neighbours; a column must fit in every row, or
+the overflow error contains the state of the first row where it does not.
 """
 
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -35,7 +34,7 @@ PackedState = tuple[int, ...]
 
 
 class Access:
-    """The way to one field, or to one element of an array of them."""
+    """Reads and writes one field, or one element of an array of them."""
 
     def read(self, frame: "Frame", flat: Index) -> Any:
         raise NotImplementedError
@@ -44,11 +43,11 @@ class Access:
         raise NotImplementedError
 
     def settle(self, value: Any) -> Any:
-        """What `fill` takes for `value`: everything it asks of the state is read now."""
+        """The argument of `fill` for `value`: everything that it needs of the state is read now."""
         return value
 
     def fill(self, frame: "Frame", flat: Index, settled: Any) -> None:
-        """Write what `settle` answered."""
+        """Write the result of `settle`."""
         self.write(frame, flat, settled)
 
     def decode(self, state: PackedState, flat: int) -> object:
@@ -56,7 +55,7 @@ class Access:
         raise NotImplementedError
 
     def encode(self, state: list[int], flat: int, value: Any) -> None:
-        """Write a plain value where the packed state's bits are still zero."""
+        """Write a plain value; the bits of the packed state are still zero."""
         raise NotImplementedError
 
 
@@ -79,7 +78,7 @@ class CellAccess(Access):
         return _COLUMNS[type(self.kind)](frame, self.kind, raw=raw, shift=shift)
 
     def codes_at(self, frame: "Frame", flat: Number) -> I64:
-        """The codes of the cell whose number is a column."""
+        """The codes of a cell whose flat number is a column."""
         numbers = flat.values()
         word, shift = self._shifts(numbers)
         raw = frame.word(self.slot.word)
@@ -130,7 +129,7 @@ class CellAccess(Access):
         return -(-self.slot.count // self.slot.in_word) if self.slot.spans_words() else 1
 
     def _shifts(self, numbers: I64) -> tuple[I64, U64]:
-        """The word (counted from the run's first) and the shift of each row's cell."""
+        """The word (from the first of the run) and the shift of each row's cell."""
         if self.slot.spans_words():
             word, inside = np.divmod(numbers, self.slot.in_word)
             return word, (inside * self.kind.width).view(np.uint64)
@@ -138,7 +137,7 @@ class CellAccess(Access):
         return numbers, shift.view(np.uint64)
 
     def _checked(self, frame: "Frame", value: object) -> "int | U64":
-        """The codes to store: a constant, or one a row; refuses what the cell cannot hold."""
+        """The codes to store: a constant, or one a row; an error if the cell cannot hold them."""
         if not isinstance(value, Column):
             try:
                 return self.kind.encode(value)
@@ -155,7 +154,7 @@ class CellAccess(Access):
         if isinstance(self.kind, BoolKind):
             return codes.astype(np.uint64)
         if isinstance(self.kind, IntKind):
-            # A field of the very same bounds cannot overflow: copying is free of checks.
+            # A field of the same bounds cannot overflow, so a copy needs no check.
             if value.kind != self.kind and codes.size:
                 self._check_bounds(frame, codes)
             if self.kind.least:
@@ -170,7 +169,7 @@ class CellAccess(Access):
         return codes.view(np.uint64)
 
     def _renamed(self, frame: "Frame", kind: EnumKind) -> I64:
-        """This field's codes for the names of another enum, when it has them all."""
+        """The codes of this field for the names of another enum; an error unless it has them all."""
         try:
             return np.array([self.kind.encode(option) for option in kind.options], np.int64)
         except ModellingMistake as error:
@@ -180,8 +179,7 @@ class CellAccess(Access):
         assert isinstance(self.kind, IntKind)
         if int(codes.min()) >= self.kind.least and int(codes.max()) <= self.kind.most:
             return
-        error = (codes < self.kind.least) | (codes > self.kind.most)
-        row = int(np.flatnonzero(error)[0])
+        row = int(((codes < self.kind.least) | (codes > self.kind.most)).argmax())
         self._overflow(frame, int(codes.flat[row]), row)
 
     def _overflow(self, frame: "Frame", value: int, row: int) -> NoReturn:
@@ -189,7 +187,7 @@ class CellAccess(Access):
 
 
 def overflow(frame: "Frame", field: str, what: str, row: int) -> NoReturn:
-    """Refuse a write that does not fit, and say which action, from which state."""
+    """Raise the error of a write that does not fit, with the action and the state before it."""
     state = frame.state_before(row)
     action = frame.doing()
     cure = (
@@ -198,12 +196,8 @@ def overflow(frame: "Frame", field: str, what: str, row: int) -> NoReturn:
         else "the action has no guard, so nothing ever stops it: begin it with s.require(...), "
         f"or widen `{field}`"
     )
-    raise FieldOverflow(
-        f"{action} takes `{field}` {what}, from state {state}; {cure}",
-        action=action,
-        field=field,
-        state=state,
-    )
+    message = f"{action} takes `{field}` {what}, from state {state}; {cure}"
+    raise FieldOverflow(message, action=action, field=field, state=state)
 
 
 def _column(frame: "Frame", kind: object, codes: I64) -> Column:

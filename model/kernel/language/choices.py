@@ -1,8 +1,8 @@
 """Choices: columns of names of one enum; `pick` and `case`, which choose between values state by state.
 
-A name is packed as its place in the enum, so two enums with other names cannot be compared. `pick` between
-names that are only written down has no enum to take places from yet: the names themselves make one up, and
-an assignment finds their places in the field.
+A name is packed as its position in the enum, so two enums with different names cannot be compared. `pick`
+between constant names has no enum yet: it makes one of these names, and an assignment converts them to the
+positions in the field.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def case(*branches: tuple[Truth | bool, Any], otherwise: Any) -> Column:
 
 
 class _Picked(EnumKind):
-    """The names that picks of constants gave so far: not yet those of a field."""
+    """The names that `pick` collected from constants: not yet those of a field."""
 
 
 def _common_names(*sides: Choice | str) -> EnumKind:
-    """The names that a pick is between: those of a field where one takes part, else all that are written."""
+    """The names that `pick` chooses from: those of a field if one takes part, else all constants."""
     kinds = [side.kind for side in sides if isinstance(side, Choice)]
     of_fields = [kind for kind in kinds if isinstance(kind, EnumKind) and not isinstance(kind, _Picked)]
     for kind in of_fields[1:]:

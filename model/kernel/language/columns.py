@@ -1,24 +1,24 @@
-"""Columns: what reading a field gives inside an action or a property, one entry a state.
+"""Columns: the result of reading a field inside an action or a property, one entry a state.
 
-They are compared, combined and assigned as if each were a single value:
+Columns are compared, combined and assigned as if each were a single value:
 
     Truth     & | ^ ~ == !=                   here: from Bool, and from every comparison
     Number    + - * // % == != < <= > >=      in `numbers`: from Int, lengths, counts
     Choice    == != is_in                     in `choices`: from Enum, by name
     Members   | & - == != has size is_empty   in `members`: from Flags
 
-Theory. A thousand packed states are arrays of a thousand words, and a field is the same few bits of one
-word in each. So reading a field computes nothing: the column remembers the word (`raw`), where in it the
-field is (`shift`), and what its bits mean (`kind`). Comparing it with a constant moves the constant to that
-place instead of the field away from it: two vector operations, `word & mask == bits`. Even these wait
-(`Match`): several such tests of one word that are joined with `&` (or, negated, with `|`) fuse into one.
-What cannot be done on the packed word, such as a sum, works on the codes themselves (`codes`).
+Theory. A thousand packed states are arrays of a thousand words, and a field is the same few bits of one word
+in each. So reading a field computes nothing: the column keeps the word (`raw`), the place of the field in it
+(`shift`) and the meaning of its bits (`kind`). A comparison with a constant shifts the constant to that
+place, not the field away from it: two vector operations, `word & mask == bits`. Even these are delayed
+(`Match`): several such tests of one word that are joined with `&` (or, negated, with `|`) fuse into one. What
+the packed word does not allow, such as a sum, is computed on the codes themselves (`codes`).
 
-A guard takes rows away, and a column that was read before it still has them all. It knows the `epoch` of
-its reading, and drops the same rows when it is used next, see `frame`.
+A guard removes rows, and a column that was read before it still has them all. The column keeps the `epoch` in
+which it was read and drops the same rows when it is used next, see `frame`.
 
-Python's `if`, `and`, `or`, `not` and chained comparisons ask for one truth value where there are
-many; all of them end in the same explanation.
+Python's `if`, `and`, `or`, `not` and chained comparisons need one truth value where there are many; all of
+them raise the same explanation.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ ONE_TRUTH = (
     "~ for `not`, (a < b) & (b < c) for `a < b < c`, s.require(...) for `if`, "
     "and .is_in(...) or .has(...) for `in`"
 )
-
-
 _SHOWN = 20
 
 
@@ -55,7 +53,7 @@ class Column(NoValue):
 
     __slots__ = ("_array", "_epoch", "_frame", "_raw", "_shift", "kind")
     noun: ClassVar[str]
-    __array_ufunc__ = None  # NumPy would compare with the object, and not ask it
+    __array_ufunc__ = None  # else NumPy compares with the object itself
 
     def __init__(
         self,
@@ -89,7 +87,7 @@ class Column(NoValue):
         return f"<{self.describe()}: {', '.join(shown)}{more}>"
 
     def _least(self) -> int:
-        """What `codes` begin at."""
+        """The number that `codes` begin at."""
         return 0
 
     @property
@@ -101,7 +99,7 @@ class Column(NoValue):
         return f"a {self.noun} column"
 
     def codes(self) -> np.ndarray[Any, Any]:
-        """The codes of the rows that are left now, as signed numbers (truths as booleans)."""
+        """The codes of the remaining rows, as signed numbers (truths as booleans)."""
         if self._array is None:
             assert self._raw is not None
             self._array = self._decode(self._raw)
@@ -117,7 +115,7 @@ class Column(NoValue):
         return (shifted & ((1 << self.kind.width) - 1)).view(np.int64)
 
     def fresh_raw(self) -> U64 | None:
-        """The packed word itself, when this is a field just read and no row has gone since."""
+        """The packed word itself, if this is a field that was read and no row was removed since."""
         if self._raw is None or (self._frame is not None and self._epoch != self._frame.epoch):
             return None
         return self._raw
@@ -157,7 +155,7 @@ class Truth(Column):
         return Truth(None, BoolKind(), np.asarray(value))
 
     def mask(self) -> Mask:
-        """The boolean array for the rows that are left now (a scalar array for a constant)."""
+        """The boolean array of the remaining rows (a scalar array for a constant)."""
         return self.codes()
 
     def __and__(self, other: Truth | bool) -> Truth:
@@ -172,14 +170,7 @@ class Truth(Column):
         other = to_truth(other, "^")
         return Truth.of(self._frame_with(other), self.mask() ^ other.mask())
 
-    def __rand__(self, other: bool) -> Truth:
-        return self & other
-
-    def __ror__(self, other: bool) -> Truth:
-        return self | other
-
-    def __rxor__(self, other: bool) -> Truth:
-        return self ^ other
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __invert__(self) -> Truth:
         return Truth.of(self._frame, ~self.mask())
@@ -192,7 +183,7 @@ class Truth(Column):
 
 
 class Match(Truth):
-    """`word & mask == bits` (or `!=`), not computed yet so that its neighbours may join it."""
+    """`word & mask == bits` (or `!=`), computed late so that neighbouring tests can fuse with it."""
 
     __slots__ = ("bits", "negated", "under")
 
@@ -203,10 +194,8 @@ class Match(Truth):
         self.negated = negated
 
     def _decode(self, raw: U64) -> np.ndarray[Any, Any]:
-        content = raw & self.under
-        compare = np.not_equal if self.negated else np.equal
-        answer: Mask = compare(content, self.bits)
-        return answer
+        mask: Mask = (np.not_equal if self.negated else np.equal)(raw & self.under, self.bits)
+        return mask
 
     def __invert__(self) -> Truth:
         raw = self.fresh_raw()
@@ -236,7 +225,7 @@ class Match(Truth):
 
 
 def all_of(truths: Iterable[Truth | bool]) -> Truth:
-    """Whether every one holds, state by state."""
+    """Whether all of them hold, state by state."""
     joined = Truth.constant(True)
     for number, truth in enumerate(truths):
         joined = to_truth(truth, "all_of") if number == 0 else joined & truth
@@ -259,7 +248,7 @@ def implies(condition: Truth | bool, then: Truth | bool) -> Truth:
 
 
 def to_truth(value: object, sign: str) -> Truth:
-    """A truth, or True or False as one; `sign` is what asks, for the message."""
+    """A truth column, also from True or False; `sign` names the operation in the message."""
     if isinstance(value, Truth):
         return value
     if isinstance(value, bool):
@@ -270,7 +259,7 @@ def to_truth(value: object, sign: str) -> Truth:
 
 
 def as_truth(value: object) -> Truth:
-    """What comparing two columns gives, for a type checker that does not know their types."""
+    """The result of a comparison, for a type checker that does not know the types of its sides."""
     assert isinstance(value, Truth)
     return value
 

@@ -1,6 +1,6 @@
-"""The decorators that give a method of a machine its part.
+"""The decorators that give a method of a machine its role.
 
-An action says what may happen, the others say what must hold:
+An action is what may happen, the others are what must hold:
 
     @initial           a way to begin; without one, every field's first value is the only start
     @action            one kind of transition; each choice of its parameters is a label of its own
@@ -8,23 +8,24 @@ An action says what may happen, the others say what must hold:
     @step              holds for every transition: a function of (before, after)
     @reachable         some reachable state satisfies it: without it, "never bad" may be vacuous
     @eventually        every fair run comes to satisfy it (fair: actions not ignored forever)
-    @always_recoverable  from every reachable state it can still be reached
+    @always_recoverable  from every reachable state it can still be reached (AG EF)
     @may_end           states where nothing more needs to happen; any other end is a deadlock
     @without           replaces an action or a definition while a safeguard or an assumption is off
 
-A parameter's domain is a size, a number n (0..n-1), or the values themselves:
+The domain of a parameter is a size, a number n (0..n-1), or the values themselves:
 
     @action(m=managers, vote=("yes", "no"))
     def prepare(s, m: int, vote: str) -> None: ...
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from dis import get_instructions
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from fencepost.model.kernel.language.errors import ModellingMistake
+from fencepost.model.kernel.language.fairness import Together
 from fencepost.model.kernel.language.fields import Extent, resolve
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,22 +48,6 @@ class ActionDeclared:
 
 
 @dataclass(frozen=True)
-class Together:
-    """Several actions as one demand of fairness: while some of them can happen, some of them must."""
-
-    actions: tuple[str, ...]
-    by: str = ""
-
-
-def together(*actions: str, by: str = "") -> Together:
-    """In `fair=`: one demand for all these actions, or with `by` one for each value of that parameter.
-
-    `together("enter", "wait", "leave", by="p")` is a scheduler that never starves a process `p`.
-    """
-    return Together(actions, by)
-
-
-@dataclass(frozen=True)
 class Property:
     """What must hold: a name, a kind, one sentence."""
 
@@ -70,7 +55,7 @@ class Property:
     kind: Kind
     function: Callable[..., Any]
     doc: str
-    fair: tuple[str | Together, ...] = field(default=())
+    fair: tuple[str | Together, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,14 +80,22 @@ def sentence(function: Callable[..., Any]) -> str:
     return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
-def _refuse_idle_statements(function: Callable[..., Any]) -> None:
-    """Refuse a comparison, or a name, that is a statement of its own: it does nothing."""
+def _mark(function: F, declared: object) -> F:
+    _check_statements(function)
+    if hasattr(function, MARK):
+        raise ModellingMistake(f"`{function.__name__}` has two decorators of a machine; give it one role")
+    setattr(function, MARK, declared)
+    return function
+
+
+def _check_statements(function: Callable[..., Any]) -> None:
+    """An error for a comparison, or a name, that is a statement of its own: it has no effect."""
     code = getattr(function, "__code__", None)
     if code is None:
         return
     line, before = code.co_firstlineno, ""
     for instruction in get_instructions(code):
-        if instruction.opname == "POP_TOP" and before in _ANSWERS:
+        if instruction.opname == "POP_TOP" and before in _LEAVE_A_VALUE:
             raise ModellingMistake(
                 f"in {function.__name__} ({Path(code.co_filename).name}:{line}): a statement that compares "
                 "or names something does nothing: s.require(...) is a guard, = assigns, (...) calls"
@@ -111,16 +104,8 @@ def _refuse_idle_statements(function: Callable[..., Any]) -> None:
         before = instruction.opname
 
 
-_ANSWERS = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
-"""What leaves an answer that somebody should take."""
-
-
-def _mark(function: F, declared: object) -> F:
-    _refuse_idle_statements(function)
-    if hasattr(function, MARK):
-        raise ModellingMistake(f"`{function.__name__}` has two decorators of a machine; give it one part")
-    setattr(function, MARK, declared)
-    return function
+_LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
+"""Instructions whose result must be used."""
 
 
 def _transition(part: Literal["action", "initial"], domains: Mapping[str, Domain]) -> Callable[[F], F]:
@@ -136,7 +121,7 @@ def action(function: F, /) -> F: ...
 @overload
 def action(**domains: Domain) -> Callable[[F], F]: ...
 def action(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
-    """Something that may happen, in every state where its guards hold."""
+    """A transition that may happen in every state where its guards hold."""
     return _transition("action", domains) if function is None else _transition("action", {})(function)
 
 
@@ -149,16 +134,13 @@ def initial(function: F | None = None, /, **domains: Domain) -> F | Callable[[F]
     return _transition("initial", domains) if function is None else _transition("initial", {})(function)
 
 
-def _property(kind: Kind) -> Callable[[F], F]:
-    def decorate(function: F) -> F:
-        return _mark(function, Property(function.__name__, kind, function, sentence(function)))
-
-    return decorate
+def _property(function: F, kind: Kind, fair: Sequence[str | Together] = ()) -> F:
+    return _mark(function, Property(function.__name__, kind, function, sentence(function), tuple(fair)))
 
 
 def invariant(function: F) -> F:
     """Holds in every reachable state."""
-    return _property("invariant")(function)
+    return _property(function, "invariant")
 
 
 def step(function: F) -> F:
@@ -167,35 +149,30 @@ def step(function: F) -> F:
     parameters = code.co_varnames[: code.co_argcount] if code is not None else ()
     if parameters[:1] == ("after",) or parameters[1:2] == ("before",):
         raise ModellingMistake(
-            f"`{function.__name__}` takes {', '.join(parameters)}: a step is given the rows before first, "
+            f"`{function.__name__}` takes {', '.join(parameters)}: a step takes the rows before first, "
             "and then those after: write (before, after)"
         )
-    return _property("step")(function)
+    return _property(function, "step")
 
 
 def reachable(function: F) -> F:
-    """Some reachable state satisfies it; the verdict's counterexample shows the shortest way there."""
-    return _property("reachable")(function)
+    """Some reachable state satisfies it; the trace of the verdict is a shortest path there."""
+    return _property(function, "reachable")
 
 
 def always_recoverable(function: F) -> F:
-    """From every reachable state, a state that satisfies it can still be reached."""
-    return _property("always_recoverable")(function)
+    """From every reachable state, a state that satisfies it can still be reached (AG EF)."""
+    return _property(function, "always_recoverable")
 
 
 def eventually(*, fair: Sequence[str | Together] = ()) -> Callable[[F], F]:
     """Every run reaches it, given that nothing named in `fair` stays enabled forever without happening.
 
-    An action's name is one demand for each choice of its parameters; `together` joins several actions.
+    The name of an action is one demand for each choice of its parameters; `together` joins several actions.
     """
     if isinstance(fair, str):
         raise ModellingMistake(f"fair='{fair}' must be a tuple of names: write fair=('{fair}',)")
-
-    def decorate(function: F) -> F:
-        declared = Property(function.__name__, "eventually", function, sentence(function), tuple(fair))
-        return _mark(function, declared)
-
-    return decorate
+    return lambda function: _property(function, "eventually", fair)
 
 
 def may_end(function: F) -> F:
@@ -219,14 +196,8 @@ def without(
     class, `Publish.put_manifest(s, w)`. If several replacements of one method apply, the last declared wins.
     """
     if not switches:
-        raise ModellingMistake(
-            'without needs a safeguard or an assumption: write @without("name", replaces=...)'
-        )
-
-    def decorate(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-        return _mark(function, Replacement(switches, replaces, function))
-
-    return decorate
+        raise ModellingMistake('without needs a safeguard or an assumption: @without("name", replaces=...)')
+    return lambda function: _mark(function, Replacement(switches, replaces, function))
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -1,14 +1,14 @@
 """Weak fairness: which actions a scheduler may not ignore forever.
 
-A *demand* is a set of transition labels. A run meets it when, infinitely often, none of its labels is
-enabled or one of them is taken; what is broken is a run that from some point on could always take
-one and never does. Nothing is said about runs that end, and nothing forces an action that no demand
-names, except that a run goes on while anything at all is enabled.
+A *demand* is a set of transition labels. A run meets it if, infinitely often, none of its labels is enabled
+or one of them is taken; a run violates it if from some point on it could always take one and never does.
+Fairness does not restrict runs that end, and forces no action outside of the demands, except that a run
+continues while anything at all is enabled.
 
 Written in `fair=(...)` of a property:
 
     "deliver"                              a demand for each choice of its parameters
-    together("enter", "leave")             one demand: any of these labels will do
+    together("enter", "leave")             one demand: any of these labels satisfies it
     together("enter", "leave", by="p")     one demand for each value of `p`: no process starves
 """
 
@@ -16,11 +16,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fencepost.model.kernel.language.declare import Property, Together
 from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 
 if TYPE_CHECKING:
+    from fencepost.model.kernel.language.declare import Property
     from fencepost.model.kernel.language.model import Label
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several actions as one demand of fairness: while some of them can happen, one of them must."""
+
+    actions: tuple[str, ...]
+    by: str = ""
+
+
+def together(*actions: str, by: str = "") -> Together:
+    """In `fair=`: one demand for all these actions, or with `by` one for each value of that parameter.
+
+    `together("enter", "wait", "leave", by="p")` is a scheduler that never starves a process `p`.
+    """
+    return Together(actions, by)
 
 
 @dataclass(frozen=True)
@@ -31,8 +47,8 @@ class Demand:
     labels: tuple[int, ...]
 
 
-def demands(wanted: Property, labels: Sequence["Label"]) -> tuple[Demand, ...]:
-    """What the fairness of a property asks for, label by label; refuses names that mean nothing."""
+def demands(wanted: "Property", labels: Sequence["Label"]) -> tuple[Demand, ...]:
+    """The demands of a property, label by label; an error for an unknown name."""
     found: list[Demand] = []
     for entry in wanted.fair:
         if isinstance(entry, Together):
@@ -43,11 +59,12 @@ def demands(wanted: Property, labels: Sequence["Label"]) -> tuple[Demand, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _joined(wanted: Property, entry: Together, labels: Sequence["Label"]) -> Iterator[Demand]:
+def _joined(wanted: "Property", entry: Together, labels: Sequence["Label"]) -> Iterator[Demand]:
     _check_known(wanted, entry.actions, labels)
-    inside = [label for label in labels if label.action in entry.actions]
     groups: dict[object, list[int]] = {}
-    for label in inside:
+    for label in labels:
+        if label.action not in entry.actions:
+            continue
         parameters = dict(label.parameters)
         if entry.by and entry.by not in parameters:
             raise ModellingMistake(
@@ -61,7 +78,7 @@ def _joined(wanted: Property, entry: Together, labels: Sequence["Label"]) -> Ite
         yield Demand(f"one of {', '.join(entry.actions)}{choice}", tuple(numbers))
 
 
-def _check_known(wanted: Property, actions: Sequence[str], labels: Sequence["Label"]) -> None:
+def _check_known(wanted: "Property", actions: Sequence[str], labels: Sequence["Label"]) -> None:
     known = list(dict.fromkeys(label.action for label in labels))
     for name in actions:
         if name not in known:

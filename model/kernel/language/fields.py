@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Extent:
-    """A whole number that is known once the sizes are."""
+    """A whole number that is known once the sizes are known."""
 
     def resolve(self, sizes: Mapping[str, int]) -> int:
         raise NotImplementedError
@@ -62,7 +62,7 @@ AnyExtent = int | str | Extent
 
 
 class Size(Extent):
-    """One parameter of a machine. `least` and `most` are what the machine was written for."""
+    """One parameter of a machine. `least` and `most` are the range that the machine was written for."""
 
     def __init__(self, default: int, *, least: int = 1, most: int = 64, doc: str = "") -> None:
         if not least <= default <= most:
@@ -91,7 +91,7 @@ class Size(Extent):
 
 
 class _Sum(Extent):
-    """Arithmetic on extents, worked out late."""
+    """Arithmetic on extents, computed when the sizes are known."""
 
     def __init__(self, work: Callable[[int, int], int], left: "int | Extent", right: "int | Extent") -> None:
         self._work = work
@@ -103,7 +103,7 @@ class _Sum(Extent):
 
 
 def resolve(extent: AnyExtent, sizes: Mapping[str, int]) -> int:
-    """The number an extent stands for. A string is the name of a size."""
+    """The number of an extent. A string is the name of a size."""
     if isinstance(extent, Extent):
         return extent.resolve(sizes)
     if isinstance(extent, str):
@@ -116,7 +116,7 @@ def resolve(extent: AnyExtent, sizes: Mapping[str, int]) -> int:
 
 
 def settle(declared: Mapping[str, Size], given: Mapping[str, int]) -> dict[str, int]:
-    """Every size's value: the given one, checked, or its default."""
+    """The value of every size: the given one, checked, or its default."""
     for name, value in given.items():
         if name not in declared:
             raise BadSettings(
@@ -139,7 +139,7 @@ Cells = tuple[str, tuple[AnyExtent, ...], "Field[Any, Any]"]
 
 
 class Field(Generic[R, W]):
-    """A named part of the state; `R` is what reading gives, `W` what may be written."""
+    """A named part of the state; `R` is the type of a read, `W` the type of a value to write."""
 
     name = ""
 
@@ -162,18 +162,18 @@ class Field(Generic[R, W]):
         frame.model.access[self.name].write(frame, 0, value)
 
     def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        """The runs of cells this field needs inside an array of `shape`."""
+        """The runs of cells that this field needs inside an array of `shape`."""
         raise NotImplementedError
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> Access:
         raise NotImplementedError
 
     def first(self, sizes: Mapping[str, int]) -> object:
-        """The value it begins with."""
+        """The value that the field begins with."""
         raise NotImplementedError
 
     def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> "Iterator[Cells]":
-        """The runs of cells again, with their dimensions as they were declared."""
+        """The runs of cells with their declared dimensions."""
         raise NotImplementedError
 
 
@@ -219,7 +219,7 @@ class Int(_Cell[Number, Number | int]):
 
     @property
     def bounds(self) -> tuple[AnyExtent, AnyExtent]:
-        """The bounds as they were declared."""
+        """The declared bounds."""
         return self._least, self._most
 
     def kind(self, sizes: Mapping[str, int]) -> IntKind:
@@ -237,9 +237,9 @@ class _Last(Extent):
 
 
 class Id(Int):
-    """The number of one of `extent` things, or -1 for nobody: a name of it, not a quantity.
+    """The number of one of `extent` things, or -1 for nobody: a name, not a quantity.
 
-    Symmetry renames it with the thing that it names; ordinary numbers are left alone.
+    Symmetry renames it with the thing that it names, and leaves an `Int` as it is.
     """
 
     def __init__(self, extent: AnyExtent, *, nobody: bool = False, start: int | None = None) -> None:
@@ -268,7 +268,7 @@ class Flags(_Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
 
     @property
     def domain(self) -> tuple[AnyExtent, ...]:
-        """The members as they were declared: one size, or names."""
+        """The declared members: one size, or names."""
         return self._domain
 
     def kind(self, sizes: Mapping[str, int]) -> FlagsKind:
@@ -304,7 +304,7 @@ class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
 
     def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
         yield f"{name}.length", dimensions, self
-        # A place in a sequence is nobody's number, even where the capacity is a size.
+        # A position in a sequence names no member, even if the capacity is a size.
         yield f"{name}.items", (*dimensions, 0), self._item
 
 

@@ -1,13 +1,13 @@
-"""The rows an action works on.
+"""The rows of one call of an action or a property.
 
-A frame holds the packed words of a batch of states while one action, with one choice of its
-parameters, is applied to all of them. `narrow` keeps the rows where a guard holds. Each narrowing
-starts a new *epoch*; a column remembers the epoch it was read in and is brought up to date when it
-is used later, so that `x = s.count` before a `require` still lines up after it.
+A frame holds the packed words of a batch of states while one action, with one choice of its parameters, is
+applied to all of them. `narrow_to` keeps the rows where a guard holds. Each narrowing starts a new *epoch*; a
+column keeps the epoch in which it was read and is narrowed when it is used later, so that `x = s.count`
+before a `require` still lines up after it.
 
-Words are never changed in place, because a column read earlier may still point at them. Writes of
-constants are gathered (`clear` and `put` bits a word) and applied together, in two vector
-operations a word, when someone reads the word or the action ends.
+Words are never changed in place, because a column that was read earlier may still use them. Writes of
+constants are gathered (`clear` and `put` bits a word) and applied together, in two vector operations a word,
+when the word is read or the action ends.
 """
 
 from typing import TYPE_CHECKING, NoReturn
@@ -29,33 +29,16 @@ _FULL = (1 << 64) - 1
 _OVER = -1
 KEPT_TOO_LONG = (
     "this was read from `s` in an earlier call of an action or a property, and belongs to the states of that "
-    "call: keep nothing of `s` outside of the function, and read it anew from the `s` at hand"
+    "call: keep nothing of `s` outside of the function, and read it again from the current `s`"
 )
 
 
-class NothingLeft(BaseException):  # not an error: how an action ends early when no row passes its guard
-    """No row passed a guard: there is nothing left to compute."""
+class NothingLeft(BaseException):  # not an error: it ends an action when no row passes its guard
+    """No row passed a guard: nothing is left to compute."""
 
 
 class Frame:
-    """A batch of states in the middle of an action; read only when it serves a property."""
-
-    __slots__ = (
-        "_clear",
-        "_masks",
-        "_put",
-        "_words",
-        "before",
-        "epoch",
-        "guarded",
-        "label",
-        "model",
-        "read_only",
-        "replaced",
-        "size",
-        "stopped",
-        "watching",
-    )
+    """A batch of states in the middle of an action; read-only during the call of a property."""
 
     def __init__(
         self, model: "Model", words: U64, label: "Label | None" = None, *, read_only: bool = False
@@ -76,7 +59,7 @@ class Frame:
         self._masks: list[Mask] = []
 
     def word(self, number: int) -> U64:
-        """The current content of a word, for the rows that are left."""
+        """The current content of a word, for the remaining rows."""
         if self.epoch == _OVER:
             raise ModellingMistake(KEPT_TOO_LONG)
         return self._settled(number)
@@ -93,7 +76,7 @@ class Frame:
         return current
 
     def put_constant(self, number: int, mask: int, bits: int) -> None:
-        """Write `bits` under `mask` in every row, later."""
+        """Write `bits` under `mask` in every row, when the word is needed."""
         self._check_writable()
         self._clear[number] |= mask
         self._put[number] = self._put[number] & ~mask | bits
@@ -104,7 +87,7 @@ class Frame:
         self._words[number] = word
 
     def replace(self, access: "Access", flat: "Index") -> None:
-        """Another value is about to be assigned to an array or a sequence: older views of it end."""
+        """Invalidate the older views of an array or a sequence before it is assigned as a whole."""
         self._check_writable()
         self.replaced = (*self.replaced, (access, flat))
 
@@ -120,7 +103,7 @@ class Frame:
         self._narrow(mask)
 
     def _stop(self) -> NoReturn:
-        """No row is left: the author's text ends here, unless it catches what it should not."""
+        """No row is left: end the author's text; `stopped` reveals that it caught the exception."""
         self.size = 0
         self.stopped = True
         raise NothingLeft
@@ -143,7 +126,7 @@ class Frame:
     def narrowed(
         self, array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]", epoch: int
     ) -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]]":
-        """Bring an array read in `epoch` to the rows that are left now."""
+        """An array that was read in `epoch`, narrowed to the remaining rows."""
         if self.epoch == _OVER:
             raise ModellingMistake(KEPT_TOO_LONG)
         if array.ndim:
@@ -152,22 +135,22 @@ class Frame:
         return array
 
     def close(self) -> None:
-        """The author's text has ended: what it kept of these rows is not to be used with others."""
+        """End the use of these rows: columns that the author's text kept must not meet other rows."""
         self.epoch = _OVER
 
     def finish(self) -> list[U64]:
-        """The words of the rows that are left, all writes applied."""
+        """The words of the remaining rows, all writes applied."""
         return [self._settled(number) for number in range(len(self._words))]
 
     def origin(self) -> "I64":
-        """For each row that is left, the row it came from."""
+        """For each remaining row, its number in the original batch."""
         rows = np.arange(len(self.before[0]), dtype=np.int64)
         for mask in self._masks:
             rows = rows.compress(mask)
         return rows
 
     def kept_before(self) -> U64:
-        """The states before the action, of the rows that are left: they line up with `finish`."""
+        """The states before the action, of the remaining rows: they line up with `finish`."""
         before = self.before
         for mask in self._masks:
             if len(before) == 1:
@@ -177,7 +160,7 @@ class Frame:
         return before
 
     def mark_origin(self, marks: Mask) -> None:
-        """Set `marks` for the rows that are left: cheaper than `origin` when one guard narrowed."""
+        """Set `marks` for the remaining rows: cheaper than `origin` if one guard narrowed."""
         if not self._masks:
             marks[:] = True
         elif len(self._masks) == 1:
@@ -186,12 +169,12 @@ class Frame:
             marks[self.origin()] = True
 
     def state_before(self, row: int) -> dict[str, object]:
-        """The state that the row now at `row` had when the action began."""
+        """The state before the action of the row that is now at `row`."""
         at = int(self.origin()[row])
         return self.model.unpack(tuple(int(word[at]) for word in self.before))
 
     def doing(self) -> str:
-        """What is being computed, for messages."""
+        """The current label, for messages."""
         return str(self.label) if self.label is not None else "a property"
 
     def _check_writable(self) -> None:

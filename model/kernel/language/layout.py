@@ -30,19 +30,19 @@ WIDEST_CELL = 62
 
 
 class Kind:
-    """One cell: how wide it is, and the way between values and codes."""
+    """One cell: its width, and the conversion between values and codes."""
 
     width: int
 
     def encode(self, value: object) -> int:
-        """The code of `value`; refuses what the cell cannot hold."""
+        """The code of `value`; an error if the cell cannot hold it."""
         raise NotImplementedError
 
     def decode(self, code: int) -> object:
         raise NotImplementedError
 
     def describe(self) -> str:
-        """What the cell can hold, in words."""
+        """The values of the cell, in words."""
         raise NotImplementedError
 
 
@@ -137,7 +137,7 @@ class FlagsKind(Kind):
         return len(self.members)
 
     def bit(self, member: object) -> int:
-        """The number of the bit that stands for `member`."""
+        """The number of the bit of `member`."""
         for number, known in enumerate(self.members):
             if known == member and not isinstance(member, bool):
                 return number
@@ -166,12 +166,12 @@ Mask = NDArray[np.bool_]
 
 WORD = 64
 MOST_WORDS = 32
-"""The protocol of a state wider than 2,048 bits is not going to be explored: it keeps mistakes small."""
+"""A wider state is a mistake in the model: nobody can explore its space."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A run of cells: of which kind, in which shape, and where."""
+    """A run of cells: its kind, its shape and its place."""
 
     name: str
     kind: Kind
@@ -204,7 +204,7 @@ class Layout:
 
 
 def arrange(wanted: Iterable[tuple[str, Kind, tuple[int, ...]]]) -> Layout:
-    """Place all runs; the answer depends only on the names, kinds and shapes, in order."""
+    """Place all runs; the result depends only on the names, kinds and shapes, in order."""
     runs = list(wanted)
     bits = {name: kind.width * prod(shape) for name, kind, shape in runs}
     total = sum(bits.values())

@@ -1,9 +1,9 @@
 """The base class of every machine.
 
-A machine is a class: its fields are the state, its decorated methods the actions and properties.
-An instance, called `s`, is not one state but many: the rows that an action or a property is
-computing on. `s.field` is a column, `s.field = column` writes one, and `s.require` keeps the rows
-where a condition holds. One row or a million, the text is the same.
+A machine is a class: its fields are the state, its decorated methods the actions and properties. An instance,
+called `s`, is not one state but a batch of them, the rows of one call of an action or a property. `s.field`
+is a column, `s.field = column` writes one, and `s.require` keeps the rows where a condition holds. The text
+is the same for one row and for a million.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -42,17 +42,17 @@ class Machine(NoValue):
     """Derive from it; declare sizes, fields, safeguards, assumptions; decorate methods."""
 
     safeguards: ClassVar[Mapping[str, str]] = {}
-    """What the protocol does to protect itself: name and one sentence. Switched off by `without`."""
+    """How the protocol protects itself: name and one sentence. `check(without=...)` switches it off."""
 
     assumptions: ClassVar[Mapping[str, str]] = {}
-    """What the world must grant the protocol: name and one sentence. Switched off by `without`."""
+    """What the protocol needs of its environment: name and one sentence. Switched off likewise."""
 
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Sizes whose members are interchangeable: any two may swap their numbers and nothing else changes."""
 
     shown_at: ClassVar[Mapping[str, Mapping[str, int]]] = {}
-    """Sizes at which the counterexample of a safeguard is its own, where at the default sizes another is
-    shorter."""
+    """Sizes that show the characteristic counterexample of a safeguard, if the default sizes have a
+    shorter one of another kind."""
 
     frame: "Frame"
 
@@ -72,7 +72,7 @@ class Machine(NoValue):
                 _find_replaced(cls, name, mark).is_replaceable = True
 
     def require(self, *conditions: Truth | bool) -> None:
-        """Keep the rows where every condition holds; what follows sees only those."""
+        """Keep the rows where every condition holds; the following statements see only those."""
         for condition in conditions:
             if not isinstance(condition, Truth | bool):
                 raise ModellingMistake(
@@ -95,13 +95,13 @@ class Machine(NoValue):
 
     @must_call
     def is_on(self, name: str) -> bool:
-        """Whether a safeguard or an assumption is in force: plain Python may branch on it."""
+        """Whether a safeguard or an assumption is on: plain Python may branch on it."""
         switches = {**self.safeguards, **self.assumptions}
         self._check_declared(name, switches, "safeguards or assumptions")
         return name not in self.frame.model.without
 
     def no_value(self) -> str:
-        return "`s` is all fields of many states at once: compare the fields that you mean, one by one"
+        return "`s` is all fields of many states at once: compare its fields, one by one"
 
     def __repr__(self) -> str:
         return f"the states of {type(self).__name__}"
@@ -110,11 +110,11 @@ class Machine(NoValue):
         raise ModellingMistake(f"`{name}` cannot be deleted: assign a value to it")
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name not in FIELDS_OF.setdefault(type(self), frozenset(_declared_names(type(self)))):
+        if not isinstance(getattr(type(self), name, None), Field | Size):
             fields = [known for known, _ in declared(type(self), Field)]
             raise ModellingMistake(
                 f"`{name}` is not a field{suggestion(name, fields)}; the fields are {names(fields)}; "
-                "keep what is not part of the state in a local variable"
+                "use a local variable for what is not part of the state"
             )
         object.__setattr__(self, name, value)
 
@@ -138,7 +138,6 @@ class Machine(NoValue):
 RESERVED = frozenset(
     {"frame", "require", "guard", "assume", "is_on", "safeguards", "assumptions", "symmetric"}
 )
-FIELDS_OF: dict[type, frozenset[str]] = {}
 
 
 def declared(machine: type[Machine], kind: type[_T]) -> list[tuple[str, _T]]:
@@ -154,9 +153,9 @@ def declared(machine: type[Machine], kind: type[_T]) -> list[tuple[str, _T]]:
 
 
 def marked(machine: type[Machine], kind: type[_D]) -> Iterator[_D]:
-    """What the decorators of a kind declared, those of base classes first, in the order written.
+    """The declarations of a kind, those of base classes first, in the order written.
 
-    Each goes by the name it has in the class, so that one function may serve under several names.
+    Each has its name in the class, so one function may serve under several names.
     """
     found: dict[str, _D] = {}
     for base in reversed(machine.__mro__):
@@ -220,7 +219,7 @@ def _find_replaced(machine: type[Machine], name: str, mark: Replacement) -> Must
 
 
 def _check_declaration(name: str, value: object) -> None:
-    """Refuse what looks like a field, and is none."""
+    """An error for what looks like a field, and is none."""
     parts = value if isinstance(value, tuple | list) else (value,)
     for part in parts:
         if isinstance(part, type) and issubclass(part, Field | Size):
@@ -230,12 +229,5 @@ def _check_declaration(name: str, value: object) -> None:
         if part is not value and isinstance(part, Field | Size):
             raise ModellingMistake(
                 f"`{name}` is a {type(value).__name__} with a field in it, perhaps by a comma at the end of "
-                "its line: a field stands alone, and many of a kind are Each(n, ...)"
+                "its line: declare one field, or Each(n, ...) for many of a kind"
             )
-
-
-def _declared_names(machine: type[Machine]) -> Iterator[str]:
-    for name, _ in declared(machine, Field):
-        yield name
-    for name, _ in declared(machine, Size):
-        yield name

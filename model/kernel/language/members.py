@@ -92,13 +92,15 @@ class Members(Column):
 
     def _encoded(self, other: object) -> int:
         if not isinstance(other, AbstractSet):
-            raise ModellingMistake(f"a set column meets {describe(other)}, which is no set: write {{...}}")
+            raise ModellingMistake(
+                f"a set column is joined with {describe(other)}, which is no set: write {{...}}"
+            )
         return self.kind.encode(other)
 
     def _same_domain(self, other: Members) -> None:
         if other.kind != self.kind:
             raise ModellingMistake(
-                f"two sets over different domains meet: {self.kind.describe()}, and {other.kind.describe()}"
+                f"two sets have different domains: {self.kind.describe()}, and {other.kind.describe()}"
             )
 
 
@@ -106,7 +108,7 @@ def _member_index(member: Number, kind: FlagsKind) -> np.ndarray[Any, Any]:
     index = member.values()
     if kind.members and isinstance(kind.members[0], str):
         raise ModellingMistake(
-            f"the members are names ({kind.describe()}): a column of numbers is none of them"
+            f"the members are names ({kind.describe()}), but the argument is a column of numbers"
         )
     if index.size and (index.min() < 0 or index.max() >= len(kind.members)):
         raise ModellingMistake(

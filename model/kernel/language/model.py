@@ -4,8 +4,8 @@
     for label in model.labels:
         after = model.successors(states, label)
 
-This is the interface that every executor uses: the breadth-first search, random walks, the
-one-row stepper, partitions on Spark. Packed states are `uint64` arrays of shape (words, states).
+Every executor uses this interface: the breadth-first search, random walks, the one-row stepper, partitions on
+Spark. Packed states are `uint64` arrays of shape (words, states).
 """
 
 import re
@@ -53,14 +53,14 @@ Transition = tuple[PackedState, Label]
 
 @dataclass(frozen=True)
 class Successors:
-    """What one label makes of a batch: the states after, and for each the row it came from."""
+    """The result of one label on a batch: the states after, and for each the row it came from."""
 
     states: U64
     origin: I64
 
 
 class Model:
-    """A machine with its sizes settled and its safeguards chosen. Immutable; safe to share by threads."""
+    """A machine at given sizes, with given safeguards off. Immutable; threads may share it."""
 
     def __init__(
         self, machine: type[Machine], sizes: Mapping[str, int] | None = None, *, without: Iterable[str] = ()
@@ -84,29 +84,29 @@ class Model:
         self.actions = tuple(dict.fromkeys(label.action for label in self.labels))
         self.properties = tuple(marked(machine, Property))
         self._endings = tuple(marked(machine, Ending))
-        self._check_fairness()
+        for wanted in self.properties:
+            demands(wanted, self.labels)  # an error for an unknown action
 
     @property
     def words(self) -> int:
-        """How many 64-bit words a state takes."""
+        """The number of 64-bit words of a state."""
         return self.layout.words
 
     @property
     def has_endings(self) -> bool:
-        """Whether the machine says anywhere that nothing more needs to happen."""
+        """Whether the machine declares states that may end."""
         return bool(self._endings)
 
     def initial(self) -> U64:
         """The packed initial states, in the order declared; two ways to begin may give the same one."""
         first = {name: field.first(self.sizes) for name, field in self.fields.items()}
         start = self.pack(first)
-        starts = list(marked(self.machine, ActionDeclared))
-        begun = [begin for begin in starts if begin.part == "initial"]
-        if not begun:
+        declared_starts = [each for each in marked(self.machine, ActionDeclared) if each.part == "initial"]
+        if not declared_starts:
             return start
         found = []
-        for begin in begun:
-            for label, call in self._expand_parameters(begin, 0):
+        for each in declared_starts:
+            for label, call in self._expand_parameters(each, 0):
                 frame = self._run(start, label, *call)
                 if frame is not None:
                     found.append(np.stack(frame.finish()))
@@ -117,16 +117,15 @@ class Model:
         return np.concatenate(found, axis=1)
 
     def representatives(self, states: U64) -> U64:
-        """The states that stand for these; themselves, unless a reduction says otherwise."""
+        """The representatives of these states; themselves, unless a reduction overrides this."""
         return states
 
     def lifted(self, steps: list[Transition], end: PackedState) -> tuple[list[Transition], PackedState]:
-        """The same counterexample through states of the machine itself, where `representatives` replaced
-        them."""
+        """The same counterexample through states of the machine itself instead of representatives."""
         return steps, end
 
     def apply(self, states: U64, label: Label) -> Frame | None:
-        """Run one label on a batch; None when it is enabled nowhere."""
+        """Run one label on a batch; None if it is enabled nowhere."""
         return self._run(states, label, *self._calls[label.number])
 
     def successors(self, states: U64, label: Label) -> Successors:
@@ -137,7 +136,7 @@ class Model:
         return Successors(np.stack(frame.finish()), frame.origin())
 
     def failed_guard(self, states: U64, label: Label) -> FailedGuard | None:
-        """Which guard keeps `label` from happening in all of `states`; None when it happens in some."""
+        """The guard that disables `label` in all of `states`; None if it is enabled in some."""
         function, parameters = self._calls[label.number]
         frame = Frame(self, states, label)
         try:
@@ -152,7 +151,7 @@ class Model:
         return self._judge(wanted.name, wanted.function, states)
 
     def watch(self, wanted: Property, states: U64, seen: dict[str, bool]) -> None:
-        """Note for each `implies` of a property whether its first part is true in one of these states."""
+        """Record for each `implies` of a property whether its condition is true in one of these states."""
         self._judge(wanted.name, wanted.function, states, watching=seen)
 
     def holds_between(self, wanted: Property, before: U64, after: U64) -> Mask:
@@ -160,7 +159,7 @@ class Model:
         return self._judge(wanted.name, wanted.function, before, after)
 
     def may_end(self, states: U64) -> Mask:
-        """In which states the machine allows that nothing more happens."""
+        """In which states the machine may end."""
         allowed = np.zeros(states.shape[1], np.bool_)
         for ending in self._endings:
             allowed |= self._judge(ending.name, ending.function, states)
@@ -191,14 +190,14 @@ class Model:
             returned = function(self._rows(frame), **parameters)
         except NothingLeft:
             return None
-        except Exception as error:  # noqa: BLE001  # whatever the author's text raises is said with its place
+        except Exception as error:  # noqa: BLE001  # any error of the author's text gets its place
             raise_with_place(error, str(label))
         finally:
             frame.close()
         if frame.stopped:
             raise ModellingMistake(
-                f"{label} goes on after a guard that no state passed: it catches what s.require raises; "
-                "an action has no `try`"
+                f"{label} goes on after a guard that no state passed: it catches the exception of s.require; "
+                "use no `try` in an action"
             )
         if returned is not None:
             raise ModellingMistake(
@@ -215,7 +214,7 @@ class Model:
         try:
             returned = function(*(self._rows(frame) for frame in frames))
             mask = returned.mask() if isinstance(returned, Truth) else None
-        except Exception as error:  # noqa: BLE001  # whatever the author's text raises is said with its place
+        except Exception as error:  # noqa: BLE001  # any error of the author's text gets its place
             raise_with_place(error, f"property `{name}`")
         finally:
             for frame in frames:
@@ -265,10 +264,6 @@ class Model:
             parameters = tuple(zip(domains, values, strict=True))
             label = Label(number + offset, declaration.name, parameters)
             yield label, (function, dict(parameters))
-
-    def _check_fairness(self) -> None:
-        for wanted in self.properties:
-            demands(wanted, self.labels)
 
 
 def kebab(name: str) -> str:

@@ -1,9 +1,9 @@
 """Numbers: columns of whole numbers, from Int fields, from the lengths of sequences, from counting.
 
-A field's codes begin at 0, its numbers at the lower bound of its `Int`. Against a constant that the field
-could hold, the constant is made a code and the packed word is compared as it is; everything else is worked
-out in signed 64-bit arithmetic, which has room for the sum of any two (see `kinds`). So a sum may leave the
-bounds of every field: only assigning it to one is checked.
+The codes of a field begin at 0, its numbers at the lower bound of its `Int`. A constant that the field could
+hold is converted to a code and compared with the packed word; everything else is computed in signed 64-bit
+arithmetic, which has room for the sum of any two cells (see `layout.WIDEST_CELL`). So a sum may leave the
+bounds of every field: only its assignment to a field is checked.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ class Number(Column):
         return number
 
     def reach(self) -> int:
-        """No entry is farther from 0 than this."""
+        """A bound on the distance of every entry from 0."""
         try:
             return self._reach
         except AttributeError:
             kind = self.kind
-            if isinstance(kind, IntKind) and not isinstance(kind, _Worked):
+            if isinstance(kind, IntKind) and not isinstance(kind, _Computed):
                 self._reach = max(abs(kind.least), abs(kind.most))
             else:
                 self._reach = self.farthest()
             return self._reach
 
     def farthest(self) -> int:
-        """How far from 0 the entries are."""
+        """The distance from 0 of the farthest entry."""
         values = self.values()
         return max(abs(int(values.min())), abs(int(values.max()))) if values.size else 0
 
     def values(self) -> I64:
-        """The numbers of the rows that are left now."""
+        """The numbers of the remaining rows."""
         return self.codes()
 
     def _decode(self, raw: U64) -> np.ndarray[Any, Any]:
@@ -113,7 +113,7 @@ class Number(Column):
         return Number.of(frame, work(right, left) if swapped else work(left, right), reach)
 
     def _reach_of(self, other: object, right: object, sign: str) -> int:
-        """How far from 0 the answer may be: arithmetic beyond a word would wrap around without a word."""
+        """How far from 0 the result may be: beyond a word, arithmetic would silently wrap around."""
         reach = _reached(self.reach(), reach_of(other), sign)
         if reach > _WORD:
             numbers = other.farthest() if isinstance(other, Number) else reach_of(other)
@@ -128,9 +128,6 @@ class Number(Column):
     def __add__(self, other: Number | Truth | int) -> Number:
         return self._work(other, np.add, "+")
 
-    def __radd__(self, other: int) -> Number:
-        return self._work(other, np.add, "+", swapped=True)
-
     def __sub__(self, other: Number | Truth | int) -> Number:
         return self._work(other, np.subtract, "-")
 
@@ -140,8 +137,7 @@ class Number(Column):
     def __mul__(self, other: Number | Truth | int) -> Number:
         return self._work(other, np.multiply, "*")
 
-    def __rmul__(self, other: int) -> Number:
-        return self._work(other, np.multiply, "*", swapped=True)
+    __radd__, __rmul__ = __add__, __mul__
 
     def __floordiv__(self, other: int) -> Number:
         return self._work(_divisor(other), np.floor_divide, "//")
@@ -156,7 +152,7 @@ class Number(Column):
 
 
 def count_of(truths: Iterable[Truth | bool]) -> Number:
-    """How many hold, state by state."""
+    """How many of them hold, state by state."""
     total: Number | None = None
     for truth in truths:
         column = to_truth(truth, "count_of")
@@ -166,7 +162,7 @@ def count_of(truths: Iterable[Truth | bool]) -> Number:
 
 
 def to_numbers(value: Number | Truth | int, sign: str) -> np.ndarray[Any, Any] | int:
-    """What arithmetic works on; a truth counts as 0 or 1. `sign` is what asks, for the message."""
+    """The operand of arithmetic; a truth counts as 0 or 1. `sign` names the operation in the message."""
     if isinstance(value, Number):
         return value.values()
     if isinstance(value, Truth):
@@ -195,9 +191,9 @@ def _divisor(value: object) -> int:
     return value
 
 
-class _Worked(IntKind):
-    """Of numbers that were worked out: no field's, so that assigning them is always checked."""
+class _Computed(IntKind):
+    """The kind of computed numbers: it is no field's, so their assignment is always checked."""
 
 
 _WORD = (1 << 63) - 1
-_ANY_NUMBER = _Worked(0, (1 << 62) - 1)
+_ANY_NUMBER = _Computed(0, (1 << 62) - 1)

@@ -32,16 +32,16 @@ from fencepost.model.kernel.language.layout import IntKind
 from fencepost.model.kernel.language.numbers import Number, count_of
 
 if TYPE_CHECKING:
-    from fencepost.model.kernel.language.access import Index
     from fencepost.model.kernel.language.frame import Frame
 
-
+R = TypeVar("R")
+W = TypeVar("W")
 Replaced = tuple[Any, Any]
-"""What was assigned as a whole: its access, and its flat number."""
+"""An array or a sequence that was assigned as a whole: its access, and its flat number."""
 
 
 class View(NoValue):
-    """A place in the rows at hand."""
+    """The cells of an array or a sequence in the current rows."""
 
     __slots__ = ("_access", "_flat", "_frame", "_since")
     noun = "an array"
@@ -58,11 +58,14 @@ class View(NoValue):
     def no_value(self) -> str:
         return f"`{self._access.name}` is {self.noun}, one for each state: it is no text"
 
+    def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # views compare state by state
+        return ~as_truth(self == other)
+
     def __repr__(self) -> str:
         return f"<{self.noun}, `{self._access.name}`>"
 
     def _now(self) -> "Frame":
-        """The rows, while this still is the way to them."""
+        """The rows; an error if the cells were assigned as a whole since this view was read."""
         frame = self._frame
         if frame.replaced:
             for access, flat in frame.replaced[self._since :]:
@@ -85,38 +88,39 @@ def _covers(access: Any, flat: "Index", other: Any, at: "Index") -> bool:
 
 
 def check_place(frame: "Frame", name: str, index: Any, extent: int, what: str) -> None:
-    """Refuse an index that is no place of `name`, in any row."""
+    """An error if an index is outside of `name`, in any row."""
     if type(index) is int and 0 <= index < extent:
         return
     if isinstance(index, Number):
-        _check_column(frame, name, index, extent, what)
+        if isinstance(index.kind, IntKind) and index.kind.least >= 0 and index.kind.most < extent:
+            return
+        values = np.atleast_1d(index.values())
+        outside = np.flatnonzero((values < 0) | (values >= extent))
+        if len(outside):
+            row = int(outside[0])
+            raise ModellingMistake(
+                f"{frame.doing()} accesses `{name}[{int(values[row])}]` in state "
+                f"{frame.state_before(row)}; its {what} are 0..{extent - 1}: "
+                "narrow the rows with s.require(...) before indexing"
+            )
     elif isinstance(index, bool) or not isinstance(index, int):
         raise ModellingMistake(f"`{name}` is indexed by numbers 0..{extent - 1}, not by {describe(index)}")
-    elif not 0 <= index < extent:
-        raise ModellingMistake(
-            f"{frame.doing()} reaches for `{name}[{index}]`; its {what} are 0..{extent - 1}"
-        )
+    else:
+        raise ModellingMistake(f"{frame.doing()} accesses `{name}[{index}]`; its {what} are 0..{extent - 1}")
 
 
-def _check_column(frame: "Frame", name: str, index: Number, extent: int, what: str) -> None:
-    if isinstance(index.kind, IntKind) and index.kind.least >= 0 and index.kind.most < extent:
-        return
-    values = np.atleast_1d(index.values())
-    error = (values < 0) | (values >= extent)
-    if error.any():
-        row = int(np.flatnonzero(error)[0])
-        raise ModellingMistake(
-            f"{frame.doing()} reaches for `{name}[{int(values[row])}]` in state "
-            f"{frame.state_before(row)}; its {what} are 0..{extent - 1}: "
-            "narrow the rows with s.require(...) before indexing"
-        )
+class WholeAccess(Access):
+    """An array or a sequence, which can be assigned as a whole."""
+
+    name: str
+
+    def write(self, frame: "Frame", flat: Index, value: Any) -> None:
+        settled = self.settle(value)
+        frame.replace(self, flat)
+        self.fill(frame, flat, settled)
 
 
-R = TypeVar("R")
-W = TypeVar("W")
-
-
-class ArrayAccess(Access):
+class ArrayAccess(WholeAccess):
     """Equal elements, numbered from 0."""
 
     def __init__(self, name: str, element: Access, extent: int) -> None:
@@ -127,13 +131,8 @@ class ArrayAccess(Access):
     def read(self, frame: "Frame", flat: Index) -> "Array[Any, Any]":
         return Array(frame, self, flat)
 
-    def write(self, frame: "Frame", flat: Index, value: Any) -> None:
-        settled = self.settle(value)
-        frame.replace(self, flat)
-        self.fill(frame, flat, settled)
-
     def settle(self, value: Any) -> list[Any]:
-        """All elements, read before anything is written: they may be elements of this very array."""
+        """All elements, read before anything is written: they may be elements of this same array."""
         if not isinstance(value, tuple | list | Array) or len(value) != self.extent:
             raise ModellingMistake(
                 f"`{self.name}` is an array: assign to `{self.name}[i]`, or {self.extent} values at once"
@@ -154,7 +153,7 @@ class ArrayAccess(Access):
             self.element.encode(state, flat * self.extent + i, element)
 
     def element_number(self, frame: "Frame", flat: Index, index: Index) -> Index:
-        """The flat number of element `index`, once it is known to exist."""
+        """The flat number of element `index`; an error unless it exists."""
         check_place(frame, self.name, index, self.extent, "elements")
         return flat * self.extent + index
 
@@ -189,9 +188,6 @@ class Array(View, Generic[R, W]):
             )
         return all_of(as_truth(mine == theirs) for mine, theirs in zip(self, other, strict=True))
 
-    def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
-        return ~(self == other)
-
     @must_call
     def all(self, value: W) -> Truth:
         """Whether every element equals `value`."""
@@ -208,8 +204,8 @@ class Array(View, Generic[R, W]):
         return count_of(as_truth(element == value) for element in self)
 
 
-class SequenceAccess(Access):
-    """A bounded sequence: its length, and its items from the first on; unused items stay zero."""
+class SequenceAccess(WholeAccess):
+    """A bounded sequence: its length and its items; unused items stay zero."""
 
     def __init__(self, name: str, lengths: CellAccess, items: CellAccess, capacity: int) -> None:
         self.name = name
@@ -219,11 +215,6 @@ class SequenceAccess(Access):
 
     def read(self, frame: "Frame", flat: Index) -> "Sequence[Any, Any]":
         return Sequence(frame, self, flat)
-
-    def write(self, frame: "Frame", flat: Index, value: Any) -> None:
-        settled = self.settle(value)
-        frame.replace(self, flat)
-        self.fill(frame, flat, settled)
 
     def settle(self, value: Any) -> tuple[Number | int, list[Any]]:
         """The length and the items, read before anything is written."""
@@ -245,7 +236,7 @@ class SequenceAccess(Access):
                 self.zero_item(frame, flat * self.capacity + i)
 
     def _own(self, item: Column, used: Truth) -> Any:
-        """An item of another sequence; where it has none, what stands for none here."""
+        """An item of another sequence; beyond the length of that one, the first value of this one."""
         same = item.kind == self.items.kind
         return item if same or not used.frame else pick(used, cast(Any, item), self._nothing())
 
@@ -253,7 +244,7 @@ class SequenceAccess(Access):
         return self.items.kind.decode(0)
 
     def zero_item(self, frame: "Frame", flat: Index) -> None:
-        """Forget an item, so that equal sequences are packed alike."""
+        """Clear an item, so that equal sequences are packed alike."""
         self.items.write(frame, flat, self._nothing())
 
     def decode(self, state: PackedState, flat: int) -> object:
@@ -304,7 +295,7 @@ class Sequence(View, Generic[R, W]):
     def __iter__(self) -> Any:
         raise ModellingMistake(
             f"`{self._access.name}` has another length in every state: go through its places by number, "
-            f"{self._access.name}[i] for i below {self.capacity}, or ask .length, .has(...) and .first"
+            f"{self._access.name}[i] for i below {self.capacity}, or use .length, .has(...) and .first"
         )
 
     __len__ = __iter__
@@ -339,18 +330,15 @@ class Sequence(View, Generic[R, W]):
         return all_of([self.length == len(other), *same])
 
     def _like(self, other: "Sequence[Any, Any]") -> Truth:
-        """Equal where both are as long and each item of the one is that of the other."""
+        """Equal where the lengths are equal and the items of each position are."""
         length, size = self.length, other.length
         places = range(min(self.capacity, other.capacity))
         shared: list[tuple[Any, Any]] = [(self[i], other[i]) for i in places]
         same = [as_truth(mine == theirs) for mine, theirs in shared]
         if any(mine.kind != theirs.kind for mine, theirs in shared):
-            # What stands for no item is another value in the other one: it must not be compared.
+            # The value of unused places differs between the two, so those places must not be compared.
             same = [(length <= i) | each for i, each in enumerate(same)]
         return all_of([length == size, *same])
-
-    def __ne__(self, other: object) -> Truth:  # type: ignore[override]  # sequences compare state by state
-        return ~(self == other)
 
     @must_call
     def append(self, value: W) -> None:
@@ -365,13 +353,13 @@ class Sequence(View, Generic[R, W]):
 
     @must_call
     def pop_first(self) -> R:
-        """Take the first item out and answer it; the others move up."""
+        """Remove and return the first item; the others move up."""
         length = self.length
         empty = np.atleast_1d(length.values()) == 0
         if empty.any():
             state = self._frame.state_before(int(np.flatnonzero(empty)[0]))
             raise ModellingMistake(
-                f"{self._frame.doing()} takes from `{self._access.name}`, which is empty in state {state}; "
+                f"{self._frame.doing()} pops from `{self._access.name}`, which is empty in state {state}; "
                 f"write s.require(~s.{self._access.name}.is_empty()) before"
             )
         first = self.first
