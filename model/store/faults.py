@@ -120,10 +120,9 @@ class TroubleView(OneCellView):
 class _OneCell(Field[V, NoReturn], Generic[V]):
     """A cell that is read as a view."""
 
-    view: ClassVar[type[OneCellView]]
-
-    def __init__(self, cell: Enum | Int) -> None:
+    def __init__(self, cell: Enum | Int, view: type[OneCellView]) -> None:
         self._cell = cell
+        self._view = view
 
     def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
         return self._cell.runs(name, sizes, shape)
@@ -132,23 +131,31 @@ class _OneCell(Field[V, NoReturn], Generic[V]):
         return self._cell.cells(name, dimensions)
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> Access:
-        return _OneCellAccess(self._cell.access(name, sizes, slots), self.view)
+        return _OneCellAccess(self._cell.access(name, sizes, slots), self._view)
 
     def first(self, sizes: Mapping[str, int]) -> object:
         return self._cell.first(sizes)
 
 
+class Unlimited(BudgetView):
+    """A budget that counts nothing."""
+
+    __slots__ = ()
+
+    @must_call
+    def spend(self, answer: str | bool = True) -> None:
+        is_fault(answer)
+
+
 class Budget(_OneCell[BudgetView]):
-    """At most `most` faults in one run."""
+    """At most `most` faults in one run; None is no bound."""
 
-    view = BudgetView
-
-    def __init__(self, most: AnyExtent) -> None:
-        super().__init__(Int(0, most))
+    def __init__(self, most: AnyExtent | None) -> None:
+        super().__init__(Int(0, most or 0), Unlimited if most is None else BudgetView)
         self._most = most
 
     def first(self, sizes: Mapping[str, int]) -> object:
-        if resolve(self._most, sizes) < 0:
+        if self._most is not None and resolve(self._most, sizes) < 0:
             raise ModellingMistake("a budget is 0 or more")
         return 0
 
@@ -156,10 +163,8 @@ class Budget(_OneCell[BudgetView]):
 class Trouble(_OneCell[TroubleView]):
     """Any number of faults, until it is over."""
 
-    view = TroubleView
-
     def __init__(self) -> None:
-        super().__init__(Enum("lasts", "over"))
+        super().__init__(Enum("lasts", "over"), TroubleView)
 
 
 class _OneCellAccess(Access):

@@ -105,6 +105,12 @@ class KeyView(View):
         """Delete: whatever stands there, or with `match` only the object with this ETag."""
         return self._send("delete" if match is None else "delete-match", answer, match, late, None)
 
+    @must_call
+    def assign(self, other: "KeyView", **parts: Any) -> None:
+        """Copy what stands at `other`, with these parts changed: for renaming states, not for protocols."""
+        values = {name: other.part(name) for name in self.access.ways}
+        self.access.put(self.frame, self.flat, values | parts)
+
     def _send(
         self, operation: str, answer: str, match: Any, late: Any, content: Mapping[str, Any] | None
     ) -> Told:

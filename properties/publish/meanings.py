@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from fencepost.model import Label, Model, Truth
-from fencepost.model.publish.lineages import EDGES, NODES, TABLES
-from fencepost.properties.publish.machine import Followed
+from fencepost.model.publish import EDGES, NODES, TABLES
+from fencepost.properties.publish.followed import Followed
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
@@ -147,7 +147,7 @@ class PublishMap(Refinement):
         w = seen.rank("plan")
         if seen.outcome != "acked" or w < 0:
             return SILENT
-        return where(f"the caller of {w} can be told", lambda s: s.told[w] == "published", SILENT)
+        return where(f"the caller of {w} can be told", lambda s: s.outcome[w] == "published", SILENT)
 
     def retired(self, seen: Observation) -> Meaning:
         w = seen.rank("plan")

@@ -7,8 +7,8 @@ import numpy as np
 from fencepost.model import Label, Model
 from fencepost.model.kernel.language.layout import U64
 from fencepost.model.publish import Publish
+from fencepost.properties.publish.followed import Followed, renamed, window
 from fencepost.properties.publish.meanings import PublishMap
-from fencepost.properties.publish.windowed import Windowed, renamed, window
 from fencepost.properties.refinement import Meaning, Observation, where
 
 RECOVERY = ("roll_forward", "undo_head", "undo_commit", "retire_settled")
@@ -20,18 +20,18 @@ RENAMING = ("forget", "leave", "slide_versions", "slide_manifests", "slide_epoch
 
 
 class PublishRefinement(PublishMap):
-    """Into the machine that follows runs: see `machine`."""
+    """Into the machine that follows runs: see `followed`."""
 
     eager = ("sidecar_is_read", "sidecar_is_judged", "one_is_left_to_rival")
     left_out = ("begin", "move_boundary", *RECOVERY, "read_sidecar", *BY_THEMSELVES, *RENAMING)
-    forgets = ("dropped", "torn")
+    forgets = ("dropped",)
 
     def __init__(self, writers: int = 6, claims: int = 3, *, skew: bool = False) -> None:
         """Room for so many plans and claims in a run. With `skew`, clocks may be wrong by any time."""
         given_up = ("bounded-landing", *(("bounded-skew",) if skew else ()))
         sizes = {"writers": writers, "claims": claims, "openers": 1}
         self.skew = skew
-        super().__init__(Model(Windowed, sizes, without=given_up))
+        super().__init__(Model(Followed, sizes, without=given_up))
         self.window = window(self.ids, writers, claims)
         slot = self.model.layout.slots["read"]
         epochs = range(1 + claims)

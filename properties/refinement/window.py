@@ -5,7 +5,7 @@ that some later event names, and the newest. What a map says here lets whoever h
 (`sim.replay.windows`) work out which those are, and put *renaming labels* between the events: labels of the
 model's machine that nobody does, that only rename its state. Each must be possible in every state that the
 model may be in; else the run is undecided from there on. That a renaming changes nothing is the machine's
-to argue, see `properties.publish.windowed`.
+to argue, see `properties.publish.followed`.
 
 A renaming label is a letter like any other, of the observation that `renaming` makes.
 """

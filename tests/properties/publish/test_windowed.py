@@ -1,4 +1,4 @@
-"""Renaming what is over changes nothing that can still be seen: the argument of `windowed`, at random."""
+"""Renaming what is over changes nothing that can still be seen: the argument of `followed`, at random."""
 
 import random
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.model import Label
 from fencepost.model.kernel.language.layout import U64
-from fencepost.model.publish.lineages import TABLES
+from fencepost.model.publish import TABLES
 from fencepost.properties import refinement
 from fencepost.properties.publish.refinement import RENAMING, PublishRefinement
 from fencepost.properties.refinement import Automaton

@@ -1,0 +1,737 @@
+"""Publish: a write to several tables becomes visible all at once, through a chain of manifests.
+
+The protocol of docs/decisions/0010-publish-protocol.md for one branch and two tables. An edge points at a
+node, so a write to one table reads the other: `link` adds an edge (touches edges, reads nodes), `drop`
+removes the node (touches nodes, reads edges), `add` adds a node, `both` adds a node and its edge. A manifest
+is a function of its parent and one plan, so the state of the chain is the content of its newest manifest and
+the id that published each plan; id 1 is the empty catalog. Version n of table t is `version[t][n - 1]`,
+created once.
+
+A request and its reply are one step, as only the landing is visible to others (model/store). Other steps:
+- Capture and stage are one: what others do in between can as well happen after both, since expectations are
+  evaluated again on every parent except the captured one.
+- Each head is a step, in any order. A writer that met a rival decides once all heads are answered.
+- A create that loses and loading the winners are one: the create changed nothing, so it could as well have
+  been sent when the winners were read. The create and the look at the boundary are two: cleanup fits between.
+- Reading a sidecar and acting on it are two: another process may settle the plan in between. Classifying
+  reads many objects in one step: heads only appear, in any order, so every mixture that is read is the state
+  at one moment of another run that ends in the same state. Rolling forward is one step: the heads exist, and
+  an executor that only commits can look and commit at once, because losing means to look again.
+- Moving the boundary and deleting are two: a writer can act in between. All ids up to the boundary go in one
+  step: every reader of one looks at the boundary afterwards. Listing and deleting a version is one step: what
+  no retained manifest pins, and a pin has passed, stays so.
+
+A crashed writer has sent the requests of its step and keeps no state, so `heads-under-way` and
+`manifest-under-way` describe it: each request lands at any later step, or never. A lost reply matters to a
+live writer for the manifest only (`unsure`); repeating the create of a head finds its own. An opener may stop
+after any step: `give_up` is its crash, its being fenced, or its being overtaken again and again. Left out:
+retries that run out (at most a handful of others commit here), and late undo requests (a slow opener has the
+same effect)."""
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from fencepost.model.kernel import (
+    Bool,
+    Choice,
+    Each,
+    Enum,
+    Id,
+    Int,
+    Machine,
+    Number,
+    Size,
+    Truth,
+    action,
+    all_of,
+    always_recoverable,
+    any_of,
+    case,
+    count_of,
+    implies,
+    invariant,
+    may_end,
+    pick,
+    reachable,
+    step,
+    without,
+)
+from fencepost.model.store import Budget, Key, KeyView
+
+TABLES = ("nodes", "edges")
+BOTH = NODES, EDGES = 0, 1
+KINDS = ("link", "drop", "add", "both")
+AT_WORK = ("heads", "commit", "unsure", "created", "undo")
+NEVER, ALWAYS = Truth.constant(False), Truth.constant(True)
+
+
+class Publish(Machine):
+    """Writes to several tables that become visible all at once, over manifests, heads and sidecars."""
+
+    # Constants.
+
+    writers = Size(2, most=8, doc="plans in one run, each with its own writer")
+    claims = Size(1, least=0, most=6, doc="epochs claimed in one run: keeps the space finite")
+    troubles = Size(1, least=0, most=6, doc="crashes of writers, lost replies and cleanups in one run")
+    openers = Size(1, most=4, doc="processes that can undo a plan at the same time")
+    ids, numbers = 1 + claims + 3 * writers, 2 * writers
+
+    safeguards: ClassVar = {
+        "create-only-manifest": "a manifest id is written once: the create decides between rivals",
+        "sidecar-before-heads": "the sidecar holds the plan before the first head moves",
+        "whole-plan-in-sidecar": "the sidecar holds the plan of every table",
+        "epoch-check": "an executor looks for later epochs on every new parent and in heads that it meets",
+        "grace-window": "recovery leaves the sidecar of an unfenced writer alone while it may be alive",
+        "shared-head": "a writer that loses the manifest to any plan evaluates all its expectations again",
+        "pins-re-evaluated-on-retry": "tables that were only read must still be as they were read",
+        "inbound-check-on-removal": "a node is not removed while an edge points at it",
+        "boundary-check-after-create": "a create is a success only if its id is above the boundary",
+        "read-back-on-unknown": "a writer whose manifest create has an unknown outcome reads the manifest",
+        "late-head": "a head whose plan can never commit is stepped over",
+    }
+    assumptions: ClassVar = {
+        "linearizable-create": "the store never creates over a manifest, not even of two requests at once",
+        "bounded-skew": "the grace window is over only when the writer is no longer at work",
+        "bounded-landing": "the requests of a crashed writer land before recovery retires its sidecar",
+    }
+    shown_at: ClassVar = {
+        "create-only-manifest": {"claims": 0, "troubles": 0},
+        "shared-head": {"claims": 0, "troubles": 0},
+        "pins-re-evaluated-on-retry": {"troubles": 0},
+        "grace-window": {"troubles": 0},
+        "linearizable-create": {"claims": 0, "troubles": 0},
+    }
+
+    # State: the chain, the tables, the plans with their writers, the openers.
+
+    last = Int(1, ids, start=1)  # the newest id
+    epoch = Int(0, claims)  # of the newest manifest
+    boundary = Int(0, ids)  # ids up to it are deleted, or may be
+    deleted = Int(0, ids)  # ids up to it are deleted
+    trouble = Budget(troubles)
+    pin = Each(len(TABLES), Int(0, numbers))  # of the newest manifest
+    # The plan that created the version, for itself or to undo itself, and the epoch that the object names.
+    version = Each(len(TABLES), Each(numbers, Key(plan=Id(writers), undo=Bool(), epoch=Int(0, claims))))
+    kept = Each(len(TABLES), Int(0, numbers))  # the oldest pins of a retained manifest
+    base = Each(writers, Each(len(TABLES), Int(0, numbers)))  # the pins that a plan stands on
+    kind = Each(writers, Enum(*KINDS))
+    began = Each(writers, Int(0, claims))  # the epoch in which the plan was made
+    sidecar = Each(writers, Bool())
+    manifest = Each(writers, Int(0, ids))  # the id that published the plan; 0 for none
+    at = Each(
+        writers, Enum("new", *AT_WORK, "owes-retiring", "over", "heads-under-way", "manifest-under-way")
+    )
+    parent = Each(writers, Int(0, ids))
+    outcome = Each(writers, Enum("nothing", "published", "refused", "unknown"))  # as reported to the caller
+    work = Each(openers, Enum("idle", "has-read", "undoes", "retires"))
+    whose = Each(openers, Id(writers, nobody=True))
+    epoch_of = Each(openers, Int(0, claims))  # the epoch in which the opener acts
+    restores = Each(openers, Each(len(TABLES), Bool()))
+    dropped = Each(writers, Bool())  # ghost: recovery has undone the plan, or promised that it never commits
+
+    # Definitions: heads.
+
+    def plans(s) -> range:
+        return range(s.writers)
+
+    def versions(s, t: int) -> Iterator[tuple[int, KeyView]]:
+        return enumerate(s.version[t], start=1)
+
+    def head(s, t: int, w: int, *, undo: bool = False) -> Number:
+        """The highest number at which a head of plan w stands; 0 for none."""
+        downwards = reversed([*s.versions(t)])
+        return case(*((v.holds(plan=w, undo=undo), n) for n, v in downwards), otherwise=0)
+
+    def place(s, t: int, base: Number, epoch: Number | int, w: int = -1, *, undo: bool = False) -> Choice:
+        """What an executor of plan w meets above `base`, where it would create its head."""
+        found: Choice | str = "full"
+        for n, v in reversed([*s.versions(t)]):
+            found = case(
+                (n <= base, found),
+                (~v.is_there, "free"),
+                ((v.plan == w) & (v.undo == undo), "own"),
+                (s.is_later(v, epoch), "later"),
+                (s.is_dead(t, v, base, epoch, w if undo else -1), found),
+                otherwise="rival",
+            )
+        assert isinstance(found, Choice)
+        return found
+
+    def is_later(s, v: KeyView, epoch: Number | int) -> Truth:
+        return s.is_fenced(epoch, v.epoch)
+
+    def is_dead(s, t: int, v: KeyView, base: Number, epoch: Number | int, undone: int = -1) -> Truth:
+        """Version v can never be pinned: its plan is fenced, is undone, or stands on a pin that is gone."""
+        gone = any_of((v.plan == w) & (s.base[w][t] < base) for w in s.plans())
+        dead = gone | s.is_fenced(v.epoch, epoch)
+        return dead if undone < 0 else dead | (v.plan == undone)
+
+    def is_fenced(s, epoch: Number | int, newest: Number | int) -> Truth:
+        return all_of([newest > epoch])
+
+    def create_head(s, t: int, base: Number, w: int, epoch: Number | int, *, undo: bool = False) -> None:
+        """At the first free number above `base`: the place is free."""
+        n = case(*(((base < n) & ~v.is_there, n) for n, v in s.versions(t)), otherwise=2 * s.writers)
+        s.version[t][n - 1].create("done", plan=w, undo=undo, epoch=epoch)
+
+    # Definitions: plans and their expectations.
+
+    def touches(s, w: int, t: int) -> Truth:
+        return s.kind[w] != "link" if t == NODES else s.kind[w].is_in("link", "both")
+
+    def is_current(s, w: int, t: int) -> Truth:
+        """The newest manifest still pins what the plan stands on."""
+        return s.pin[t] == s.base[w][t]
+
+    def reads_are_current(s, w: int) -> Truth:
+        reads = [s.kind[w] == "link", s.kind[w] == "drop"]
+        return all_of(implies(reads[t], s.is_current(w, t)) for t in BOTH)
+
+    def may_commit(s, w: int) -> Truth:
+        """The newest manifest, as a new parent, meets the plan's expectations."""
+        return ~s.is_fenced(s.began[w], s.epoch) & s.touched_are_current(w) & s.reads_are_current(w)
+
+    def touched_are_current(s, w: int) -> Truth:
+        return all_of(implies(s.touches(w, t), s.is_current(w, t)) for t in BOTH)
+
+    def is_pinned(s, w: int) -> Truth:
+        return any_of(s.touches(w, t) & (s.head(t, w) > 0) & (s.pin[t] == s.head(t, w)) for t in BOTH)
+
+    def is_visible(s, kind: str) -> Truth:
+        return any_of((s.manifest[w] > 0) & (s.kind[w] == kind) for w in s.plans())
+
+    def is_taken(s, w: int) -> Truth:
+        """The id after the parent is in the chain."""
+        return (s.parent[w] < s.last) & (s.parent[w] >= s.deleted)
+
+    def is_above_boundary(s, w: int) -> Truth:
+        return pick(s.manifest[w] > 0, s.manifest[w], s.parent[w] + 1) > s.boundary
+
+    def is_at_work(s, w: int) -> Truth:
+        """The writer has neither crashed nor reported to its caller."""
+        return s.at[w].is_in(*AT_WORK)
+
+    def must_undo(s, w: int, t: int) -> Truth:
+        """A head of one's own could be in the way of others. It occupies the number: no rival does."""
+        return s.touches(w, t) & s.is_current(w, t) & (s.head(t, w) > 0)
+
+    # Definitions: recovery. It knows a plan by its sidecar.
+
+    def sidecar_touches(s, w: int, t: int) -> Truth:
+        return s.touches(w, t)
+
+    def is_expired(s, w: int) -> Truth:
+        """Older than the grace window: with clocks that agree, its writer is no longer at work."""
+        return ~s.is_at_work(w) & (s.at[w] != "owes-retiring")
+
+    def is_protected(s, w: int) -> Truth:
+        """Recovery has to leave the plan alone."""
+        return s.is_at_work(w) & (s.began[w] == s.epoch)
+
+    def is_settled(s, w: int) -> Truth:
+        """Every touched pin has moved on."""
+        return all_of(implies(s.sidecar_touches(w, t), ~s.is_current(w, t)) for t in BOTH)
+
+    def may_roll_forward(s, w: int, epoch: Number | int) -> Truth:
+        """All heads are the plan's, and an executor of this epoch may commit it on the newest manifest."""
+        own = [s.is_current(w, t) & (s.place(t, s.base[w][t], epoch, w) == "own") for t in BOTH]
+        ready = all_of(implies(s.sidecar_touches(w, t), own[t]) for t in BOTH)
+        return ready & s.reads_are_current(w) & ~s.is_fenced(epoch, s.epoch)
+
+    def must_restore(s, w: int, epoch: Number | int) -> tuple[Truth, ...]:
+        """Of each table: the plan's head stands, is being undone, or can still appear."""
+        places = [s.place(t, s.base[w][t], epoch, w) for t in BOTH]
+        undone = [s.head(t, w, undo=True) > s.base[w][t] for t in BOTH]
+        stands = [(p == "own") | ((p == "free") & s.may_appear(w, epoch)) for p in places]
+        return tuple(s.sidecar_touches(w, t) & s.is_current(w, t) & (stands[t] | undone[t]) for t in BOTH)
+
+    def may_appear(s, w: int, epoch: Number | int) -> Truth:
+        return s.began[w] == epoch
+
+    # Definitions without a safeguard or an assumption.
+
+    never_fenced = without("epoch-check", replaces=is_fenced)(lambda s, epoch, newest: NEVER)
+    never_later = without("late-head", replaces=is_later)(lambda s, v, epoch: NEVER)
+    never_dead = without("late-head", replaces=is_dead)(lambda s, t, v, base, epoch, undone=-1: NEVER)
+    reads_ignored = without("pins-re-evaluated-on-retry", replaces=reads_are_current)(lambda s, w: ALWAYS)
+    only_touched = without("shared-head", replaces=may_commit)(lambda s, w: s.touched_are_current(w))
+    never_below = without("boundary-check-after-create", replaces=is_above_boundary)(lambda s, w: ALWAYS)
+    only_one = without("whole-plan-in-sidecar", replaces=sidecar_touches)(
+        lambda s, w, t: s.touches(w, t) if t == NODES else s.kind[w] == "link"
+    )
+    never_protected = without("grace-window", replaces=is_protected)(lambda s, w: NEVER)
+    never_appears = without("grace-window", replaces=may_appear)(lambda s, w, epoch: NEVER)
+    expired_early = without("bounded-skew", replaces=is_expired)(lambda s, w: s.at[w] != "owes-retiring")
+
+    # Actions: the chain and its cleanup.
+
+    @action
+    def claim(s) -> None:
+        """Open the catalog for writing: one manifest, which fences all earlier writers."""
+        s.require(s.epoch < s.claims)
+        s.epoch = s.epoch + 1
+        s.add_manifest()
+
+    def add_manifest(s, new: Truth | bool = True) -> None:
+        """Pins and epoch are set before."""
+        s.last = pick(new, s.last + 1, s.last)
+
+    @action
+    def delete_manifests(s) -> None:
+        """Cleanup, second step."""
+        s.require(s.deleted < s.boundary)
+        s.deleted = s.boundary
+
+    @action
+    def move_boundary(s) -> None:
+        """Cleanup, first step: all manifests but the newest may go, and with them what only they pinned."""
+        s.require(s.boundary < s.last - 1)
+        s.trouble.spend()
+        s.boundary, s.kept = s.last - 1, s.pin
+
+    @action(table=TABLES, number=numbers)
+    def delete_version(s, table: str, number: int) -> None:
+        """Cleanup, third step. Number counts from 0 here, as in the state."""
+        t = TABLES.index(table)
+        s.require(s.version[t][number].is_there, s.kept[t] > number + 1)
+        s.version[t][number].delete()
+
+    # Actions: a writer stages its plan and moves heads.
+
+    @action(w=writers, kind=KINDS)
+    def begin(s, w: int, kind: str) -> None:
+        """Capture the newest manifest, check the write against it, write the sidecar."""
+        s.require(s.at[w] == "new", w == 0 or s.at[w - 1] != "new")  # plans are numbered as they begin
+        s.require(kind not in ("link", "drop") or ~s.is_visible("drop"))
+        s.guard("inbound-check-on-removal", kind != "drop" or ~s.is_visible("link"))
+        s.at[w], s.kind[w] = "heads", kind
+        s.began[w], s.parent[w], s.base[w] = s.epoch, s.last, s.pin
+        s.sidecar[w] = s.is_on("sidecar-before-heads")
+
+    @action(w=writers)
+    def probe_finds_winner(s, w: int) -> None:
+        """Another plan was published before a head moved, and an expectation fails: nothing to undo."""
+        s.require((s.at[w] == "heads") & (s.parent[w] < s.last), *(s.head(t, w) == 0 for t in BOTH))
+        s.require(~s.may_commit(w))
+        s.at[w], s.outcome[w] = "owes-retiring", "refused"
+
+    @action(w=writers)
+    def stage_again(s, w: int) -> None:
+        """After an unknown outcome of staging, the writer finds no sidecar, and creates it again. It had been
+        there: recovery has settled the plan meanwhile.
+        """
+        s.require((s.at[w] == "heads") & ~s.sidecar[w], s.is_on("sidecar-before-heads"))
+        s.require(*(s.head(t, w) == 0 for t in BOTH))
+        s.trouble.spend()
+        s.sidecar[w] = True
+
+    @action(w=writers, table=TABLES)
+    def move_head(s, w: int, table: str) -> None:
+        t = TABLES.index(table)
+        s.require((s.at[w] == "heads") & s.touches(w, t))
+        s.require(s.place(t, s.base[w][t], s.began[w], w) == "free")
+        s.create_head(t, s.base[w][t], w, s.began[w])
+        s.at[w] = pick(all_of(implies(s.touches(w, o), s.head(o, w) > 0) for o in BOTH), "commit", "heads")
+
+    @without("sidecar-before-heads", replaces=move_head)
+    def move_head_before_sidecar(s, w: int, table: str) -> None:
+        Publish.move_head(s, w, table)
+        s.sidecar[w] = s.at[w] == "commit"
+
+    @action(w=writers)
+    def heads_blocked(s, w: int) -> None:
+        """The head of a rival or of a later epoch is in the way; the other head is answered too."""
+        s.require(s.at[w] == "heads")
+        places = [s.place(t, s.base[w][t], s.began[w], w) for t in BOTH]
+        s.require(*(implies(s.touches(w, t), places[t] != "free") for t in BOTH))
+        later, rival, moved = (
+            any_of(s.touches(w, t) & (places[t] == met) for t in BOTH) for met in ("later", "rival", "own")
+        )
+        s.require(later | rival)
+        s.at[w] = case((moved & later, "over"), (moved, "undo"), otherwise="owes-retiring")
+        s.outcome[w] = pick(moved & ~later, "nothing", "refused")
+
+    # Actions: a writer commits.
+
+    @action(w=writers, answer=("done", "exists", "reply-lost", "lost"))
+    def create_manifest(s, w: int, answer: str) -> None:
+        s.require(s.at[w] == "commit")
+        s.trouble.spend(answer)
+        if answer == "exists":
+            s.require(s.is_taken(w))
+            s.load_winners(w)
+        elif answer == "lost":
+            s.at[w] = s.after_unknown()
+        else:
+            s.put_manifest(w)
+            s.at[w] = "created" if answer == "done" else s.after_unknown()
+
+    def put_manifest(s, w: int) -> None:
+        """The create takes effect: no other was first, or the id was deleted and nobody sees the manifest."""
+        s.require(~s.is_taken(w))
+        s.publish(w, [s.touches(w, t) for t in BOTH], s.parent[w] == s.last)
+
+    def publish(s, w: int, tables: Iterable[Truth], new: Truth | bool = True) -> None:
+        """Where `new`, the next manifest pins the plan's heads in these tables."""
+        for t, shown in enumerate(tables):
+            s.pin[t] = pick(new & shown, s.head(t, w), s.pin[t])
+        s.add_manifest(new)
+        s.manifest[w] = pick(new, s.last, s.manifest[w])
+
+    @without("create-only-manifest", "linearizable-create", replaces=put_manifest)
+    def overwrite_manifest(s, w: int) -> None:
+        """A manifest that took the id is lost, and the newest one was perhaps built on another parent."""
+        taken, newest = s.is_taken(w), s.is_taken(w) & (s.parent[w] == s.last - 1)
+        for q in s.plans():
+            s.manifest[q] = pick(taken & (s.manifest[q] == s.parent[w] + 1), 0, s.manifest[q])
+        for t in BOTH:
+            s.pin[t] = pick(newest, pick(s.touches(w, t), s.head(t, w), s.base[w][t]), s.pin[t])
+        s.epoch = pick(newest, s.began[w], s.epoch)
+        s.manifest[w] = pick(taken, s.parent[w] + 1, s.manifest[w])
+        s.publish(w, [s.touches(w, t) for t in BOTH], s.parent[w] == s.last)
+
+    def after_unknown(s) -> str:
+        return "unsure"
+
+    taken_for_failure = without("read-back-on-unknown", replaces=after_unknown)(lambda s: "undo")
+
+    @action(w=writers)
+    def look_again(s, w: int) -> None:
+        """After an unknown outcome: read whose manifest it is, and create it again where there is none."""
+        s.require(s.at[w] == "unsure")
+        s.at[w] = pick((s.manifest[w] > 0) & (s.manifest[w] == s.parent[w] + 1), "created", "commit")
+
+    def load_winners(s, w: int) -> None:
+        """Evaluate all expectations on the newest manifest. A winner may be the plan itself."""
+        whole = s.boundary <= s.parent[w]  # otherwise a part of the history is out of sight
+        unfenced = whole & ~s.is_fenced(s.began[w], s.epoch)
+        pinned, may = (s.is_pinned(w), "owes-retiring"), (s.may_commit(w), "commit")
+        mine = whole & (s.manifest[w] > 0)
+        s.at[w] = case((mine, "created"), pinned, may, (unfenced, "undo"), otherwise="over")
+        s.conclude(w)
+
+    @action(w=writers)
+    def check_boundary(s, w: int) -> None:
+        """An id up to the boundary may have been deleted before it was created."""
+        s.require(s.at[w] == "created")
+        published = s.is_above_boundary(w) | s.is_pinned(w)
+        s.at[w] = case((published, "owes-retiring"), (s.may_commit(w), "commit"), otherwise="over")
+        s.conclude(w)
+
+    def conclude(s, w: int) -> None:
+        """Retry on the newest parent, or report to the caller. A sidecar of unknown outcome stays."""
+        at, outcome = s.at[w], s.outcome[w]
+        s.parent[w] = pick(at == "commit", s.last, s.parent[w])
+        s.outcome[w] = case(
+            (at == "owes-retiring", "published"), (at == "over", "unknown"), otherwise=outcome
+        )
+
+    # Actions: a writer undoes its plan after a refusal, retires its sidecar, or crashes.
+
+    @action(w=writers, table=TABLES)
+    def undo_own_head(s, w: int, table: str) -> None:
+        t = TABLES.index(table)
+        s.require((s.at[w] == "undo") & s.must_undo(w, t))
+        s.require(s.place(t, s.base[w][t], s.began[w], w, undo=True) == "free")
+        s.create_head(t, s.base[w][t], w, s.began[w], undo=True)
+
+    @action(w=writers)
+    def undo_own_commit(s, w: int) -> None:
+        s.require((s.at[w] == "undo") & ~s.is_fenced(s.began[w], s.epoch))
+        needed = [s.must_undo(w, t) for t in BOTH]
+        s.require(any_of(needed))
+        s.restore(w, needed)
+        s.at[w], s.outcome[w] = "owes-retiring", "refused"
+
+    def restore(s, w: int, tables: list[Truth]) -> None:
+        """The next manifest pins the undo heads of the plan in these tables: all of them stand."""
+        heads = [s.head(t, w, undo=True) for t in BOTH]
+        s.require(*(implies(tables[t], heads[t] > s.base[w][t]) for t in BOTH))
+        for t in BOTH:
+            s.pin[t] = pick(tables[t], heads[t], s.pin[t])
+        s.add_manifest()
+
+    @action(w=writers)
+    def undo_own_ends(s, w: int) -> None:
+        """Nothing is left to undo, or another process will undo it: either way the plan is dead."""
+        s.require(s.at[w] == "undo")
+        places = [s.place(t, s.base[w][t], s.began[w], w, undo=True) for t in BOTH]
+        needed = any_of(s.must_undo(w, t) for t in BOTH)
+        blocked = any_of(s.must_undo(w, t) & places[t].is_in("later", "rival") for t in BOTH)
+        s.require(implies(needed, blocked | s.is_fenced(s.began[w], s.epoch)))
+        s.at[w], s.outcome[w] = pick(needed, "over", "owes-retiring"), "refused"
+
+    @action(w=writers)
+    def retire(s, w: int) -> None:
+        s.require(s.at[w] == "owes-retiring")
+        s.at[w], s.sidecar[w] = "over", False
+
+    @action(w=writers)
+    def crash(s, w: int) -> None:
+        s.require(s.is_at_work(w))
+        s.trouble.spend()
+        sent = s.at[w].is_in("commit", "unsure")
+        s.at[w] = case(
+            (s.at[w] == "heads", "heads-under-way"), (sent, "manifest-under-way"), otherwise="over"
+        )
+
+    @action(w=writers, table=TABLES)
+    def head_lands(s, w: int, table: str) -> None:
+        t = TABLES.index(table)
+        s.require((s.at[w] == "heads-under-way") & s.touches(w, t))
+        s.assume("bounded-landing", s.sidecar[w])
+        s.require(s.place(t, s.base[w][t], s.began[w], w) == "free")
+        s.create_head(t, s.base[w][t], w, s.began[w])
+
+    @action(w=writers)
+    def manifest_lands(s, w: int) -> None:
+        """Landing on a deleted id is visible to nobody."""
+        s.require((s.at[w] == "manifest-under-way") & (s.parent[w] == s.last))
+        s.assume("bounded-landing", s.sidecar[w])
+        s.put_manifest(w)
+        s.at[w] = "over"
+
+    # Actions: an opener, or a writer that met a rival's head, settles a plan whose sidecar it has read.
+
+    def does(s, o: int, work: str, w: int) -> Truth:
+        return (s.work[o] == work) & (s.whose[o] == w)
+
+    @action(o=openers, w=writers)
+    def read_sidecar(s, o: int, w: int) -> None:
+        """With or without a claim before."""
+        s.require((s.work[o] == "idle") & s.sidecar[w])
+        s.guard("grace-window", (s.began[w] < s.epoch) | s.is_expired(w))
+        s.work[o], s.whose[o], s.epoch_of[o] = "has-read", w, s.epoch
+
+    @action(o=openers, w=writers)
+    def roll_forward(s, o: int, w: int) -> None:
+        s.require(s.does(o, "has-read", w))
+        s.require(s.may_roll_forward(w, s.epoch_of[o]))
+        s.publish(w, [s.sidecar_touches(w, t) for t in BOTH])
+        s.work[o] = "retires"
+
+    @action(o=openers, w=writers)
+    def leave_unmoved(s, o: int, w: int) -> None:
+        """No head is in the way. A fenced plan may still be rolled forward: its requests may land, and
+        another opener may have read the sidecar. For other plans this is a promise never to commit.
+        """
+        s.require(s.does(o, "has-read", w))
+        s.require(~s.is_settled(w), ~s.may_roll_forward(w, s.epoch_of[o]))
+        s.require(~any_of(s.must_restore(w, s.epoch_of[o])))
+        s.work[o] = "retires"
+        s.dropped[w] = s.dropped[w] | (s.began[w] == s.epoch)
+
+    @action(o=openers, w=writers)
+    def begin_undo(s, o: int, w: int) -> None:
+        s.require(s.does(o, "has-read", w))
+        restores = s.must_restore(w, s.epoch_of[o])
+        s.require(any_of(restores), ~s.may_roll_forward(w, s.epoch_of[o]))
+        s.work[o], s.restores[o] = "undoes", restores
+
+    @action(o=openers, w=writers, table=TABLES)
+    def undo_head(s, o: int, w: int, table: str) -> None:
+        t = TABLES.index(table)
+        s.require(s.does(o, "undoes", w) & s.restores[o][t])
+        s.require(s.place(t, s.base[w][t], s.epoch_of[o], w, undo=True) == "free")
+        s.create_head(t, s.base[w][t], w, s.epoch_of[o], undo=True)
+
+    @action(o=openers, w=writers, table=TABLES)
+    def leave_to_rival(s, o: int, w: int, table: str) -> None:
+        """A rival occupies the number: no late head of this plan can land there; the other is restored."""
+        t = TABLES.index(table)
+        s.require(s.does(o, "undoes", w) & s.restores[o].all(True))
+        s.require(s.place(t, s.base[w][t], s.epoch_of[o], w, undo=True) == "rival")
+        s.restores[o][t] = False
+
+    @action(o=openers, w=writers)
+    def undo_commit(s, o: int, w: int) -> None:
+        s.require(s.does(o, "undoes", w) & ~s.is_fenced(s.epoch_of[o], s.epoch))
+        s.require(*(implies(s.restores[o][t], s.is_current(w, t)) for t in BOTH))
+        s.restore(w, [s.restores[o][t] for t in BOTH])
+        s.work[o], s.restores[o] = "retires", (False, False)
+        s.dropped[w] = True
+
+    @action(o=openers, w=writers)
+    def undo_lost(s, o: int, w: int) -> None:
+        """A pin has moved, or a rival occupies the only number: classify again."""
+        s.require(s.does(o, "undoes", w))
+        moved = any_of(s.restores[o][t] & ~s.is_current(w, t) for t in BOTH)
+        places = [s.place(t, s.base[w][t], s.epoch_of[o], w, undo=True) for t in BOTH]
+        s.require(moved | all_of(implies(s.restores[o][t], places[t] == "rival") for t in BOTH))
+        s.work[o], s.restores[o] = "has-read", (False, False)
+
+    @action(o=openers, w=writers)
+    def retire_settled(s, o: int, w: int) -> None:
+        s.require(s.does(o, "retires", w) | (s.does(o, "has-read", w) & s.is_settled(w)))
+        s.sidecar[w] = False
+        s.rest(o)
+
+    @action(w=writers, table=TABLES)
+    def finish_undo(s, w: int, table: str) -> None:
+        """A writer commits the head of an undo whose sidecar is gone: it shows what is pinned already. Its
+        executor died, and another opener, which did not know of this table, has retired the sidecar.
+        """
+        t = TABLES.index(table)
+        s.require(~s.sidecar[w] & s.is_current(w, t) & (s.head(t, w, undo=True) > s.pin[t]))
+        s.require(s.place(t, s.pin[t], s.epoch) == "rival")
+        s.require(s.place(t, s.pin[t], s.epoch, w, undo=True) == "own")
+        s.restore(w, [Truth.constant(o == t) for o in BOTH])
+        s.dropped[w] = True
+
+    @action(o=openers)
+    def give_up(s, o: int) -> None:
+        s.require(s.work[o] != "idle")
+        s.rest(o)
+
+    def rest(s, o: int) -> None:
+        s.work[o], s.whose[o], s.epoch_of[o], s.restores[o] = "idle", -1, 0, (False, False)
+
+    # Properties: never bad.
+
+    @invariant
+    def atomic_visibility(s) -> Truth:
+        """The manifest that publishes a plan shows all of it."""
+        newest = [(w, t, (s.manifest[w] == s.last) & s.touches(w, t)) for w in s.plans() for t in BOTH]
+        return all_of(
+            implies(new, (s.pin[t] == s.head(t, w)) & (s.pin[t] > s.base[w][t])) for w, t, new in newest
+        )
+
+    @invariant
+    def no_lost_write(s) -> Truth:
+        """An acknowledged plan is in the chain, and the pins of the newest manifest go on from it."""
+        moved = [all_of(implies(s.touches(w, t), s.pin[t] > s.base[w][t]) for t in BOTH) for w in s.plans()]
+        return all_of(implies(s.outcome[w] == "published", (s.manifest[w] > 0) & moved[w]) for w in s.plans())
+
+    @invariant
+    def no_phantom(s) -> Truth:
+        """A plan that was refused to its caller is invisible for ever."""
+        return all_of(implies(s.outcome[w] == "refused", s.manifest[w] == 0) for w in s.plans())
+
+    @step
+    def fenced(before, after: "Publish") -> Truth:
+        """Once a later epoch is visible, no writer of an earlier one commits."""
+        commits = [
+            (after.at[w] != before.at[w]) & (after.manifest[w] != before.manifest[w]) for w in before.plans()
+        ]
+        return all_of(implies(commits[w], before.began[w] == before.epoch) for w in before.plans())
+
+    @invariant
+    def no_head_ahead(s) -> Truth:
+        """A head ahead of its pin can be stepped over, or its writer is at work, or its sidecar stands."""
+        return all_of(
+            implies(
+                (v.plan == w) & ~v.undo & (s.pin[t] < n) & ~s.sidecar[w] & ~s.is_at_work(w),
+                s.is_dead(t, v, s.pin[t], s.epoch),
+            )
+            for w in s.plans()
+            for t in BOTH
+            for n, v in s.versions(t)
+        )
+
+    @invariant
+    def live_writer(s) -> Truth:
+        """Recovery never drops a plan that its writer reports as published."""
+        return all_of(implies(s.dropped[w], s.outcome[w] != "published") for w in s.plans())
+
+    @step
+    def left_alone(before, after: "Publish") -> Truth:
+        """Recovery takes up no plan of the present epoch whose writer is at work: the window is for this.
+
+        Without the window, `live_writer` shows the cost.
+        """
+        return ~any_of(
+            before.is_protected(w) & (before.whose[o] != w) & (after.whose[o] == w)
+            for o in range(before.openers)
+            for w in before.plans()
+        )
+
+    @invariant
+    def referential_integrity(s) -> Truth:
+        """No visible edge points at a node that is gone."""
+        return ~(s.is_visible("link") & s.is_visible("drop"))
+
+    @invariant
+    def cleanup_safe(s) -> Truth:
+        """The versions that the newest manifest and the oldest retained one pin are there."""
+        pins = [(s.pin[t], t) for t in BOTH] + [(s.kept[t], t) for t in BOTH]
+        return all_of(implies(pin == n, v.is_there) for pin, t in pins for n, v in s.versions(t))
+
+    @invariant
+    def same_plan(s) -> Truth:
+        """However many execute a plan, and however often, it has one head a table above the pin."""
+        return all_of(
+            count_of((s.pin[t] < n) & v.holds(plan=w, undo=undo) for n, v in s.versions(t)) <= 1
+            for w in s.plans()
+            for undo in (False, True)
+            for t in BOTH
+        )
+
+    @always_recoverable
+    def no_wedge(s) -> Truth:
+        """However writers crash, no head is in the way of a new one in some later state without work."""
+        places = [s.place(t, s.pin[t], s.epoch) for t in BOTH]
+        return all_of(~place.is_in("rival", "later") for place in places) & ~s.somebody_works()
+
+    def somebody_works(s) -> Truth:
+        return any_of(s.is_at_work(w) for w in s.plans())
+
+    # Properties: sometimes good.
+
+    @reachable
+    def all_published(s) -> Truth:
+        """Every writer can report its plan as published."""
+        return s.outcome.all("published")
+
+    @reachable
+    def retry_succeeds(s) -> Truth:
+        """A writer that lost the race for a manifest can win the next one."""
+        lost = [(w, q) for w in s.plans() for q in s.plans() if q != w]
+        return any_of(
+            (s.outcome[w] == "published")
+            & (s.manifest[w] == s.parent[w] + 1)
+            & (s.manifest[q] > 0)
+            & (s.manifest[q] < s.manifest[w])
+            & any_of(s.touches(q, t) & (s.base[q][t] == s.base[w][t]) for t in BOTH)
+            for w, q in lost
+        )
+
+    @reachable
+    def conflict(s) -> Truth:
+        """A writer can be refused and take its heads back while another one publishes."""
+        return s.outcome.any("refused") & s.outcome.any("published") & (s.last > 2 + s.claims)
+
+    @reachable
+    def rolled_forward(s) -> Truth:
+        """Recovery can publish the plan of a writer that crashed."""
+        crashed = [(s.at[w] == "manifest-under-way") & (s.outcome[w] == "nothing") for w in s.plans()]
+        return any_of((s.manifest[w] > 0) & crashed[w] for w in s.plans())
+
+    @reachable
+    def rolled_back(s) -> Truth:
+        """Recovery can undo the plan of a writer that crashed."""
+        return any_of(s.dropped[w] & (s.at[w] == "heads-under-way") & ~s.sidecar[w] for w in s.plans())
+
+    @reachable
+    def unknown_outcome(s) -> Truth:
+        """A fenced writer can report an unknown outcome of a plan that is published after all."""
+        return any_of((s.outcome[w] == "unknown") & (s.manifest[w] > 0) for w in s.plans())
+
+    @reachable
+    def late_head_stepped_over(s) -> Truth:
+        """A head of a fenced writer can stand below the one that is pinned."""
+        return any_of(
+            v.holds(plan=w, undo=False) & (s.pin[t] > n) & (s.began[w] < s.epoch) & (s.manifest[w] == 0)
+            for w in s.plans()
+            for t in BOTH
+            for n, v in s.versions(t)
+        )
+
+    @reachable
+    def false_success(s) -> Truth:
+        """A create can succeed on an id that was deleted, and is visible to nobody."""
+        return any_of((s.at[w] == "created") & (s.manifest[w] == 0) for w in s.plans())
+
+    @may_end
+    def done(s) -> Truth:
+        """Nobody works; what is left to recovery needs an opener only, and there is always one."""
+        return ~s.somebody_works() & ~s.sidecar.any(True)
