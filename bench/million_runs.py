@@ -25,7 +25,7 @@ from fencepost.properties.refinement import Automaton, Refinement
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.local import replay
 from fencepost.sim.replay.parts import plan
-from fencepost.sim.systems.ingest import fixed as ingest
+from fencepost.sim.systems.ingest.scenarios import program as ingest
 from fencepost.sim.trace import table_of, write_parquet
 
 INGEST = Source(

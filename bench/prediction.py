@@ -39,8 +39,8 @@ from fencepost.impl.publish import Catalog, Draft, GroupCommit
 from fencepost.impl.store import Store, open_store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.des import Setup, StoreModel, Workload, simulate
-from fencepost.sim.des.ingesting import padding
 from fencepost.sim.scenarios.building import profile_of
+from fencepost.sim.systems.ingest.workload import padding
 
 BAR = 0.15
 MOTO = Path(__file__).parent.parent / "tests" / "servers" / "moto_main.py"

@@ -18,7 +18,7 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore import Random, Setting
-from fencepost.sim.systems.publish import fixed
+from fencepost.sim.systems.publish.scenarios import program
 from fencepost.sim.trace import table_of, write_parquet
 from fencepost.sim.trace.schema import SCHEMA
 from fencepost.sim.world import Budget, World
@@ -40,7 +40,7 @@ class Source:
     """How many requests of a run may be answered 409."""
 
 
-PUBLISH = Source(fixed, trace_fields, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
+PUBLISH = Source(program, trace_fields, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
 
 
 class Kept(Random):

@@ -21,7 +21,7 @@ from fencepost.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import TARGET, write_file, write_result
 from fencepost.commands.systems import (
-    System,
+    Audited,
     complete_system,
     find_system,
     read_parameters,
@@ -211,7 +211,7 @@ def command(
 
 
 def _wanted(
-    system: System, arguments: Mapping[str, Any], said: Options, jobs: int, resume: str | None
+    system: Audited, arguments: Mapping[str, Any], said: Options, jobs: int, resume: str | None
 ) -> Wanted:
     if system.options.processes is not None:
         said = replace(said, processes=arguments.get("processes"))
@@ -262,7 +262,7 @@ def read_faults(texts: Sequence[str]) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _blamed(system: System) -> Iterator[None]:
+def _blamed(system: Audited) -> Iterator[None]:
     """Errors of the program's own set-up, and of what it was given, as one line each."""
     with neighbours(system.path) if system.path is not None else contextlib.nullcontext():
         try:

@@ -12,7 +12,7 @@ from rich.console import Console
 from fencepost.auditing import bound
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest
 from fencepost.commands.output_files import write_result
-from fencepost.commands.systems import System
+from fencepost.commands.systems import Audited
 from fencepost.impl.store import open_store
 from fencepost.reports.plain_text import plain_text
 from fencepost.sim.real import Found, NotForReal, Plain, run_rounds
@@ -33,7 +33,7 @@ def refuse_beside_store(others: Mapping[str, object]) -> None:
 
 
 def audit_plainly(
-    system: System,
+    system: Audited,
     arguments: Mapping[str, Any],
     url: str,
     wanted: Plain,
@@ -62,7 +62,7 @@ def audit_plainly(
 
 
 def _result(
-    system: System, arguments: Mapping[str, Any], url: str, wanted: Plain, found: Found
+    system: Audited, arguments: Mapping[str, Any], url: str, wanted: Plain, found: Found
 ) -> dict[str, Any]:
     violations = []
     if found.violation is not None:

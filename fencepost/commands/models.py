@@ -1,29 +1,26 @@
 """Machines by name: those that ship with Fencepost, and a user's own as `path/to/file.py:Machine`."""
 
-import importlib
-
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.user_files import find, is_file_name
 from fencepost.model import Machine, ModelError
+from fencepost.sim.systems import SYSTEMS, load
 
 SHIPPED = {
-    "two-phase": ("fencepost.model.two_phase", "TwoPhase"),
-    "peterson": ("fencepost.model.peterson", "Peterson"),
-    "bounded-queue": ("fencepost.model.bounded_queue", "BoundedQueue"),
-    "philosophers": ("fencepost.model.philosophers", "Philosophers"),
-    "create-only-lock": ("fencepost.model.create_only_lock", "CreateOnlyLock"),
-    "swap-counter": ("fencepost.model.swap_counter", "SwapCounter"),
-    "fenced-lease": ("fencepost.model.fenced_lease", "FencedLease"),
-    "publish": ("fencepost.model.publish", "Publish"),
-    "ingest": ("fencepost.model.ingest", "Ingest"),
+    "two-phase": "fencepost.model.two_phase:TwoPhase",
+    "peterson": "fencepost.model.peterson:Peterson",
+    "bounded-queue": "fencepost.model.bounded_queue:BoundedQueue",
+    "philosophers": "fencepost.model.philosophers:Philosophers",
+    "create-only-lock": "fencepost.model.create_only_lock:CreateOnlyLock",
+    "swap-counter": "fencepost.model.swap_counter:SwapCounter",
+    "fenced-lease": "fencepost.model.fenced_lease:FencedLease",
+    **{name: system.model for name, system in SYSTEMS.items()},
 }
 
 
 def find_machine(name: str) -> type[Machine]:
     """The machine that `name` stands for; `BadRequest` says how to name one."""
     if name in SHIPPED:
-        module, machine = SHIPPED[name]
-        found: type[Machine] = getattr(importlib.import_module(module), machine)
+        found: type[Machine] = load(SHIPPED[name])
         return found
     if not is_file_name(name):
         raise BadRequest(

@@ -4,50 +4,25 @@ A refinement of one's own is a class that can be made without arguments; what --
 arguments. It may say in `runs` how its runs are told apart, as `--runs` would.
 """
 
-import importlib
 import inspect
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.set_option import numbers
 from fencepost.commands.user_files import find, is_file_name
-
-
-@dataclass(frozen=True)
-class Known:
-    """Where a refinement that ships is."""
-
-    module: str
-    name: str
-    summary: str
-
-
-SHIPPED = {
-    "publish": Known(
-        "fencepost.properties.publish.refinement",
-        "PublishRefinement",
-        "many tables, one visible commit: a run is a catalog",
-    ),
-    "ingest": Known(
-        "fencepost.properties.ingest.refinement",
-        "IngestRefinement",
-        "acceptance of batches: a run is an identity",
-    ),
-}
+from fencepost.sim.systems import SYSTEMS, load
 
 
 def find_refinement(name: str, settings: tuple[str, ...]) -> partial[Any]:
     """What makes the refinement; picklable, so that workers elsewhere can make it too."""
-    if name in SHIPPED:
-        known = SHIPPED[name]
-        found = getattr(importlib.import_module(known.module), known.name)
+    if name in SYSTEMS:
+        found = load(SYSTEMS[name].refinement)
     elif is_file_name(name):
         found = find(name, "refinement", _is_refinement, is_what="a class derived from Refinement")
     else:
         raise BadRequest(
-            f"no model is called {name!r}; known: {', '.join(SHIPPED)}; your own: path/to/file.py:Refinement"
+            f"no model is called {name!r}; known: {', '.join(SYSTEMS)}; your own: path/to/file.py:Refinement"
         )
     made = partial(found, **numbers(settings, "NAME=N, as in --set writers=2"))
     _try(name, found, made)

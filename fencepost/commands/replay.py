@@ -13,11 +13,14 @@ import click
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import TARGET, write_json
-from fencepost.commands.refinements import SHIPPED, find_refinement
+from fencepost.commands.refinements import find_refinement
+from fencepost.sim.systems import SYSTEMS
 
-EPILOG = """Exit codes: 0 every run is a behaviour of the model, 1 one is not, 2 the request made no sense,
+_EXAMPLE = next(iter(SYSTEMS))
+EPILOG = f"""Exit codes: 0 every run is a behaviour of the model, 1 one is not, 2 the request made no sense,
 3 not decided: a run that the trace does not tell enough of, or a file that cannot be read. Examples:
-fencepost replay traces/ --model publish;  fencepost replay logs/*.gz --from access-log --layout ingest."""
+fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from access-log --layout
+{_EXAMPLE}."""
 
 SHOWN = 20
 SOURCES = ("traces", "access-log")
@@ -31,7 +34,7 @@ SOURCES = ("traces", "access-log")
 @click.option("--set", "settings", metavar="NAME=N", multiple=True, help="Give a size of the model a value.")
 @click.option("--from", "source", type=click.Choice(SOURCES), default="traces", show_default=True)
 @click.option(
-    "--layout", "layout_name", metavar="LAYOUT", help="Of an access log: publish, ingest, or a TOML file."
+    "--layout", "layout_name", metavar="LAYOUT", help="Of an access log: a system of --list, or a TOML file."
 )
 @click.option(
     "--runs",
@@ -81,7 +84,7 @@ def command(
         raise BadRequest("--coverage and --gaps need traces and --engine local")
     if not traces:
         raise BadRequest(
-            "name the traces, as in: fencepost replay traces/ --model publish; --list lists models"
+            f"name the traces, as in: fencepost replay traces/ --model {_EXAMPLE}; --list lists models"
         )
     try:
         import pyarrow as pa  # noqa: F401 - said in a sentence here, before a module deep down says it in ten lines
@@ -129,13 +132,15 @@ def _refuse_contradictions(
                 "and give --layout"
             )
         if layout is None:
-            raise BadRequest("--from access-log needs --layout: publish, ingest, or a TOML file of your own")
+            raise BadRequest(
+                f"--from access-log needs --layout: {', '.join(SYSTEMS)}, or a TOML file of your own"
+            )
         if engine == "spark":
             raise BadRequest("--from access-log runs on --engine local only")
     elif layout is not None:
         raise BadRequest("--layout belongs to --from access-log")
     elif model is None:
-        raise BadRequest(f"name the model, as in --model publish; known: {', '.join(SHIPPED)}")
+        raise BadRequest(f"name the model, as in --model {_EXAMPLE}; known: {', '.join(SYSTEMS)}")
     if master is not None and engine != "spark":
         raise BadRequest("--master belongs to --engine spark")
 
@@ -205,7 +210,7 @@ def _replayed(
     from fencepost.sim.trace.grouping import check_grouping
 
     files = discover(traces)
-    by = by or ("identity" if model == "ingest" else getattr(refinement.func, "runs", "run"))
+    by = by or getattr(refinement.func, "runs", "run")
     check_grouping(by)
     begun = perf_counter()
     outcome, started = replay(files, refinement, by, slots, folder)
@@ -289,6 +294,6 @@ def _progress() -> Callable[[str], None]:
 
 
 def _list() -> int:
-    for name, known in SHIPPED.items():
-        click.echo(f"{name}  {known.summary}")
+    for name, system in SYSTEMS.items():
+        click.echo(f"{name}  {system.run_is}")
     return Exit.HOLDS

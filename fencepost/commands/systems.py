@@ -1,8 +1,10 @@
-"""Programs to audit, by name: the systems that ship with Fencepost, and a user's own as `file.py:function`.
+"""Programs to audit, by name: the systems, the examples, and a user's own as `file.py:function`.
 
-A shipped system is a module of one of `FOLDERS`, found by its file's name. It holds its program as
-`fixed`, each known mistake as `broken...`, and what looks right and is wrong as `tempting...`; these are
-its mutants. What ends with `_boto3` belongs to a second system, the same on plain boto3.
+An example is a module of one of `FOLDERS`, found by its file's name. It holds its program as `fixed`, each
+known
+mistake as `broken` or `mutant_...`, and what only looks right as `tempting_...`; all but the first are its
+mutants.
+Functions whose names end with `_boto3` belong to a second program, the same on plain boto3.
 """
 
 import importlib
@@ -17,14 +19,17 @@ from typing import Any
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.set_option import pairs
 from fencepost.commands.user_files import find, is_file_name, split
+from fencepost.sim.systems import SYSTEMS
 from fencepost.testing import Options, check_program, unwrapped
 
-FOLDERS = ("fencepost.sim.systems", "fencepost.examples.audit", "fencepost.examples.zoo")
+FOLDERS = ("fencepost.examples.audit", "fencepost.examples.zoo")
 BOTO3 = "boto3"
+MUTANTS = ("broken", "mutant", "tempting")
+"""How the names of mutants begin."""
 
 
 @dataclass(frozen=True)
-class System:
+class Audited:
     """A program to audit, and the options it brings."""
 
     name: str
@@ -42,52 +47,64 @@ class System:
 
 @dataclass
 class Shipped:
-    """What one module says of one system."""
+    """A program that ships, and its mutants."""
 
     doc: str
     program: Callable[..., Any] | None = None
     mutants: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    budgets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Faults by mutant, where one asks for others than the usual: the module's `BUDGETS`."""
+    faults: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    """By mutant, where one needs others than the usual."""
 
 
 def shipped(*folders: str) -> dict[str, str]:
-    """The module of every system that ships, by the system's name. Nothing is imported for it."""
-    found = {}
+    """The module of every example by its name, after the systems, which have none. Imports no program."""
+    found = {} if folders else dict.fromkeys(SYSTEMS, "")
     for folder in folders or FOLDERS:
         if importlib.util.find_spec(folder) is None:
             continue
         for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
             if not module.ispkg:
-                found[_spoken(module.name)] = f"{folder}.{module.name}"
+                found[_dashed(module.name)] = f"{folder}.{module.name}"
     return found
 
 
 def read_shipped(name: str, module_name: str) -> dict[str, Shipped]:
-    """The systems of a module: what `name` stands for, and the same on plain boto3 when it is there."""
+    """The programs of a name: itself, and the same on plain boto3 when the module has it."""
+    if not module_name:
+        return {name: _system(name)}
     module = importlib.import_module(module_name)
     doc = (module.__doc__ or "").strip().split("\n")[0]
-    budgets = getattr(module, "BUDGETS", {})
     found: dict[str, Shipped] = {}
     for attribute, value in vars(module).items():
         on_boto3 = attribute.endswith(f"_{BOTO3}")
         part = attribute.removesuffix(f"_{BOTO3}")
         kind, _, mistake = part.partition("_")
-        if kind not in ("fixed", "broken", "tempting") or not callable(value):
+        if (part != "fixed" and kind not in MUTANTS) or not callable(value):
             continue
-        system = found.setdefault(f"{name}-{BOTO3}" if on_boto3 else name, Shipped(doc, budgets=budgets))
+        program = found.setdefault(f"{name}-{BOTO3}" if on_boto3 else name, Shipped(doc))
         if part == "fixed":
-            system.program = value
-        elif kind != "fixed":
-            system.mutants[_spoken(mistake or kind)] = value
+            program.program = value
+        else:
+            program.mutants[_dashed(mistake or kind)] = value
     return found
 
 
-def _spoken(name: str) -> str:
+def _system(name: str) -> Shipped:
+    system = SYSTEMS[name]
+    table = system.mutant_table
+    return Shipped(
+        system.summary,
+        system.audited(),
+        {mutant: system.audited(mutant) for mutant in table},
+        {mutant: one.faults for mutant, one in table.items()},
+    )
+
+
+def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def find_system(name: str, mutant: str | None = None) -> System:
+def find_system(name: str, mutant: str | None = None) -> Audited:
     """The system that `name` stands for, with one of its known mistakes when `mutant` names it."""
     found = _shipped_as(name)
     if found is not None:
@@ -119,19 +136,19 @@ def _shipped_as(name: str) -> Shipped | None:
     return found
 
 
-def _pick(name: str, found: Shipped, mutant: str | None) -> System:
+def _pick(name: str, found: Shipped, mutant: str | None) -> Audited:
     known = ", ".join(found.mutants) or "none"
     if mutant is None:
         if found.program is None:
             raise BadRequest(f"{name} has no fixed program; give --mutant one of: {known}")
-        return System(name, *unwrapped(found.program))
+        return Audited(name, *unwrapped(found.program))
     if mutant not in found.mutants:
         raise BadRequest(f"{name} has no mutant {mutant!r}; it has: {known}")
     function, options = unwrapped(found.mutants[mutant])
-    return System(name, function, Options(faults=found.budgets.get(mutant, {})).under(options))
+    return Audited(name, function, Options(faults=found.faults.get(mutant, {})).under(options))
 
 
-def _own(name: str) -> System:
+def _own(name: str) -> Audited:
     path, wanted = split(name)
     found = find(
         name,
@@ -141,7 +158,7 @@ def _own(name: str) -> System:
         refusal=_refusal,
     )
     function, options = unwrapped(found)
-    return System(f"{path}:{function.__qualname__}", function, options, Path(path))
+    return Audited(f"{path}:{function.__qualname__}", function, options, Path(path))
 
 
 def _is_program(value: Any) -> bool:
@@ -177,7 +194,7 @@ def complete_system(_: object, __: object, incomplete: str) -> list[str]:
     return [name for name in shipped() if name.startswith(incomplete)]
 
 
-def read_parameters(system: System, settings: tuple[str, ...], processes: int | None) -> dict[str, Any]:
+def read_parameters(system: Audited, settings: tuple[str, ...], processes: int | None) -> dict[str, Any]:
     """The arguments of the program: its defaults, and over them what was --set."""
     given = {
         name: parameter.default

@@ -50,6 +50,7 @@ class IngestRefinement(Refinement):
         Keys("listing", r"(?:.*/)?accepted-by-time/v1/date=[^/]+/hour=[^/]+/[^/]+\.json"),
         Keys("reference", rf"(?:.*/)?accepted-by-blob/v1/{SHA}/{IDENTITY}\.json"),
     )
+    runs = "identity"
     trace_fields = ("what",)
     notes = frozenset({"outcome", "live"})
     hidden = ("time_passes", "ages")

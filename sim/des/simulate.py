@@ -14,53 +14,24 @@ from fencepost.sim.des.meter import Samples
 from fencepost.sim.des.result import MS, Result, statistics
 from fencepost.sim.des.scene import Scene
 from fencepost.sim.des.setup import Setup
+from fencepost.sim.systems import SYSTEMS, Workload, load
+from fencepost.sim.systems import WORKLOADS as OF_SYSTEMS
 
 HOUR_NS = 3_600_000_000_000
-
-
-def _publish(scene: Scene) -> Any:
-    from fencepost.sim.des.publishing import Publishing
-
-    return Publishing(scene)
-
-
-def _group(scene: Scene) -> Any:
-    from fencepost.sim.des.publishing import Grouping
-
-    return Grouping(scene)
-
-
-def _ingest(scene: Scene) -> Any:
-    from fencepost.sim.des.ingesting import Ingesting
-
-    return Ingesting(scene)
-
-
-def _describe(scene: Scene) -> Any:
-    from fencepost.sim.des.described import Describing
-
-    return Describing(scene)
-
-
-SYSTEMS: dict[str, Callable[[Scene], Any]] = {
-    "publish": _publish,
-    "group": _group,
-    "ingest": _ingest,
-    "described": _describe,
+WORKLOADS: dict[str, Workload] = {
+    **OF_SYSTEMS,
+    "described": Workload(
+        actors="fencepost.sim.des.described:Describing",
+        operations=(),
+        keys=("workload.path", "workload.depth", "workload.window", "faults.crash"),
+    ),
 }
+"""By the value of `workload.system` in a scenario file: those of the systems, and paths without code."""
 
 
-def _trace_fields(system: str) -> Any:
-    """What events tell of the bodies of a protocol's own documents."""
-    if system in ("publish", "group"):
-        from fencepost.impl.publish.trace_fields import trace_fields as of_publish
-
-        return of_publish
-    if system == "ingest":
-        from fencepost.impl.ingest.trace_fields import trace_fields as of_ingest
-
-        return of_ingest
-    return None
+def _trace_fields(workload: str) -> Any:
+    """What events tell of the bodies of the system's own documents."""
+    return next((load(one.trace_fields) for one in SYSTEMS.values() if workload in one.workloads), None)
 
 
 def simulate(setup: Setup, *, sink: Callable[[Event], object] | None = None, run: str = "") -> Result:
@@ -71,7 +42,7 @@ def simulate(setup: Setup, *, sink: Callable[[Event], object] | None = None, run
 
 def perform(scene: Scene) -> Result:
     """Run a scene to its end; what its bucket holds then can be looked at."""
-    system = SYSTEMS[scene.setup.workload.system](scene)
+    system = load(WORKLOADS[scene.setup.workload.system].actors)(scene)
     drive = Drive(scene.engine, scene.setup, system.open)
     drive.spawn()
     _schedule_crashes(scene, drive)

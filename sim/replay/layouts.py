@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fencepost.sim.systems import SYSTEMS
 from fencepost.sim.trace.schema import TraceError
 
 _SECTIONS = {
@@ -50,35 +51,13 @@ class Layout:
     forward: tuple[tuple[str, str], ...] = ()
 
 
-_ROOT = "(?P<root>(?:.*/)?)"
-LAYOUTS = {
-    "publish": Layout(
-        created_once=(
-            r"(?:.*/)?branch/[^/]+/manifest/[0-9]{20}\.json",
-            r"(?:.*/)?table/[^/]+/version/[0-9]{20}\.json",
-        ),
-    ),
-    "ingest": Layout(
-        created_once=(r"(?:.*/)?accepted/v1/.*", r"(?:.*/)?quarantine/v1/.*"),
-        never_deleted=(r"(?:.*/)?accepted/v1/.*", r"(?:.*/)?quarantine/v1/.*"),
-        needs=(
-            (
-                _ROOT + r"accepted-by-blob/v1/sha256/(?P<a>[^/]+)/(?P<b>[^/]+)/(?P<sha>[0-9a-f]{64})/.*",
-                "{root}raw-blobs/v1/sha256/{a}/{b}/{sha}",
-            ),
-        ),
-    ),
-}
-"""Of the protocols that come with Fencepost. A blob may carry its generation behind its name."""
-
-
 def layout(name: str) -> Layout:
-    """A layout that ships, or one from a file."""
-    if name in LAYOUTS:
-        return LAYOUTS[name]
+    """The layout of a system, or one from a file."""
     path = Path(name)
+    if name in SYSTEMS:
+        return _checked(SYSTEMS[name].trace_layout, path)
     if not path.is_file():
-        raise TraceError(f"no layout is called {name!r}; there are {', '.join(LAYOUTS)}, or give a TOML file")
+        raise TraceError(f"no layout is called {name!r}; there are {', '.join(SYSTEMS)}, or give a TOML file")
     try:
         told = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:

@@ -4,18 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.errors import BadValue
 
-SYSTEMS = ("publish", "group", "ingest", "described")
-OPERATIONS = {
-    "publish": ("publish",),
-    "group": ("publish",),
-    "ingest": ("accept", "follow-up", "reconcile", "audit", "collect"),
-}
-MAINTENANCE = {"ingest": ("reconcile", "audit", "collect")}
-COUNTERS = {"ingest": ("accepted", "duplicates", "orphans_deleted", "orphans_young")}
-PARAMETERS = {"ingest": ("horizon_s",)}
 KINDS = (
     "put",
     "get",
@@ -90,7 +82,7 @@ KEYS: dict[str, Key] = {
     "client.attempts": Key(units.positive, 1, "of a request that may be asked again"),
     "client.pause": Key(units.duration, 50_000_000, "before the second attempt; doubles"),
     "client.pause_max": Key(units.duration, 5_000_000_000, "the longest pause"),
-    "workload.system": Key(units.one_of(*SYSTEMS), None, f"one of {', '.join(SYSTEMS)}"),
+    "workload.system": Key(units.one_of(*WORKLOADS), None, f"one of {', '.join(WORKLOADS)}"),
     "workload.path": Key(
         units.text, None, "of a described system: a file beside the scenario, or one that is shipped"
     ),
@@ -105,9 +97,9 @@ KEYS: dict[str, Key] = {
     "workload.duration": Key(units.positive_duration, None, "for how long operations begin"),
     "workload.compute": Key(units.duration, 0, "of the writer, in every operation"),
     "workload.window": Key(units.duration, 0, "a group waits for others so long"),
-    "workload.bytes": Key(units.size, 4096, "of a batch (ingest)"),
+    "workload.bytes": Key(units.size, 4096, "of what an operation brings"),
     "workload.follow_up": Key(
-        units.flag, True, "collectors follow up at once (ingest); else the reconciler does"
+        units.flag, True, "work after an operation is done at once; else maintenance does it"
     ),
     "workload.attempts": Key(units.positive, 5, "of an operation when others were first"),
     "faults.reply_lost": Key(units.share, 0.0, "answers that never come"),

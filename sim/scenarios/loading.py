@@ -5,18 +5,11 @@ from pathlib import Path as File
 from typing import Any
 
 from fencepost.sim.des.paths import Path
+from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.asking import OF_A_RUN, STATISTICS, read_checks, read_formula, read_objectives
 from fencepost.sim.scenarios.errors import BadScenario, BadValue
-from fencepost.sim.scenarios.keys import (
-    COUNTERS,
-    KEYS,
-    MAINTENANCE,
-    OPEN_TABLES,
-    OPERATIONS,
-    PARAMETERS,
-    PRICES,
-)
+from fencepost.sim.scenarios.keys import KEYS, OPEN_TABLES, PRICES
 from fencepost.sim.scenarios.pathfiles import LIBRARY, find_path
 from fencepost.sim.scenarios.reading import Source, suggestion
 from fencepost.sim.scenarios.scenario import Case, Scenario
@@ -212,10 +205,10 @@ def _prices(source: Source, given: Mapping[str, Any]) -> dict[str, float]:
 def _measures(system: str, path: Path | None) -> list[str]:
     """Everything that can be measured of the runs of this system."""
     found = [*OF_A_RUN]
-    operations = list(OPERATIONS.get(system, ())) if path is None else [path.operation, *path.maintenance]
+    operations = [*WORKLOADS[system].operations] if path is None else [path.operation, *path.maintenance]
     found += [f"{operation}.{statistic}" for operation in operations for statistic in STATISTICS]
     if path is None:
-        return [*found, *(f"counter.{name}" for name in COUNTERS.get(system, ()))]
+        return [*found, *(f"counter.{name}" for name in WORKLOADS[system].counters)]
     found += dict.fromkeys(f"part.{step.part or step.name}" for step in path.steps)
     return found + [f"counter.{name}{end}" for name in path.counters for end in ("", "_max")]
 
@@ -225,8 +218,8 @@ def _names_of_path(source: Source, path: Any, tables: Sequence[Mapping[str, Any]
     system = source.tables["workload"]["system"]
     known = {
         "workload.counters": list(path.counters) if path else [],
-        "workload.parameters": list(path.parameters if path else PARAMETERS.get(system, ())),
-        "workload.maintenance": list(path.maintenance if path else MAINTENANCE.get(system, ())),
+        "workload.parameters": list(path.parameters if path else WORKLOADS[system].parameters),
+        "workload.maintenance": list(path.maintenance if path else WORKLOADS[system].maintenance),
     }
     who = f"the path {path.name!r}" if path else f"the system {system!r}"
     for table in tables:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.sim.des.result import Result
+from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios.building import build
 from fencepost.sim.scenarios.errors import BadScenario
 from fencepost.sim.scenarios.judging import check_places
@@ -15,8 +16,6 @@ from fencepost.sim.scenarios.points import points
 from fencepost.sim.scenarios.running import Task, cores, run_all
 from fencepost.sim.scenarios.scenario import Point, Scenario
 
-TABULAR = ("publish", "group")
-"""Systems that write their rows as Parquet."""
 Show = Callable[[int, int], None]
 """Told how many runs are done, of how many."""
 
@@ -36,8 +35,9 @@ class Order:
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", points(self.scenario, self.sweeps))
         system = self.scenario.settings["workload.system"]
-        if system in TABULAR and importlib.util.find_spec("pyarrow") is None:
-            raise BadScenario(f"the system {system!r} needs pyarrow: pip install 'fencepost[catalog]'")
+        needed = WORKLOADS[system].requires
+        if needed and importlib.util.find_spec(needed) is None:
+            raise BadScenario(f"the system {system!r} needs {needed}: pip install 'fencepost[catalog]'")
         if not self.sweeps:
             check_places(self.scenario, self.points)
 

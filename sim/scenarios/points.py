@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from fencepost.sim.des.paths import Path
+from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.errors import BadScenario, BadValue
 from fencepost.sim.scenarios.keys import KEYS
@@ -12,8 +13,17 @@ from fencepost.sim.scenarios.loading import check_values, full_key, parser
 from fencepost.sim.scenarios.places import line_of
 from fencepost.sim.scenarios.scenario import Point, Scenario
 
-DEPTH_MAX = 10_000
-"""About half a minute of publishing."""
+SPECIFIC = (
+    "workload.tables",
+    "workload.rows",
+    "workload.attempts",
+    "workload.depth",
+    "workload.bytes",
+    "workload.follow_up",
+    "workload.window",
+    "faults.crash",
+)
+"""Settings that have a meaning for some workloads only. Of the last two, 0 is what others do anyway."""
 RUNS_MAX = 100_000
 """More is a slip: the product of the sweeps."""
 
@@ -149,25 +159,17 @@ def check_settings(
             "workload.path" if system != "described" else "workload",
             'belongs to system = "described"' if system != "described" else "a described system needs a path",
         )
-    if system == "described":
-        for key in ("workload.tables", "workload.rows", "workload.attempts"):
-            if key in settings:
-                fail(key, "is for real code; a described path says what it does in its own file")
-    for key in ("workload.bytes", "workload.follow_up"):
-        if key in settings and system != "ingest":
-            fail(key, 'is about batches; say system = "ingest"')
-    for key in ("workload.tables", "workload.rows", "workload.depth"):
-        if key in settings and system == "ingest":
-            fail(key, "is about publish; batches know nothing of it")
-    if get("workload.window") and system in ("publish", "ingest"):
+    workload = WORKLOADS[system]
+    for key in SPECIFIC:
+        given = get(key) if key in SPECIFIC[-2:] else key in settings
+        if given and key not in workload.keys:
+            others = ", ".join(name for name, other in WORKLOADS.items() if key in other.keys)
+            fail(key, f'has no meaning for system = "{system}"; it is for {others}')
+    if workload.depth_max and (get("workload.depth") or 0) > workload.depth_max:
         fail(
-            "workload.window",
-            'is how long a group waits for company; say system = "group", or describe a path',
+            "workload.depth",
+            f"is so many operations executed before the run; at most {workload.depth_max} here",
         )
-    if get("faults.crash") and system == "group":
-        fail("faults.crash", 'is not for system = "group": who crashes takes all who share its handle along')
-    if system in ("publish", "group") and (get("workload.depth") or 0) > DEPTH_MAX:
-        fail("workload.depth", f"is made by publishing so often before the run; at most {DEPTH_MAX} here")
     if get("workload.duration") is not None and arrival == "closed" and timeless(settings, path):
         fail("workload.duration", "never ends: nothing takes any time; give the store a latency, or think")
     shares = sum(

@@ -1,5 +1,24 @@
-"""The protocols of Fencepost as systems to audit: the shipped code of `impl`, driven by the adversary.
+"""The systems of Fencepost: protocols with a model, an implementation, and all that connects the two.
 
-Every module is a system of `fencepost audit`, named like its file: `fixed` is the program itself, and every
-`broken_...` is the same with one of its safeguards broken.
+To add one, write its package here and add its descriptor to `SYSTEMS`: see docs/guides/add-a-system.md. A
+package elsewhere is added for one command by `FENCEPOST_SYSTEMS=package.module`, or several with commas
+between.
 """
+
+import os
+
+from fencepost.sim.systems import ingest, publish
+from fencepost.sim.systems.system import Mutant, System, Workload, load
+
+__all__ = ["SYSTEMS", "WORKLOADS", "Mutant", "System", "Workload", "load"]
+
+SYSTEMS: dict[str, System] = {system.name: system for system in (publish.SYSTEM, ingest.SYSTEM)}
+"""By name."""
+for _module in filter(None, os.environ.get("FENCEPOST_SYSTEMS", "").split(",")):
+    _added: System = load(f"{_module}:SYSTEM")
+    SYSTEMS[_added.name] = _added
+
+WORKLOADS: dict[str, Workload] = {
+    name: workload for system in SYSTEMS.values() for name, workload in system.workloads.items()
+}
+"""By the name that scenario files give."""

@@ -8,7 +8,7 @@ from fencepost.impl.ingest import Accepted, Authority, Identity, Manifest, Point
 from fencepost.impl.ingest.safeguards import STANDARD
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.sim.systems.ingesting import broken
+from fencepost.sim.systems.ingest import SYSTEM
 
 SETTINGS = Settings(horizon_s=3600.0, landing_bound_s=600.0, skew_bound_s=60.0)
 LONG_S = 3 * 3600.0 + 900.0
@@ -45,7 +45,7 @@ def accepted(store: Store, number: int = 1, *, follow_up: bool = True) -> Manife
 
 def table(without: str | None) -> Safeguards:
     """The safeguards, with one of them broken."""
-    return STANDARD if without is None else broken.without(without)
+    return STANDARD if without is None else SYSTEM.without(without)
 
 
 def sha256(body: bytes) -> str:

@@ -8,7 +8,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from fencepost.impl.ingest.safeguards import FIELDS
 from fencepost.properties.ingest.stateful import IngestMachine, PlainIngest, VersionedIngest
-from fencepost.sim.systems.ingesting.broken import without
+from fencepost.sim.systems.ingest import SYSTEM
 
 DEEP = hypothesis.settings.get_current_profile_name() == "deep"
 
@@ -74,7 +74,7 @@ UNSEEN = {
 
 
 def catches(safeguard: str, examples: int) -> None:
-    machine = type("Broken", (SEEN[safeguard],), {"safeguards": without(safeguard)})
+    machine = type("Broken", (SEEN[safeguard],), {"safeguards": SYSTEM.without(safeguard)})
     with pytest.raises((AssertionError, ExceptionGroup)):  # several failures come as a group
         run_state_machine_as_test(
             machine,

@@ -25,7 +25,7 @@ from fencepost.impl.store.layers.traced import Traced
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.properties.ingest import IngestRefinement, by_identity
 from fencepost.properties.refinement import Automaton, Verdict, follow
-from fencepost.sim.systems.ingesting.broken import without
+from fencepost.sim.systems.ingest import SYSTEM
 
 NS = 1_700_000_000_000_000_000
 IDENTITIES = [Identity("agent a", "boot/ü", 10 * n, 10 * n + 9) for n in range(5)]
@@ -83,7 +83,7 @@ def test_every_identity_of_a_trace_is_a_run_of_the_model(versioned: bool) -> Non
 
 @pytest.mark.parametrize(("safeguard", "error"), [("create-only-manifest", 5), ("gc-quarantine-refs", 2)])
 def test_a_trace_of_a_broken_library_is_refused(safeguard: str, error: int) -> None:
-    found = verdicts(trace(versioned=False, safeguards=without(safeguard)), versioned=False)
+    found = verdicts(trace(versioned=False, safeguards=SYSTEM.without(safeguard)), versioned=False)
     refused = [identity for identity, verdict in found.items() if verdict.verdict == "violated"]
     assert len(refused) == error, found
     assert set(refused) <= {identity.path for identity in IDENTITIES}

@@ -22,10 +22,10 @@ from fencepost.sim.des import (
     Setup,
     StoreModel,
     Workload,
-    publishing,
     simulate,
 )
 from fencepost.sim.des.simulate import perform
+from fencepost.sim.systems.publish import workload as publishing
 from tests.sim.des.parts import MS
 
 FAR = StoreModel(latency=Profile(Lognormal(20 * MS, 80 * MS)))

@@ -17,7 +17,7 @@ from fencepost.sim.replay.identities import learnt, named
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.letters import events as columns
 from fencepost.sim.replay.parts import in_order
-from fencepost.sim.systems import ingest
+from fencepost.sim.systems.ingest.scenarios import program
 from fencepost.sim.trace import events_of, table_of
 from fencepost.sim.world import Budget, World
 from fencepost.sim.world.trace import events
@@ -36,9 +36,7 @@ class _Kept(Random):
 
 def accepting(scenario: str, count: int) -> list[list[Event]]:
     search = _Kept(
-        Setting(
-            partial(ingest.fixed, scenario=scenario), Budget(crash=1, reply_lost=1, request_lost=1, late=1)
-        )
+        Setting(partial(program, scenario=scenario), Budget(crash=1, reply_lost=1, request_lost=1, late=1))
     )
     search.runs = []
     search.explore(lambda done: done.schedules >= count)

@@ -98,9 +98,12 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
         ('[workload]\nsystem = "described"\noperations = 1\n', "a described system needs a path"),
         (
             f'{GOOD}window = "1 s"\n',
-            'workload.window: is how long a group waits for company; say system = "group"',
+            'workload.window: has no meaning for system = "publish"; it is for group, described',
         ),
-        (f"{GOOD}follow_up = true\n", 'workload.follow_up: is about batches; say system = "ingest"'),
+        (
+            f"{GOOD}follow_up = true\n",
+            'workload.follow_up: has no meaning for system = "publish"; it is for ingest',
+        ),
         (
             f'{GOOD}[faults]\nlate_by = "1 s"\n',
             "faults.late_by: says by how much writes land late, but none do",
@@ -153,7 +156,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
             f"{GOOD}writers = 1000000\n",
             "s.toml:6: workload.writers: 1000000 is impossible: at least 1, at most 100000",
         ),
-        (f"{GOOD}depth = 20000\n", "s.toml:6: workload.depth: is made by publishing so often before the run"),
+        (f"{GOOD}depth = 20000\n", "s.toml:6: workload.depth: is so many operations executed before the run"),
         (
             '[store]\nlatency = "0 ms"\n[workload]\nsystem = "ingest"\nduration = "1 s"\n',
             "s.toml:5: workload.duration: never ends: nothing takes any time",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.commands.systems import find_system, read_shipped, shipped
+from fencepost.commands.systems import find_system
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import SAFEGUARDS, STANDARD, gc, keys, roll_up, search
 from fencepost.impl.ingest.documents import ConflictRecord
@@ -15,14 +15,13 @@ from fencepost.impl.ingest.search import Search, Searched
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.explore import Audit, audit
-from fencepost.sim.systems.ingesting import promises
-from fencepost.sim.systems.ingesting.batches import FIRST, OTHER
-from fencepost.sim.systems.ingesting.broken import BROKEN
-from fencepost.sim.systems.ingesting.examine import examine, unkept
-from fencepost.sim.systems.ingesting.promises import CHECKS
-from fencepost.sim.systems.ingesting.scenarios import SCENARIOS, SMALL
-from fencepost.sim.systems.ingesting.stage import ScenarioRun, Told
-from fencepost.sim.systems.staging.examining import once
+from fencepost.sim.systems.harness import once
+from fencepost.sim.systems.ingest import SYSTEM, promises
+from fencepost.sim.systems.ingest.batches import FIRST, OTHER
+from fencepost.sim.systems.ingest.examine import examine, unkept
+from fencepost.sim.systems.ingest.promises import CHECKS
+from fencepost.sim.systems.ingest.run import ScenarioRun, Told
+from fencepost.sim.systems.ingest.scenarios import SCENARIOS, SMALL
 from fencepost.sim.world import Budget
 from fencepost.sim.world.run import START_NS
 from fencepost.testing import FAULTS, want
@@ -110,9 +109,7 @@ def test_other_faults_are_well(fault: str) -> None:
 
 
 def test_every_safeguard_has_its_mutant_and_its_counterexample() -> None:
-    mutants = read_shipped("ingest", shipped()["ingest"])["ingest"].mutants
-    assert set(mutants) == set(SAFEGUARDS) == set(COUNTEREXAMPLES)
-    assert set(FIELDS.values()) == set(BROKEN)
+    assert set(SYSTEM.mutant_table) == set(SAFEGUARDS) == set(COUNTEREXAMPLES) == set(FIELDS)
     assert set(COUNTEREXAMPLES.values()) <= set(CHECKS)
     assert set(SMALL) <= set(SCENARIOS)
 

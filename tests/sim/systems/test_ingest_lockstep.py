@@ -6,9 +6,9 @@ import pytest
 
 from fencepost.impl.ingest.safeguards import FIELDS
 from fencepost.sim.explore import Audit, audit
-from fencepost.sim.systems.ingesting.broken import without
-from fencepost.sim.systems.ingesting.scenarios import SCENARIOS
-from fencepost.sim.systems.ingesting.stage import STANDARD, ScenarioRun
+from fencepost.sim.systems.ingest import SYSTEM
+from fencepost.sim.systems.ingest.run import STANDARD, ScenarioRun
+from fencepost.sim.systems.ingest.scenarios import SCENARIOS
 from fencepost.sim.world import Budget, World
 
 SEEN = {
@@ -67,6 +67,6 @@ def test_every_safeguard_is_seen_or_there_is_a_reason() -> None:
 @pytest.mark.parametrize("safeguard", SEEN)
 def test_a_broken_safeguard_does_what_the_model_forbids(safeguard: str) -> None:
     scenario, faults = SEEN[safeguard]
-    result = explored(without(safeguard), scenario, **faults)
+    result = explored(SYSTEM.without(safeguard), scenario, **faults)
     assert result.counterexamples, result
     assert {counterexample.property for counterexample in result.counterexamples} == {"lockstep"}

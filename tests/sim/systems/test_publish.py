@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from fencepost.auditing import bound
-from fencepost.commands.systems import find_system, read_shipped, shipped
+from fencepost.commands.systems import find_system
 from fencepost.impl.publish import SAFEGUARDS
 from fencepost.impl.publish.recovery import Notice
 from fencepost.sim.explore import Audit, audit
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.tokens import follow, read
-from fencepost.sim.systems.publishing.broken import BROKEN
-from fencepost.sim.systems.publishing.scenarios import SCENARIOS, SMALL
-from fencepost.sim.systems.publishing.stage import promises
+from fencepost.sim.systems.publish import SYSTEM
+from fencepost.sim.systems.publish.run import promises
+from fencepost.sim.systems.publish.scenarios import SCENARIOS, SMALL
 from fencepost.sim.world import Budget
 from fencepost.testing import FAULTS, want
 from tests.impl.publish.scripted import MUTANTS
@@ -117,8 +117,7 @@ def test_a_crowd_does_as_its_parameters_say(epochs: str) -> None:
 
 
 def test_every_safeguard_has_its_mutant_and_its_counterexample() -> None:
-    mutants = read_shipped("publish", shipped()["publish"])["publish"].mutants
-    assert set(mutants) == set(SAFEGUARDS) == set(COUNTEREXAMPLES) == {n.replace("_", "-") for n in BROKEN}
+    assert set(SYSTEM.mutant_table) == set(SAFEGUARDS) == set(COUNTEREXAMPLES)
     assert set(MUTANTS) == set(SAFEGUARDS)
     assert set(SMALL) <= set(SCENARIOS)
 

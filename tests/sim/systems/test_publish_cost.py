@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.impl.publish import STANDARD
 from fencepost.sim.explore import Audit, audit
-from fencepost.sim.systems.publishing import cost
-from fencepost.sim.systems.publishing.cost import (
+from fencepost.sim.systems.publish import cost
+from fencepost.sim.systems.publish.cost import (
     ALONE,
     CLOSING,
     CRASH,
@@ -17,8 +17,8 @@ from fencepost.sim.systems.publishing.cost import (
     UNANSWERED,
     Cost,
 )
-from fencepost.sim.systems.publishing.scenarios import play
-from fencepost.sim.systems.publishing.stage import ScenarioRun
+from fencepost.sim.systems.publish.run import ScenarioRun
+from fencepost.sim.systems.publish.scenarios import play
 from fencepost.sim.world import Budget, World
 
 SCENARIOS = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
@@ -26,7 +26,7 @@ SCENARIOS = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
 
 def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> Audit:
     def program(world: World) -> None:
-        play(ScenarioRun(world, STANDARD, **size), scenario, lockstep=False)
+        play(ScenarioRun(world, STANDARD, **size), scenario, followed=False)
 
     return audit(
         program,

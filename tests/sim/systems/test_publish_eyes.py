@@ -12,11 +12,10 @@ from fencepost.impl.publish import STANDARD, Safeguards
 from fencepost.impl.publish.documents import read_manifest
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.tokens import follow, read
-from fencepost.sim.systems.publishing import promises
-from fencepost.sim.systems.publishing.broken import without
-from fencepost.sim.systems.publishing.examine import Examined, examine
-from fencepost.sim.systems.publishing.scenarios import play
-from fencepost.sim.systems.publishing.stage import MANIFESTS, ScenarioRun
+from fencepost.sim.systems.publish import SYSTEM, promises
+from fencepost.sim.systems.publish.examine import Examined, examine
+from fencepost.sim.systems.publish.run import MANIFESTS, ScenarioRun
+from fencepost.sim.systems.publish.scenarios import play
 from fencepost.sim.world import Budget
 from fencepost.sim.world.view import View
 from tests.commands.running import exit_of
@@ -52,7 +51,7 @@ def put_again(contents: Contents) -> None:
     contents[f"{MANIFESTS}{again.id:020d}.json"] = again.body()
 
 
-CHECKS = {check.__name__: check for check in promises._AT_THE_END.values()}
+CHECKS = {check.__name__: check for check in promises.CHECKS.values()}
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
@@ -86,7 +85,7 @@ def test_a_part_of_a_plan_is_seen() -> None:
     run: list[ScenarioRun] = []
 
     def program(world: Any) -> None:
-        run.append(ScenarioRun(world, without("whole_plan_in_sidecar")))
+        run.append(ScenarioRun(world, SYSTEM.without("whole-plan-in-sidecar")))
         play(run[-1], "two-tables")
 
     world = follow(

@@ -9,10 +9,10 @@ import itertools
 from collections.abc import Callable, Iterator
 
 from fencepost.impl.publish.documents import Manifest
-from fencepost.sim.systems.publishing.changes import Change, done
-from fencepost.sim.systems.publishing.cost import too_dear
-from fencepost.sim.systems.publishing.examine import Examined, examine
-from fencepost.sim.systems.publishing.stage import ScenarioRun
+from fencepost.sim.systems.publish.changes import Change, done
+from fencepost.sim.systems.publish.cost import too_dear
+from fencepost.sim.systems.publish.examine import Examined, examine
+from fencepost.sim.systems.publish.run import ScenarioRun
 from fencepost.sim.world import View, World
 
 
@@ -21,7 +21,7 @@ def promise(run: ScenarioRun) -> None:
     world = run.world
     world.always("fenced", lambda view: next(iter(view.notes("fenced")), None))
     world.always("no-wedge", lambda view: next(iter(view.notes("wedged")), None))
-    for name, check in _AT_THE_END.items():
+    for name, check in CHECKS.items():
         world.finally_(name, _judged(run, check))
 
 
@@ -122,7 +122,7 @@ def flat_cost(run: ScenarioRun, _: Examined, __: View) -> Iterator[str]:
         yield from too_dear(run.changes, run.world)
 
 
-_AT_THE_END: dict[str, Check] = {
+CHECKS: dict[str, Check] = {
     "no-lost-write": no_lost_write,
     "no-phantom": no_phantom,
     "referential-integrity": referential_integrity,

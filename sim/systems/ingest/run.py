@@ -1,18 +1,22 @@
-"""The run: collectors as processes, each with a batch that an agent keeps sending until it is answered.
+"""One run of a scenario: collectors as processes, each with a batch that an agent sends until it is answered.
 
-What an agent does is this: it sends its batch to any collector, and when no answer comes or the answer is
-503, to any collector again. So an attempt at one collector may run beside an attempt at another, at any
-distance in time, and after a crash the same batch comes again. That is what is explored here: processes that
-accept the same batch at the same time, and accept it again when they were not able to, or died. HTTP and
-the agent's own memory are left out: they decide nothing but which of these attempts happen.
+An agent sends its batch to any collector, and when no reply comes or the reply is 503, to any collector
+again. So
+attempts at different collectors may overlap at any distance in time, and after a crash the same batch comes
+again.
+The scenarios explore that: processes that accept the same batch at the same time, and again after they
+failed or
+died. HTTP and the agent's own memory are left out: they decide only which of these attempts happen.
 
-In scenarios without garbage collection clocks stand still, since acceptance asks them only how old a blob is.
-In the others they are the world's: whoever sleeps lets time pass, and whoever reads a clock takes a step.
+In scenarios without garbage collection clocks stand still, because acceptance reads them only for the age of
+a
+blob. In the others the clock is the world's: a sleep lets time pass, and reading the clock is a step.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import (
@@ -21,6 +25,7 @@ from fencepost.impl.ingest import (
     Authority,
     Conflict,
     Manifest,
+    Report,
     Safeguards,
     Settings,
     keys,
@@ -28,13 +33,15 @@ from fencepost.impl.ingest import (
 from fencepost.impl.ingest.authority import check_batch
 from fencepost.impl.ingest.documents import JSON
 from fencepost.impl.ingest.errors import Refused
+from fencepost.impl.ingest.inventory_files import Disk
+from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
-from fencepost.sim.systems.ingesting.batches import AGENT, HORIZON_S, Batch
-from fencepost.sim.systems.ingesting.lockstep import Lockstep
-from fencepost.sim.systems.staging.clock import ScenarioEnvironment
-from fencepost.sim.systems.staging.watching import Watching
+from fencepost.properties.ingest import AsModelled, IngestRefinement, Names
+from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore
+from fencepost.sim.systems.ingest.batches import AGENT, BATCHES, BY_HASH, HORIZON_S, Batch
+from fencepost.sim.systems.lockstep import Lenses, Lockstep, cached
 from fencepost.sim.world import View, World
 
 SETTINGS = Settings(
@@ -48,13 +55,58 @@ SETTINGS = Settings(
 OLD_S = 3 * HORIZON_S + 1800.0
 """After so long nobody relies on a blob any more."""
 ATTEMPTS = 3
-"""How often an agent comes again that was told 503."""
+"""How often an agent that received a 503 sends its batch."""
 DERIVED = (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME)
+CONTENTS = 2
+HORIZONS = 15
+"""Room in the model for objects from long before the run."""
 _FAULTS = (Outcome.UNKNOWN, Outcome.CONFLICT, Outcome.THROTTLED)
 
 
-class Watched(Watching):
-    """What one collector asked and saw in one attempt."""
+class Bucket(NamedTuple):
+    """The kind of bucket, and whether requests land within bounds there."""
+
+    versioned: bool
+    bounded: bool
+
+    def refinement(self) -> IngestRefinement:
+        return IngestRefinement(CONTENTS, HORIZONS, versioned=self.versioned, bounded=self.bounded)
+
+
+LENSES = Lenses(Bucket.refinement, AsModelled)
+_fields = cached(trace_fields)
+
+
+def _names() -> Names:
+    names = Names()
+    for batch in BATCHES.values():
+        names.learn(batch.raw_key(), _fields(batch.raw_key(), batch.body))
+    return names
+
+
+_NAMES = _names()
+
+
+def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
+    """What an agent or live state learned of a batch, as the model reads it."""
+    if topic not in ("outcome", "live"):
+        return None
+    sha, what = (value.sha256, value.what) if topic == "outcome" else (value[1], "live")
+    return "", f"sha={sha} what={what}", BY_HASH[sha].identity.path
+
+
+def lockstep_of(findings: list[str], *, versioned: bool, bounded: bool = True) -> Lockstep:
+    """The model following a run, each identity by itself.
+
+    Objects from before the run are shown to the model first, as if they had been stored in the same order.
+    Unless `bounded`, requests of a plain bucket may land at any time.
+    """
+    lens = LENSES.of(Bucket(versioned, bounded))
+    return Lockstep(lens, findings, _fields, _note, run_of=_NAMES.of, deletes_all_versions=versioned)
+
+
+class Watched(WatchingStore):
+    """Records what one collector requested and saw in one attempt."""
 
     def __init__(self, inner: Store, env: Environment) -> None:
         super().__init__(inner)
@@ -66,14 +118,14 @@ class Watched(Watching):
         self.hops = 0
         self.faults = 0
         self.refused = 0
-        """Creates of a manifest that met one."""
+        """Creates of a manifest that found one."""
         self.saw: set[str] = set()
         """Hashes of manifests that were read, or created."""
         self.early: list[str] = []
         """Derived objects that were written before a manifest was seen."""
 
     def look(self, request: Request[Any], reply: Any) -> None:
-        # A 409 on completing an upload is the store's own word, not a fault: nobody else would say it twice.
+        # A 409 on completing an upload is no fault: the store itself repeats it.
         self.faults += reply.outcome in _FAULTS and not isinstance(request, CompleteUpload)
         if request.subject.startswith(DERIVED) and isinstance(request, Put) and not self.saw:
             self.early.append(request.subject)
@@ -89,13 +141,13 @@ class Watched(Watching):
 
 @dataclass(frozen=True)
 class Told:
-    """What an agent was told about its batch, and what that took."""
+    """The reply that an agent received for its batch, and what it cost."""
 
     what: str
     """accepted, duplicate, conflict, unavailable, refused."""
     sha256: str
     attempt: str
-    """Of the manifest that the answer speaks of."""
+    """Of the manifest in the reply."""
     saw: frozenset[str]
     early: bool
     requests: int
@@ -113,18 +165,18 @@ class ScenarioRun:
     timed: bool = False
     settings: Settings = SETTINGS
     offered: list[Batch] = field(default_factory=list)
-    """What agents keep sending until they are answered."""
+    """What agents send until they are answered."""
     versioned: bool = False
     parts: bool = False
     aged: bool = False
-    """Whether something stood long before the run."""
+    """Whether an object is much older than the run."""
     bounded: bool = True
-    """Whether what lands later than the margin is excused."""
+    """Whether a landing later than the margin is excused."""
     followed: bool | None = None
-    """Whether the model reads along. By default not of a broken library: its promises are to speak first."""
+    """Whether the model follows the run. By default not of a mutant: the checks are to find it first."""
     lockstep: Lockstep | None = None
     excused: Callable[[View, str], bool] | None = None
-    """Whether an assumption was broken for what stands at this key, so that nothing was promised of it."""
+    """Whether an assumption was violated for the object at this key, so that no property applies to it."""
 
     def env(self) -> ScenarioEnvironment:
         return ScenarioEnvironment(self.world, timed=self.timed)
@@ -133,22 +185,22 @@ class ScenarioRun:
         return Watched(self.world.store(), self.env())
 
     def bucket(self, *, versioned: bool = False, timed: bool = False, parts: bool = False) -> None:
-        """Say what the bucket is like; before anything is put there."""
+        """Configure the bucket; before anything is put there."""
         self.timed = timed
         self.versioned = versioned
         self.parts = parts
         self.world.configure(versioned=versioned, stamped=timed, part_bytes_min=1, pause_s=OLD_S)
         followed = self.safeguards == STANDARD if self.followed is None else self.followed
-        # Of a real store nobody knows in which order requests landed.
+        # On a real store nobody knows in which order requests take effect.
         if followed and isinstance(self.world, World):
             # With time in a scenario, the adversary breaks the bounds of a plain bucket as well.
-            self.lockstep = Lockstep(self.world.findings, versioned=versioned, bounded=not timed)
+            self.lockstep = lockstep_of(self.world.findings, versioned=versioned, bounded=not timed)
             self.world.follow("lockstep", self.lockstep)
         if parts:
             self.settings = replace(self.settings, multipart_bytes=16, part_bytes=1 << 20)
 
     def put(self, key: str, body: bytes, *, age_s: float = 0.0) -> str:
-        """Have an object stand before the run, for so long; its version."""
+        """Put an object of this age before the run; its version."""
         kind = JSON if key.endswith(".json") else BINARY
         if self.lockstep is not None:
             self.lockstep.before(key, body)
@@ -159,7 +211,7 @@ class ScenarioRun:
         return version
 
     def collector(self, name: str, batch: Batch, *, sender: str = AGENT, follow_up: bool = True) -> None:
-        """A collector to which a batch comes, and comes again until it is answered."""
+        """A collector that receives a batch, again and again until it answers."""
         if batch not in self.offered and sender == AGENT:
             self.offered.append(batch)
 
@@ -183,7 +235,7 @@ class ScenarioRun:
     def _attempt(
         self, authority: Authority, store: Watched, batch: Batch, sender: str, *, follow_up: bool
     ) -> bool:
-        """One time that the batch comes; whether the agent need not come again."""
+        """One attempt; whether the agent is finished."""
         try:
             check_batch(sender, batch.identity, batch.body, safeguards=self.safeguards)
         except Refused:
@@ -196,7 +248,7 @@ class ScenarioRun:
             attempt = answer.manifest.attempt
         elif isinstance(answer, Conflict):
             what, attempt = "conflict", answer.existing.attempt
-        # Whoever is accepted and met a manifest met itself: an SDK below had asked twice.
+        # An accepted attempt that found a manifest found its own: an SDK below had sent the create twice.
         faults = store.faults + (store.refused if what == "accepted" else 0)
         cost = (store.requests, store.hops, faults)
         told = Told(what, batch.sha256, attempt, frozenset(store.saw), bool(store.early), *cost, sender)
@@ -205,3 +257,18 @@ class ScenarioRun:
             with self.world.operation("follow up"):
                 authority.follow_up(answer.manifest)
         return what != "unavailable"
+
+
+@dataclass(frozen=True)
+class Rows(Report):
+    """An inventory report given by its rows. Files and formats decide only whether a report is refused."""
+
+    rows: tuple[str, ...] = ()
+
+    def stood(self, prefix: str = "") -> Iterator[str]:
+        return (key.removeprefix(prefix) for key in self.rows if key.startswith(prefix))
+
+
+def inventory(rows: Sequence[str], began_ns: int) -> Report:
+    """A report of a scan that began then."""
+    return Rows("the report", "bucket", began_ns, "CSV", (), (), Disk(Path()), "", tuple(rows))

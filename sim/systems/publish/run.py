@@ -1,14 +1,16 @@
-"""The run: a catalog founded before the run, writers that are open already, clocks that stand still.
+"""One run of a scenario: a catalog founded before it, its writers, and clocks that stand still.
 
-What is left out of the explored steps, and why that is sound: founding the catalog and opening the first
-handles happen before anybody else exists, so no order and no fault there is lost that a scenario of its own
-(`takeover`, `joiner`, every restart) does not have. A pause is no step: a process that is slow is one that
-the adversary lets go on late, and that it may do anywhere. Clocks say what the scenario tells them, since the
-protocol asks them one thing only, whether a sidecar is old.
+What the explored steps leave out, and why that is sound: the catalog is founded and the first handles are
+opened
+before anybody else exists, so no order and no fault is lost that another scenario (`takeover`, `joiner`,
+every
+restart) does not have. A pause is no step: a slow process is one that the adversary continues late, which it
+may do anywhere. The scenario sets the clocks, because the protocol reads them for one purpose only: to decide
+whether a sidecar is old.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,21 +24,23 @@ from fencepost.impl.publish import (
     Published,
     PublishError,
     Safeguards,
+    cache,
+    schema,
+    tables,
 )
 from fencepost.impl.publish.documents import read_manifest
 from fencepost.impl.publish.recovery import Notice
+from fencepost.impl.publish.schema import Row
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Outcome, Put, Request
-from fencepost.sim.systems.publishing.changes import ENDS, KNOWS, PERSON, Change, ask, knows, person
-from fencepost.sim.systems.staging.clock import ScenarioEnvironment
-from fencepost.sim.systems.staging.examining import copy_of
-from fencepost.sim.systems.staging.watching import Watching
+from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, copy_of
+from fencepost.sim.systems.publish.changes import ENDS, KNOWS, PERSON, Change, ask, knows, person
 from fencepost.sim.world import World
 
 OLD_S = 3600.0
-"""So far ahead is the clock of somebody to whom every sidecar is old."""
+"""How far ahead a clock is that makes every sidecar old."""
 MANIFESTS = "branch/main/manifest/"
 
 _founded: dict[tuple[bool, int, int], dict[str, bytes]] = {}
@@ -75,8 +79,8 @@ def _puts(*, edge: bool, depth: int, tables: int) -> list[Put]:
     return [Put(key, body, ABSENT) for key, body in founding(edge=edge, depth=depth, tables=tables).items()]
 
 
-class Watched(Watching):
-    """Sees a manifest that its process creates although it is fenced."""
+class Watched(WatchingStore):
+    """Notes a manifest that its process creates although it is fenced."""
 
     def __init__(self, inner: Store, world: World) -> None:
         super().__init__(inner)
@@ -95,10 +99,11 @@ class Watched(Watching):
 
 
 def promises(notice: Notice, epoch: int) -> bool:
-    """Whether recovery has said that the plan will never be visible.
+    """Whether recovery has promised that the plan will never be visible.
 
-    Of a plan of an earlier epoch that had not moved it says nothing: its owner, who was not told that the
-    sidecar was written, writes it again, moves all heads, and is rolled forward by the next opener.
+    It promises nothing about a plan of an earlier epoch that had not moved: if the reply to its sidecar was
+    lost,
+    the owner writes it again, moves all heads, and the next opener rolls the plan forward.
     """
     unmoved = notice.done == "retired" and notice.classified != "settled"
     return notice.done == "rolled-back" or (unmoved and notice.epoch == epoch)
@@ -113,17 +118,17 @@ class ScenarioRun:
     changes: dict[str, Change] = field(default_factory=dict)
     """What the plans do, by their message."""
     two_alone: bool = True
-    """Nobody but two processes that publish and open: the contract of costs is for those."""
+    """Whether only two processes publish and open: the contract of costs is for those."""
     depth: int = 0
     tables: int = 0
     """Commits that were there before, and tables that nobody touches."""
     founded: Mapping[str, bytes] = field(default_factory=dict)
-    """What stood there before anybody stepped."""
+    """The objects before the first step."""
     examined: tuple[int, Any] = (-1, None)
-    """After how many steps the store was examined, and what was found: all properties ask at once."""
+    """After how many steps the store was examined, and the result: all properties need it at once."""
 
     def found(self, changes: dict[str, Change], *, edge: bool = False) -> None:
-        """Put the catalog there, and say which plans will be published."""
+        """Write the catalog, and declare which plans will be published."""
         self.changes = changes
         self.founded = founding(edge=edge, depth=self.depth, tables=self.tables)
         store = self.world.store()
@@ -144,9 +149,9 @@ class ScenarioRun:
         return catalog, store
 
     def warm(self, author: str) -> tuple[Catalog, Watched]:
-        """A handle that joined before anybody stepped, and knows what the tables held then.
+        """A handle that joined before the first step and has read the tables.
 
-        It is opened on a copy of that, by the process itself: most runs never get to run its code.
+        The process itself opens it, on a copy of the objects: in most runs its code never runs.
         """
         watched = Watched(copy_of(self.founded), self.world)
         catalog, _ = self._open(watched, author, Mode.JOIN, 0.0)
@@ -155,11 +160,11 @@ class ScenarioRun:
         return catalog, watched
 
     def publish(self, catalog: Catalog, meter: Watched, message: str) -> None:
-        """Publish one of the scenario's changes, and let the world know what was said about it."""
+        """Publish one of the scenario's changes, and note the outcome in the world."""
         transaction = catalog.draft(message)
         ask(transaction, self.changes[message])
         requests, hops = meter.requests, meter.hops
-        said, plan = "refused", ""
+        outcome, plan = "refused", ""
         try:
             result = catalog.publish(transaction)
         except HeadAhead as error:
@@ -167,6 +172,41 @@ class ScenarioRun:
         except (Dangling, PublishError):
             pass
         else:
-            said, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
+            outcome, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
         cost = (meter.requests - requests, meter.hops - hops)
-        self.world.note(f"outcome {message}", (said, plan, *cost))
+        self.world.note(f"outcome {message}", (outcome, plan, *cost))
+
+
+# Parquet, encoded and decoded once for all runs: an audit repeats the same few rows thousands of times. The
+# audited
+# code stays as it ships; until the run is over, two functions of it are replaced by caching ones.
+
+_encode, _decode = schema.encode_rows, schema.decode_rows
+_encoded: dict[str, bytes] = {}
+_decoded: dict[bytes, list[dict[str, Any]]] = {}
+
+
+def _encode_once(columns: Sequence[tuple[str, str]], rows: Iterable[Row]) -> bytes:
+    rows = list(rows)
+    # By their text: 1, 1.0 and True are equal, and not the same in Parquet.
+    name = repr((columns, rows))
+    if name not in _encoded:
+        _encoded[name] = _encode(columns, rows)
+    return _encoded[name]
+
+
+def _decode_once(body: bytes, key: str) -> list[dict[str, Any]]:
+    if body not in _decoded:
+        _decoded[body] = _decode(body, key)
+    return [dict(row) for row in _decoded[body]]
+
+
+def cache_parquet(world: World) -> None:
+    """Until this run is over."""
+    _replace_parquet(_encode_once, _decode_once)
+    world.closing.append(lambda: _replace_parquet(_encode, _decode))
+
+
+def _replace_parquet(encode: Callable[..., bytes], decode: Callable[..., list[dict[str, Any]]]) -> None:
+    vars(tables)["encode_rows"] = encode
+    vars(cache)["decode_rows"] = decode

@@ -8,9 +8,9 @@ too early it notes itself at the time, since in the end it cannot be seen.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from fencepost.sim.systems.ingesting.batches import AGENT, BY_HASH
-from fencepost.sim.systems.ingesting.examine import Examined, examine, unkept
-from fencepost.sim.systems.ingesting.stage import ScenarioRun, Told
+from fencepost.sim.systems.ingest.batches import AGENT, BY_HASH
+from fencepost.sim.systems.ingest.examine import Examined, examine, unkept
+from fencepost.sim.systems.ingest.run import ScenarioRun, Told
 from fencepost.sim.world import View, World
 
 Check = Callable[[ScenarioRun, Examined, View], Iterator[str]]

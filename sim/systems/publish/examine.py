@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fencepost.impl.publish import Catalog, Mode, Safeguards, Transaction, verify
 from fencepost.impl.publish.documents import Manifest
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.sim.systems.publishing.changes import Tables, knows, person
-from fencepost.sim.systems.staging.examining import copy_of, once
+from fencepost.sim.systems.harness import copy_of, once
+from fencepost.sim.systems.publish.changes import Tables, knows, person
 from fencepost.sim.world.run import START_NS
 
 LATER_NS = 100 * 3600 * 10**9

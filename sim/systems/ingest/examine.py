@@ -15,9 +15,9 @@ from fencepost.impl.ingest.reconcile import reconcile_once
 from fencepost.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.sim.systems.ingesting.batches import BATCHES
-from fencepost.sim.systems.ingesting.stage import SETTINGS
-from fencepost.sim.systems.staging.examining import copy_of, once
+from fencepost.sim.systems.harness import copy_of, once
+from fencepost.sim.systems.ingest.batches import BATCHES
+from fencepost.sim.systems.ingest.run import SETTINGS
 from fencepost.sim.world.run import START_NS
 
 LATER_NS = 7 * 3600 * 10**9

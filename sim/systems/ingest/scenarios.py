@@ -1,21 +1,31 @@
-"""The scenarios: who is there, and what they do. Small, so that each can be explored to its end."""
+"""The scenarios of ingest, each small enough to be explored to its end, and the program that sets one up."""
 
 from collections.abc import Callable, Sequence
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.ingest import audit_by_report, collect, full_audit, reconcile_once, roll_up
+from fencepost.impl.ingest import (
+    STANDARD,
+    Safeguards,
+    audit_by_report,
+    collect,
+    full_audit,
+    reconcile_once,
+    roll_up,
+)
 from fencepost.impl.ingest.agreement import agree
 from fencepost.impl.ingest.audit import LATEST, SCHEMA
 from fencepost.impl.ingest.authority import Authority
 from fencepost.impl.ingest.derived import derived
 from fencepost.impl.ingest.documents import ConflictRecord, Manifest, write
 from fencepost.impl.ingest.search import Search
+from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ANYTHING
-from fencepost.sim.systems.ingesting.batches import FIRST, OTHER, PRESENT, SECOND, Batch
-from fencepost.sim.systems.ingesting.inventory import inventory
-from fencepost.sim.systems.ingesting.promises import promise
-from fencepost.sim.systems.ingesting.stage import OLD_S, SETTINGS, ScenarioRun
-from fencepost.sim.world import View
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.systems.ingest.batches import FIRST, OTHER, PRESENT, SECOND, Batch
+from fencepost.sim.systems.ingest.promises import promise
+from fencepost.sim.systems.ingest.run import LENSES, OLD_S, SETTINGS, ScenarioRun, inventory
+from fencepost.sim.systems.lockstep import prepare_world
+from fencepost.sim.world import View, World
 
 Setup = Callable[[ScenarioRun], None]
 OLD = PRESENT - 10
@@ -24,14 +34,14 @@ OLD_AGE_S = 10 * SETTINGS.horizon_s
 
 
 def retry(run: ScenarioRun) -> None:
-    """One agent's batch at two collectors: no answer came from the first, or the first was only slow."""
+    """One agent's batch at two collectors: the first did not answer, or was only slow."""
     run.bucket()
     run.collector("ann", FIRST)
     run.collector("bob", FIRST)
 
 
 def conflict(run: ScenarioRun) -> None:
-    """Two batches of one name at two collectors: an agent was restored from an old disk."""
+    """Two batches of one identity at two collectors: an agent was restored from an old disk."""
     run.bucket()
     run.collector("ann", FIRST)
     run.collector("bob", OTHER)
@@ -52,7 +62,7 @@ def versioned_conflict(run: ScenarioRun) -> None:
 
 
 def slow(run: ScenarioRun) -> None:
-    """A collector relies on a blob that stands, and is slow; long after, garbage is collected."""
+    """A slow collector relies on an existing blob; long after, garbage is collected."""
     run.bucket(timed=True)
     run.put(FIRST.raw_key(), FIRST.body)
     if run.bounded:
@@ -62,12 +72,13 @@ def slow(run: ScenarioRun) -> None:
 
 
 def slow_versioned(run: ScenarioRun) -> None:
-    """The same in a bucket that keeps versions: nothing is excused there, however late it lands."""
+    """As `slow`, in a bucket that keeps versions: no landing is excused there, however late."""
     _old_version(run)
 
 
 def parts(run: ScenarioRun) -> None:
-    """As `slow-versioned`, with blobs that go up in parts: what stood as one began may be gone at its end."""
+    """As `slow-versioned`, with multipart uploads: an object that existed at the start may be gone at the
+    end."""
     _old_version(run, parts=True)
 
 
@@ -77,12 +88,12 @@ def judged(run: ScenarioRun) -> None:
 
 
 def judged_parts(run: ScenarioRun) -> None:
-    """The same with a blob that goes up in parts."""
+    """As `judged`, with a multipart upload."""
     _judged_before(run, parts=True)
 
 
 def orphan(run: ScenarioRun) -> None:
-    """A collector stores the blob of which an old orphan stands, while garbage is collected."""
+    """A collector stores a blob that also exists as an old orphan, while garbage is collected."""
     run.bucket()
     run.put(FIRST.raw_key(OLD), FIRST.body)
     run.collector("ann", FIRST, follow_up=False)
@@ -90,7 +101,7 @@ def orphan(run: ScenarioRun) -> None:
 
 
 def young(run: ScenarioRun) -> None:
-    """A collector between blob and manifest, while garbage is collected after an audit just ended."""
+    """A collector between blob and manifest, while garbage is collected right after an audit."""
     run.bucket()
     audited = {"schema": SCHEMA, "id": "before", "began_ns": run.world.start_ns, "accepted": 0}
     run.put(LATEST, write(audited))
@@ -107,15 +118,15 @@ def unaudited(run: ScenarioRun) -> None:
 
 
 def reported(run: ScenarioRun) -> None:
-    """The same, and an orphan, after an audit by an inventory report that may lack the batch."""
+    """As `unaudited`, and an orphan, after an audit by an inventory report that may lack the batch."""
     run.bucket()
     unseen = _accepted_before(run, FIRST, derive=False)
     seen = _accepted_before(run, SECOND)
     run.put(OTHER.raw_key(OLD), OTHER.body)
     run.collector("ann", FIRST, follow_up=False)
     lacks = run.world.pick("report", ("lacks", "has"))
-    said = [seen.key, seen.raw_blob_key, *(put.key for put in derived(seen)), OTHER.raw_key(OLD)]
-    _garbage(run, report=[*said, unseen.key] if lacks == "has" else said)
+    rows = [seen.key, seen.raw_blob_key, *(put.key for put in derived(seen)), OTHER.raw_key(OLD)]
+    _garbage(run, report=[*rows, unseen.key] if lacks == "has" else rows)
 
 
 def quarantined(run: ScenarioRun) -> None:
@@ -144,7 +155,7 @@ def quarantined(run: ScenarioRun) -> None:
 
 
 def late_entry(run: ScenarioRun) -> None:
-    """A collector writes the indexes of its batch, and may die over it, beside a reconciler that is ahead."""
+    """A collector writes the indexes of its batch, and may die, beside a reconciler that is ahead."""
     run.bucket()
     early = _accepted_before(run, FIRST, derive=False, age_s=120.0)
     _accepted_before(run, SECOND, age_s=60.0)
@@ -162,7 +173,7 @@ def late_entry(run: ScenarioRun) -> None:
 
 
 def searched(run: ScenarioRun) -> None:
-    """A batch that shows nowhere, behind the rollups: one searches, and may die over it; one rolls up."""
+    """A batch in no index, behind the rollups: one process searches, and may die; another rolls up."""
     run.bucket()
     lost = FIRST.manifest(age_s=OLD_AGE_S, key=FIRST.raw_key(OLD))
     run.put(lost.raw_blob_key, FIRST.body, age_s=OLD_AGE_S)
@@ -183,7 +194,7 @@ def searched(run: ScenarioRun) -> None:
 
 
 def rollups(run: ScenarioRun) -> None:
-    """Two owners of the rollups by mistake, one of whom sees a batch that the other may not have seen yet."""
+    """Two owners of the rollups by mistake; one sees a batch that the other may not have seen yet."""
     run.bucket()
     _accepted_before(run, FIRST, age_s=120.0)
     late = _accepted_before(run, SECOND, derive=False, age_s=60.0)
@@ -199,14 +210,14 @@ def rollups(run: ScenarioRun) -> None:
 
 
 def impostor(run: ScenarioRun) -> None:
-    """Somebody else sends a batch under a name of this agent, and somebody looks."""
+    """Another agent sends a batch under an identity of this one, and a process looks for it."""
     run.bucket()
     run.collector("bob", FIRST, sender="agent-b", follow_up=False)
     run.world.spawn(lambda: run.store().head(FIRST.manifest(age_s=0.0, key="").key), name="ann")
 
 
 def _judged_before(run: ScenarioRun, *, parts: bool = False) -> None:
-    run.followed = False  # the model knows nobody who had judged before the run
+    run.followed = False  # the model has no deletion that was decided on before the run
     run.bucket(versioned=True, parts=parts)
     version = run.put(FIRST.raw_key(None), FIRST.body, age_s=OLD_AGE_S)
     run.collector("ann", FIRST, follow_up=False)
@@ -239,7 +250,7 @@ def _accepted_before(
 def _garbage(
     run: ScenarioRun, *, wait_s: float = 0.0, audit: bool = True, report: Sequence[str] | None = None
 ) -> None:
-    """Somebody who audits everything and then collects garbage, after a long time or at once."""
+    """A process that audits everything and then collects garbage, after a long time or at once."""
 
     agree(run.world.store(), SeededEnvironment(), run.settings)
 
@@ -248,8 +259,8 @@ def _garbage(
             run.world.env.sleep(wait_s)
         store = run.store()
         if report is not None:
-            told = inventory(report, run.world.start_ns)
-            audit_by_report(store, store.env, run.settings, report=told, safeguards=run.safeguards)
+            rows = inventory(report, run.world.start_ns)
+            audit_by_report(store, store.env, run.settings, report=rows, safeguards=run.safeguards)
         elif audit:
             full_audit(store, store.env, run.settings, safeguards=run.safeguards)
         collect(store, store.env, run.settings, safeguards=run.safeguards)
@@ -258,7 +269,7 @@ def _garbage(
 
 
 def _landed_late(run: ScenarioRun) -> Callable[[View, str], bool]:
-    """Whether a document landed later after its collector looked at the clock than bounded-landing grants."""
+    """Whether a document landed later after its collector read the clock than bounded-landing allows."""
     bound_ns = round(SETTINGS.landing_bound_s * 1e9)
 
     def excused(view: View, key: str) -> bool:
@@ -293,11 +304,34 @@ SCENARIOS: dict[str, Setup] = {
     )
 }
 SMALL = ("retry", "conflict", "versioned", "versioned-conflict")
-"""Those that are explored to their ends while somebody waits, with a crash and a lost response."""
+"""Those that one explores to the end while waiting, with a crash and a lost reply."""
 
 
 def play(run: ScenarioRun, scenario: str) -> None:
-    """Set up one scenario; `small` is one of the small ones, whichever the adversary likes."""
+    """Set up one scenario; `small` lets the adversary choose one of the small ones."""
     run.world.share_nothing()
     SCENARIOS[run.world.pick("scenario", SMALL) if scenario == "small" else scenario](run)
     promise(run)
+
+
+def program(
+    world: World,
+    scenario: str = "small",
+    bounded: bool = True,
+    lockstep: str = "on",
+    coverage: str = "off",
+    safeguards: Safeguards = STANDARD,
+) -> None:
+    """Ingest as it ships, in one scenario: one of SCENARIOS, or `small`, which is the four small ones.
+
+    Unless `bounded`, nothing is excused that the assumption bounded-landing would grant: `slow`, in a plain
+    bucket, then fails, and `slow-versioned` does not. The model follows every run unless `lockstep` is off;
+    it
+    never follows a mutant, whose own properties are to fail. With `coverage` the result has the share of the
+    model's transitions that the runs drove.
+    """
+    if scenario not in (*SCENARIOS, "small"):
+        raise Misuse(f"no scenario is called {scenario!r}; choose from small, {', '.join(SCENARIOS)}")
+    product = safeguards == STANDARD
+    followed = product and prepare_world(world, trace_fields, LENSES, lockstep=lockstep, coverage=coverage)
+    play(ScenarioRun(world, safeguards, bounded=bounded, followed=followed), scenario)

@@ -1,15 +1,18 @@
-"""The scenarios: who is there, and what they do. Small, so that each can be explored to its end."""
+"""The scenarios of publish, each small enough to be explored to its end, and the program that sets one up."""
 
 import itertools
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from fencepost.impl.publish import Mode, PublishError
-from fencepost.sim.systems.publishing import quick
-from fencepost.sim.systems.publishing.changes import Change, knows, person
-from fencepost.sim.systems.publishing.cost import costs
-from fencepost.sim.systems.publishing.lockstep import in_lockstep
-from fencepost.sim.systems.publishing.promises import promise
-from fencepost.sim.systems.publishing.stage import OLD_S, ScenarioRun
+from fencepost.impl.publish import STANDARD, Mode, PublishError, Safeguards
+from fencepost.impl.publish.trace_fields import trace_fields
+from fencepost.impl.store.errors import Misuse
+from fencepost.properties.publish import AsModelled, PublishRefinement
+from fencepost.sim.systems.lockstep import Lenses, Lockstep, cached, prepare_world
+from fencepost.sim.systems.publish.changes import Change, knows, person
+from fencepost.sim.systems.publish.cost import costs
+from fencepost.sim.systems.publish.promises import promise
+from fencepost.sim.systems.publish.run import OLD_S, ScenarioRun, cache_parquet
 from fencepost.sim.world import World
 
 POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
@@ -28,14 +31,14 @@ BOBS: dict[str, Change] = {
     "adds": (("append", "person", (person(6),)),),
     "grows": (("append", "person", (person(7),)), ("append", "knows", (knows(7, 7, 7),))),
 }
-"""The four kinds of plan that the model knows."""
+"""The four kinds of plan that the model has."""
 
 Floats = tuple[float, ...]
 Setup = Callable[[ScenarioRun], None]
 
 
 def _writer(run: ScenarioRun, name: str, *messages: str, restart: bool = True) -> None:
-    """A process that is open and publishes; what starts again after a crash claims, and so recovers."""
+    """A process that is open and publishes; restarted after a crash it claims, and so recovers."""
     lives = itertools.count()
 
     def live() -> None:
@@ -57,10 +60,10 @@ def _opener(
     fresh = list(messages)
 
     def live() -> None:
-        asked = [fresh.pop(0) for _ in messages if fresh]
+        messages_left = [fresh.pop(0) for _ in messages if fresh]
         ahead = run.world.pick("clock", ahead_s) if len(ahead_s) > 1 else ahead_s[0]
         catalog, meter = run.open(name, mode, ahead)
-        for message in asked:
+        for message in messages_left:
             run.publish(catalog, meter, message)
         catalog.close()
 
@@ -80,68 +83,68 @@ def _cleaner(run: ScenarioRun, name: str, *modes: Mode) -> None:
 
 
 def skew(run: ScenarioRun) -> None:
-    """Two writers of one epoch touch different tables, each relying on what it read in the other's."""
+    """Two writers of one epoch write different tables; each depends on what it read in the other's."""
     run.found({"ann points at 2": POINT, "bob removes 2": REMOVE})
     _writer(run, "ann", "ann points at 2")
     _writer(run, "bob", "bob removes 2")
 
 
 def rivals(run: ScenarioRun) -> None:
-    """Two writers of one epoch, and a table that both touch."""
+    """Two writers of one epoch that write the same table."""
     run.found({"ann renames": RENAME, "bob removes 2": REMOVE})
     _writer(run, "ann", "ann renames")
     _writer(run, "bob", "bob removes 2")
 
 
 def two_tables(run: ScenarioRun) -> None:
-    """Two writers of one epoch, one of whom touches two tables."""
+    """Two writers of one epoch, one of which writes two tables."""
     run.found({"ann grows": GROW, "bob renames": RENAME})
     _writer(run, "ann", "ann grows")
     _writer(run, "bob", "bob renames")
 
 
 def takeover(run: ScenarioRun) -> None:
-    """A live writer, and somebody who claims the next epoch, and recovers."""
+    """A live writer, and a process that claims the next epoch and recovers."""
     run.found({"ann renames": RENAME})
     _writer(run, "ann", "ann renames")
     _opener(run, "bob", Mode.CLAIM)
 
 
 def heir(run: ScenarioRun) -> None:
-    """A live writer, and somebody who claims the next epoch, recovers, and writes to the same table."""
+    """A live writer, and a process that claims the next epoch, recovers, and writes to the same table."""
     run.found({"ann renames": RENAME, "bob removes 2": REMOVE})
     _writer(run, "ann", "ann renames")
     _opener(run, "bob", Mode.CLAIM, "bob removes 2")
 
 
 def joiner(run: ScenarioRun) -> None:
-    """A live writer, and somebody who joins and recovers, by a clock that may be an hour ahead."""
+    """A live writer, and a process that joins and recovers, with a clock that may be an hour ahead."""
     run.found({"ann renames": RENAME})
     _writer(run, "ann", "ann renames")
     _opener(run, "bob", Mode.JOIN, ahead_s=(0.0, OLD_S))
 
 
 def cleaner(run: ScenarioRun) -> None:
-    """A writer, and somebody who takes over twice and then deletes all manifests but the last."""
+    """A writer, and a process that takes over twice and then deletes all manifests but the last."""
     run.found({"ann adds": ADD})
     _writer(run, "ann", "ann adds")
     _cleaner(run, "bob", Mode.CLAIM, Mode.CLAIM)
 
 
 def gone(run: ScenarioRun) -> None:
-    """One writer, who after a crash does not come back; whoever comes then does not claim."""
+    """One writer, which a crash ends for good; no later process claims."""
     run.found({"ann renames": RENAME})
     _writer(run, "ann", "ann renames", restart=False)
 
 
 def alone(run: ScenarioRun) -> None:
-    """One writer, who removes a node at which an edge points."""
+    """One writer, which removes a node that an edge points at."""
     run.found({"ann removes 2": REMOVE}, edge=True)
     _writer(run, "ann", "ann removes 2")
 
 
 def anything(run: ScenarioRun) -> None:
-    """Any of the model's four kinds of plan, beside another one, a claim, or a cleanup: to drive it."""
+    """Any of the model's four kinds of plan, beside another plan, a claim or a cleanup: for coverage."""
     ann = run.world.pick("ann", sorted(ANNS))
     bob = run.world.pick("bob", [*sorted(BOBS), "claims", "cleans"])
     changes = {f"ann {ann}": ANNS[ann], **({f"bob {bob}": BOBS[bob]} if bob in BOBS else {})}
@@ -156,7 +159,7 @@ def anything(run: ScenarioRun) -> None:
 
 
 def crowd(run: ScenarioRun, writers: int, plans: int, *, separate: bool) -> None:
-    """Any number of writers, in one epoch or each in his own, of a node of their own each."""
+    """Any number of writers, in one epoch or each in its own; each adds a node of its own."""
     names = [f"writer-{number}" for number in range(1, writers + 1)]
     messages = {name: [f"{name} adds {n}" for n in range(plans)] for name in names}
     keys = itertools.count(10)
@@ -173,9 +176,43 @@ SCENARIOS: dict[str, Setup] = {
     for scenario in (skew, rivals, joiner, takeover, heir, two_tables, cleaner, gone, alone, anything)
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
-"""Those that are explored to their ends while somebody waits, with a crash and a lost response."""
+"""Those that one explores to the end while waiting, with a crash and a lost reply."""
 SKEWED = ("joiner",)
-"""Those in which somebody's clock may be wrong by more than the grace window."""
+"""Those in which a clock may be off by more than the grace window."""
+
+
+PLANS_MAX, CLAIMS_MAX = 8, 6
+"""Room of the model at most. Runs with more of either are followed as far as it goes."""
+
+
+class Size(NamedTuple):
+    """The size of a run: its plans and claims, and whether a clock may be off by more than the grace
+    window."""
+
+    plans: int
+    claims: int
+    skew: bool
+
+    def refinement(self) -> PublishRefinement:
+        return PublishRefinement(self.plans, self.claims, skew=self.skew)
+
+
+LENSES = Lenses(Size.refinement, AsModelled)
+_fields = cached(trace_fields)
+
+
+def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
+    """What the client of publish learned, as the model reads it."""
+    if not topic.startswith("outcome "):
+        return None
+    outcome, plan = value[:2]
+    return outcome, f"plan={plan}" if plan else "", "run"
+
+
+def lockstep_of(run: ScenarioRun, claims: int, *, skew: bool) -> Lockstep:
+    """The model following this run, with room for so many claims."""
+    size = Size(min(max(len(run.changes), 2), PLANS_MAX), min(claims, CLAIMS_MAX), skew)
+    return Lockstep(LENSES.of(size), run.world.findings, _fields, _note)
 
 
 def play(
@@ -185,10 +222,10 @@ def play(
     plans: int = 1,
     *,
     separate: bool = False,
-    lockstep: bool = True,
+    followed: bool = True,
 ) -> None:
-    """Set up one scenario; `small` is one of the small ones, whichever the adversary likes."""
-    quick.install(run.world)
+    """Set up one scenario; `small` lets the adversary choose one of the small ones."""
+    cache_parquet(run.world)
     run.world.share_nothing()
     if scenario == "crowd":
         crowd(run, writers, plans, separate=separate)
@@ -197,8 +234,42 @@ def play(
         SCENARIOS[scenario](run)
     run.two_alone = scenario not in ("crowd", "cleaner", "anything")
     promise(run)
+    # On a real store nobody knows in which order requests take effect.
     if isinstance(run.world, World):
         changes = run.changes
         run.world.measure(lambda world: costs(changes, world))
-    if lockstep:
-        in_lockstep(run, skew=scenario in SKEWED)
+        if followed:
+            claims = len(run.world.processes) + 2  # one each, and those of processes that start again
+            run.world.follow("lockstep", lockstep_of(run, claims, skew=scenario in SKEWED))
+
+
+def program(
+    world: World,
+    scenario: str = "small",
+    writers: int = 2,
+    plans: int = 1,
+    epochs: str = "same",
+    depth: int = 0,
+    tables: int = 0,
+    lockstep: str = "on",
+    coverage: str = "on",
+    safeguards: Safeguards = STANDARD,
+) -> None:
+    """Publish as it ships, in one scenario: one of SCENARIOS, `small`, which is the four small ones, or
+    `crowd`,
+    with so many `writers` of so many `plans` each, whose `epochs` are the same or separate.
+
+    The history has `depth` commits and the catalog so many further `tables`. The model follows every run
+    unless
+    `lockstep` is off; it never follows a mutant, whose own properties are to fail.
+    """
+    if scenario not in (*SCENARIOS, "small", "crowd"):
+        raise Misuse(f"no scenario is called {scenario!r}; choose from small, crowd, {', '.join(SCENARIOS)}")
+    if epochs not in ("same", "separate") or writers < 1 or plans < 1:
+        raise Misuse("epochs is same or separate, and there is at least 1 writer with at least 1 plan")
+    if depth < 0 or tables < 0:
+        raise Misuse("depth and tables are counted from 0")
+    product = safeguards == STANDARD
+    followed = product and prepare_world(world, trace_fields, LENSES, lockstep=lockstep, coverage=coverage)
+    run = ScenarioRun(world, safeguards, depth=depth, tables=tables)
+    play(run, scenario, writers, plans, separate=epochs == "separate", followed=followed)

@@ -1,0 +1,115 @@
+"""The descriptor of a system: one protocol, with everything that the commands need to know about it.
+
+Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages. What
+is
+expensive to import is named by a reference, a text `module:name` that is resolved on first use, so that
+listing systems loads neither the protocols nor their libraries.
+"""
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+Reference = str
+"""`module:name`."""
+Program = Callable[..., None]
+
+
+def load(reference: Reference) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A deliberately broken variant of the system: one safeguard replaced, and a scenario that needs it."""
+
+    replacement: Callable[..., Any]
+    """Called like the field of the table of safeguards that stands for this safeguard."""
+    scenario: str
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """Of the audit, where its usual budget finds nothing or takes minutes."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One way to put load on the system in simulated time: a value of `workload.system` in a scenario
+    file."""
+
+    actors: Reference
+    """A class that is made with the simulated scene: `open(number)` answers writer number N."""
+    operations: tuple[str, ...]
+    """What it measures."""
+    maintenance: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    """Of the settings that have a meaning for some workloads only, those that this one reads."""
+    depth_max: int = 0
+    """Operations before the run at most, where each of them is executed."""
+    requires: str = ""
+    """A package of the extra `catalog` that its operations need."""
+
+
+@dataclass(frozen=True)
+class System:
+    """See the top of this module."""
+
+    name: str
+    summary: str
+    """One line: what the protocol does."""
+    model: Reference
+    """The machine that `fencepost check` explores."""
+    checks: Reference
+    """Its properties, by name: functions of what a bucket holds and what the clients were answered."""
+    program: Reference
+    """What `fencepost audit` drives: a function of the world, a `scenario`, further parameters, and
+    `safeguards`, the table of safeguards."""
+    safeguards: Reference
+    """The table of safeguards as the product has it: a frozen dataclass of functions. A field is called like
+    its
+    safeguard, or the metadata of the field give its `name`."""
+    mutants: Reference
+    """A `Mutant` for each safeguard, by the same name."""
+    refinement: Reference
+    """The class that maps events of the product to actions of the model."""
+    run_is: str
+    """What one run is when traces are replayed."""
+    trace_fields: Reference
+    """What an event tells of the body of an object, for traces: a function of key and body."""
+    trace_layout: Mapping[str, Any]
+    """What access logs can show broken, in the terms of `fencepost.sim.replay.layouts`."""
+    workloads: Mapping[str, Workload] = field(default_factory=dict)
+
+    @functools.cached_property
+    def mutant_table(self) -> Mapping[str, Mutant]:
+        found: Mapping[str, Mutant] = load(self.mutants)
+        return found
+
+    def without(self, safeguard: str) -> Any:
+        """The table of safeguards with this one replaced by its mutant's. Equal for equal safeguards."""
+        standard = load(self.safeguards)
+        names = {one.metadata.get("name", one.name.replace("_", "-")): one.name for one in fields(standard)}
+        return replace(standard, **{names[safeguard]: self.mutant_table[safeguard].replacement})
+
+    def audited(self, mutant: str = "") -> Program:
+        """The program to audit: of the product, with its parameters, or of a mutant, with its scenario."""
+        program = load(self.program)
+        parameters = inspect.signature(program).parameters
+        bound: dict[str, Any] = {}
+        settable = [one for name, one in parameters.items() if name != "safeguards"]
+        if mutant:
+            bound = {"safeguards": self.without(mutant)}
+            scenario = parameters["scenario"].replace(default=self.mutant_table[mutant].scenario)
+            settable = [parameters["world"], scenario]
+
+        @functools.wraps(program)
+        def audited(world: Any, **arguments: Any) -> None:
+            defaults = {one.name: one.default for one in settable[1:]}
+            program(world, **{**defaults, **arguments}, **bound)
+
+        vars(audited)["__signature__"] = inspect.Signature(settable)
+        return audited
