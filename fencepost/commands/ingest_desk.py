@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from fencepost.commands.catalog_show import aligned
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.ingest_options import ENV, JSON, STORE, finish, opened, told
+from fencepost.commands.operating import format_table
 from fencepost.impl.ingest import operator
 from fencepost.impl.ingest.errors import IdentityError
 from fencepost.impl.ingest.identity import Identity, agent_path, boot_path
@@ -38,7 +38,9 @@ def list_conflicts(url: str, agent: str | None, every: bool, json_file: str | No
     shown = found if every else waiting
     rows = [_line(seen) for seen in shown]
     names = ("agent", "boot", "from", "to", "accepted", "submitted", "first seen", "decision")
-    text = aligned(names, rows) if rows else "no conflicts" if every else "no conflicts wait for a decision"
+    text = (
+        format_table(names, rows) if rows else "no conflicts" if every else "no conflicts wait for a decision"
+    )
     told_json = [{**asdict(seen.record), "resolution": _plain(seen.resolution)} for seen in shown]
     return finish({"conflicts": told_json}, text, json_file, Exit.VIOLATED if waiting else Exit.HOLDS)
 
@@ -131,7 +133,7 @@ def list_blocks(url: str, json_file: str | None) -> int:
     with opened(url) as store:
         found = list(operator.blocks(store, ENV))
     rows = [[block.agent, block.boot or "(all)", block.by, block.note] for block in found]
-    text = aligned(("agent", "boot", "by", "note"), rows) if rows else "nobody is quarantined"
+    text = format_table(("agent", "boot", "by", "note"), rows) if rows else "nobody is quarantined"
     return finish({"blocks": [asdict(block) for block in found]}, text, json_file)
 
 

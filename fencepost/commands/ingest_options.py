@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from fencepost.commands.catalog_open import refuse_memory
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.operating import refuse_memory
 from fencepost.commands.output_files import TARGET, write_json
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment

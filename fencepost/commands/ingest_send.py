@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from fencepost.commands.catalog_show import aligned
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.ingest_options import ENV, JSON, finish, log_to_stderr, say, told
 from fencepost.commands.ingest_points import read_points
+from fencepost.commands.operating import format_table
 from fencepost.impl.ingest import Identity, IdentityError, Point, encode
 from fencepost.impl.ingest.identity import agent_path
 from fencepost.impl.ingest.service.spool import BYTES_MAX, Batch, Spool, SpoolError
@@ -128,7 +128,7 @@ def parked(
     except SpoolError as error:
         raise BadRequest(str(error)) from None
     rows = [[batch.name, str(why.get("why", "?"))] for batch, why in found]
-    text = aligned(("batch", "why"), rows) if rows else "nothing is parked"
+    text = format_table(("batch", "why"), rows) if rows else "nothing is parked"
     told_json = [{**asdict(batch), **why} for batch, why in found]
     return finish({"parked": told_json}, done + text, json_file, Exit.VIOLATED if found else Exit.HOLDS)
 

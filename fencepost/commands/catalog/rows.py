@@ -1,37 +1,87 @@
-"""`fencepost catalog put`, `delete`, `drop`: what changes rows. Whatever one command changes is one
-commit."""
+"""`fencepost catalog get`, `put`, `delete`, `drop`: rows. What one command changes is one commit."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import click
 
-from fencepost.commands.catalog_files import Rows, read_rows
-from fencepost.commands.catalog_open import ended, told, writing
-from fencepost.commands.catalog_options import AUTHOR, BRANCH, JSON, MESSAGE, finish
+from fencepost.commands.catalog.files import FORMATS, Rows, plain_rows, read_rows, render, write_out
+from fencepost.commands.catalog.group import (
+    AT,
+    AUTHOR,
+    BRANCH,
+    MESSAGE,
+    TABLE,
+    Result,
+    committed,
+    reading,
+    subcommand,
+    writing,
+)
 from fencepost.commands.exit_codes import BadRequest
-from fencepost.impl.publish import Catalog, Dangling, Snapshot, Transaction
+from fencepost.impl.publish import Dangling, Snapshot, Transaction
 from fencepost.impl.publish.keys import check_name
+
+
+@subcommand(
+    "get",
+    "Read a table.",
+    TABLE,
+    BRANCH,
+    AT,
+    click.option(
+        "--format", "shape", type=click.Choice(FORMATS), help="[default: table, or by --out's ending]"
+    ),
+    click.option("--out", metavar="FILE", help="Write this file, whole or not at all."),
+)
+def get(url: str, table: str, branch: str, at: int | None, shape: str | None, out: str | None) -> Result:
+    """Print TABLE, in order of its key, or write it to a file."""
+    if out is not None:
+        folder = Path(out).absolute().parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(out).is_dir():
+            raise BadRequest(f"cannot write {out}: name a file in an existing folder that you may write to")
+    ending = (out or "").rpartition(".")[2]
+    chosen = shape or (ending if ending in FORMATS else "table")
+    if chosen == "parquet" and out is None:
+        raise BadRequest("Parquet is for programs, not for the terminal; give --out FILE")
+    with reading(url, branch) as catalog:
+        snapshot = catalog.snapshot(at)
+        rows = snapshot.rows(table)
+        schema = snapshot.schema(table)
+    if out is not None or click.get_current_context().params["json_file"] != "-":
+        write_out(render(schema.columns, rows, chosen), out)
+    found = {
+        "branch": branch,
+        "manifest": snapshot.id,
+        "table": table,
+        "key": schema.key,
+        "columns": dict(schema.columns),
+        "edges": dict(schema.edges),
+        "rows": plain_rows(rows),
+    }
+    return Result(found, f"{len(rows)} rows" if out else "")
 
 
 @dataclass(frozen=True)
 class Puts:
-    """What `put` was asked: rows by table, and how new tables look."""
+    """What `put` writes: rows by table, and the shape of new tables."""
 
     rows: Mapping[str, Rows]
     mode: str
     keys: Mapping[str, str]
-    """By table; under the empty name for all others."""
+    """By table; the empty name stands for all others."""
     edges: Mapping[str, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
     """Table to column to (table, key)."""
     add_columns: bool = False
 
     def change(self, transaction: Transaction) -> None:
-        """Everything, in one transaction."""
-        there = transaction.snapshot.tables
+        """Put everything in one transaction."""
+        existing = transaction.snapshot.tables
         for table, rows in self.rows.items():
-            make = self._extend if table in there else self._create
+            make = self._extend if table in existing else self._create
             columns = make(transaction, table, rows)
             getattr(transaction, self.mode)(table, rows.as_columns(columns))
         self._check_targets(transaction.snapshot)
@@ -42,7 +92,7 @@ class Puts:
         key = self.keys.get(table) or (self.keys.get("") if len(self.rows) == 1 else None)
         if key and key != schema.key:
             raise BadRequest(f"table {table} has the key {schema.key}, not {key}; leave out --key")
-        _need_key(rows, schema.key, table)
+        _check_keys(rows, schema.key, table)
         for name in rows.columns if self.add_columns else ():
             if name not in columns:
                 columns[name] = rows.kinds[name]
@@ -53,10 +103,10 @@ class Puts:
         return columns
 
     def _create(self, transaction: Transaction, table: str, rows: Rows) -> dict[str, str]:
-        key = self.keys.get(table) or self.keys.get("", "")
+        key = self._new_key(table)
         if not key:
-            raise BadRequest(f"table {table} is new: say which column is its key, as in --key {table}=id")
-        _need_key(rows, key, table)
+            raise BadRequest(f"table {table} is new: name the column of its key, as in --key {table}=id")
+        _check_keys(rows, key, table)
         columns = {name: rows.kinds[name] for name in rows.columns}
         if columns[key] not in ("int64", "string"):
             if rows.rows:
@@ -64,33 +114,35 @@ class Puts:
             columns[key] = "string"
         edges = {column: target for column, (target, _) in self.edges.get(table, {}).items()}
         for column, target in edges.items():
-            # An edge has the type of the key it points at, even when no row says so yet.
+            # An edge has the type of the key it points at, even when no row shows it yet.
             columns[column] = self._key_kind(transaction.snapshot, target) or columns.get(column, "string")
         transaction.create_table(table, columns, key=key, edges=edges)
         return columns
+
+    def _new_key(self, table: str) -> str:
+        return self.keys.get(table) or self.keys.get("", "")
 
     def _key_kind(self, snapshot: Snapshot, target: str) -> str | None:
         if target in snapshot.tables:
             schema = snapshot.schema(target)
             return dict(schema.columns)[schema.key]
         rows = self.rows.get(target)
-        key = self.keys.get(target) or self.keys.get("", "")
-        return rows.kinds.get(key) if rows else None
+        return rows.kinds.get(self._new_key(target)) if rows else None
 
     def _check_targets(self, snapshot: Snapshot) -> None:
         for table, edges in self.edges.items():
             for column, (target, key) in edges.items():
-                if target in snapshot.tables:
-                    stands = snapshot.schema(target).key
-                else:
-                    stands = self.keys.get(target) or self.keys.get("", "")
-                if key != stands and (target in snapshot.tables or target in self.rows):
+                if target not in snapshot.tables and target not in self.rows:
+                    continue
+                known = target in snapshot.tables
+                actual = snapshot.schema(target).key if known else self._new_key(target)
+                if key != actual:
                     raise BadRequest(
-                        f"edge {table}.{column}: the key of table {target} is {stands}, not {key}"
+                        f"edge {table}.{column}: the key of table {target} is {actual}, not {key}"
                     )
 
     def explain(self, error: Dangling) -> str:
-        """The refusal, with the row of the file that it is about."""
+        """The error, with the row of the file that caused it."""
         rows = self.rows.get(error.table)
         if rows is None:
             return str(error)
@@ -99,7 +151,7 @@ class Puts:
         return f"{places[0]}: {error}" if places else str(error)
 
 
-def _need_key(rows: Rows, key: str, table: str) -> None:
+def _check_keys(rows: Rows, key: str, table: str) -> None:
     if key not in rows.columns:
         raise BadRequest(f"{rows.path} has no column {key!r}, which is the key of table {table}")
     for row, place in zip(rows.rows, rows.places, strict=True):
@@ -107,22 +159,26 @@ def _need_key(rows: Rows, key: str, table: str) -> None:
             raise BadRequest(f"{place}: the key {key} is empty")
 
 
-@click.command("put", short_help="Write files into tables, all of them in one commit.")
-@click.argument("url")
-@click.argument("files", metavar="TABLE=FILE...", nargs=-1)
-@BRANCH
-@click.option(
-    "--mode", type=click.Choice(["append", "upsert", "overwrite"]), default="append", show_default=True
+@subcommand(
+    "put",
+    "Write files into tables, all of them in one commit.",
+    click.argument("files", metavar="TABLE=FILE...", nargs=-1),
+    BRANCH,
+    click.option(
+        "--mode", type=click.Choice(["append", "upsert", "overwrite"]), default="append", show_default=True
+    ),
+    click.option("--key", "keys", metavar="[TABLE=]COLUMN", multiple=True, help="Key column of new tables."),
+    click.option(
+        "--edge",
+        "edges",
+        metavar="[TABLE.]COLUMN=TABLE.KEY",
+        multiple=True,
+        help="The column holds keys of it.",
+    ),
+    click.option("--add-columns", is_flag=True, help="Add the columns that a file has and its table lacks."),
+    AUTHOR,
+    MESSAGE,
 )
-@click.option("--key", "keys", metavar="[TABLE=]COLUMN", multiple=True, help="Key column of new tables.")
-@click.option(
-    "--edge", "edges", metavar="[TABLE.]COLUMN=TABLE.KEY", multiple=True, help="The column holds keys of it."
-)
-@click.option("--add-columns", is_flag=True, help="Add the columns that a file has and its table lacks.")
-@AUTHOR
-@MESSAGE
-@JSON
-@told
 def put(
     url: str,
     files: tuple[str, ...],
@@ -133,32 +189,29 @@ def put(
     add_columns: bool,
     author: str | None,
     message: str,
-    json_file: str | None,
-) -> int:
+) -> Result:
     """Write the rows of FILE (.csv, .jsonl, .parquet) into TABLE, for every pair given, in one commit.
 
-    A table that is not there is made: name its --key. append refuses keys that are there, upsert replaces
-    their rows, overwrite replaces all rows.
+    A missing table is created: name its --key. append refuses existing keys, upsert replaces their rows,
+    overwrite replaces all rows.
     """
     rows = _read(files)
     puts = Puts(rows, mode, _keys(keys, rows), _edges(edges, rows), add_columns)
     counts = {table: len(found.rows) for table, found in rows.items()}
     with writing(url, author, branch) as catalog:
         try:
-            code, found = _write(catalog, puts.change, url, message)
+            result = catalog.write(puts.change, message=message)
         except Dangling as error:
             raise BadRequest(puts.explain(error)) from error
-    told_rows = ", ".join(f"{table} {count}" for table, count in counts.items())
-    text = f"published as manifest {found['manifest']}: {mode} {told_rows}" if found["published"] else ""
-    return finish(
-        {"url": url, "branch": branch, **found, "mode": mode, "rows": counts}, text, json_file, code
+    written = ", ".join(f"{table} {count}" for table, count in counts.items())
+    return committed(
+        result,
+        url,
+        branch,
+        lambda id_: f"published as manifest {id_}: {mode} {written}",
+        mode=mode,
+        rows=counts,
     )
-
-
-def _write(
-    catalog: Catalog, change: Callable[[Transaction], Any], url: str, message: str
-) -> tuple[int, dict[str, Any]]:
-    return ended(catalog.write(change, message=message), url, catalog.branch)
 
 
 def _read(files: Sequence[str]) -> dict[str, Rows]:
@@ -202,7 +255,7 @@ def _edges(options: Sequence[str], rows: Mapping[str, Rows]) -> dict[str, dict[s
         owners = [table] if table else [name for name, found in rows.items() if column in found.columns]
         if len(owners) != 1 or owners[0] not in rows:
             raise BadRequest(
-                f"--edge {option}: name the table that is put and holds the column, as in knows.a=person.id"
+                f"--edge {option}: name the table that is put and has the column, as in knows.a=person.id"
             )
         if column not in rows[owners[0]].columns:
             raise BadRequest(f"--edge {option}: {rows[owners[0]].path} has no column {column!r}")
@@ -210,25 +263,19 @@ def _edges(options: Sequence[str], rows: Mapping[str, Rows]) -> dict[str, dict[s
     return edges
 
 
-@click.command("delete", short_help="Remove rows by their keys.")
-@click.argument("url")
-@click.argument("table")
-@click.argument("keys", metavar="KEY...", nargs=-1)
-@BRANCH
-@AUTHOR
-@MESSAGE
-@JSON
-@told
+@subcommand(
+    "delete",
+    "Remove rows by their keys.",
+    TABLE,
+    click.argument("keys", metavar="KEY...", nargs=-1),
+    BRANCH,
+    AUTHOR,
+    MESSAGE,
+)
 def delete(
-    url: str,
-    table: str,
-    keys: tuple[str, ...],
-    branch: str,
-    author: str | None,
-    message: str,
-    json_file: str | None,
-) -> int:
-    """Remove the rows of TABLE with these keys. Rows that others point at stay, and are named."""
+    url: str, table: str, keys: tuple[str, ...], branch: str, author: str | None, message: str
+) -> Result:
+    """Remove the rows of TABLE with these keys. A row that an edge points at is refused, and named."""
     if not keys:
         raise BadRequest(f"name the keys to remove, as in: fencepost catalog delete {url} {table} 17 18")
     with writing(url, author, branch) as catalog:
@@ -237,9 +284,11 @@ def delete(
         missing = [str(key) for key in wanted if snapshot.get(table, key) is None]
         if missing:
             raise BadRequest(f"table {table} has no row {', '.join(missing)}; nothing was removed")
-        code, found = _write(catalog, lambda txn: txn.delete(table, wanted), url, message)
-    text = f"published as manifest {found['manifest']}: removed {len(wanted)}" if found["published"] else ""
-    return finish({"url": url, "branch": branch, **found, "removed": len(wanted)}, text, json_file, code)
+        result = catalog.write(lambda txn: txn.delete(table, wanted), message=message)
+    count = len(wanted)
+    return committed(
+        result, url, branch, lambda id_: f"published as manifest {id_}: removed {count}", removed=count
+    )
 
 
 def _typed(snapshot: Snapshot, table: str, keys: Sequence[str]) -> list[Any]:
@@ -252,20 +301,11 @@ def _typed(snapshot: Snapshot, table: str, keys: Sequence[str]) -> list[Any]:
         raise BadRequest(f"keys of table {table} are whole numbers; found {', '.join(keys)}") from None
 
 
-@click.command("drop", short_help="Remove a table.")
-@click.argument("url")
-@click.argument("table")
-@BRANCH
-@AUTHOR
-@MESSAGE
-@JSON
-@told
-def drop(url: str, table: str, branch: str, author: str | None, message: str, json_file: str | None) -> int:
+@subcommand("drop", "Remove a table.", TABLE, BRANCH, AUTHOR, MESSAGE)
+def drop(url: str, table: str, branch: str, author: str | None, message: str) -> Result:
     """Remove TABLE with all its rows. Earlier manifests still show it until cleanup."""
     with writing(url, author, branch) as catalog:
-        code, found = _write(catalog, lambda txn: txn.drop_table(table), url, message)
-    text = f"published as manifest {found['manifest']}: dropped {table}" if found["published"] else ""
-    return finish({"url": url, "branch": branch, **found, "table": table}, text, json_file, code)
-
-
-COMMANDS = (put, delete, drop)
+        result = catalog.write(lambda txn: txn.drop_table(table), message=message)
+    return committed(
+        result, url, branch, lambda id_: f"published as manifest {id_}: dropped {table}", table=table
+    )
