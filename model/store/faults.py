@@ -15,13 +15,13 @@ Leave both out where nothing is asked of recovery: a lost reply adds no state th
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
-from fencepost.model.kernel.language.access import Access, CellAccess, Index, PackedState
+from fencepost.model.kernel.language.access import Access, CellAccess, Index
 from fencepost.model.kernel.language.choices import Choice
 from fencepost.model.kernel.language.columns import Truth
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, Cells, Each, Enum, Field, Int, Run, resolve
 from fencepost.model.kernel.language.frame import Frame
-from fencepost.model.kernel.language.layout import IntKind, Slot
+from fencepost.model.kernel.language.layout import IntKind, PackedState, Slot
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.numbers import Number
 from fencepost.model.kernel.language.views import Array

@@ -13,13 +13,13 @@ the store answered.
 from collections.abc import Mapping
 from typing import Any, Self
 
-from fencepost.model.kernel.language.access import Access, Index, PackedState
+from fencepost.model.kernel.language.access import Access, Index
 from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import Truth, all_of
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Bool, Each, Seq
 from fencepost.model.kernel.language.frame import Frame
-from fencepost.model.kernel.language.layout import EnumKind, Slot
+from fencepost.model.kernel.language.layout import EnumKind, PackedState, Slot
 from fencepost.model.kernel.language.numbers import Number
 from fencepost.model.kernel.language.views import Array
 from fencepost.model.kernel.report.counterexample import format_value

@@ -21,12 +21,12 @@ under way: the key may come to suit it later. One that never lands needs no step
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from fencepost.model.kernel.language.access import Access, Index, PackedState
+from fencepost.model.kernel.language.access import Access, Index
 from fencepost.model.kernel.language.columns import Truth, any_of
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, Each, Enum, Field, Id, resolve
 from fencepost.model.kernel.language.frame import Frame
-from fencepost.model.kernel.language.layout import Slot
+from fencepost.model.kernel.language.layout import PackedState, Slot
 from fencepost.model.kernel.language.views import ArrayAccess
 from fencepost.model.store.answers import POSSIBLE, WRITES
 from fencepost.model.store.keys import Key, KeyAccess, KeyView, is_own, shown

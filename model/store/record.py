@@ -7,13 +7,13 @@ symmetry can see. What differs is the view that an action holds.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from fencepost.model.kernel.language.access import Access, Index, PackedState
+from fencepost.model.kernel.language.access import Access, Index
 from fencepost.model.kernel.language.choices import Choice
 from fencepost.model.kernel.language.columns import Truth
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Cells, Field, Id, Run
 from fencepost.model.kernel.language.frame import Frame
-from fencepost.model.kernel.language.layout import Slot
+from fencepost.model.kernel.language.layout import PackedState, Slot
 from fencepost.model.kernel.language.members import Members
 from fencepost.model.kernel.language.numbers import Number
 

@@ -14,13 +14,13 @@ the machine a bound on writes, or more versions.
 from collections.abc import Mapping
 from typing import Any, Self
 
-from fencepost.model.kernel.language.access import Index, PackedState, overflow
+from fencepost.model.kernel.language.access import Index, overflow
 from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import Truth, all_of, any_of
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call
 from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Each, Enum
 from fencepost.model.kernel.language.frame import Frame
-from fencepost.model.kernel.language.layout import Slot
+from fencepost.model.kernel.language.layout import PackedState, Slot
 from fencepost.model.kernel.language.numbers import Number
 from fencepost.model.kernel.language.views import ArrayAccess
 from fencepost.model.store.answers import APPLIED, Told

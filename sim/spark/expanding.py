@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.model import Machine, Model
-from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.language.layout import U64, one_row, packed
 from fencepost.model.kernel.search import keys
-from fencepost.model.kernel.search.explore import Expander, packed
+from fencepost.model.kernel.search.explore import expand
 from fencepost.model.kernel.search.keys import Batch
 from fencepost.model.kernel.search.symmetry import Reduced
 
@@ -61,13 +61,12 @@ class Expand:
         model = _model(self.recipe)
         properties = {wanted.name: wanted for wanted in model.properties}
         open_steps = tuple(properties[name] for name in self.steps)
-        expander = Expander(model, steps=open_steps, deadlocks=self.deadlocks)
         tally = Tally([0] * len(model.labels))
         for part in parts:
             level = keys.distinct(states_of(part, model.words))
             for name in self.watched:
                 self._watch(model, properties[name], level, tally)
-            expanded = expander.expand(level.states)
+            expanded = expand(model, level.states, steps=open_steps, deadlocks=self.deadlocks)
             tally.count(expanded, level)
             yield rows_of(expanded.batch)
         yield tally.row(model.words)
@@ -91,11 +90,11 @@ class Tally:
 
     def count(self, expanded: Any, level: Batch) -> None:
         self.fired = [old + int(new) for old, new in zip(self.fired, expanded.fired, strict=True)]
-        for name, (row, found) in expanded.steps.items():
-            told = found.state, found.label.number, found.after
-            self.steps[name] = _first(self.steps.get(name), (int(level.keys[row]), told))
+        for name, (row, before, label, after) in expanded.steps.items():
+            step = before, label.number, after
+            self.steps[name] = _first(self.steps.get(name), (int(level.keys[row]), step))
         if expanded.deadlock is not None:
-            key = int(keys.fingerprints(_column(expanded.deadlock))[0])
+            key = int(keys.fingerprints(one_row(expanded.deadlock))[0])
             self.stuck = _first(self.stuck, (key, expanded.deadlock))
 
     def find(self, name: str, key: int, state: tuple[int, ...]) -> None:
@@ -123,10 +122,6 @@ class Tally:
 
 def _first(one: Any, other: Any) -> Any:
     return other if one is None or other[0] < one[0] else one
-
-
-def _column(state: tuple[int, ...]) -> U64:
-    return np.array(state, np.uint64)[:, np.newaxis]
 
 
 def names(words: int) -> list[str]:

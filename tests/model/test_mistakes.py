@@ -360,6 +360,6 @@ def test_the_stepper_refuses_what_is_not_enabled() -> None:
     with pytest.raises(BadSettings, match=r"commit\(\) is not enabled in manager: \[working\]"):
         stepper.step(state, stepper.label("commit()"))
     with pytest.raises(
-        BadSettings, match=r"no label reads 'prepare\(m=1\)' \(did you mean 'prepare\(m=0\)'\?\)"
+        BadSettings, match=r"no label is 'prepare\(m=1\)' \(did you mean 'prepare\(m=0\)'\?\)"
     ):
         stepper.label("prepare(m=1)")

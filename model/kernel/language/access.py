@@ -21,7 +21,16 @@ import numpy as np
 from fencepost.model.kernel.language.choices import Choice
 from fencepost.model.kernel.language.columns import Column, Match, Truth
 from fencepost.model.kernel.language.errors import FieldOverflow, ModellingMistake
-from fencepost.model.kernel.language.layout import I64, U64, BoolKind, EnumKind, FlagsKind, IntKind, Slot
+from fencepost.model.kernel.language.layout import (
+    I64,
+    U64,
+    BoolKind,
+    EnumKind,
+    FlagsKind,
+    IntKind,
+    PackedState,
+    Slot,
+)
 from fencepost.model.kernel.language.members import Members
 from fencepost.model.kernel.language.numbers import Number
 
@@ -30,7 +39,6 @@ if TYPE_CHECKING:
 
 
 Index = int | Number
-PackedState = tuple[int, ...]
 
 
 class Access:

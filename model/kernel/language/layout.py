@@ -163,6 +163,7 @@ class FlagsKind(Kind):
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+PackedState = tuple[int, ...]
 
 WORD = 64
 MOST_WORDS = 32
@@ -232,3 +233,13 @@ def arrange(wanted: Iterable[tuple[str, Kind, tuple[int, ...]]]) -> Layout:
         used[word] += bits[name]
     in_order = {name: slots[name] for name, _, _ in runs}
     return Layout(in_order, max(1, len(used)), total)
+
+
+def packed(states: U64, row: int) -> PackedState:
+    """One packed state as plain numbers."""
+    return tuple(int(word) for word in states[:, row])
+
+
+def one_row(state: PackedState) -> U64:
+    """A packed state as a batch of one."""
+    return np.array(state, np.uint64)[:, np.newaxis]

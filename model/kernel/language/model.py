@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.model.kernel.language.access import PackedState
 from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.declare import ActionDeclared, Ending, Property, choices
 from fencepost.model.kernel.language.errors import (
@@ -31,7 +30,7 @@ from fencepost.model.kernel.language.errors import (
 from fencepost.model.kernel.language.fairness import demands
 from fencepost.model.kernel.language.fields import AnyField, Each, Field, Size, settle
 from fencepost.model.kernel.language.frame import Frame, NothingLeft
-from fencepost.model.kernel.language.layout import I64, U64, Mask, arrange
+from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, arrange
 from fencepost.model.kernel.language.machine import Machine, declared, marked, replacements
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from fencepost.model.kernel.language.access import Access, CellAccess, Index, PackedState, overflow
+from fencepost.model.kernel.language.access import Access, CellAccess, Index, overflow
 from fencepost.model.kernel.language.choices import pick
 from fencepost.model.kernel.language.columns import (
     ONE_TRUTH,
@@ -28,7 +28,7 @@ from fencepost.model.kernel.language.columns import (
     describe,
 )
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call
-from fencepost.model.kernel.language.layout import IntKind
+from fencepost.model.kernel.language.layout import IntKind, PackedState
 from fencepost.model.kernel.language.numbers import Number, count_of
 
 if TYPE_CHECKING:

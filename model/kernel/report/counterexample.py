@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.language.layout import U64, PackedState, packed
 from fencepost.model.kernel.language.model import Label, Model
 
 _CHUNK = 1 << 16
-PackedState = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -146,5 +145,5 @@ def _predecessor(model: Model, level: U64, state: PackedState) -> tuple[PackedSt
             rows = np.flatnonzero(same)
             if len(rows):
                 row = int(frame.origin()[rows[0]])
-                return tuple(int(word) for word in chunk[:, row]), label
+                return packed(chunk, row), label
     raise AssertionError("a state of one level has no predecessor in the level before")

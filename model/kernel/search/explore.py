@@ -27,6 +27,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -35,7 +36,7 @@ import numpy as np
 
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.frame import Frame
-from fencepost.model.kernel.language.layout import I64, U64
+from fencepost.model.kernel.language.layout import I64, U64, PackedState, packed
 from fencepost.model.kernel.language.model import Label, Model
 from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.keys import Batch
@@ -45,7 +46,7 @@ from fencepost.model.kernel.search.visited import Visited
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an exploration has come; what a progress line shows."""
+    """The state of an exploration for a progress line."""
 
     depth: int
     frontier: int
@@ -58,17 +59,17 @@ class Progress:
 
 @dataclass(frozen=True)
 class Found:
-    """Where a property was decided: a state of a level, and for a step the label that leads on from it."""
+    """Where a property was decided: a state of a level, and for a step also the label and the state after."""
 
     depth: int
-    state: tuple[int, ...]
+    state: PackedState
     label: Label | None = None
-    after: tuple[int, ...] | None = None
+    after: PackedState | None = None
 
 
 @dataclass
 class Bounds:
-    """When to stop without an answer. With `spill`, a directory, memory that is full goes there instead."""
+    """When to stop undecided. With the directory `spill`, states beyond `memory` go there instead."""
 
     max_states: int | None = None
     memory: int | None = None
@@ -78,7 +79,10 @@ class Bounds:
 
 @dataclass
 class Search:
-    """What an exploration has seen. `levels[d]` holds the states first reached after d steps."""
+    """The result of an exploration. `levels[d]` holds the states first reached after d steps.
+
+    An exploration that ends early gives a reason, `stopped_by`: without one it was complete.
+    """
 
     model: Model
     levels: list[U64] = field(default_factory=list)
@@ -95,7 +99,7 @@ class Search:
 
     @property
     def depth(self) -> int:
-        """The number of levels, the initial states' among them: as TLC counts it."""
+        """The number of levels including that of the initial states, as TLC counts it."""
         return len(self.levels)
 
     @property
@@ -104,112 +108,100 @@ class Search:
         return len(self.levels) - 1
 
 
-def packed(states: U64, row: int) -> tuple[int, ...]:
-    """One packed state as plain numbers."""
-    return tuple(int(word) for word in states[:, row])
-
-
 _PENDING = 1 << 22
 """Successors to gather before repetitions are dropped, so that many labels need no more memory."""
+
+BadSteps = dict[str, tuple[int, PackedState, Label, PackedState]]
+"""By step property: the first row that violates it, the state before, the label, the state after."""
 
 
 @dataclass
 class Expanded:
-    """What one chunk gave."""
+    """The result of one chunk."""
 
     batch: Batch
     fired: I64
-    deadlock: tuple[int, ...] | None
-    steps: dict[str, tuple[int, Found]]
+    deadlock: PackedState | None
+    steps: BadSteps
 
 
-class Expander:
-    """How the states of one level are expanded; `depth` is the number of that level."""
+def expand(
+    model: Model, states: U64, *, steps: tuple[Property, ...] = (), deadlocks: bool = True
+) -> Expanded:
+    """All successors of a chunk, as a set, with violations of step properties and the first deadlock.
 
-    def __init__(
-        self, model: Model, *, steps: tuple[Property, ...] = (), deadlocks: bool = True, depth: int = 0
-    ) -> None:
-        self.model = model
-        self.steps = steps
-        self.deadlocks = deadlocks
-        self.depth = depth
-
-    def expand(self, states: U64) -> Expanded:
-        """All successors of a chunk, as a set, with what was noticed on the way."""
-        model = self.model
-        fired = np.zeros(len(model.labels), np.int64)
-        alive = np.zeros(states.shape[1], np.bool_)
-        watching = self.deadlocks
-        steps: dict[str, tuple[int, Found]] = {}
-        frames: list[Frame] = []
-        batches: list[Batch] = []
-        gathered = 0
-        for label in model.labels:
-            frame = model.apply(states, label)
-            if frame is None:
-                continue
-            fired[label.number] = frame.size
-            if watching:
-                frame.mark_origin(alive)
-                watching = not alive.all()
-            frames.append(frame)
-            gathered += frame.size
-            if gathered > _PENDING:
-                batches.append(self._gather(frames, steps))
-                frames, gathered = [], 0
-        if frames:
-            batches.append(self._gather(frames, steps))
-        deadlock = None
-        if watching:
-            stuck = np.flatnonzero(~alive)
-            stuck = stuck.compress(~model.may_end(states.take(stuck, axis=1)))
-            deadlock = packed(states, int(stuck[0])) if len(stuck) else None
-        batch = keys.merge(batches) if batches else keys.empty(model.words)
-        return Expanded(batch, fired, deadlock, steps)
-
-    def _gather(self, frames: list[Frame], steps: dict[str, tuple[int, Found]]) -> Batch:
-        """The successors of a few labels as one set, the step properties judged on the way."""
-        after = _stacked([frame.finish() for frame in frames])
-        if self.steps:
-            self._judge_steps(frames, after, steps)
-        found = keys.distinct(after)
-        standing = self.model.representatives(found.states)
-        return found if standing is found.states else keys.distinct(standing)
-
-    def _judge_steps(self, frames: list[Frame], after: U64, steps: dict[str, tuple[int, Found]]) -> None:
-        """Keep the violation from the earliest row: a choice that does not depend on the chunks."""
-        before = keys.concatenated([frame.kept_before() for frame in frames])
-        for wanted in self.steps:
-            holds = self.model.holds_between(wanted, before, after)
-            if holds.all():
-                continue
-            start = 0
-            for frame in frames:
-                part = holds[start : start + frame.size]
-                at = int(part.argmin())
-                row = int(frame.origin()[at])
-                if not part[at] and (wanted.name not in steps or row < steps[wanted.name][0]):
-                    one, other = packed(before, start + at), packed(after, start + at)
-                    steps[wanted.name] = row, Found(self.depth, one, frame.label, other)
-                start += frame.size
+    Step properties see the successors before these are sorted, while before and after line up.
+    """
+    fired = np.zeros(len(model.labels), np.int64)
+    alive = np.zeros(states.shape[1], np.bool_)
+    bad: BadSteps = {}
+    frames: list[Frame] = []
+    batches: list[Batch] = []
+    gathered = 0
+    for label in model.labels:
+        frame = model.apply(states, label)
+        if frame is None:
+            continue
+        fired[label.number] = frame.size
+        if deadlocks:
+            frame.mark_origin(alive)
+            deadlocks = not alive.all()
+        frames.append(frame)
+        gathered += frame.size
+        if gathered > _PENDING:
+            batches.append(_gather(model, frames, steps, bad))
+            frames, gathered = [], 0
+    if frames:
+        batches.append(_gather(model, frames, steps, bad))
+    deadlock = None
+    if deadlocks:
+        stuck = np.flatnonzero(~alive)
+        stuck = stuck.compress(~model.may_end(states.take(stuck, axis=1)))
+        deadlock = packed(states, int(stuck[0])) if len(stuck) else None
+    return Expanded(keys.merge(batches) if batches else keys.empty(model.words), fired, deadlock, bad)
 
 
-def _stacked(parts: list[list[U64]]) -> U64:
-    """Successors of many labels, each given as its words, as one new array."""
-    states = np.empty((len(parts[0]), sum(len(part[0]) for part in parts)), np.uint64)
-    for number in range(len(states)):
-        np.concatenate([part[number] for part in parts], out=states[number])
-    return states
+def _gather(model: Model, frames: list[Frame], steps: tuple[Property, ...], bad: BadSteps) -> Batch:
+    """The successors of a few labels as one set; step properties are judged before that."""
+    words = [frame.finish() for frame in frames]
+    after = np.empty((model.words, sum(frame.size for frame in frames)), np.uint64)
+    for number in range(model.words):
+        np.concatenate([part[number] for part in words], out=after[number])
+    if steps:
+        _judge_steps(model, frames, after, steps, bad)
+    found = keys.distinct(after)
+    representatives = model.representatives(found.states)
+    return found if representatives is found.states else keys.distinct(representatives)
+
+
+def _judge_steps(
+    model: Model, frames: list[Frame], after: U64, steps: tuple[Property, ...], bad: BadSteps
+) -> None:
+    """Keep the violation of the earliest row: a choice that does not depend on the chunks."""
+    before = keys.concatenated([frame.kept_before() for frame in frames])
+    for wanted in steps:
+        holds = model.holds_between(wanted, before, after)
+        if holds.all():
+            continue
+        start = 0
+        for frame in frames:
+            part = holds[start : start + frame.size]
+            at = int(part.argmin())
+            row = int(frame.origin()[at])
+            if not part[at] and (wanted.name not in bad or row < bad[wanted.name][0]):
+                assert frame.label is not None
+                bad[wanted.name] = row, packed(before, start + at), frame.label, packed(after, start + at)
+            start += frame.size
 
 
 _CHUNK = 1 << 16
 """States a task: large enough that NumPy's loops outweigh Python, small enough for the caches."""
 
 _WAITING = 1 << 21
-"""Successors that may wait to be merged even when the level has fewer states."""
+"""Successors that may wait for a merge even if the level has fewer states."""
 
 _SMALL = 1 << 13
-"""Below this many states threads cost more than they bring."""
+"""Below this many states threads cost more than they gain."""
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -262,7 +254,7 @@ class Explorer:
                     break
                 level = self._next(level)
             else:
-                self.search.complete = True
+                self.search.complete = not self.search.stopped_by
         self.search.seconds = perf_counter() - begun
         return self.search
 
@@ -277,7 +269,7 @@ class Explorer:
         self._note_peak(0)
 
     def _spill(self, shelf: Shelf) -> None:
-        """Put on disk what will only be looked up: the levels behind the last one, then the visited keys."""
+        """Move to disk what is only looked up: the levels before the last one, then the visited keys."""
         levels = self.search.levels
         levels[self._spilled : -1] = [shelf.keep(states) for states in levels[self._spilled : -1]]
         self._spilled = len(levels) - 1
@@ -287,19 +279,17 @@ class Explorer:
         self.search.spilled_bytes = shelf.nbytes
 
     def _allocate(self, size: int) -> U64:
-        """Room for a merged run of visited keys: on disk, once memory is full."""
+        """Space for a merged run of visited keys: on disk, once memory is full."""
         if self._shelf is not None and self._over_memory(size):
             return self._shelf.allocate(size)
         return np.empty(size, np.uint64)
 
     def _judge(self, level: Batch) -> None:
         for wanted in list(self._open):
-            bad = wanted.kind == "invariant"
 
-            def first(chunk: U64, wanted: Property = wanted, bad: bool = bad) -> tuple[int, ...] | None:
-                holds = self.model.holds(wanted, chunk)
-                telling = ~holds if bad else holds
-                return packed(chunk, int(telling.argmax())) if telling.any() else None
+            def first(chunk: U64, wanted: Property = wanted) -> PackedState | None:
+                deciding = self.model.holds(wanted, chunk) == (wanted.kind == "reachable")
+                return packed(chunk, int(deciding.argmax())) if deciding.any() else None
 
             state = next((s for s in self._map(first, list(_chunks(level.states))) if s is not None), None)
             if state is not None:
@@ -307,16 +297,14 @@ class Explorer:
                 self._open.remove(wanted)
 
     def _next(self, level: Batch) -> Batch:
-        """The states that are new after one more step."""
+        """The states that are new after one more step; a part of them if a bound is hit, see `stopped_by`."""
         chunks = list(_chunks(level.states, self._chunk_size(len(level))))
-        expander = Expander(
-            self.model, steps=tuple(self._open_steps), deadlocks=self._deadlocks, depth=self.search.last
-        )
+        work = partial(expand, self.model, steps=tuple(self._open_steps), deadlocks=self._deadlocks)
         wave = 4 * self._workers
         fresh: list[Batch] = []
         pending: list[Batch] = []
         for start in range(0, len(chunks), wave):
-            for expanded in self._map(expander.expand, chunks[start : start + wave]):
+            for expanded in self._map(work, chunks[start : start + wave]):
                 self._account(expanded)
                 pending.append(expanded.batch)
             waiting = sum(len(batch) for batch in pending)
@@ -327,7 +315,8 @@ class Explorer:
                 self._held += fresh[-1].nbytes + 8 * len(fresh[-1])
                 self._note_peak(self._visited.merge_bytes)
                 pending = []
-                if self._over(sum(len(batch) for batch in fresh)):
+                if not last and (stopped_by := self._over(sum(len(batch) for batch in fresh))):
+                    self.search.stopped_by = stopped_by
                     break
         for wanted in [p for p in self._open_steps if p.name in self.search.found]:
             self._open_steps.remove(wanted)
@@ -341,13 +330,13 @@ class Explorer:
         search.generated += int(expanded.fired.sum())
         if search.deadlock is None and expanded.deadlock is not None:
             search.deadlock = Found(search.last, expanded.deadlock)
-        for name, (_, found) in expanded.steps.items():
-            search.found.setdefault(name, found)
+        for name, (_, before, label, after) in expanded.steps.items():
+            search.found.setdefault(name, Found(search.last, before, label, after))
 
     def _merge_unseen(self, batches: list[Batch]) -> Batch:
-        """The union of some batches without what has been visited; ranges of keys side by side.
+        """The union of some batches without what has been visited; ranges of keys in parallel.
 
-        Takes the batches away from the caller's list, so that they are gone before the answer is built.
+        Empties the list of the caller, so that the batches are freed before the result is built.
         """
         batches[:] = [batch for batch in batches if len(batch)]
         if not batches:
@@ -377,7 +366,7 @@ class Explorer:
         return Batch(np.concatenate([batch.keys for batch in done]), states)
 
     def _map(self, work: Callable[[A], T], items: list[A]) -> list[T]:
-        """Do the work on all items, in threads when there is more than one."""
+        """Apply `work` to all items, in threads if there are several."""
         if len(items) == 1 or self._workers == 1:
             return [work(item) for item in items]
         return list(self._pool.map(work, items))
@@ -397,14 +386,14 @@ class Explorer:
         if violated and not self._keep_going:
             search.stopped_by = "a violation"
             return True
-        stopped_by = self._over(0)
+        stopped_by = search.stopped_by or self._over(0)
         if not stopped_by and self._bounds.max_depth is not None and search.last >= self._bounds.max_depth:
             stopped_by = f"the bound of {self._bounds.max_depth:,} steps"
         search.stopped_by = stopped_by
         return bool(stopped_by)
 
     def _over(self, more: int) -> str:
-        """The bound that is hit when `more` states are added, or nothing."""
+        """The bound that `more` states would hit, or an empty text."""
         most = self._bounds.max_states
         if most is not None and self.search.distinct + more > most:
             return f"the bound of {most:,} states"
@@ -421,23 +410,13 @@ class Explorer:
 
     def _report(self, frontier: int, begun: float) -> None:
         if self._progress is not None:
-            search = self.search
-            seconds = perf_counter() - begun
-            self._progress(
-                Progress(
-                    search.depth,
-                    frontier,
-                    search.distinct,
-                    search.generated,
-                    seconds,
-                    self._held,
-                    search.spilled_bytes,
-                )
-            )
+            at, seconds = self.search, perf_counter() - begun
+            held, spilled = self._held, at.spilled_bytes
+            self._progress(Progress(at.depth, frontier, at.distinct, at.generated, seconds, held, spilled))
 
 
 def cores() -> int:
-    """The cores this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,7 +1,6 @@
 """The whole reachable graph of a bounded space, as arrays, and small ones as a networkx graph.
 
-States are numbered in the order of the levels they were first reached in, so the initial states
-come first and a number never leads far from the start before a smaller one does.
+States are numbered in the order of the levels in which they were first reached, initial states first.
 """
 
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ class Graph:
 
     def to_networkx(self) -> "nx.MultiDiGraph":
         """Nodes carry their `values` and whether they are `initial`, edges their `label`."""
-        import networkx as nx  # only those who draw pay for loading it
+        import networkx as nx  # slow to load, and only drawing needs it
 
         graph = nx.MultiDiGraph()
         for number in range(self.states.shape[1]):
@@ -49,7 +48,7 @@ class Graph:
 
 
 def reachable_graph(model: Model, *, max_states: int = 1_000_000, workers: int | None = None) -> Graph:
-    """Explore everything, without judging properties, and keep the edges."""
+    """Explore everything, without deciding properties, and keep the edges."""
     bounds = Bounds(max_states=max_states)
     search = Explorer(model, properties=(), bounds=bounds, workers=workers, deadlocks=False).run()
     if not search.complete:
@@ -60,7 +59,7 @@ def reachable_graph(model: Model, *, max_states: int = 1_000_000, workers: int |
 
 
 def graph_of(search: Search) -> Graph:
-    """The graph of a finished exploration: every level is expanded once more to get its edges."""
+    """The graph of a finished exploration; every level is expanded once more to get its edges."""
     model = search.model
     states = np.concatenate(search.levels, axis=1)
     keys = fingerprints(states)

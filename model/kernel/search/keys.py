@@ -1,14 +1,13 @@
-"""Which states are the same: sorted sets of packed states, by a 64-bit key a state.
+"""Sorted sets of packed states, by a 64-bit key a state.
 
-A state of one word is its own key, and everything below is exact. A wider state gets a 64-bit
-fingerprint: two different states may then be taken for one, with the odds that `odds` computes and
-every result carries (for 10 million states, about 1 in 370,000). Words are mixed one after the other by
-steps that can be undone, so two states that differ in a single word never collide.
+A state of one word is its own key, and everything below is exact. A wider state gets a 64-bit fingerprint:
+two different states may then share a key, with the probability that `odds` computes and every result contains
+(for 10 million states, about 1 in 370,000). Words are mixed one after the other by invertible steps, so two
+states that differ in a single word never collide.
 
-Nothing here sorts indices, because that is several times slower than sorting keys. When
-the states must follow their keys, the row number takes the place of the low bits of the key, one
-plain sort brings both into order, and the few keys that agree in all their high bits are put right
-afterwards.
+Nothing here sorts indices, which is several times slower than sorting keys. If the states must follow their
+keys, the row number replaces the low bits of the key, one plain sort orders both, and the few keys that agree
+in all their high bits are corrected afterwards.
 """
 
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ class Batch:
         return Batch(self.keys.compress(mask), self.states.compress(mask, axis=1))
 
     def between(self, low: int, high: int) -> "Batch":
-        """The part whose keys are in low <= key < high."""
+        """The part with low <= key < high."""
         first, last = span(self.keys, low, high)
         return Batch(self.keys[first:last], self.states[:, first:last])
 
@@ -58,7 +57,7 @@ def empty(words: int) -> Batch:
 
 
 def span(keys: U64, low: int, high: int) -> tuple[int, int]:
-    """Where low <= key < high lies in sorted keys."""
+    """The range of low <= key < high in sorted keys."""
     first = int(np.searchsorted(keys, np.uint64(low))) if low > 0 else 0
     last = int(np.searchsorted(keys, np.uint64(high))) if high < 1 << 64 else len(keys)
     return first, last
@@ -86,10 +85,10 @@ def fingerprints(states: U64) -> U64:
 
 
 def distinct(states: U64) -> Batch:
-    """The set of these states, in no particular order before. May sort `states` of one word in place."""
+    """The set of these states, in any order. May sort `states` of one word in place."""
     if len(states) == 1:
         states[0].sort()
-        return of_keys(_once(states[0]))
+        return of_keys(states[0].compress(_firsts(states[0])))
     return _distinct_keyed(fingerprints(states), states)
 
 
@@ -100,7 +99,7 @@ def merge(batches: list[Batch]) -> Batch:
     keys = np.concatenate([batch.keys for batch in batches])
     if len(batches[0].states) == 1:
         keys.sort()
-        return of_keys(_once(keys))
+        return of_keys(keys.compress(_firsts(keys)))
     return _distinct_keyed(keys, concatenated([batch.states for batch in batches]))
 
 
@@ -116,14 +115,8 @@ def odds(words: int, states: int) -> float:
     return 0.0 if words == 1 else -float(np.expm1(-states * (states - 1) / 2 / 2.0**64))
 
 
-def _once(keys: U64) -> U64:
-    """Sorted keys without repetitions."""
-    if not len(keys):
-        return keys
-    return keys.compress(_firsts(keys))
-
-
 def _firsts(keys: U64) -> Mask:
+    """Which of sorted keys differ from the one before."""
     first = np.empty(len(keys), np.bool_)
     first[:1] = True
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
@@ -150,6 +143,6 @@ def _order(keys: U64) -> I64:
     order: I64 = tagged.view(np.int64)
     sorted_keys = keys.take(order)
     if (sorted_keys[1:] < sorted_keys[:-1]).any():
-        # Keys that agree in all high bits came out in row order: nearly sorted, so this is quick.
+        # Keys that agree in all high bits are in row order: nearly sorted, so this is quick.
         order = order.take(np.argsort(sorted_keys, kind="stable"))
     return order

@@ -18,13 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fencepost.model.kernel.check import counterexample
-from fencepost.model.kernel.language.access import PackedState
 from fencepost.model.kernel.language.declare import Property
-from fencepost.model.kernel.language.layout import U64, Mask
+from fencepost.model.kernel.language.layout import U64, Mask, PackedState, one_row, packed
 from fencepost.model.kernel.language.model import Label, Model, Transition
 from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
 from fencepost.model.kernel.search import keys
-from fencepost.model.kernel.search.explore import Bounds, Explorer, packed
+from fencepost.model.kernel.search.explore import Bounds, Explorer
 from fencepost.model.kernel.search.keys import Batch
 from fencepost.model.kernel.search.visited import Visited
 
@@ -82,7 +81,7 @@ def _is_step(wanted: Property | None) -> bool:
 
 def _needed(model: Model, wanted: Property | None, walk: Walk) -> Walk:
     """The walk without the steps that it does without."""
-    state = _column(walk.states[0])
+    state = one_row(walk.states[0])
     steps: list[Transition] = []
     for label in needed(model, wanted, state, [label for _, label in walk.steps]):
         steps.append((packed(state, 0), label))
@@ -117,8 +116,8 @@ def _back_to(steps: list[Transition], place: dict[PackedState, int], state: Pack
 def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk:
     """A shortest way from the walk's start to its end among the states around it."""
     corridor = _around(model, walk.states)
-    goal = _column(walk.end)
-    level = keys.distinct(_column(walk.states[0]))
+    goal = one_row(walk.end)
+    level = keys.distinct(one_row(walk.states[0]))
     seen, levels = Visited(), []
     while True:
         seen.add(level.keys)
@@ -142,10 +141,6 @@ def _around(model: Model, states: list[PackedState]) -> Visited:
         after = _successors(model, frontier.states)
         frontier = after.select(around.unseen(after.keys))
     return around
-
-
-def _column(state: PackedState) -> U64:
-    return np.array(state, np.uint64)[:, np.newaxis]
 
 
 def _successors(model: Model, states: U64) -> Batch:

@@ -1,12 +1,12 @@
-"""Arrays on disk instead of in memory, for explorations larger than the memory they are given.
+"""Arrays on disk instead of in memory, for explorations beyond their memory limit.
 
-What has been explored is read again rarely and in order, so it can live in files that are mapped into
-memory: the system brings the pages that are read and takes them back when it needs the room. The
-frontier at hand, its successors and what a merge needs stay in memory.
+Explored states are read again rarely and in order, so they can live in memory-mapped files: the system loads
+the pages that are read and drops them when it needs the memory. The current frontier, its successors and what
+a merge needs stay in memory.
 
-The files have no name: they are removed from their directory before the first byte is written, and
-the disk gets its room back when the last array on them is gone, or the process, however it ends. Room
-is reserved before it is used, so a full disk is an error with a sentence and not a crash later on.
+The files have no name: they are removed from their directory before the first byte is written, and their
+space is freed with the last array on them or with the process, however it ends. Space is reserved before it
+is used, so a full disk is an error with a message and not a crash later on.
 """
 
 import os
@@ -20,7 +20,7 @@ from fencepost.model.kernel.language.errors import NoRoom
 from fencepost.model.kernel.language.layout import U64
 
 _SLAB = 1 << 21
-"""Words a file at least (16 MB): many small arrays share one, because each open file counts."""
+"""Words of a file at least (16 MB): many small arrays share one, since open files are limited."""
 
 
 class Shelf:
@@ -33,7 +33,7 @@ class Shelf:
         self._check_writable()
 
     def keep(self, array: U64) -> U64:
-        """A copy on disk, to be read only."""
+        """A read-only copy on disk."""
         if not array.size or is_on_disk(array):
             return array
         copy = self.allocate(array.size).reshape(array.shape)
@@ -42,7 +42,7 @@ class Shelf:
         return copy
 
     def allocate(self, size: int) -> U64:
-        """Room on disk for some words, to be written to."""
+        """A writable array on disk."""
         self.nbytes += 8 * size
         if size >= _SLAB:
             return self._mapped(size)
@@ -75,7 +75,7 @@ class Shelf:
 
 
 def is_on_disk(array: U64) -> bool:
-    """Whether an array, or what it is a part of, is mapped from a file."""
+    """Whether an array, or the array that it is a view of, is mapped from a file."""
     base: object = array
     while isinstance(base, np.ndarray):
         if isinstance(base, np.memmap):
@@ -85,12 +85,12 @@ def is_on_disk(array: U64) -> bool:
 
 
 def resident(array: U64) -> int:
-    """The bytes of memory an array holds."""
+    """The bytes of memory that an array holds."""
     return 0 if is_on_disk(array) else array.nbytes
 
 
 def _reserve(file: BinaryIO, nbytes: int) -> None:
-    """Make the file that long, with the disk's room behind it."""
+    """Make the file that long, and reserve its space on disk."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, nbytes)
         return

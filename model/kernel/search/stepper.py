@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from fencepost.model.kernel.language.errors import BadSettings, names, suggestion
-from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.language.layout import U64, PackedState, one_row, packed
 from fencepost.model.kernel.language.model import Label, Model
-from fencepost.model.kernel.report.counterexample import PackedState, changed, format_value
+from fencepost.model.kernel.report.counterexample import changed, format_value
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class State:
 
     def rows(self) -> U64:
         """The state as a batch of one."""
-        return np.array(self.packed, np.uint64)[:, np.newaxis]
+        return one_row(self.packed)
 
 
 class Stepper:
@@ -54,12 +52,12 @@ class Stepper:
     def initial(self) -> list[State]:
         """The initial states, each once, in the order declared."""
         starts = self.model.initial()
-        packed = dict.fromkeys(tuple(int(word) for word in starts[:, i]) for i in range(starts.shape[1]))
-        return [State(words, self.model) for words in packed]
+        states = dict.fromkeys(packed(starts, row) for row in range(starts.shape[1]))
+        return [State(state, self.model) for state in states]
 
     def state(self, values: Mapping[str, object]) -> State:
         """The state with these values for all fields."""
-        return State(tuple(int(word) for word in self.model.pack(values)[:, 0]), self.model)
+        return State(packed(self.model.pack(values), 0), self.model)
 
     def label(self, text: str) -> Label:
         """A label by its text, such as `prepare(m=1)`."""
@@ -68,18 +66,17 @@ class Stepper:
                 return label
         known = [str(label) for label in self.model.labels]
         raise BadSettings(
-            f"no label reads '{text}'{suggestion(text, known)}; the actions are {names(self.model.actions)}"
+            f"no label is '{text}'{suggestion(text, known)}; the actions are {names(self.model.actions)}"
         )
 
     def successors(self, state: State) -> list[tuple[Label, State]]:
-        """Every enabled label with the state it leads to, in the order of the labels."""
+        """Every enabled label with the state after it, in the order of the labels."""
         rows = state.rows()
         found = []
         for label in self.model.labels:
             frame = self.model.apply(rows, label)
             if frame is not None:
-                packed = tuple(int(word[0]) for word in frame.finish())
-                found.append((label, State(packed, self.model)))
+                found.append((label, State(tuple(int(word[0]) for word in frame.finish()), self.model)))
         return found
 
     def enabled(self, state: State) -> list[Label]:
@@ -87,7 +84,7 @@ class Stepper:
         return [label for label, _ in self.successors(state)]
 
     def step(self, state: State, label: Label) -> State:
-        """The state after `label`; refuses one that is not enabled."""
+        """The state after `label`; an error if it is not enabled."""
         frame = self.model.apply(state.rows(), label)
         if frame is None:
             raise BadSettings(f"{label} is not enabled in {state}")
@@ -98,7 +95,7 @@ class Stepper:
         return changed(self.model, before.packed, after.packed)
 
     def broken(self, state: State, before: State | None = None) -> list[str]:
-        """The invariants that `state` breaks, and the step properties that the step to it breaks."""
+        """The invariants that `state` violates, and the step properties that the step to it violates."""
         found = []
         for wanted in self.model.properties:
             if wanted.kind == "invariant" and not self.model.holds(wanted, state.rows()).all():
@@ -110,5 +107,5 @@ class Stepper:
         return found
 
     def may_end(self, state: State) -> bool:
-        """Whether the machine allows that nothing more happens here."""
+        """Whether the machine may end here."""
         return bool(self.model.may_end(state.rows()).all())

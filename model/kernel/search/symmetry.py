@@ -39,14 +39,23 @@ from math import factorial, prod
 
 import numpy as np
 
-from fencepost.model.kernel.language.access import PackedState
 from fencepost.model.kernel.language.errors import BadSettings, ModellingMistake, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, Flags, Id, Int, Size, resolve
-from fencepost.model.kernel.language.layout import I64, U64, WORD, IntKind, Mask, Slot
+from fencepost.model.kernel.language.layout import (
+    I64,
+    U64,
+    WORD,
+    IntKind,
+    Mask,
+    PackedState,
+    Slot,
+    one_row,
+    packed,
+)
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Label, Model, Transition
 from fencepost.model.kernel.search import keys
-from fencepost.model.kernel.search.explore import Search, packed
+from fencepost.model.kernel.search.explore import Search
 
 _TESTED = 2_000
 """States, about, on which the claim of symmetry is tested."""
@@ -85,13 +94,13 @@ class Reduced(Model):
     def lifted(self, steps: list[Transition], end: PackedState) -> tuple[list[Transition], PackedState]:
         starts = super().initial()
         first = steps[0][0] if steps else end
-        alike = (self.representatives(starts) == _column(first)).all(axis=0)
+        alike = (self.representatives(starts) == one_row(first)).all(axis=0)
         real = starts[:, alike][:, :1]
         naming = [invert(order) for order in self._orders(real)]
         told: list[Transition] = []
         for state, label in steps:
             # `real` is `state` renumbered by `naming`; so is what follows the one and the other.
-            after = self.successors(_column(state), label).states
+            after = self.successors(one_row(state), label).states
             naming_after = [
                 [invert(order)[number] for number in named]
                 for order, named in zip(self._orders(after), naming, strict=True)
@@ -231,10 +240,6 @@ def invert(order: Sequence[int]) -> list[int]:
     for new, old in enumerate(order):
         inverse[old] = new
     return inverse
-
-
-def _column(state: PackedState) -> U64:
-    return np.array(state, np.uint64)[:, np.newaxis]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from fencepost.model.kernel.search.keys import distinct, fingerprints, span
 from fencepost.model.kernel.search.spill import resident
 
 _RATIO = 2
-"""A run at least this many times larger than all newer ones together is left alone."""
+"""A run that is at least this many times larger than all newer ones together is not merged."""
 
 _PARALLEL = 1 << 20
 """Merges smaller than this are not worth a second thread."""
@@ -54,11 +54,11 @@ class Visited:
         return sum(resident(run) for run in self._runs)
 
     def move(self, keep: Callable[[U64], U64]) -> None:
-        """Put every run somewhere else."""
+        """Replace every run by a copy in another place."""
         self._runs = [keep(run) for run in self._runs]
 
     def add(self, keys: U64) -> None:
-        """Add sorted keys, none of which is there yet."""
+        """Add sorted keys, none of which is in the set."""
         self.merge_bytes = 0
         if not len(keys):
             return
@@ -121,7 +121,7 @@ class Visited:
 
 
 class Seen:
-    """A set of states that only says how many. Threads may share it."""
+    """A set of states that only counts them. Threads may share it."""
 
     def __init__(self, most: int) -> None:
         self._most = max(1, most)
@@ -136,7 +136,7 @@ class Seen:
 
     @property
     def count(self) -> int:
-        """How many different states, exactly or about."""
+        """The number of distinct states, exact or estimated."""
         return len(self._kept) << self._halvings
 
     @property
@@ -146,11 +146,11 @@ class Seen:
 
     @property
     def share(self) -> int:
-        """One in how many states is kept."""
+        """One in this many states is kept."""
         return 1 << self._halvings
 
     def add(self, states: U64) -> None:
-        """Count these states as well."""
+        """Count these states too."""
         mixed = distinct(_mixed(fingerprints(states))[np.newaxis]).keys
         with self._lock:
             new = self._below(mixed)

@@ -21,11 +21,11 @@ import numpy as np
 from fencepost.model.kernel.check import DEADLOCK_DOC, NO_DEADLOCK
 from fencepost.model.kernel.language.declare import Kind, Property
 from fencepost.model.kernel.language.errors import BadSettings
-from fencepost.model.kernel.language.layout import I64, U64
+from fencepost.model.kernel.language.layout import I64, U64, packed
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model, Transition
 from fencepost.model.kernel.report.result import PropertyResult, Result, Verdict, worst
-from fencepost.model.kernel.search.explore import Progress, cores, packed
+from fencepost.model.kernel.search.explore import Progress, cores
 from fencepost.model.kernel.search.keys import odds
 from fencepost.model.kernel.search.shorten import Walk, shortened
 from fencepost.model.kernel.search.visited import Seen

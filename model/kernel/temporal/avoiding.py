@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fencepost.model.kernel.language.declare import Property
-from fencepost.model.kernel.language.layout import I64, U64, Mask
+from fencepost.model.kernel.language.layout import I64, U64, Mask, packed
 from fencepost.model.kernel.language.model import Label, Model
 from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.explore import Search, cores
@@ -60,7 +60,7 @@ class Avoiding:
         return _find(self.nodes.keys, states)
 
     def packed(self, node: int) -> tuple[int, ...]:
-        return tuple(int(word) for word in self.nodes.states[:, node])
+        return packed(self.nodes.states, node)
 
     def expand(self, nodes: I64, labels: tuple[Label, ...]) -> Iterator[tuple[Label, I64, I64, Mask]]:
         """For each label: the places in `nodes` where it is enabled, where it leads, and if that avoids."""

@@ -21,10 +21,10 @@ import numpy as np
 
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.fairness import demands
-from fencepost.model.kernel.language.layout import Mask
+from fencepost.model.kernel.language.layout import Mask, packed
 from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
 from fencepost.model.kernel.report.result import PropertyResult, Verdict
-from fencepost.model.kernel.search.explore import Found, Search, packed
+from fencepost.model.kernel.search.explore import Found, Search
 from fencepost.model.kernel.temporal.avoiding import Avoiding, TooLarge, build
 from fencepost.model.kernel.temporal.digraph import closure, reverse
 from fencepost.model.kernel.temporal.lasso import Run, shortest_run
