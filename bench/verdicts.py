@@ -79,8 +79,8 @@ def audits(command: list[str], names: set[str] | None) -> Rows:
             continue
         for mutant in (None, *mutants):
             got = run(command, "audit", name, *(("--mutant", mutant) if mutant else ()))
-            lengths = [len(found["trace"]) for found in got.get("violations", [])]
-            broken = [found["property"] for found in got.get("violations", [])]
+            lengths = [len(found.get("trace", ())) for found in got.get("violations", [])]
+            broken = [found.get("property") for found in got.get("violations", [])]
             key = f"audit {name}" + (f" --mutant {mutant}" if mutant else "")
             rows[key] = [
                 got.get("verdict", got),
