@@ -1,8 +1,8 @@
 """The thin layer over a bucket that most projects write first, once on our interface and once on boto3.
 
 The larger programs of `fencepost.examples.zoo` use it. It hides nothing that matters: what is not known is
-raised as `Unknown`, and the SDK is told not to ask again by itself, because whoever asks again must know what
-that means.
+raised as `Unknown`, and the SDK does not retry by itself, because the code that retries must know what a
+second answer means.
 """
 
 from typing import Any

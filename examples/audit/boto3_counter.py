@@ -2,7 +2,7 @@
 
 Broken: read, add one, write back. Two writers read the same value, and one increment is lost.
 Fixed: write only if nobody wrote since, and keep in the body who has been counted. A refusal may be the
-SDK's own doing (it asks again when a reply is lost), so after every refusal the body says what happened.
+SDK's own doing (it retries when a reply is lost), so after every refusal the body says what happened.
 """
 
 import json

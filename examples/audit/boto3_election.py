@@ -2,7 +2,7 @@
 
 Broken, check then create: look whether the key is there, and write it when it is not. Two processes look
 before either writes, and both lead.
-Broken, own write taken as a rival's: with the SDK's settings as they come, a lost reply makes it ask again;
+Broken, own write taken as a rival's: with the SDK's settings as they come, a lost reply makes it retry;
 the second attempt is refused because of the first, and the winner believes that somebody else won.
 Fixed: one attempt a request, and whatever becomes of it, the key says who leads.
 """
@@ -52,7 +52,7 @@ def claim(s3: Any, name: str) -> bool:
 
 
 def leading(s3: Any) -> str | None:
-    """Who leads, when that can be told."""
+    """The leader, when it is known."""
     try:
         leader: bytes = s3.get_object(Bucket="cluster", Key="leader")["Body"].read()
     except (s3.exceptions.NoSuchKey, *LOST):

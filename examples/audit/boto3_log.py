@@ -1,6 +1,6 @@
 """A log of numbered slots on plain boto3; every writer appends one record by creating the next free slot.
 
-Broken: 412 always means that somebody else has the slot, so go on to the next. The SDK asks again by itself
+Broken: 412 always means that somebody else has the slot, so go on to the next. The SDK retries by itself
 after a lost reply, so the slot may hold one's own record, and it is written twice.
 Fixed: look who is in the slot before going on.
 """

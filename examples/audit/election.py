@@ -2,7 +2,7 @@
 
 Broken, check then create: look whether the key is there, and write it when it is not. Two processes look
 before either writes, and both lead.
-Broken, own write taken as a rival's: the reply to the create is lost, the second try is told "exists",
+Broken, own write taken as a rival's: the reply to the create is lost, the second try is answered "exists",
 and the winner believes that somebody else won. Nobody leads.
 Fixed: create only if absent; whatever the reply, the key says who leads.
 """

@@ -1,14 +1,13 @@
 """The zoo: failures that really happened, as small programs of their users; each broken and fixed.
 
 Every module is one entry. It holds `broken` and `fixed` on the store interface, `broken_boto3` and
-`fixed_boto3` on plain boto3, and sometimes a `tempting_...`: a mend that looks right and is wrong. Faults
-that a program needs beyond the default (one crash, one lost response, one stall) are declared by the program
-itself, with `@audit(...)`. `fencepost zoo --programs` audits them all, `fencepost audit self-412 --mutant
-broken` one of them.
+`fixed_boto3` on plain boto3, and sometimes a `tempting_...`: a mend that looks right and is not. Faults
+that a program needs beyond the default (one crash, one lost response, one stall) are declared by the
+program itself, with `@audit(...)`. `fencepost zoo --programs` audits them all, `fencepost audit self-412
+--mutant broken` one of them.
 
 Some counterexamples are a safeguard of one of the large protocols as well; `like` says which: switched off
-there, the
-same thing goes wrong. The entry is here all the same, because a user's code will look like this.
+there, the same failure follows. The entry is here all the same, because a user's code will look like this.
 """
 
 from dataclasses import dataclass

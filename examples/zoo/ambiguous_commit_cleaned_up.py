@@ -1,17 +1,16 @@
 """A commit that succeeded, and whose files were deleted because nobody knew.
 
-Counterexample (iceberg#2317, ClickHouse#112081): write the data, then commit by creating the next version of
-the
-table's metadata. The commit is applied and its reply lost; whatever is not "done" counts as a lost race, and
-the clean-up of a failed insert deletes the data file. The table points at a file that is gone.
+Counterexample (iceberg#2317, ClickHouse#112081): write the data, then commit by creating the next version
+of the table's metadata. The commit is applied and its reply lost; whatever is not "done" counts as a lost
+race, and the clean-up of a failed insert deletes the data file. The table points at a file that is gone.
 
 Fixed: what is not known is never cleaned up. Read the table: if it lists our file, we are committed; if
 not, try to commit again. Why that is enough: the file's name says whose commit it is; versions are created
 only if absent, so the one attempt that may still be in flight can win a version or lose it, and either way
 the next look at the table tells. A file that is never committed is left to a collector of orphans.
 
-Tempting but wrong (iceberg#3717): look once, and clean up when the commit is not there. A request whose
-reply was lost may land after the look; so late landings belong to the faults here.
+Tempting, but incorrect (iceberg#3717): look once, and clean up when the commit is not there. A request
+whose reply was lost may land after the look; so late landings belong to the faults here.
 """
 
 import contextlib
@@ -29,7 +28,7 @@ from fencepost.testing import audit
 BUCKET, METADATA, FILE = "zoo", "metadata/", "data/00000.parquet"
 EMPTY = b'{"files": []}'
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program asks again by itself, where it knows what that means."""
+"""The fixed program retries by itself, where it knows what a second answer means."""
 
 
 def version_name(version: int) -> str:
@@ -141,11 +140,11 @@ def files_there(view: View) -> str | None:
 
 
 def reports_true(view: View) -> str | None:
-    """A commit that said it succeeded is in the table, and one that said it did not is not."""
-    said = view.result("ann")
-    if said is None or (said == "committed") == (FILE in table(view)):
+    """A commit that reported success is in the table, and one that reported failure is not."""
+    result = view.result("ann")
+    if result is None or (result == "committed") == (FILE in table(view)):
         return None
-    return f"ann was told {said!r}, and the table lists {table(view)}"
+    return f"ann got {result!r}, and the table lists {table(view)}"
 
 
 def promises(world: World) -> None:

@@ -1,15 +1,14 @@
 """Two winners of one marker.
 
-Counterexample (dbtrail#929, #806; Quickwit's documentation warns of the same for its file-backed metastore):
-an agent
-that starts looks whether the marker of the archive is there, and writes its own if not. Two that start
-together both see nothing and both write. The last one stays; the first goes on under a key that nobody will
-ever look for.
+Counterexample (dbtrail#929, #806; Quickwit's documentation warns of the same for its file-backed
+metastore): an agent that starts looks whether the marker of the archive is there, and writes its own if
+not. Two that start together both see nothing and both write. The last one stays; the first goes on under a
+key that nobody will ever look for.
 
 Fixed: create the marker only if absent, and whatever the answer, read it and use what it says. Why that is
 enough: the marker is created once and never changed, so everybody reads the same.
 
-Tempting but wrong: write it, read it back, and use what it says. Another may write behind the reading.
+Tempting, but incorrect: write it, read it back, and use what it says. Another may write behind the reading.
 """
 
 from collections.abc import Callable

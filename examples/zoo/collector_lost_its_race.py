@@ -1,17 +1,16 @@
 """The collector fails to take fragments out of the manifest, and deletes them all the same.
 
 Counterexample (chroma#4972): the collector reads the manifest of a log, decides which fragments are no
-longer needed,
-writes a manifest without them on the condition that it is unchanged, and deletes them. A writer is faster.
-The write fails with "contention", contention is nothing unusual, and the collector goes on to the deletes.
-The manifest lists fragments that are gone.
+longer needed, writes a manifest without them on the condition that it is unchanged, and deletes them. A
+writer is faster. The write fails with "contention", contention is nothing unusual, and the collector goes
+on to the deletes. The manifest lists fragments that are gone.
 
 Fixed: delete only what the manifest, read again, does not list; until then try again. Why that is enough:
 fragments have names of their own and enter a manifest once, and every writer starts from the manifest that
 it replaces, so what was taken out can never come back.
 
-Tempting but wrong: delete first, so that a crash leaves no garbage behind. It leaves a manifest that lists
-what is gone.
+Tempting, but incorrect: delete first, so that a crash leaves no garbage behind. It leaves a manifest that
+lists what is gone.
 """
 
 import json

@@ -1,15 +1,14 @@
 """Everybody believes that somebody holds the lock, and nobody does.
 
 Counterexample (arrow-rs-object-store#852, opendal#6741): a create-only write is answered 409 when another
-request at
-the same key is under way. It means that nothing was written, try again. Mapped to the same error as 412 it
-reads "already exists", and every contender leaves the work to a holder that does not exist.
+request at the same key is under way. It means that nothing was written, try again. Mapped to the same error
+as 412 it reads "already exists", and every contender leaves the work to a holder that does not exist.
 
 Fixed: 409 proves nothing and is asked again; only what stands at the key says who holds it, and that also
 tells one's own write after a lost reply. Why that is enough: the key is created once and never deleted.
 
-Tempting but wrong: after a 409 look at the key, and when it is not there, write it. The contenders all look
-before any of them writes, and the last one takes the lock from those who have begun.
+Tempting, but incorrect: after a 409 look at the key, and when it is not there, write it. The contenders all
+look before any of them writes, and the last one takes the lock from those who have begun.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from fencepost.testing import audit
 BUCKET, LOCK = "zoo", "jobs/nightly.lock"
 KEY = f"{BUCKET}/{LOCK}"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program asks again by itself, where it knows what that means."""
+"""The fixed program retries by itself, where it knows what a second answer means."""
 
 
 # On the store interface.

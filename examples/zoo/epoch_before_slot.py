@@ -1,17 +1,16 @@
 """Two writers open a log at the same time, and the older one wins.
 
 Counterexample (slatedb#271, found by a model of the protocol, #266): to open the log a writer claims the
-next epoch,
-then lists the log for the next free slot and fences it. A second one claims and fences between the two steps
-of the first; the first lists, sees the second's fence, and fences the slot behind it. Both are open, and the
-log goes back from epoch 2 to epoch 1.
+next epoch, then lists the log for the next free slot and fences it. A second one claims and fences between
+the two steps of the first; the first lists, sees the second's fence, and fences the slot behind it. Both
+are open, and the log goes back from epoch 2 to epoch 1.
 
 Fixed: look for the slot first, then claim the epoch, then fence that very slot. When it is taken, read the
 manifest: a higher epoch there means that we are the older one and fenced. Why that is enough: whoever has a
-later epoch claimed it after us, so it had not fenced when we looked, and a fence of theirs that comes before
-ours lies at or beyond our slot: we run into it, and find the higher epoch.
+later epoch claimed it after us, so it had not fenced when we looked, and a fence of theirs that comes
+before ours lies at or beyond our slot: we run into it, and find the higher epoch.
 
-Tempting but wrong: look first, but on a taken slot just go to the next one.
+Tempting, but incorrect: look first, but on a taken slot just go to the next one.
 """
 
 import json

@@ -1,16 +1,15 @@
 """A commit that somebody else has finished is committed a second time.
 
-Counterexample (delta-rs#268, found by a model in #540): a writer takes a lock with a lease and puts into the
-lock what
-it is about to do. Its write is slow, the lease runs out, and the next holder finishes what the lock says, as
-it must. The first one's write then finds that the version exists; "exists" is a lost race, so it takes the
-next version and commits the same rows again.
+Counterexample (delta-rs#268, found by a model in #540): a writer takes a lock with a lease and puts into
+the lock what it is about to do. Its write is slow, the lease runs out, and the next holder finishes what
+the lock says, as it must. The first one's write then finds that the version exists; "exists" is a lost
+race, so it takes the next version and commits the same rows again.
 
 Fixed: read the version that exists; if it holds our own commit, we are done. Why that is enough: versions
 are created only if absent, nobody creates one but its owner or who finishes its work, and a commit carries
 the name of its owner, so each commit looks at every version below its own before it takes a new one.
 
-Tempting but wrong: look whether the lease still holds just before the write.
+Tempting, but incorrect: look whether the lease still holds just before the write.
 """
 
 import json

@@ -1,16 +1,15 @@
 """A version of the manifest is created a second time, by a writer that believes it has committed.
 
 Counterexample (SlateDB's RFC 26, slatedb#355): versions 1, 2, 3 of a manifest, each created only if absent;
-the
-highest counts. A writer that has read version 1 is slow. Others commit 2 and 3, and the collector deletes
-what is older than the latest. Version 2 is free again: the slow writer creates it and reports success. Nobody
-ever reads it.
+the highest counts. A writer that has read version 1 is slow. Others commit 2 and 3, and the collector
+deletes what is older than the latest. Version 2 is free again: the slow writer creates it and reports
+success. Nobody ever reads it.
 
 Fixed: before it deletes, the collector moves a boundary, and a writer reads the boundary after it has
 created a version: one that is not beyond it was not committed. Why that is enough: a version can only be
 free again after the boundary has passed it, so whoever creates it again sees that.
 
-Tempting but wrong: keep a few of the old versions. It only takes a few commits more.
+Tempting, but incorrect: keep a few of the old versions. It only takes a few commits more.
 """
 
 import json
@@ -25,7 +24,7 @@ from fencepost.sim.world import View, World
 
 BUCKET, BOUNDARY = "zoo", "gc/manifest.boundary"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""Nobody asks again: what it does not know for certain it does not acknowledge."""
+"""No writer retries: it does not acknowledge what it does not know for certain."""
 
 
 class Stop(Exception):

@@ -1,15 +1,16 @@
 """Parallel workers rewrite one manifest, and its cursor goes back.
 
-Counterexample (arkflow#1192): each worker that has stored a segment reads the manifest, moves the cursor on,
-and
-writes the manifest back without a condition. One that has read early writes late: the cursor is where it was
-before the other moved it, and after a restart events are processed that had been processed before.
+Counterexample (arkflow#1192): each worker that has stored a segment reads the manifest, moves the cursor
+on, and writes the manifest back without a condition. One that has read early writes late: the cursor is
+where it was before the other moved it, and after a restart events are processed that had been processed
+before.
 
 Fixed: write on the condition that the manifest is what was read, and start again from what it is now. Why
 that is enough: a manifest is only ever replaced by one that was computed from it, so the cursor only rises;
 an attempt whose reply was lost is repeated from a fresh reading, which does nothing if it had landed.
 
-Tempting but wrong: keep the manifest that was computed and only refresh the token: see `retried_contention`.
+Tempting, but incorrect: keep the manifest that was computed and only refresh the token: see
+`retried_contention`.
 """
 
 import json
@@ -26,7 +27,7 @@ BUCKET, MANIFEST = "zoo", "stream/manifest.json"
 KEY = f"{BUCKET}/{MANIFEST}"
 EMPTY = b'{"cursor": 0, "segments": []}'
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program asks again by itself, where it knows what that means."""
+"""The fixed program retries by itself, where it knows what a second answer means."""
 
 
 def sealed(body: bytes, segment: int) -> bytes:

@@ -1,16 +1,15 @@
 """Two writers of one log overwrite each other's entries.
 
 Counterexample (lance#6432): the writers of a shard are fenced by an epoch in its manifest, but the entries
-of the log
-are written without a condition. A writer that was fenced does not notice before it next touches the manifest;
-until then it and its successor count positions by themselves, and write to the same ones. What was
-acknowledged is gone.
+of the log are written without a condition. A writer that was fenced does not notice before it next touches
+the manifest; until then it and its successor count positions by themselves, and write to the same ones.
+What was acknowledged is gone.
 
 Fixed: an entry is created only if absent; "exists" stops the writer. Why that is enough: what was
 acknowledged was created, and what was created is never written again.
 
-Tempting but wrong: read the epoch in the manifest before every entry. The takeover happens between the look
-and the write.
+Tempting, but incorrect: read the epoch in the manifest before every entry. The takeover happens between the
+look and the write.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from fencepost.sim.world import View, World
 
 BUCKET, EPOCH = "zoo", "shard-0/epoch"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""Nobody asks again: what it does not know for certain it does not acknowledge."""
+"""No writer retries: it does not acknowledge what it does not know for certain."""
 
 
 class Stop(Exception):

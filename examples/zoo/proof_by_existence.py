@@ -1,14 +1,13 @@
 """An upload is reported complete because an object stands at its key; the object is a rival's.
 
-Counterexample (ClickHouse#113994, #114348): completing a multipart upload is answered "no such upload". That
-happens
-when the first attempt had completed it and the reply was lost, so the code looks whether the object is there
-and, if so, reports success. It happens as well when a clean-up of unfinished uploads aborted it: then the
-object that is there is somebody else's, and our rows were never stored.
+Counterexample (ClickHouse#113994, #114348): completing a multipart upload is answered "no such upload".
+That happens when the first attempt had completed it and the reply was lost, so the code looks whether the
+object is there and, if so, reports success. It happens as well when a clean-up of unfinished uploads
+aborted it: then the object that is there is somebody else's, and our rows were never stored.
 
-Fixed (as ClickHouse#118829): the upload carries an identifier of its own as metadata, and so does the object
-that it becomes. "No such upload" is success only if the object carries it. Why that is enough: the file is
-created only if absent, so the object that stands is the one that won.
+Fixed (as ClickHouse#118829): the upload carries an identifier of its own as metadata, and so does the
+object that it becomes. "No such upload" is success only if the object carries it. Why that is enough: the
+file is created only if absent, so the object that stands is the one that won.
 """
 
 import uuid
@@ -25,7 +24,7 @@ BUCKET, FILE = "zoo", "export/2026-05-01.csv"
 KEY = f"{BUCKET}/{FILE}"
 OURS, THEIRS = b"rows of ann", b"rows of bob"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program asks again by itself, where it knows what that means."""
+"""The fixed program retries by itself, where it knows what a second answer means."""
 
 
 class Unavailable(Exception):
@@ -141,10 +140,10 @@ def clean_up_s3(s3: Any) -> None:
 
 
 def report_true(view: View) -> str | None:
-    said = view.result("ann")
-    if said is None or said == (view.get(KEY) == OURS):
+    result = view.result("ann")
+    if result is None or result == (view.get(KEY) == OURS):
         return None
-    return f"ann was told {'success' if said else 'failure'}, and the file holds {view.get(KEY)!r}"
+    return f"ann got {'success' if result else 'failure'}, and the file holds {view.get(KEY)!r}"
 
 
 def _on_store(world: World, export: Callable[[Store, bytes], bool]) -> None:

@@ -1,16 +1,16 @@
 """A lost race is retried like a passing fault, and the winner's entry disappears.
 
 Counterexample (chroma#4888): the storage layer repeats what fails, and a failed precondition is a failure
-like any
-other. But the manifest to be written was computed before the race was lost. Here the repetition takes care to
-use the ETag of the moment, so that the condition holds at last: what the winner had added is not in it.
+like any other. But the manifest to be written was computed before the race was lost. Here the repetition
+takes care to use the ETag of the moment, so that the condition holds at last: what the winner had added is
+not in it.
 
 Fixed: a failed precondition leaves the storage layer, and goes back to where the manifest is computed. Why
 that is enough: every manifest that is written then contains all of the one that it replaces, and an entry
 that is there already is not added again, so a lost reply does no harm.
 
-Tempting but wrong: let the loser go on at once when the manifest holds its entry, and else write what it
-has. It looks only for its own entry, not for the other's.
+Tempting, but incorrect: let the loser go on at once when the manifest holds its entry, and else write what
+it has. It looks only for its own entry, not for the other's.
 """
 
 import json
@@ -26,7 +26,7 @@ from fencepost.sim.world import View, World
 BUCKET, MANIFEST = "zoo", "log/manifest/MANIFEST"
 KEY = f"{BUCKET}/{MANIFEST}"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program asks again by itself, where it knows what that means."""
+"""The fixed program retries by itself, where it knows what a second answer means."""
 
 
 def with_entry(body: bytes, entry: str) -> bytes:

@@ -1,17 +1,16 @@
 """A lock file that its own creator takes for somebody else's.
 
 Counterexample (opentofu#4405, git-remote-s3#66, aws-sdk-java-v2#6580): create the lock if it is absent. The
-request
-is applied and the reply lost; it is sent again and meets the lock that it has just made. "Exists", so the
-lock is somebody else's: the run gives up, and nobody is left who would ever release it.
+request is applied and the reply lost; it is sent again and meets the lock that it has just made. "Exists",
+so the lock is somebody else's: the run gives up, and nobody is left who would ever release it.
 
-Fixed: the lock carries a token that only this attempt knows. Whoever is told "exists" reads the lock, and
-the token says whose it is. The release names the ETag, so it can be repeated without hurting the next one.
-Why that is enough: a lock with our token was created by us, nobody deletes a lock of another ETag, so what
-we have read to be ours stays ours until we release it.
+Fixed: the lock carries a token that only this attempt knows. On "exists" the writer reads the lock, and the
+token says whose it is. The release names the ETag, so it can be repeated without hurting the next one. Why
+that is enough: a lock with our token was created by us, nobody deletes a lock of another ETag, so what we
+have read to be ours stays ours until we release it.
 
-Tempting but wrong: a token that says which machine it is, so that a second run can take over what the first
-left behind. Two runs on one machine are then inside at the same time.
+Tempting, but incorrect: a token that says which machine it is, so that a second run can take over what the
+first left behind. Two runs on one machine are then inside at the same time.
 """
 
 import json

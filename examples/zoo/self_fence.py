@@ -1,17 +1,16 @@
 """A healthy writer that fences itself.
 
 Counterexample (slatedb#766, slatedb#819): a writer owns its log by creating the next slot. A request is
-applied and
-times out; the retry is told that the slot exists, and "exists" means "a newer writer has taken over": the
-only writer of a healthy database shuts itself down.
+applied and times out; the retry meets the slot, which exists, and "exists" means "a newer writer has taken
+over": the only writer of a healthy database shuts itself down.
 
-Fixed (as slatedb#1164): every write carries an identifier of its own beside the data. Whoever is told
+Fixed (as slatedb#1164): every write carries an identifier of its own beside the data. A writer that meets
 "exists" reads the slot: our identifier means that the first attempt had landed, any other means that the
 slot is somebody else's. Why that is enough: slots are never written twice, so what stands there is the one
 write that won.
 
-Tempting but wrong: on "exists" just take the next slot. The old writer then never learns that it is fenced,
-and writes behind the new one.
+Tempting, but incorrect: on "exists" just take the next slot. The old writer then never learns that it is
+fenced, and writes behind the new one.
 """
 
 import json

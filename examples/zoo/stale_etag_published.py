@@ -1,17 +1,17 @@
 """The pointer names an ETag that the object does not have, and never will have again.
 
 Counterexample (lance#8455, #8499): a manifest is written under a staging name, recorded in a pointer, and
-finalized:
-copied to its final name, whose ETag then goes into the pointer. The writer finalizes, and so does any reader
-that meets the staging name first. Both copy; a copy of the same bytes has another ETag when it was made in
-another way (in parts, encrypted). The first one looks at its ETag, the second overwrites the object and
-publishes the new one, and the first publishes what it saw. Every later reader reports a corrupt table.
+finalized: copied to its final name, whose ETag then goes into the pointer. The writer finalizes, and so
+does any reader that meets the staging name first. Both copy; a copy of the same bytes has another ETag when
+it was made in another way (in parts, encrypted). The first one looks at its ETag, the second overwrites the
+object and publishes the new one, and the first publishes what it saw. Every later reader reports a corrupt
+table.
 
 Fixed: the copy is made only if absent, and whoever finds one takes that one's ETag. Why that is enough: the
 object is created once and never changed, so there is only one ETag to publish.
 
-Tempting but wrong: publish by compare-and-swap while the copies still overwrite. The pointer is then right
-about the moment of the publication, and the other's copy may come after it.
+Tempting, but incorrect: publish by compare-and-swap while the copies still overwrite. The pointer is then
+right about the moment of the publication, and the other's copy may come after it.
 """
 
 import json
@@ -28,7 +28,7 @@ from fencepost.sim.world import View, World
 BUCKET, POINTER, STAGING, FINAL = "zoo", "latest", "_versions/7.manifest-5f", "_versions/7.manifest"
 MANIFEST = b"fragments 1 to 9"
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program does not ask again: what is left undone, the next reader does."""
+"""The fixed program does not retry: the next reader completes what is left undone."""
 
 
 class Unavailable(Exception):

@@ -1,16 +1,15 @@
 """A hole in the log: a number that is marked complete, and no entry under it.
 
-Counterexample (delta-rs#2452): to commit, write the entry under a temporary name, reserve the next number by
-a record
-that names it, copy it to the number, mark the record complete. Whoever meets an incomplete record finishes
-it. Here the copy fails, and the clean-up of a failed commit deletes the temporary object. The next one takes
-"temporary object missing" for "already copied", and marks the record complete.
+Counterexample (delta-rs#2452): to commit, write the entry under a temporary name, reserve the next number
+by a record that names it, copy it to the number, mark the record complete. Whoever meets an incomplete
+record finishes it. Here the copy fails, and the clean-up of a failed commit deletes the temporary object.
+The next one takes "temporary object missing" for "already copied", and marks the record complete.
 
 Fixed: the reservation is the commit; nothing behind it is ever undone. The temporary object is deleted when
-the record is complete and not before, and "missing" is believed only when the entry stands under its number.
-Why that is enough: numbers and entries are created only if absent and never deleted.
+the record is complete and not before, and "missing" is believed only when the entry stands under its
+number. Why that is enough: numbers and entries are created only if absent and never deleted.
 
-Tempting but wrong (what delta-rs did): on failure take the reservation back, then delete the temporary
+Tempting, but incorrect (what delta-rs did): on failure take the reservation back, then delete the temporary
 object. The copy that failed may have landed, or another may have finished it in the meantime: a commit that
 was reported as failed is in the log.
 """
@@ -111,10 +110,10 @@ def no_hole(view: View) -> str | None:
 
 
 def report_true(view: View) -> str | None:
-    said = view.result("ann")
-    if said is None or (said == "committed") == (view.get(f"zoo/{ENTRY}") == OURS):
+    result = view.result("ann")
+    if result is None or (result == "committed") == (view.get(f"zoo/{ENTRY}") == OURS):
         return None
-    return f"ann was told {said!r}, and entry 1 holds {view.get(f'zoo/{ENTRY}')!r}"
+    return f"ann got {result!r}, and entry 1 holds {view.get(f'zoo/{ENTRY}')!r}"
 
 
 def _program(

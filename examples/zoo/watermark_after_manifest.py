@@ -1,18 +1,17 @@
 """The collector deletes files that a compaction has just put into the manifest.
 
 Counterexample (slatedb#1031, from #604 and #1029): files that no manifest lists are garbage, unless a
-compaction is
-still writing them; so compactions publish which files are too young to be judged, and the collector spares
-those. It reads the manifest, then this watermark. A compaction finishes between the two and the next one
-begins: the manifest that was read does not list its file yet, the watermark that was read does not protect it
-any more.
+compaction is still writing them; so compactions publish which files are too young to be judged, and the
+collector spares those. It reads the manifest, then this watermark. A compaction finishes between the two
+and the next one begins: the manifest that was read does not list its file yet, the watermark that was read
+does not protect it any more.
 
 Fixed: the watermark is read first. Why that is enough: a compaction leaves the watermark where it is until
-the next one raises it, so a file below the watermark that was read belongs to a compaction that had finished
-by then, and the manifest that is read later lists it if any ever will.
+the next one raises it, so a file below the watermark that was read belongs to a compaction that had
+finished by then, and the manifest that is read later lists it if any ever will.
 
-Tempting but wrong: read it first, but take it away whenever nothing runs. A compaction begins after "nothing
-runs" was read, and its file is in no manifest when the collector looks.
+Tempting, but incorrect: read it first, but take it away whenever nothing runs. A compaction begins after
+"nothing runs" was read, and its file is in no manifest when the collector looks.
 """
 
 import json

@@ -1,16 +1,15 @@
 """A stalled writer writes a slot of the log that was used, compacted and collected; nobody will read it.
 
 Counterexample (slatedb#352, #1622): writers fence each other by creating the next slot of a log. The old
-writer is
-slow; a newer one takes the slot, flushes the log into the manifest ("replay after slot 1") and collects the
-slots it no longer needs. The old one goes on: the slot is free again, its write succeeds and is acknowledged.
-Recovery starts behind it.
+writer is slow; a newer one takes the slot, flushes the log into the manifest ("replay after slot 1") and
+collects the slots it no longer needs. The old one goes on: the slot is free again, its write succeeds and
+is acknowledged. Recovery starts behind it.
 
 Fixed (as SlateDB's RFC 26): before it deletes, the collector moves a boundary, and after every write a
 writer reads the boundary: a slot that is not beyond it does not count. Why that is enough: a slot can only
 be free again after the boundary has passed it, so whoever fills it sees that.
 
-Tempting but wrong: look at the manifest before the write. The takeover happens between look and write.
+Tempting, but incorrect: look at the manifest before the write. The takeover happens between look and write.
 """
 
 import json
@@ -26,7 +25,7 @@ from fencepost.sim.world import View, World
 BUCKET, MANIFEST, BOUNDARY = "zoo", "manifest", "gc/wal.boundary"
 FRESH = b'{"after": 0, "rows": []}'
 ONCE = Config(retries={"total_max_attempts": 1})
-"""Neither writer asks again: what it does not know for certain it does not acknowledge."""
+"""Neither writer retries: it does not acknowledge what it does not know for certain."""
 
 
 class Stop(Exception):

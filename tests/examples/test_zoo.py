@@ -216,7 +216,7 @@ def test_an_entry_is_complete(name: str) -> None:
     assert "Fixed" in said
     assert "Why that is enough: " in said
     tempting = [attribute for attribute in vars(module) if attribute.startswith("tempting_")]
-    assert "Tempting but wrong" in said if tempting else True
+    assert "Tempting, but incorrect" in said if tempting else True
 
 
 def test_nothing_is_forgotten() -> None:
