@@ -24,7 +24,6 @@ Rows = dict[str, list[Any]]
 
 # Systems with a trace to replay: the scenario that writes one, and the model that judges it.
 REPLAYED = (("history-publish", "publish"), ("lost-ingest", "ingest"))
-SAME_BUT_FOR_NAMES = {"story": "counterexample"}
 
 
 def run(command: list[str], *arguments: str) -> Any:
@@ -97,7 +96,10 @@ def simulations(command: list[str]) -> Rows:
     for name, _ in listed(command, "simulate"):
         got = run(command, "simulate", name)
         operations = [
-            sorted((op, value["count"], value["requests"], value["p50"]) for op, value in one["operations"].items())
+            sorted(
+                (op, value["count"], value["requests"], value["p50"])
+                for op, value in one["operations"].items()
+            )
             for one in got.get("runs", [])
         ]
         verdicts = [(check["name"], check["simulated"], check["ok"]) for check in got.get("checks", [])]
@@ -144,10 +146,10 @@ def main() -> int:
     shared = rows.keys() & before.keys()
     different = sorted(key for key in shared if rows[key] != before[key])
     for key in different:
-        print(f"{key}\n  before {before[key]}\n  after  {rows[key]}")
+        sys.stdout.write(f"{key}\n  before {before[key]}\n  after  {rows[key]}\n")
     for key in sorted(before.keys() ^ rows.keys()):
-        print(f"{key}: only {'before' if key in before else 'after'}")
-    print(f"{len(rows)} rows, {len(shared)} compared, {len(different)} differ")
+        sys.stdout.write(f"{key}: only {'before' if key in before else 'after'}\n")
+    sys.stdout.write(f"{len(rows)} rows, {len(shared)} compared, {len(different)} differ\n")
     return 1 if different else 0
 
 
