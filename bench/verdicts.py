@@ -6,7 +6,8 @@ A change that must not alter behaviour is checked by running this before and aft
     python -m bench.verdicts --out after.json --against before.json
 
 The second run prints the rows that differ and ends with 1 when there are any. `--command` runs another
-installation's program, for example that of an older checkout. Rows are the default run of every model (`check`),
+installation's program, for example that of an older checkout. Rows are the default run of every model
+(`check`),
 every safeguard of every model (`zoo`), every system, example and mutant (`audit`), every capacity scenario
 (`simulate`, its traces left out) and the traces of one short simulation of each system (`replay`).
 """
@@ -28,7 +29,7 @@ REPLAYED = (("history-publish", "publish"), ("lost-ingest", "ingest"))
 
 def run(command: list[str], *arguments: str) -> Any:
     """The JSON result of one command; a command without a result is a row of its own."""
-    ended = subprocess.run([*command, *arguments, "--json", "-"], capture_output=True, text=True, check=False)
+    ended = subprocess.run([*command, *arguments, "--json", "-"], capture_output=True, text=True, check=False)  # noqa: S603  the program under comparison
     try:
         return json.loads(ended.stdout)
     except ValueError:
@@ -37,7 +38,7 @@ def run(command: list[str], *arguments: str) -> Any:
 
 def listed(command: list[str], what: str) -> Iterator[tuple[str, list[str]]]:
     """Each name that a command lists, with its mutants."""
-    text = subprocess.run([*command, what, "--list"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([*command, what, "--list"], capture_output=True, text=True, check=True).stdout  # noqa: S603  the same program
     name, mutants = "", list[str]()
     for line in text.splitlines():
         if line[:1].strip():
