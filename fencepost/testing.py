@@ -25,10 +25,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fencepost.impl.store.errors import Misuse, StoreError
 from fencepost.sim.faults import KINDS
+
+if TYPE_CHECKING:
+    from fencepost.sim.explore import AuditRequest, AuditResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -174,15 +177,15 @@ def run(function: Callable[..., Any], options: Options, arguments: Mapping[str, 
     if options.strategy in (None, "exhaustive") and options.seconds is None and options.schedules is None:
         options = replace(options, seconds=TEST_SECONDS)
     name = test.name if test is not None else function.__qualname__
-    result = _result(function, options, arguments, name, test.memory if test is not None else None)
-    why = shortcoming(result, options)
+    found = _result(function, options, arguments, name, test.memory if test is not None else None)
+    why, result = shortcoming(found, options), found.to_json()
     if test is not None:
         test.record(result, why)
     if not why:
         return result
     again = ""
-    if result["violations"]:
-        token = result["violations"][0]["token"]
+    if found.counterexamples:
+        token = found.counterexamples[0].token
         again = test.command(token) if test is not None else _command(function, arguments, token)
     from fencepost.reports.audit_text import failure_text
 
@@ -195,60 +198,58 @@ def _result(
     arguments: Mapping[str, Any],
     name: str,
     memory: Path | None,
-) -> dict[str, Any]:
-    from fencepost.auditing import BadToken, Diverged
+) -> "AuditResult":
+    from fencepost.sim.explore import BadToken, Diverged
 
     __tracebackhide__ = True
     try:
-        return _explored(want(function, options, arguments, name), options.token, memory)
+        return _explored(request_of(function, options, arguments, name), options.token, memory)
     except Diverged as error:
         raise AuditFailed(f"{name} does not repeat itself: {error}") from None
     except (StoreError, BadToken) as error:
         raise AuditFailed(f"{name}: {error}") from None
-    except Exception as error:  # noqa: BLE001 - it goes on as it is, from where the user's code begins
+    except Exception as error:  # noqa: BLE001 - raised again with the traceback of the user's code alone
         raise error.with_traceback(_outside(error.__traceback__)) from None
 
 
-def _explored(wanted: Any, token: str | None, memory: Path | None) -> dict[str, Any]:
-    """The result of one token, of what failed the last time, or of everything, whichever comes first."""
-    from fencepost.auditing import conduct, repeat
+def _explored(request: "AuditRequest", token: str | None, memory: Path | None) -> "AuditResult":
+    """The result of the token, else of the failure remembered from the last time, else of a whole audit."""
+    from fencepost.sim.explore.reporting import run_audit, run_token
 
     if token is not None:
-        return repeat(wanted, token).result
+        return run_token(request, token)
     if memory is not None and memory.exists():
-        result = repeat(wanted, memory.read_text()).result
-        if result["violations"]:
+        result = run_token(request, memory.read_text())
+        if result.counterexamples:
             bound = "a schedule that failed before still breaks a property; no other was tried"
-            return {**result, "strategy": wanted.strategy, "bound": bound}
+            return replace(result, strategy=request.strategy, bound=bound)
         memory.unlink()
-    outcome = conduct(wanted)
-    if outcome.interrupted:
+    result = run_audit(request)
+    if result.interrupted:
         raise KeyboardInterrupt
-    if memory is not None and outcome.result["violations"]:
-        memory.write_text(outcome.result["violations"][0]["token"])
-    return outcome.result
+    if memory is not None and result.counterexamples:
+        memory.write_text(result.counterexamples[0].token)
+    return result
 
 
-def want(
+def request_of(
     function: Callable[..., Any], options: Options, arguments: Mapping[str, Any], name: str, **more: Any
-) -> Any:
-    """The audit that the options describe, as `fencepost.auditing` takes it."""
-    from fencepost.auditing import Wanted, bound
+) -> "AuditRequest":
+    """The audit that the options describe."""
+    from fencepost.sim.explore import AuditRequest
+    from fencepost.sim.explore.reporting import bind
     from fencepost.sim.world import Budget
 
     given = dict(arguments)
     if options.processes is not None and "processes" in inspect.signature(function).parameters:
         given["processes"] = options.processes
-    settings = {
-        name: getattr(options, name)
-        for name in ("strategy", "seed", "seconds", "schedules", "steps_max", "depth")
-    }
-    return Wanted(
+    limits = ("strategy", "seed", "seconds", "schedules", "steps_max", "depth")
+    return AuditRequest(
+        bind(_counted(function, options.processes), name, given),
         name,
-        bound(_counted(function, options.processes), name, given),
-        parameters={name: _plain(value) for name, value in given.items() if name != "self"},
-        faults=Budget(**(options.faults or {})),
-        **{name: value for name, value in settings.items() if value is not None},
+        {name: _plain(value) for name, value in given.items() if name != "self"},
+        Budget(**(options.faults or {})),
+        **{limit: getattr(options, limit) for limit in limits if getattr(options, limit) is not None},
         **more,
     )
 
@@ -267,20 +268,18 @@ def _counted(function: Callable[..., Any], processes: int | None) -> Callable[..
     return counted
 
 
-def shortcoming(result: Mapping[str, Any], options: Options) -> str:
-    """Why a result is no pass; empty when it is one."""
-    if result["violations"]:
-        return f"{result['violations'][0]['property']}: {result['violations'][0]['reason']}"
-    if result["strategy"] == "replay":
-        return "" if result["verdict"] == "holds" else str(result["findings"][0])
-    from fencepost.auditing import nothing_covered
-
-    if nothing_covered(result["coverage"]):
+def shortcoming(result: "AuditResult", options: Options) -> str:
+    """The reason why a result is not a pass; empty when it is one."""
+    if result.counterexamples:
+        return f"{result.counterexamples[0].property}: {result.counterexamples[0].reason}"
+    if result.strategy == "replay":
+        return "" if result.verdict == "holds" else result.findings[0]
+    if result.coverage.covers_nothing():
         return "nothing was covered: no two steps of different processes conflicted, and no fault landed"
-    if result["verdict"] == "holds" or result["strategy"] != "exhaustive" or options.undecided == "pass":
+    if result.verdict == "holds" or result.strategy != "exhaustive" or options.undecided == "pass":
         return ""
-    if result["findings"]:
-        return str(result["findings"][0])
+    if result.findings:
+        return result.findings[0]
     return (
         "undecided: the limit was reached before every schedule was explored; raise it (seconds=, or "
         "--fencepost-budget), allow fewer faults, sample (strategy='pct'), or accept it (undecided='pass')"
@@ -304,7 +303,7 @@ def _outside(trace: TracebackType | None) -> TracebackType | None:
     inside = trace
     while inside is not None:
         module = str(inside.tb_frame.f_globals.get("__name__", ""))
-        if not module.startswith(("fencepost.testing", "fencepost.auditing", "fencepost.sim.")):
+        if not module.startswith(("fencepost.testing", "fencepost.sim.")):
             return inside
         inside = inside.tb_next
     return trace

@@ -13,9 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from fencepost.auditing import BadToken, Diverged, Outcome, Wanted, conduct, repeat
 from fencepost.commands.audit_base import compare_with_base
-from fencepost.commands.audit_flat import audit_flat, read_flat, refuse_beside_flat
 from fencepost.commands.audit_mutants import audit_mutants, refuse_beside_mutants
 from fencepost.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
@@ -35,8 +33,11 @@ from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
 from fencepost.reports.audit_text import audit_text, last_words, replay_text
 from fencepost.reports.quantities import amount
+from fencepost.sim.explore import AuditRequest, AuditResult, BadToken, Diverged
+from fencepost.sim.explore.audit import audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
-from fencepost.testing import FAULTS, STRATEGIES, Options, want
+from fencepost.sim.explore.reporting import run_audit, run_token
+from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
 
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
 3 not decided: a limit was hit, schedules were only sampled, or the runs covered nothing. Examples:
@@ -157,9 +158,9 @@ def command(
         refuse_beside_mutants(
             {"--mutant": mutant, "--replay": token, "--resume": resume, "--trace": trace, "--base": base}
         )
-    name, sizes = ("", []) if flat is None else read_flat(flat)
+    name, sizes = ("", []) if flat is None else _read_flat(flat)
     if flat is not None:
-        refuse_beside_flat({"--mutants": mutants or None, "--resume": resume, "--trace": trace})
+        _refuse_beside_flat({"--mutants": mutants or None, "--resume": resume, "--trace": trace})
     given = {"--processes": processes, "--mutant": mutant, "--seed": seed, "--flat": flat}
     if base is not None:
         again = _Command(
@@ -188,35 +189,37 @@ def command(
     wanted = every[0]
     console = console_for(stderr=json_file == "-")
 
-    def search(one: Wanted) -> Outcome:
-        return _searched(one, console) if token is None else repeat(one, token)
+    def search(one: AuditRequest) -> AuditResult:
+        return _searched(one, console) if token is None else run_token(one, token)
 
     with _blamed(system), _prints_aside(aside=json_file == "-"):
         if flat is None:
-            outcome = search(wanted)
+            found = search(wanted)
         else:
-            outcome = audit_flat(name, every, lambda one: _searched(one, console), search)
+            found = audit_sizes(name, every, lambda one: _searched(one, console), search)
         if trace:
-            _write_trace(_events(outcome, wanted), trace)
+            # Without a failing run, the run in which nothing goes wrong.
+            _write_trace(found.events or run_token(wanted, "default").events, trace)
+    result = found.to_json()
     again = _Command(
         system_name,
         {"--set": settings, "--faults": faults},
         given,
         {**searching, "--depth": depth, "--max-steps": max_steps},
     )
-    _show(console, outcome.result, again, resume, quiet=quiet, gaps=gaps)
+    _show(console, result, again, resume, quiet=quiet, gaps=gaps)
     if json_file:
-        write_result(outcome.result, json_file)
-    return VERDICT_EXITS[outcome.result["verdict"]]
+        write_result(result, json_file)
+    return VERDICT_EXITS[found.verdict]
 
 
 def _wanted(
     system: Audited, arguments: Mapping[str, Any], said: Options, jobs: int, resume: str | None
-) -> Wanted:
+) -> AuditRequest:
     if system.options.processes is not None:
         said = replace(said, processes=arguments.get("processes"))
     options = system.options.under(said)
-    return want(system.function, options, arguments, system.name, jobs=jobs, checkpoint=resume)
+    return request_of(system.function, options, arguments, system.name, jobs=jobs, checkpoint=resume)
 
 
 def _refuse_contradictions(searching: Mapping[str, object], token: str | None) -> None:
@@ -231,6 +234,21 @@ def _refuse_contradictions(searching: Mapping[str, object], token: str | None) -
         raise BadRequest("--resume keeps the search of one process; leave out either it or --jobs")
     if searching["--depth"] is not None and strategy != "pct":
         raise BadRequest("--depth is the depth of pct; give --strategy pct with it")
+
+
+def _read_flat(text: str) -> tuple[str, list[str]]:
+    """`depth=1,20` as a name and its values, as they are written."""
+    name, _, values = text.partition("=")
+    found = values.split(",")
+    if not name or len(found) < 2 or not all(found):
+        raise BadRequest(f"--flat {text} must read NAME=A,B, as in --flat depth=1,20")
+    return name, found
+
+
+def _refuse_beside_flat(alone: Mapping[str, object]) -> None:
+    for option, value in alone.items():
+        if value is not None:
+            raise BadRequest(f"--flat audits several sizes, and {option} is about one; leave out either")
 
 
 def _refuse_beside_base(alone: Mapping[str, object]) -> None:
@@ -291,17 +309,12 @@ def _prints_aside(*, aside: bool) -> Iterator[None]:
         yield
 
 
-def _searched(wanted: Wanted, console: Console) -> Outcome:
+def _searched(request: AuditRequest, console: Console) -> AuditResult:
     with _Line(console) as line:
-        outcome = conduct(wanted, line.show)
-    if outcome.interrupted and not outcome.result["violations"]:
-        outcome.result["findings"].insert(0, "interrupted: this is what was found so far")
-    return outcome
-
-
-def _events(outcome: Outcome, wanted: Wanted) -> Sequence[Event]:
-    """Those of the failing run; without one, those of the run in which nothing goes wrong."""
-    return outcome.events or repeat(wanted, "default").events
+        found = run_audit(request, line.show)
+    if found.interrupted and not found.counterexamples:
+        return replace(found, findings=("interrupted: this is what was found so far", *found.findings))
+    return found
 
 
 def _write_trace(events: Sequence[Event], target: str) -> None:

@@ -3,7 +3,7 @@
 Every known mistake of the system must be found, and the fixed program, which comes last, must hold; else
 the other rows would show nothing. Where a model of the same name can leave out a step of the same name, its
 shortest counterexample stands beside the code's, both counted in steps of the protocol
-(`sim.explore.moves`), and a
+(`sim.explore.counterexample`), and a
 counterexample of more than half as many again is called long.
 """
 
@@ -17,7 +17,7 @@ from fencepost.commands.models import SHIPPED, find_machine
 from fencepost.commands.output_files import write_result
 from fencepost.commands.systems import find_system, mutants_of, read_parameters
 from fencepost.reports.mutants_text import row_text, total_text
-from fencepost.testing import Options, want
+from fencepost.testing import Options, request_of
 
 MUTANT_SECONDS, FIXED_SECONDS = 120.0, 600.0
 """What breaks is found in seconds; that nothing does takes all schedules."""
@@ -76,8 +76,8 @@ def mutant_row(
     system = find_system(name, mutant)
     arguments = read_parameters(system, settings, processes)
     options = Options(seconds=MUTANT_SECONDS if mutant else FIXED_SECONDS).under(system.options).under(said)
-    wanted = want(system.function, options, arguments, name, jobs=jobs)
-    row, worst = audited_row(mutant or "", wanted)
+    request = request_of(system.function, options, arguments, name, jobs=jobs)
+    row, worst = audited_row(mutant or "", request)
     model = _counterexample_of_model(name, mutant) if mutant and worst else None
     times = worst["moves"] / model["length"] if model and worst else None
     return {
@@ -87,7 +87,7 @@ def mutant_row(
         "model": model,
         "times": round(times, 2) if times is not None else None,
         "long": times is not None and times > LONG,
-        "parameters": dict(wanted.parameters),
+        "parameters": dict(request.parameters),
     }
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from rich.console import Console
 
-from fencepost.auditing import bound
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest
 from fencepost.commands.output_files import write_result
 from fencepost.commands.systems import Audited
 from fencepost.impl.store import open_store
 from fencepost.reports.plain_text import plain_text
+from fencepost.sim.explore.reporting import bind
 from fencepost.sim.real import Found, NotForReal, Plain, run_rounds
 
 __all__ = ["ROUNDS", "Plain", "audit_plainly", "refuse_beside_store"]
@@ -43,7 +43,7 @@ def audit_plainly(
     quiet: bool,
 ) -> int:
     """Run the rounds, say what came of them, and answer the exit code."""
-    program = bound(system.function, system.name, arguments)
+    program = bind(system.function, system.name, arguments)
     with open_store(url) as store:
         if not quiet:
             console.print(

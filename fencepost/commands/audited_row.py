@@ -4,23 +4,24 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.auditing import Diverged, Wanted, conduct
 from fencepost.commands.exit_codes import BadRequest
+from fencepost.sim.explore import AuditRequest, Diverged
+from fencepost.sim.explore.reporting import run_audit
 
 Row = dict[str, Any]
 
 
-def audited_row(mutant: str, wanted: Wanted) -> tuple[Row, Mapping[str, Any]]:
+def audited_row(mutant: str, request: AuditRequest) -> tuple[Row, Mapping[str, Any]]:
     """The row of a mutant, or of what has none of its mistakes, and the violation it tells of, if any."""
     started = time.perf_counter()
     try:
-        outcome = conduct(wanted)
+        found = run_audit(request)
     except Diverged as diverged:
-        what = f"{wanted.name} {mutant}".strip()
+        what = f"{request.name} {mutant}".strip()
         raise BadRequest(f"{what} does not repeat itself: {diverged}") from diverged
-    if outcome.interrupted:
+    if found.interrupted:
         raise KeyboardInterrupt
-    result = outcome.result
+    result = found.to_json()
     worst: Mapping[str, Any] = result["violations"][0] if result["violations"] else {}
     row = {
         "safeguard": mutant,

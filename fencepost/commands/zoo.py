@@ -150,10 +150,10 @@ def program_rows(name: str | None, seconds: float) -> Iterator[Row]:
 
 def _program_row(system: str, mutant: str, program: Callable[..., Any], seconds: float) -> Row:
     from fencepost.commands.audited_row import audited_row
-    from fencepost.testing import Options, unwrapped, want
+    from fencepost.testing import Options, request_of, unwrapped
 
     function, options = unwrapped(program)
-    row, _ = audited_row(mutant, want(function, options.under(Options(seconds=seconds)), {}, system))
+    row, _ = audited_row(mutant, request_of(function, options.under(Options(seconds=seconds)), {}, system))
     return {"model": system, **row}
 
 

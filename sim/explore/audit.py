@@ -1,4 +1,4 @@
-"""Audit a program: explore its runs under a fault budget, and say what that proved.
+"""Audit a program: explore its runs under a fault budget, and judge what that proved.
 
     def program(world):
         store = world.store()
@@ -6,55 +6,118 @@
             world.spawn(elect, store, name, name=name)
         world.always("one leader", lambda view: len(view.notes("leader")) <= 1)
 
-    result = audit(program, budget=Budget(crash=1, reply_lost=1, request_lost=1))
+    result = audit(program, budget=Budget(crash=1))
     print(result)
 
-Three verdicts. `holds`: every schedule within the budget was explored, up to swaps nobody can notice.
-`violated`: here is the shortest counterexample found, and the token that repeats it. `undecided`: time or
-bounds
-ran out first, or only samples were taken, or everything was explored and nothing was covered by it.
+Three verdicts. `holds`: the search explored every schedule within the budget, up to swaps that no process can
+notice. `violated`: the result has the shortest counterexample found and the token that repeats it.
+`undecided`: time or bounds ran out first, or only samples were taken, or everything was explored and covered
+nothing.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from fencepost.impl.store.events import Event
 from fencepost.sim.explore import tokens
 from fencepost.sim.explore.checkpoint import load, save
-from fencepost.sim.explore.counterexample import Counterexample, tell
+from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.jobs import Together
-from fencepost.sim.explore.minimise import minimise as make_minimal
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import Reduced
-from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting
+from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
 from fencepost.sim.world import Budget, Program
+from fencepost.sim.world.costs import AtMost
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
 SAMPLES = 2_000
 """Schedules a sampling strategy tries when nothing else limits it."""
 
+Progress = Callable[[Any], bool | None]
+"""Called after every run with the search; returns True to end it there."""
 
-@dataclass
-class Audit:
-    """What an audit found out."""
 
+@dataclass(frozen=True)
+class AuditRequest:
+    """An audit: the program with its parameters bound, the faults, the strategy and the limits."""
+
+    program: Program
+    name: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    strategy: str = "exhaustive"
+    seed: int = 0
+    seconds: float | None = None
+    schedules: int | None = None
+    steps_max: int = 400
+    depth: int = 3
+    jobs: int = 1
+    """Operating-system processes that share an exhaustive search."""
+    checkpoint: str | None = None
+    """The file in which an exhaustive search is saved when a limit stops it."""
+    resume: bool = False
+    """Whether the search continues from that file."""
+    minimise_seconds: float = 5.0
+    database: Any = None
+    """Where Hypothesis remembers failures."""
+
+    def __post_init__(self) -> None:
+        if (self.checkpoint or self.jobs > 1) and self.strategy != "exhaustive":
+            raise ValueError(f"jobs and checkpoint are for the exhaustive strategy, not for {self.strategy}")
+        if self.checkpoint and self.jobs > 1:
+            raise ValueError("a checkpoint holds one search: give either jobs or checkpoint")
+        if self.resume and not self.checkpoint:
+            raise ValueError("resume needs the checkpoint file to continue from")
+        if self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy {self.strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.program, self.budget, self.seed, self.steps_max)
+
+    def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
+        """The same audit, in which operations may cost at most so much."""
+
+        def program(world: Any) -> None:
+            self.program(world)
+            world.bounds.extend(bounds)
+
+        program.__qualname__ = getattr(self.program, "__qualname__", "a program")
+        return replace(self, program=program)
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """The outcome of an audit."""
+
+    request: AuditRequest
+    strategy: str
     verdict: str
     bound: str
-    """What was proven, or how far it came, in one sentence."""
-    strategy: str
+    """What was proven, or how far the search came, in one sentence."""
     schedules: int
     pruned: int
-    """Runs given up early: they could only repeat another, or met a known state."""
+    """Runs that were given up early: they could only repeat another one, or reached a known state."""
     seconds: float
-    counterexamples: list[Counterexample]
-    findings: list[str]
+    counterexamples: tuple[Counterexample, ...]
+    findings: tuple[str, ...]
     coverage: Coverage
     still_to_run: int | None = None
     complete: bool = False
-    """Whether every schedule was explored: what cost at most so much costs at most so much."""
-    details: dict[str, Any] = field(default_factory=dict)
+    """Whether every schedule was explored, so that the highest cost seen is the highest possible."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the search early."""
+    flat: Mapping[str, Any] | None = None
+    """The parameter and the values for which costs were compared."""
+    events: Sequence[Event] = ()
+    """Of the run that failed or was replayed."""
+    replayed: Sequence[str] | None = None
+    """The lines of the one run, when a token was replayed."""
+    token: str = ""
 
     def __str__(self) -> str:
         lines = [
@@ -66,184 +129,182 @@ class Audit:
         lines += [f"finding: {finding}" for finding in self.findings]
         return "\n".join(lines)
 
-    def as_json(self) -> dict[str, Any]:
-        """The keys scripts may rely on, as far as this part knows them."""
-        return {
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain data, with the keys that scripts rely on."""
+        result: dict[str, Any] = {
+            "system": self.request.name,
             "strategy": self.strategy,
+            "parameters": dict(self.request.parameters),
             "verdict": self.verdict,
             "bound": self.bound,
             "schedules": self.schedules,
             "pruned": self.pruned,
             "seconds": self.seconds,
-            "violations": [
-                {"property": s.property, "reason": s.reason, "counterexample": s.text(), "token": s.token}
-                for s in self.counterexamples
-            ],
-            "findings": self.findings,
-            "coverage": {
-                "outcomes": {f"{k} {o}": n for (k, o), n in sorted(self.coverage.outcomes.items())},
-                "faults": dict(sorted(self.coverage.faults.items())),
-                "steps": dict(sorted(self.coverage.steps.items())),
-                "conflicts": self.coverage.conflicts,
-                "sometimes": {name: name in self.coverage.met for name in sorted(self.coverage.wanted)},
-            },
-            **({"cost": cost} if (cost := self.cost()) else {}),
-            "complete": self.complete,
-            **{key: value for report in self.coverage.reports for key, value in report().items()},
-            **self.details,
+            "violations": [counterexample.to_json() for counterexample in self.counterexamples],
+            "findings": list(self.findings),
+            "coverage": self.coverage.to_json(),
+            "faults": asdict(self.request.budget),
+            "seed": self.request.seed,
         }
+        if self.replayed is not None:
+            for key in ("conflicts", "sometimes"):  # one run is not compared with others
+                del result["coverage"][key]
+            return {**result, "counterexample": list(self.replayed), "token": self.token}
+        if cost := self.cost():
+            result["cost"] = cost
+        if self.flat is not None:
+            result["flat"] = dict(self.flat)
+        return {**result, "complete": self.complete, "still_to_run": self.still_to_run, **self.reported}
+
+    @cached_property
+    def reported(self) -> dict[str, Any]:
+        """What the program's own reports add; nothing when interrupted, since some take long."""
+        reports = () if self.interrupted else self.coverage.reports
+        return {key: value for report in reports for key, value in report().items()}
 
     def cost(self) -> dict[str, dict[str, Any]]:
-        """What operations cost at most, see `costs`; and what was measured as `verb: number`, by verb."""
+        """By verb: the highest cost, see `costs`, and what was measured as `verb: number`."""
         table: dict[str, dict[str, Any]] = self.coverage.costs.table()
+        if self.flat is not None:
+            table = {name: {**row, "flat": True} for name, row in table.items()}
         for name, number in sorted(self.coverage.measured.items()):
             verb, _, what = name.rpartition(": ")
             table.setdefault(verb, {})[what] = number
         return table
 
 
-def audit(
-    program: Program,
-    *,
-    budget: Budget | None = None,
-    strategy: str = "exhaustive",
-    seed: int = 0,
-    seconds: float | None = None,
-    schedules: int | None = None,
-    steps_max: int = 400,
-    depth: int = 3,
-    minimise_seconds: float = 5.0,
-    progress: Callable[[Any], bool | None] | None = None,
-    database: Any = None,
-    jobs: int = 1,
-    checkpoint: str | None = None,
-    resume: bool = False,
-) -> Audit:
-    """Explore `program` and judge it. Stops at the first violation, and makes its counterexample short.
-
-    `progress` is called after every run with the search, and may answer True to end it there.
-    `checkpoint` names a file to which an exhaustive search is put down when a limit stops it; with
-    `resume` it is taken up from there. `jobs` operating-system processes share an exhaustive search.
-    """
-    if (checkpoint or jobs > 1) and strategy != "exhaustive":
-        raise ValueError(f"jobs and checkpoint are for the exhaustive strategy, not for {strategy}")
-    if checkpoint and jobs > 1:
-        raise ValueError("a checkpoint holds one search: give either jobs or checkpoint")
-    if resume and not checkpoint:
-        raise ValueError("resume needs the checkpoint file to take up")
-    if strategy not in STRATEGIES:
-        raise ValueError(f"strategy {strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
-    setting = Setting(program, budget or Budget(), seed, steps_max)
-    start = time.perf_counter()
-    search = _make(setting, strategy, depth, database, jobs)
-    if resume and checkpoint:
-        load(search, checkpoint)
-    search = _searched(search, strategy, seconds, schedules, progress)
-    if checkpoint and not search.failures:
-        save(search, checkpoint)
-    elapsed = time.perf_counter() - start
-    counterexamples = [
-        counterexample_of(setting, failure, search.objects, minimise_seconds)
-        for failure in search.failures[:1]
-    ]
-    return _judged(setting, strategy, search, elapsed, counterexamples)
+def audit(program: Program, *, progress: Progress | None = None, **options: Any) -> AuditResult:
+    """Explore `program` and judge it; `options` are the fields of `AuditRequest`."""
+    return search(AuditRequest(program, **options), progress)
 
 
-def _make(setting: Setting, strategy: str, depth: int, database: Any, jobs: int) -> Any:
-    if strategy == "exhaustive":
-        return Together(setting, jobs) if jobs > 1 else Reduced(setting)
-    makers: dict[str, Callable[[], Any]] = {
-        "plain": lambda: Plain(setting),
-        "random": lambda: Random(setting),
-        "pct": lambda: Pct(setting, depth),
-        "hypothesis": lambda: ByHypothesis(setting, database),
-    }
-    return makers[strategy]()
-
-
-def _searched(
-    search: Any,
-    strategy: str,
-    seconds: float | None,
-    schedules: int | None,
-    progress: Callable[[Any], bool | None] | None,
-) -> Any:
-    """Explore within the limits; the search that holds the results."""
-    if strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
+def search(request: AuditRequest, progress: Progress | None = None) -> AuditResult:
+    """Explore until the first violation or a limit, minimise the counterexample, and judge."""
+    setting, seconds, schedules = request.setting, request.seconds, request.schedules
+    started = time.perf_counter()
+    searching = _searcher(request)
+    if request.resume and request.checkpoint:
+        load(searching, request.checkpoint)
+    if request.strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
 
-    def stop(search: Any) -> bool:
-        return bool(progress is not None and progress(search)) or limit(search)
+    def stop(at: Any) -> bool:
+        return bool(progress is not None and progress(at)) or limit(at)
 
-    return search.explore(stop) or search
+    searched = searching.explore(stop) or searching
+    if request.checkpoint and not searched.failures:
+        save(searched, request.checkpoint)
+    elapsed = time.perf_counter() - started
+    found = tuple(
+        counterexample_of(setting, failure, searched.objects, request.minimise_seconds)
+        for failure in searched.failures[:1]
+    )
+    return _judge(request, searched, elapsed, found)
 
 
-def _judged(
-    setting: Setting, strategy: str, search: Any, elapsed: float, counterexamples: list[Counterexample]
-) -> Audit:
-    complete = search.exhausted and not search.cut
-    findings = [*getattr(search, "findings", [])]
-    if search.cut:
+def _searcher(request: AuditRequest) -> Any:
+    setting = request.setting
+    makers: dict[str, Callable[[], Any]] = {
+        "exhaustive": lambda: Together(setting, request.jobs) if request.jobs > 1 else Reduced(setting),
+        "plain": lambda: Plain(setting),
+        "random": lambda: Random(setting),
+        "pct": lambda: Pct(setting, request.depth),
+        "hypothesis": lambda: ByHypothesis(setting, request.database),
+    }
+    return makers[request.strategy]()
+
+
+def _judge(
+    request: AuditRequest, searched: Any, elapsed: float, counterexamples: tuple[Counterexample, ...]
+) -> AuditResult:
+    complete = searched.exhausted and not searched.cut
+    findings = [*getattr(searched, "findings", [])]
+    if searched.cut:
         findings.append(
-            f"{search.cut} runs were cut after {setting.steps_max} steps: some process spins, "
+            f"{searched.cut} runs were cut after {request.steps_max} steps: some process spins, "
             "or steps_max is too small"
         )
-    gaps = [] if counterexamples else search.coverage.findings()
-    findings += gaps
+    gaps = [] if counterexamples else searched.coverage.findings()
     # What never happened cannot have been shown to go well: a pass that covered nothing is no pass.
     verdict = "violated" if counterexamples else "holds" if complete and not gaps else "undecided"
-    return Audit(
-        verdict=verdict,
-        bound=_bound(setting, strategy, search, verdict),
-        strategy=strategy,
-        schedules=search.schedules,
-        pruned=getattr(search, "pruned", 0) + getattr(search, "merged", 0),
-        seconds=elapsed,
-        counterexamples=counterexamples,
-        findings=findings,
-        coverage=search.coverage,
-        still_to_run=search.still_to_run() if isinstance(search, Reduced) else None,
+    return AuditResult(
+        request,
+        request.strategy,
+        verdict,
+        _bound(request, searched, verdict, counterexamples),
+        searched.schedules,
+        getattr(searched, "pruned", 0) + getattr(searched, "merged", 0),
+        elapsed,
+        counterexamples,
+        (*findings, *gaps),
+        searched.coverage,
+        still_to_run=searched.still_to_run() if isinstance(searched, Reduced) else None,
         complete=complete,
     )
 
 
-def _bound(setting: Setting, strategy: str, search: Any, verdict: str) -> str:
-    processes = len(search.coverage.steps)
-    scope = f"{processes} process{'' if processes == 1 else 'es'} with {setting.budget.sentence()}"
-    if verdict == "holds":
-        return "; ".join([f"every schedule of {scope}", *sorted(search.coverage.limits)])
+def _bound(
+    request: AuditRequest, searched: Any, verdict: str, counterexamples: Sequence[Counterexample]
+) -> str:
+    processes = counterexamples[0].processes if counterexamples else len(searched.coverage.steps)
+    scope = f"{processes} process{'' if processes == 1 else 'es'} with {request.budget.sentence()}"
     if verdict == "violated":
         return f"a schedule of {scope} breaks a property"
-    if isinstance(search, Pct):
-        return f"{search.schedules} schedules of {scope} sampled; {search.guarantee()}"
-    if search.exhausted and not search.cut:
+    if verdict == "holds":
+        return "; ".join([f"every schedule of {scope}", *sorted(searched.coverage.limits)])
+    if isinstance(searched, Pct):
+        return f"{searched.schedules} schedules of {scope} sampled; {searched.guarantee()}"
+    if searched.exhausted and not searched.cut:
         return f"every schedule of {scope} was explored, and showed too little: see the findings"
-    if search.exhausted:
-        return f"{search.cut} schedules of {scope} were cut after {setting.steps_max} steps"
-    if isinstance(search, Reduced):
-        left = search.still_to_run()
+    if searched.exhausted:
+        return f"{searched.cut} schedules of {scope} were cut after {request.steps_max} steps"
+    if isinstance(searched, Reduced):
+        left = searched.still_to_run()
         tail = "" if left is None else f"; by estimate about {left} runs are left"
-        return f"{search.schedules} schedules of {scope}, {search.explored():.1%} of the tree{tail}"
-    return f"{search.schedules} schedules of {scope} tried ({strategy}), which proves nothing about the rest"
-
-
-def counterexample_of(setting: Setting, failure: Failure, objects: Any, seconds: float) -> Counterexample:
-    """The shortest counterexample of a failure that can be found in `seconds`."""
-    steps = list(failure.steps) or tokens.name_choices(setting, failure.choices, objects, timed=failure.timed)
-    found = tokens.follow(setting, steps)
-    if found.violation is None:
-        raise Diverged(
-            f"{failure.violation} was found in a run, and not in another with the same choices. Something "
-            "outside the world decides: a clock, randomness, an identifier, a variable that outlives a run"
-        )
-    best, targets = make_minimal(setting, found, seconds)
-    return tell(best, tokens.write(targets))
+        return f"{searched.schedules} schedules of {scope}, {searched.explored():.1%} of the tree{tail}"
+    return (
+        f"{searched.schedules} schedules of {scope} tried ({request.strategy}), "
+        "which proves nothing about the rest"
+    )
 
 
 def replay(
     program: Program, token: str, *, budget: Budget | None = None, seed: int = 0, steps_max: int = 400
 ) -> tokens.Replay:
-    """Run `program` along a token. Look at `misfit` before trusting a run that shows no violation."""
+    """Run `program` along a token. Check `misfit` before trusting a run that shows no violation."""
     setting = Setting(program, budget or Budget(), seed, steps_max)
     return tokens.follow(setting, tokens.read(token))
+
+
+def audit_sizes(
+    name: str,
+    requests: Sequence[AuditRequest],
+    first: Callable[[AuditRequest], AuditResult],
+    others: Callable[[AuditRequest], AuditResult],
+) -> AuditResult:
+    """Whether costs grow with the parameter `name`: the highest costs of the first audit bound the others.
+
+    Returns the result of the first size, or of the first other size that costs more, where a schedule that
+    costs more is a violation like any other. `others` may replay a token.
+    """
+    result = first(requests[0])
+    if result.verdict != "holds":
+        unknown = () if result.counterexamples else (f"whether costs grow with {name} was not looked at",)
+        return replace(result, findings=(*result.findings, *unknown))
+    values = [request.parameters[name] for request in requests]
+    bounds = [
+        AtMost(verb, level["requests"], level["hops"], level["faults"], f", as with {name}={values[0]}")
+        for verb, row in result.cost().items()
+        for level in row.get("faults", ())
+    ]
+    for request in requests[1:]:
+        other = others(request.with_bounds(bounds))
+        if other.verdict != "holds":
+            return other
+    sizes = " or ".join(f"{name}={value}" for value in values[1:])
+    return replace(
+        result,
+        bound=f"{result.bound}; no operation costs more with {sizes} than with {name}={values[0]}",
+        flat={"parameter": name, "values": values},
+    )

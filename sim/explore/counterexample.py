@@ -1,17 +1,44 @@
-"""A failure as a value: what happened, step by step, who did it, and how to make it happen again."""
+"""A failing run as a value: its steps, the token that repeats it, and its length in moves.
 
-from dataclasses import dataclass, field
+Moves make a counterexample of code comparable with one of a model. A step of a model is one of the protocol
+("stage", "create the manifest", "find the owner"), a step of a run is a request. One move is:
+
+- a look: what one process reads, and what it writes in vain, until a step has an effect or another process
+  steps
+- a write that takes effect
+- a parallel step that has an effect, whatever it reads and writes, and wherever that lands
+- a crash, and time that passes by the adversary's choice
+- a message
+
+No move is: a lost reply (it belongs to its request), a note, the end of a process, what the program picks.
+
+Properties that are judged at the end of a run let it run to its end, long after the harm was done. A model
+stops there. So moves are counted up to where the violation was settled: the last fault or switch that the run
+needs to fail has happened, and the property, judged at once, never holds again. A property that never held
+waits for something that did not happen, and then the whole run counts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fencepost.impl.store.events import Event
-from fencepost.impl.store.requests import Request
-from fencepost.sim.explore.tokens import HARMLESS, Replay, switches_of
+from fencepost.impl.store.requests import Outcome, Request
+from fencepost.sim.explore import tokens
+from fencepost.sim.explore.minimise import minimise
+from fencepost.sim.explore.runs import Diverged, Failure, Setting
+from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
 from fencepost.sim.faults import ALTERNATIVES
+from fencepost.sim.world import World
 from fencepost.sim.world.objects import FLIGHTS_FROM
 from fencepost.sim.world.trace import events
+from fencepost.sim.world.view import View
+
+EVENTS_MAX = 600
+"""Events of one run in a result: keeps the counterexample of a long run readable, and a report small."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Line:
     """One step of a counterexample."""
 
@@ -26,41 +53,85 @@ class Line:
         return f"{self.number:>3} {mark} {self.process:<12} {self.operation:<40} {self.outcome}".rstrip()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Counterexample:
     """A violated property, the run that violates it, and the token that repeats it."""
 
     property: str
     reason: str
-    lines: list[Line]
+    lines: tuple[Line, ...]
     token: str
     switches: int
     faults: int
-    events: list[Event] = field(repr=False, default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    processes: int
+    events: tuple[Event, ...]
+    raised_at: tuple[str, ...] | None = None
+    """Lines of the user's code where the exception that ended a process was raised."""
+    moves: int | None = None
+    nearest_pass: dict[str, Any] | None = None
+    """The run that goes along with this one for as long as a run can that violates nothing."""
+
+    @classmethod
+    def of(cls, replay: Replay, token: str) -> "Counterexample":
+        """The counterexample of a run that violated a property."""
+        assert replay.violation is not None, "only a violation has a counterexample"
+        return cls(
+            replay.violation.name,
+            replay.violation.reason,
+            tuple(lines_of(replay.world)),
+            token,
+            switches_of(replay.steps),
+            sum(1 for step in replay.steps if step.alternative not in HARMLESS and step.kind != "pick"),
+            len(replay.world.processes),
+            tuple(events(replay.world)),
+        )
 
     def text(self) -> list[str]:
         """For people: the steps, and what they lead to."""
-        return [*map(str, self.lines), f"  => {self.property}: {self.reason}", *self.notes]
+        return [*map(str, self.lines), f"  => {self.property}: {self.reason}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; without what was not looked for."""
+        found = {
+            "property": self.property,
+            "reason": self.reason,
+            "counterexample": self.text(),
+            "token": self.token,
+        }
+        if self.raised_at is not None:
+            found["raised_at"] = list(self.raised_at)
+        if self.moves is not None:
+            found |= {
+                "moves": self.moves,
+                "events": event_rows(self.events),
+                "nearest_pass": self.nearest_pass,
+            }
+        return found
 
 
-def tell(replay: Replay, token: str) -> Counterexample:
-    """The counterexample of a run that violated a property."""
-    assert replay.violation is not None, "only a violation has a counterexample"
-    lines = lines_of(replay.world)
-    return Counterexample(
-        property=replay.violation.name,
-        reason=replay.violation.reason,
-        lines=lines,
-        token=token,
-        switches=switches_of(replay.steps),
-        faults=sum(1 for step in replay.steps if step.alternative not in HARMLESS and step.kind != "pick"),
-        events=events(replay.world),
-    )
+def counterexample_of(setting: Setting, failure: Failure, objects: Any, seconds: float) -> Counterexample:
+    """The shortest counterexample of a failure that can be found in `seconds`."""
+    steps = list(failure.steps) or tokens.name_choices(setting, failure.choices, objects, timed=failure.timed)
+    found = follow(setting, steps)
+    if found.violation is None:
+        raise Diverged(
+            f"{failure.violation} was found in a run, and not in another with the same choices. Something "
+            "outside the world decides: a clock, randomness, an identifier, a variable that outlives a run"
+        )
+    best, targets = minimise(setting, found, seconds)
+    return Counterexample.of(best, tokens.write(targets))
+
+
+def event_rows(found: Sequence[Event]) -> list[dict[str, Any]]:
+    """Events as plain data, without the columns that do not apply; the first few, however long the run."""
+    return [
+        {name: value for name, value in asdict(event).items() if value not in ("", -1) and name != "run"}
+        for event in found[:EVENTS_MAX]
+    ]
 
 
 def lines_of(world: Any) -> list[Line]:
-    """The steps of a run, without those that tell nothing."""
+    """The steps of a run, without those that show nothing."""
     lines: list[Line] = []
     for actor, alternative, process, _, _, op, answer, clock in world.trace:
         if op.kind in ("wake", "clock") and alternative in HARMLESS:
@@ -77,7 +148,7 @@ def lines_of(world: Any) -> list[Line]:
 
 
 def operation_text(op: Any) -> str:
-    """What was asked, on one line."""
+    """An operation on one line."""
     if isinstance(op, Request):
         parts = [op.kind, op.subject or "(everything)"]
         when = getattr(op, "when", None)
@@ -102,7 +173,7 @@ def operation_text(op: Any) -> str:
 
 
 def outcome_text(op: Any, answer: Any, clock: int) -> str:
-    """What became of it."""
+    """The result of an operation on one line."""
     outcome = getattr(answer, "outcome", None)
     if outcome is not None:
         body = getattr(answer, "body", b"")
@@ -125,3 +196,94 @@ def outcome_text(op: Any, answer: Any, clock: int) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+_IN_VAIN = frozenset({"request_lost", "late", "never", "conflict", "throttled"})
+
+
+def moves_of(setting: Setting, found: Replay, token: str) -> int:
+    """The moves of a run that violates a property, up to the step that settled it."""
+    violation = found.violation
+    assert violation is not None, "only a violation has a counterexample"
+    seen = [_well_until(setting, found, violation.name), _turned_at(setting, found, token, violation.name)]
+    return count(found.world, until=max(seen) + 1 if max(seen) >= 0 else None)
+
+
+def _well_until(setting: Setting, found: Replay, name: str) -> int:
+    """After so many steps the property held for the last time; -1 when it never did."""
+    well = -1
+
+    def look(world: World) -> None:
+        nonlocal well
+        promise = next((promise for promise in world.properties if promise.name == name), None)
+        if promise is not None and promise.judge(View(world)) is None:
+            well = len(world.trace)
+
+    follow(setting, found.steps, watch=look)
+    return well
+
+
+def _turned_at(setting: Setting, found: Replay, token: str, name: str) -> int:
+    """The place of the last step without which the run would have ended well; -1 when it needs none."""
+    targets = read(token)
+    while targets:
+        without = follow(setting, targets[:-1])
+        if without.violation is None or without.violation.name != name:
+            return _place(found, targets[-1])
+        targets.pop()
+    return -1
+
+
+def _place(found: Replay, target: Target) -> int:
+    """Which step a target of a token is; a token does not say in which harmless way something was done."""
+    for place, step in enumerate(found.steps):
+        harmless = step.alternative in HARMLESS and target.alternative in HARMLESS
+        if replace(step, alternative=target.alternative) == target and (
+            harmless or step.alternative == target.alternative
+        ):
+            return place
+    return len(found.steps) - 1
+
+
+def count(world: World, until: int | None = None) -> int:
+    """The moves in the first `until` steps of a run."""
+    moves = 0
+    looking: Any = None
+    """Whose look goes on."""
+    effective = {_group(world, at) for at in range(len(world.trace)) if has_effect(world, at)} - {None}
+    """The parallel steps that write something; the others are looks."""
+    counted: set[Any] = set()
+    for at, (_, alternative, process, incarnation, _, op, _, _) in enumerate(world.trace[:until]):
+        if process is None:
+            moves, looking = moves + (alternative not in HARMLESS), None
+            continue
+        if not process.index or not (alternative == "crash" or isinstance(op, Request) or op.kind == "post"):
+            continue
+        who = (process.index, incarnation)
+        group = _group(world, at)
+        if alternative == "crash" or op.kind == "post":
+            moves, looking = moves + 1, None
+        elif group in effective:
+            moves, looking = moves + (group not in counted), None
+            counted.add(group)
+        elif has_effect(world, at):
+            moves, looking = moves + 1, None
+        elif looking != who:
+            moves, looking = moves + 1, who
+    return moves
+
+
+def _group(world: World, at: int) -> Any:
+    """The parallel step that a request belongs to, if any."""
+    actor, alternative, process, incarnation, *_ = world.trace[at]
+    if actor < FLIGHTS_FROM or alternative == "land" or process is None:
+        return None
+    return (process.index, incarnation, world.objects.group(actor))
+
+
+def has_effect(world: World, at: int) -> bool:
+    """Whether a request changed what is stored."""
+    _, alternative, _, _, _, op, answer, _ = world.trace[at]
+    if not isinstance(op, Request) or op.reads or alternative in _IN_VAIN:
+        return False
+    return getattr(world.untold.get(at, answer), "outcome", None) is Outcome.DONE

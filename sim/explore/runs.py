@@ -75,9 +75,9 @@ class Coverage:
     touched: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)
     """By process: what it read and wrote in the present run."""
 
-    def step(self, world: World) -> None:
-        """Count the step that was just taken."""
-        _, alternative, process, _, _, op, answer, _ = world.trace[-1]
+    def step(self, world: World, place: int = -1) -> None:
+        """Count the step at `place` of the run: the one that was just taken."""
+        _, alternative, process, _, _, op, answer, _ = world.trace[place]
         if process is not None:
             self.steps[process.name] += 1
         if alternative not in ("ok", "land", "advance"):
@@ -140,14 +140,27 @@ class Coverage:
         self.costs.add(other.costs)
         self.reports = other.reports or self.reports
 
+    def covers_nothing(self) -> bool:
+        """Whether the runs met neither a conflict nor a fault, so that no order could matter."""
+        return not self.conflicts and not self.faults.keys() - {"pick", *PASSING_TIME}
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, for results."""
+        return {
+            "outcomes": {f"{kind} {outcome}": n for (kind, outcome), n in sorted(self.outcomes.items())},
+            "faults": dict(sorted(self.faults.items())),
+            "steps": dict(sorted(self.steps.items())),
+            "conflicts": self.conflicts,
+            "sometimes": {name: name in self.met for name in sorted(self.wanted)},
+        }
+
     def findings(self) -> list[str]:
         """What makes a pass worth little."""
         found = [
             f"sometimes {name!r}: it never happened in any run" for name in sorted(self.wanted - self.met)
         ]
         found += self.costs.findings()
-        faults = sum(count for name, count in self.faults.items() if name not in ("pick", *PASSING_TIME))
-        if not self.conflicts and not faults:
+        if self.covers_nothing():
             found.append(
                 "nothing was covered: no two steps of different processes ever conflicted and no fault "
                 "landed, so no order could matter"

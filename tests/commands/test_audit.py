@@ -256,7 +256,7 @@ def test_a_token_that_breaks_nothing_holds_for_its_one_schedule(
     assert ends(f"{election}:fixed", "--replay", "p1:put:leader:1") == Exit.HOLDS
     said = capsys.readouterr().out
     assert "put leader if absent b'p1'" in said
-    assert said.splitlines()[-1] == "holds: this one schedule, and nothing is said of any other"
+    assert said.splitlines()[-1] == "holds: this one schedule, and nothing is claimed about any other"
 
 
 def test_a_token_that_no_longer_fits_says_what_is_missing(

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from fencepost.auditing import Wanted, conduct
 from fencepost.commands import audited_row, demo
 from fencepost.commands.demo import Stop
 from fencepost.commands.exit_codes import Exit
 from fencepost.impl.store import ANYTHING
-from fencepost.testing import Options, want
+from fencepost.sim.explore import AuditRequest, AuditResult
+from fencepost.sim.explore.reporting import run_audit
+from fencepost.testing import Options, request_of
 from tests.commands.running import exit_of as ends
 
 
@@ -24,7 +25,7 @@ def pressed() -> Iterator[list[int]]:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def asked(pressed: list[int], reports: list[str]) -> Wanted:
+def asked(pressed: list[int], reports: list[str]) -> AuditRequest:
     """An audit of two rivals that is interrupted, and compares its runs with something in the end."""
 
     def put(store: Any) -> None:
@@ -42,18 +43,18 @@ def asked(pressed: list[int], reports: list[str]) -> Wanted:
         for _ in range(2):
             world.spawn(put, world.store())
 
-    return want(program, Options(), {}, "rivals")
+    return request_of(program, Options(), {}, "rivals")
 
 
 def test_who_waits_for_the_end_does_not_wait_for_a_whole_model(pressed: list[int]) -> None:
     """If this fails, Ctrl-C on `fencepost audit publish` is followed by fifteen seconds of silence."""
     reports: list[str] = []
-    outcome = conduct(asked(pressed, reports))
-    assert outcome.interrupted
+    result = run_audit(asked(pressed, reports))
+    assert result.interrupted
+    assert "compared" not in result.to_json()
     assert reports == []
-    assert "compared" not in outcome.result
     pressed[0] = -1
-    assert conduct(asked(pressed, reports)).result["compared"], "it is compared when nobody is in a hurry"
+    assert run_audit(asked(pressed, reports)).to_json()["compared"], "compared unless interrupted"
 
 
 def test_all_mutants_end_with_the_one_that_was_interrupted(
@@ -61,17 +62,17 @@ def test_all_mutants_end_with_the_one_that_was_interrupted(
 ) -> None:
     """Also when that one had been found by then."""
     begun: list[str | None] = []
-    conducted = audited_row.conduct
+    run = audited_row.run_audit
 
-    def interrupted(wanted: Wanted) -> Any:
+    def interrupted(request: AuditRequest) -> AuditResult:
         from dataclasses import replace
 
-        begun.append(wanted.name)
-        outcome = conducted(wanted)
-        assert outcome.result["violations"], "this one is found"
-        return replace(outcome, interrupted=True)
+        begun.append(request.name)
+        result = run(request)
+        assert result.counterexamples, "this one is found"
+        return replace(result, interrupted=True)
 
-    monkeypatch.setattr(audited_row, "conduct", interrupted)
+    monkeypatch.setattr(audited_row, "run_audit", interrupted)
     assert ends("audit", "election", "--mutants") == Exit.UNDECIDED
     assert len(begun) == 1
     assert "undecided" in capsys.readouterr().out

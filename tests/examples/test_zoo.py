@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fencepost.examples.zoo import ENTRIES
-from fencepost.sim.explore import Audit, audit, replay
+from fencepost.sim.explore import AuditResult, audit, replay
 from fencepost.sim.world import Budget
 from fencepost.testing import unwrapped
 
@@ -153,7 +153,7 @@ def programs(*kinds: str) -> list[Any]:
     return found
 
 
-def audited(program: Callable[..., Any]) -> Audit:
+def audited(program: Callable[..., Any]) -> AuditResult:
     """With the options that the program brings, and otherwise the default ones."""
     function, options = unwrapped(program)
     return audit(function, budget=Budget(**(options.faults or {})), minimise_seconds=1)
@@ -181,7 +181,7 @@ def test_what_is_broken_is_found_by_the_counterexample_that_happened(name: str, 
 def test_what_is_fixed_is_proven(name: str, program: Any) -> None:
     """With everything covered: a fixed program that does nothing would hold as well."""
     result = audited(program)
-    assert (result.verdict, result.findings) == ("holds", []), str(result)
+    assert (result.verdict, result.findings) == ("holds", ()), str(result)
     assert "1 crash, 1 lost reply or request" in result.bound
     assert result.coverage.conflicts > 0
     assert {"crash", "reply_lost"} <= set(result.coverage.faults)

@@ -32,7 +32,7 @@ def test_what_never_happened_is_a_finding() -> None:
         world.sometimes("it is there", lambda view: view.get("k") == b"1")
         world.sometimes("it is two", lambda view: view.get("k") == b"2")
 
-    assert audit(program).findings == ["sometimes 'it is two': it never happened in any run"]
+    assert audit(program).findings == ("sometimes 'it is two': it never happened in any run",)
 
 
 def test_eventually_must_come_true_in_every_run() -> None:
@@ -76,7 +76,7 @@ def test_a_loop_that_waits_is_followed_fairly() -> None:
         )
 
     result = audit(program, budget=NO_FAULTS)
-    assert (result.verdict, result.findings) == ("holds", [])
+    assert (result.verdict, result.findings) == ("holds", ())
 
 
 @pytest.mark.parametrize("sleep", [True, False])

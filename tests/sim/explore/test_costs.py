@@ -16,7 +16,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.metered import Metered
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.sim.explore import Audit, audit, replay
+from fencepost.sim.explore import AuditResult, audit, replay
 from fencepost.sim.explore.costs import Costs
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import Reduced
@@ -42,7 +42,7 @@ def election(world: World) -> None:
         world.spawn(claim, world.store(), name, name=name)
 
 
-def levels(result: Audit, name: str) -> list[tuple[int, ...]]:
+def levels(result: AuditResult, name: str) -> list[tuple[int, ...]]:
     """By faults: the most requests and hops, and their medians."""
     return [
         tuple(row[key] for key in ("faults", "requests", "hops", "requests_median", "hops_median"))
@@ -296,7 +296,7 @@ def test_a_bound_for_nobody_is_a_finding() -> None:
 
     result = audit(program, budget=ONE_LOST)
     assert result.verdict == "undecided"
-    assert result.findings == ["cost of cid: no process and no operation of this name ever came to its end"]
+    assert result.findings == ("cost of cid: no process and no operation of this name ever came to its end",)
 
 
 def test_a_bound_of_an_operation_is_judged_where_the_operation_ends() -> None:

@@ -42,7 +42,7 @@ def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> N
 def test_a_fixed_program_is_proven_for_three_processes(name: str) -> None:
     result = audit(MODULES[name].fixed, budget=Budget(crash=1, reply_lost=1, request_lost=1))
     assert result.verdict == "holds"
-    assert result.findings == []
+    assert result.findings == ()
     assert result.bound.startswith(
         "every schedule of 3 processes with at most 1 crash, 1 lost reply or request"
     )
@@ -52,4 +52,4 @@ def test_a_fixed_program_is_proven_for_three_processes(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(MODULES) - set(QUICK)))
 def test_a_larger_fixed_program_is_proven_too(name: str) -> None:
     result = audit(MODULES[name].fixed, budget=Budget(crash=1, reply_lost=1, request_lost=1))
-    assert (result.verdict, result.findings) == ("holds", [])
+    assert (result.verdict, result.findings) == ("holds", ())

@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.requests import Get, Put
-from fencepost.sim.explore.moves import count, moves_of
+from fencepost.sim.explore.counterexample import count, moves_of
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.tokens import follow, read
 from fencepost.sim.world import Budget, World

@@ -14,7 +14,7 @@ from fencepost.impl.ingest.safeguards import FIELDS
 from fencepost.impl.ingest.search import Search, Searched
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.sim.explore import Audit, audit
+from fencepost.sim.explore import AuditResult, audit
 from fencepost.sim.systems.harness import once
 from fencepost.sim.systems.ingest import SYSTEM, promises
 from fencepost.sim.systems.ingest.batches import FIRST, OTHER
@@ -24,7 +24,7 @@ from fencepost.sim.systems.ingest.run import ScenarioRun, Told
 from fencepost.sim.systems.ingest.scenarios import SCENARIOS, SMALL
 from fencepost.sim.world import Budget
 from fencepost.sim.world.run import START_NS
-from fencepost.testing import FAULTS, want
+from fencepost.testing import FAULTS, request_of
 
 COUNTEREXAMPLES = {
     "identity-bound-to-agent": "own-identity",
@@ -50,13 +50,13 @@ LONG = {"parts", "rollups"}
 """To their ends, with a crash and a lost response, these take minutes or more."""
 
 
-def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> Audit:
+def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> AuditResult:
     system = find_system("ingest", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
-    wanted = want(system.function, system.options, parameters, "ingest")
+    request = request_of(system.function, system.options, parameters, "ingest")
     budget = Budget(**{**(system.options.faults or {}), **faults})
     # Short counterexamples are for people; here they would only take time.
-    return audit(wanted.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+    return audit(request.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

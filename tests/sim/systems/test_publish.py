@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from fencepost.auditing import bound
 from fencepost.commands.systems import find_system
 from fencepost.impl.publish import SAFEGUARDS
 from fencepost.impl.publish.recovery import Notice
-from fencepost.sim.explore import Audit, audit
+from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore.reporting import bind
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.tokens import follow, read
 from fencepost.sim.systems.publish import SYSTEM
 from fencepost.sim.systems.publish.run import promises
 from fencepost.sim.systems.publish.scenarios import SCENARIOS, SMALL
 from fencepost.sim.world import Budget
-from fencepost.testing import FAULTS, want
+from fencepost.testing import FAULTS, request_of
 from tests.impl.publish.scripted import MUTANTS
 
 COUNTEREXAMPLES = {
@@ -41,19 +41,19 @@ QUICK = (
 )
 
 
-def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> Audit:
+def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> AuditResult:
     system = find_system("publish", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
-    wanted = want(system.function, system.options, parameters, "publish")
+    request = request_of(system.function, system.options, parameters, "publish")
     budget = Budget(**{**(system.options.faults or {}), **faults})
     # Short counterexamples are for people; here they would only take time.
-    return audit(wanted.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+    return audit(request.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
 
 
 def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[str, Any]]:
     """The notes of the one run that the token stands for."""
     again = follow(
-        Setting(bound(function, "publish", parameters), Budget(crash=1, reply_lost=1, request_lost=1)),
+        Setting(bind(function, "publish", parameters), Budget(crash=1, reply_lost=1, request_lost=1)),
         read(token),
     )
     assert not again.misfit

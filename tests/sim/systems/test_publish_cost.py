@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.publish import STANDARD
-from fencepost.sim.explore import Audit, audit
+from fencepost.sim.explore import AuditResult, audit
 from fencepost.sim.systems.publish import cost
 from fencepost.sim.systems.publish.cost import (
     ALONE,
@@ -24,7 +24,7 @@ from fencepost.sim.world import Budget, World
 SCENARIOS = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
 
 
-def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> Audit:
+def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> AuditResult:
     def program(world: World) -> None:
         play(ScenarioRun(world, STANDARD, **size), scenario, followed=False)
 
@@ -36,12 +36,12 @@ def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> Aud
     )
 
 
-def most(result: Audit, verb: str) -> Cost:
+def most(result: AuditResult, verb: str) -> Cost:
     counts = result.cost()[verb]
     return Cost(counts["requests"], counts["hops"])
 
 
-def flat(result: Audit) -> dict[str, Any]:
+def flat(result: AuditResult) -> dict[str, Any]:
     return {verb: (counts["requests"], counts["hops"]) for verb, counts in result.cost().items()}
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.sim.explore import Audit, audit
+from fencepost.sim.explore import AuditResult, audit
 from fencepost.sim.systems.publish import SYSTEM
 from fencepost.sim.systems.publish.run import STANDARD, ScenarioRun, cache_parquet
 from fencepost.sim.systems.publish.scenarios import SCENARIOS, lockstep_of
@@ -28,7 +28,9 @@ UNSEEN = {
 }
 
 
-def explored(safeguards: Any, scenario: str, crashes: int, lost: int, seconds: float | None = None) -> Audit:
+def explored(
+    safeguards: Any, scenario: str, crashes: int, lost: int, seconds: float | None = None
+) -> AuditResult:
     def program(world: World) -> None:
         cache_parquet(world)
         run = ScenarioRun(world, safeguards)

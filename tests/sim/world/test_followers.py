@@ -73,5 +73,5 @@ def test_measures_keep_their_maximum_and_reports_speak_once() -> None:
 
     result = audit(program)
     assert result.cost()["read"] == {"gets": 3}
-    assert result.as_json()["told"] == "once"
-    assert result.as_json()["cost"]["read"] == {"gets": 3}
+    assert result.to_json()["told"] == "once"
+    assert result.to_json()["cost"]["read"] == {"gets": 3}

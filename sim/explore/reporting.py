@@ -1,0 +1,193 @@
+"""An audit as a command or a test runs it: silent, interruptible, with everything a report shows.
+
+The search discards what the program prints or logs, because it would appear thousands of times. The failing
+run is repeated at the end with its output, so that a print in the code shows what led to the failure and
+nothing else.
+"""
+
+import contextlib
+import io
+import logging
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fencepost.impl.store
+import fencepost.sim
+from fencepost.sim.explore.audit import AuditRequest, AuditResult, search
+from fencepost.sim.explore.counterexample import Counterexample, event_rows, lines_of, moves_of
+from fencepost.sim.explore.runs import Coverage, Diverged
+from fencepost.sim.explore.tokens import Replay, follow, read, write
+from fencepost.sim.world import Program
+
+HARNESS = [Path(package.__file__ or "").parent for package in (fencepost.sim, fencepost.impl.store)]
+"""Frames below these folders do not help to find the line that raised."""
+NEAREST_SECONDS = 2.0
+"""To look for a run that passes, next to the one that fails."""
+
+
+def bind(program: Callable[..., Any], name: str, parameters: Mapping[str, Any]) -> Program:
+    """`program` as a function of the world alone. Its name identifies it in a checkpoint."""
+
+    def bound(world: Any) -> Any:
+        return program(world=world, **parameters)
+
+    bound.__qualname__ = " ".join([name, *(f"{key}={value!r}" for key, value in parameters.items())])
+    return bound
+
+
+def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = None) -> AuditResult:
+    """Explore and judge, and repeat the failing run so that its events and its output are known.
+
+    The search continues from the request's checkpoint file when that exists.
+    """
+    with _interruptible() as interrupted:
+
+        def stop(at: Any) -> bool:
+            if progress is not None:
+                progress(at)
+            return bool(interrupted)
+
+        resume = request.checkpoint is not None and Path(request.checkpoint).exists()
+        with _silence():
+            result = search(replace(request, resume=resume), stop)
+        result = replace(result, interrupted=bool(interrupted))
+    for counterexample in result.counterexamples:
+        again = _follow(request, counterexample.token)
+        _check_repeated(again, counterexample)
+        with _silence():
+            explained = replace(
+                counterexample,
+                raised_at=_raised_at(again),
+                moves=moves_of(request.setting, again, counterexample.token),
+                nearest_pass=_nearest_pass(request, again),
+                events=tuple(again.events(f"audit {request.name}")),
+            )
+        result = replace(result, counterexamples=(explained,), events=explained.events)
+    return result
+
+
+def run_token(request: AuditRequest, token: str) -> AuditResult:
+    """The one run that `token` stands for, as a result like any other."""
+    started = time.perf_counter()
+    again = _follow(request, token)
+    lines = lines_of(again.world)
+    counterexamples: tuple[Counterexample, ...] = ()
+    if again.violation is not None:
+        found = Counterexample.of(again, token)
+        counterexamples = (replace(found, raised_at=_raised_at(again), events=()),)
+    verdict = "violated" if counterexamples else "undecided" if again.misfit else "holds"
+    coverage = Coverage()
+    for place in range(len(again.world.trace)):
+        coverage.step(again.world, place)
+    return AuditResult(
+        request,
+        "replay",
+        verdict,
+        _BOUNDS[verdict],
+        1,
+        0,
+        time.perf_counter() - started,
+        counterexamples,
+        (f"the token no longer fits: {again.misfit}",) if again.misfit else (),
+        coverage,
+        events=again.events(f"replay {request.name}"),
+        replayed=[str(line) for line in lines],
+        token=token,
+    )
+
+
+_BOUNDS = {
+    "violated": "this schedule breaks a property",
+    "holds": "this one schedule, and nothing is claimed about any other",
+    "undecided": "the schedule the token stands for could not be run",
+}
+
+
+def _follow(request: AuditRequest, token: str) -> Replay:
+    return follow(request.setting, read(token))
+
+
+def _nearest_pass(request: AuditRequest, failed: Replay) -> dict[str, Any] | None:
+    """The run that follows the failing one for as long as possible and violates nothing."""
+    deadline = time.perf_counter() + NEAREST_SECONDS
+    for kept in range(len(failed.steps) - 1, -1, -1):
+        token = write(failed.steps[:kept])
+        passed = _follow(request, token)
+        if passed.violation is None and not passed.misfit:
+            return {
+                "same_steps": kept,
+                "counterexample": [str(line) for line in lines_of(passed.world)],
+                "token": token,
+                "events": event_rows(passed.events(f"audit {request.name}")),
+            }
+        if time.perf_counter() > deadline:
+            break
+    return None
+
+
+def _check_repeated(again: Replay, found: Counterexample) -> None:
+    """Raise when the failure does not repeat: something outside the world decided it."""
+    seen = again.violation
+    if seen is None or (seen.name, seen.reason) != (found.property, found.reason):
+        raise Diverged(
+            f"{found.property} failed in one run ({found.reason}) and "
+            f"{'held' if seen is None else f'{seen.name} failed ({seen.reason})'} in another with the same "
+            "choices. Something outside the world decides: a clock, randomness, an identifier, a variable "
+            "that outlives a run"
+        )
+
+
+def _raised_at(again: Replay) -> tuple[str, ...]:
+    """Where in the user's code the exception that ended a process was raised, innermost last."""
+    for process in again.world.processes:
+        violated = again.violation is not None and again.violation.name == f"{process.name} ends well"
+        if process.error is not None and violated:
+            return tuple(
+                f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
+                for frame in traceback.extract_tb(process.error.__traceback__)
+                if not any(Path(frame.filename).is_relative_to(folder) for folder in HARNESS)
+            )
+    return ()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """Ctrl-C ends the search between two runs; a second one kills the command. It cannot be an exception:
+    raised while a process of the world runs, it would look like the failure of that process.
+    """
+    seen: list[int] = []
+
+    def handle(number: int, _: object) -> None:
+        seen.append(number)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield seen  # only the main thread can handle signals
+        return
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Nowhere(io.TextIOBase):
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(_Nowhere()):
+            yield
+    finally:
+        logging.disable(before)
