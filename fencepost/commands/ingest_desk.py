@@ -12,7 +12,7 @@ from fencepost.commands.ingest_options import ENV, JSON, STORE, finish, opened, 
 from fencepost.commands.operating import format_table
 from fencepost.impl.ingest import operator
 from fencepost.impl.ingest.errors import IdentityError
-from fencepost.impl.ingest.identity import Identity, agent_path, boot_path
+from fencepost.impl.ingest.keys import Identity, agent_path, boot_path
 
 NOTE = click.option("--note", default="", help="Why; it is kept with the decision.")
 BY = click.option("--by", metavar="NAME", help="Who decides.  [default: your user name]")

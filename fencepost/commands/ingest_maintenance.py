@@ -34,8 +34,8 @@ from fencepost.impl.ingest import (
     lifecycle_rules,
 )
 from fencepost.impl.ingest.maintenance import EVERY_S as MAINTENANCE_S
+from fencepost.impl.ingest.maintenance import SEARCH_EVERY_S as SEARCH_S
 from fencepost.impl.ingest.maintenance import Maintenance
-from fencepost.impl.ingest.search import EVERY_S as SEARCH_S
 from fencepost.impl.store import StoreError
 
 
@@ -74,7 +74,7 @@ def maintenance(
         )
 
         def once() -> int:
-            found = keeper.turn()
+            found = keeper.run_once()
             if found is None:
                 return finish({"turn": False}, "another process has the turn; nothing was done", json_file)
             text = (
@@ -90,7 +90,7 @@ def maintenance(
             return repeatedly(once, every_s)
         finally:
             with contextlib.suppress(IngestError, StoreError):  # then it runs out by itself
-                keeper.leave()
+                keeper.release()
 
 
 @click.command("reconcile", short_help="Repair the indexes, from where it last stopped.")

@@ -14,7 +14,7 @@ from fencepost.commands.ingest_options import ENV, JSON, finish, log_to_stderr, 
 from fencepost.commands.ingest_points import read_points
 from fencepost.commands.operating import format_table
 from fencepost.impl.ingest import Identity, IdentityError, Point, encode
-from fencepost.impl.ingest.identity import agent_path
+from fencepost.impl.ingest.keys import agent_path
 from fencepost.impl.ingest.service.spool import BYTES_MAX, Batch, Spool, SpoolError
 
 TOKEN = "FENCEPOST_INGEST_TOKEN"  # noqa: S105 - the name of a variable

@@ -24,12 +24,12 @@ from fencepost.commands.ingest_options import (
 )
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.tokens import BadTokens, Principal, Tokens
-from fencepost.impl.ingest.agreement import agree
+from fencepost.impl.ingest.context import agree
 from fencepost.impl.ingest.errors import IdentityError, StoreUnavailable
 from fencepost.impl.ingest.frames import Limits as FrameLimits
-from fencepost.impl.ingest.identity import agent_path
+from fencepost.impl.ingest.keys import agent_path
 from fencepost.impl.ingest.maintenance import EVERY_S as MAINTENANCE_S
-from fencepost.impl.ingest.search import EVERY_S as SEARCH_S
+from fencepost.impl.ingest.maintenance import SEARCH_EVERY_S as SEARCH_S
 from fencepost.impl.ingest.service.requests import token_file
 from fencepost.impl.ingest.settings import Mode
 

@@ -1,11 +1,10 @@
 """Active-active acceptance of batches, with nothing shared but a bucket.
 
-The protocol is in docs/decisions/0011-ingest-protocol.md; `python -m pydoc fencepost.impl.ingest.authority`
-is where to begin reading.
+The protocol is in docs/decisions/0011-ingest-protocol.md; begin reading at
+`python -m pydoc fencepost.impl.ingest.authority`.
 """
 
-from fencepost.impl.ingest.audit import Audited, full_audit
-from fencepost.impl.ingest.audit_report import audit_by_report
+from fencepost.impl.ingest.audit import Audited, audit_by_report, full_audit
 from fencepost.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
 from fencepost.impl.ingest.documents import ConflictRecord, Manifest
 from fencepost.impl.ingest.errors import (
@@ -21,8 +20,8 @@ from fencepost.impl.ingest.errors import (
 )
 from fencepost.impl.ingest.frames import Frame, Limits, Point, encode, read
 from fencepost.impl.ingest.gc import Collected, collect
-from fencepost.impl.ingest.identity import Identity
 from fencepost.impl.ingest.inventory import Report, report_at, report_in
+from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.policy import bucket_policy, lifecycle_rules
 from fencepost.impl.ingest.reconcile import Reconciled, Reconciler, reconcile_once
 from fencepost.impl.ingest.rollups import RolledUp, Rollups, roll_up, totals

@@ -6,22 +6,22 @@
         case Accepted(duplicate=False, manifest=m): ...              # 200; afterwards authority.follow_up(m)
         case Accepted(duplicate=True): ...                           # 200, and nothing more to do
         case Conflict(): ...                                         # 409: the agent parks it
-        case Unavailable(): ...                                      # 503: the agent comes again
+        case Unavailable(): ...                                      # 503: the agent tries again
 
 The steps, each one round trip:
 
-    1  create the blob                        exists: it is named by its hash, go on
+    1  create the blob                        exists: its name is its hash, continue
     2  create the manifest                    done: accepted
     3  exists: read it                        same hash: a duplicate; another: a conflict
-    4  duplicate: look that its blob stands   missing: put it back, from the bytes in hand
+    4  duplicate: check that its blob exists  missing: write it again, from the bytes in memory
        conflict: write the record of it
 
-In a versioned bucket a blob that stood already is looked at after the manifest was made, see `blobs`: with
+In a versioned bucket a blob that existed before is checked after the manifest was created, see `blobs`: with
 the third step, or as a third step of an acceptance.
 
-An answer that does not come, a 409 and a 503 are asked again, a few times with pauses between. A create
-whose reply was lost is looked for: the manifest carries the attempt that wrote it. What remains unknown is
-`Unavailable`, and nothing is known then: the batch may be accepted, which its next attempt will find out.
+A request without an answer, with a 409 or a 503 is sent again, a few times with pauses between. After a
+create with a lost reply the manifest is read back: it carries the attempt that wrote it. If the outcome stays
+unknown, the answer is `Unavailable`: the batch may be accepted, which its next attempt will find out.
 """
 
 import hashlib
@@ -30,11 +30,11 @@ from dataclasses import dataclass, field
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest.blobs import Blob, Blobs
-from fencepost.impl.ingest.derived import derive
 from fencepost.impl.ingest.documents import JSON, ConflictRecord, Manifest
 from fencepost.impl.ingest.errors import Damaged, FrameError, Refusal, Refused, StoreUnavailable
 from fencepost.impl.ingest.frames import FRAME_VERSION, LIMITS, WIRE_VERSION, Frame, Limits, read
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.indexes import derive
+from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.safeguards import STANDARD, Meaning, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.store import ABSENT, Outcome
@@ -44,7 +44,7 @@ from fencepost.impl.store.requests import Get, Head, ObjectInfo, Put
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The batch stands in the bucket, for good. `duplicate`: since an earlier attempt."""
+    """The batch is in the bucket, permanently. `duplicate`: since an earlier attempt."""
 
     duplicate: bool
     manifest: Manifest
@@ -52,7 +52,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Another batch has this name. Nothing of this one is accepted; it is in quarantine."""
+    """Another batch has this identity. Nothing of this one is accepted; it is in quarantine."""
 
     existing: Manifest
     offered: Manifest
@@ -61,7 +61,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Nobody knows; ask again."""
+    """The outcome is unknown; try again."""
 
     reason: str
     retry_after_s: float
@@ -79,16 +79,16 @@ def check_batch(
     limits: Limits = LIMITS,
     safeguards: Safeguards = STANDARD,
 ) -> Frame:
-    """The frame in `body`, if this sender may send it under this identity; else raises `Refused`."""
+    """The frame in `body`, if this sender may send it under this identity; otherwise raises `Refused`."""
     if not safeguards.identity_bound_to_agent(authenticated_agent, identity.agent):
         raise Refused(
             Refusal.WRONG_AGENT,
-            f"the sender is agent {authenticated_agent!a}, the batch is one of agent {identity.agent!a}",
+            f"the sender is agent {authenticated_agent!a}, the batch belongs to agent {identity.agent!a}",
         )
     if content_encoding not in (None, "", "identity"):
         raise Refused(
             Refusal.ENCODED,
-            f"Content-Encoding {content_encoding[:40]!a} is not taken: "
+            f"Content-Encoding {content_encoding[:40]!a} is not supported: "
             "the hash is over the bytes as sent, compress inside the frame",
         )
     if len(body) > limits.frame_bytes:
@@ -101,7 +101,7 @@ def check_batch(
         raise Refused(Refusal.BAD_FRAME, str(error)) from None
     if frame.identity != identity:
         raise Refused(
-            Refusal.MISMATCH, f"the frame says it is batch {frame.identity}, it was sent as batch {identity}"
+            Refusal.MISMATCH, f"the frame names batch {frame.identity}, it was sent as batch {identity}"
         )
     return frame
 
@@ -118,17 +118,17 @@ class _Offer:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What stands under the identity."""
+    """The accepted batch of this identity."""
 
     manifest: Manifest
     made_ns: int
     """When, by the store's clock."""
     blob: ObjectInfo | None
-    """Our own blob, where that had to be looked at too."""
+    """This attempt's own blob, where that had to be checked too."""
 
 
 class Authority:
-    """One collector's hand on the acceptance authority: a bucket and prefix."""
+    """The acceptance authority, a bucket and prefix, as one collector uses it."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Authority:
         self._on_accepted = on_accepted or (lambda _: None)
 
     def accept(self, identity: Identity, body: bytes) -> Answer:
-        """Have the batch accepted, and know; `body` was checked by `check_batch`."""
+        """Accept the batch, if possible; the caller has checked `body` by `check_batch`."""
         offer = _Offer(identity, body, hashlib.sha256(body).hexdigest(), self.env.new_id())
         try:
             return self._accept(offer)
@@ -158,8 +158,8 @@ class Authority:
             return Unavailable(str(error), self.settings.retry_after_s)
 
     def follow_up(self, manifest: Manifest) -> None:
-        """Write what is derived from an accepted batch, after the answer. The reconciler makes up for it."""
-        derive(self.store, self.env, self.blobs.retry, [manifest])
+        """Write the index objects of an accepted batch, after the answer. Otherwise the reconciler does."""
+        derive(self.blobs, [manifest])
 
     def _accept(self, offer: _Offer) -> Answer:
         for _ in range(self.settings.attempts_max):
@@ -167,10 +167,10 @@ class Authority:
             ended = self._create(offer, blob)
             if ended is not None:
                 return ended
-        raise StoreUnavailable("this collector was too slow for its own blobs; ask again later")
+        raise StoreUnavailable("this collector was too slow for its own blobs; try again later")
 
     def _create(self, offer: _Offer, blob: Blob) -> Answer | None:
-        """Create the manifest, or find out what stands; None when the blob became too old on the way."""
+        """Create the manifest, or read the existing one; None when the blob became too old meanwhile."""
         manifest = self._manifest(offer, blob)
         put = Put(manifest.key, manifest.body(), self.safeguards.create_only_manifest(), JSON)
         for attempt in range(self.settings.attempts_max):
@@ -187,8 +187,8 @@ class Authority:
                 if found is not None:
                     return self._answer(offer, blob, found)
             if attempt + 1 < self.settings.attempts_max:
-                self.blobs.retry.back_off(self.env, attempt)
-        raise StoreUnavailable(f"the store did not say whether {manifest.key} stands: {reply.outcome}")
+                self.blobs.back_off(attempt)
+        raise StoreUnavailable(f"it is unknown whether {manifest.key} exists: {reply.outcome}")
 
     def _meaning(self, outcome: Outcome) -> Meaning:
         if outcome is Outcome.CONFLICT:
@@ -198,9 +198,9 @@ class Authority:
         return _MEANINGS[outcome]
 
     def _look(self, key: str, blob: Blob) -> _Found | None:
-        """What stands under the identity, and whether our blob still does where that may be in doubt."""
-        wanted = [Get(key), Head(blob.key)] if self.blobs.doubtful(blob) else [Get(key)]
-        manifest, *seen = self.blobs.retry.read_all(self.store, self.env, wanted)
+        """The accepted batch of the identity, and our own blob where that needs a check."""
+        wanted = [Get(key), Head(blob.key)] if self.blobs.needs_check(blob) else [Get(key)]
+        manifest, *seen = self.blobs.read_all(wanted)
         if manifest.info is None:
             return None
         return _Found(
@@ -208,45 +208,45 @@ class Authority:
         )
 
     def _created(self, offer: _Offer, blob: Blob, manifest: Manifest) -> Answer:
-        if self.blobs.doubtful(blob) or not self.blobs.reliable(blob):
+        if self.blobs.needs_check(blob) or not self.blobs.reliable(blob):
             wanted = [Head(manifest.key), Head(manifest.raw_blob_key)]
-            made, seen = self.blobs.retry.read_all(self.store, self.env, wanted)
+            made, seen = self.blobs.read_all(wanted)
             made_ns = made.info.modified_ns if made.info is not None else None
-            self.blobs.mend(manifest.raw_blob_key, offer.body, seen.info, made_ns)
-        self._tell(manifest, created=True)
+            self.blobs.restore(manifest.raw_blob_key, offer.body, seen.info, made_ns)
+        self._update_live_state(manifest, created=True)
         return Accepted(False, manifest)
 
     def _answer(self, offer: _Offer, blob: Blob, found: _Found) -> Answer:
-        """Answer by what stands under the identity."""
+        """Answer by the accepted batch of the identity."""
         existing = found.manifest
         if existing.attempt == offer.attempt:
             return self._created(offer, blob, existing)
-        self._tell(existing, created=False)
+        self._update_live_state(existing, created=False)
         if not self.safeguards.compare_after_412(existing.frame_sha256, offer.sha256):
             return self._conflict(offer, blob, found)
         seen = found.blob if existing.raw_blob_key == blob.key else None
         seen = seen or self.blobs.look(existing.raw_blob_key)
-        self.blobs.mend(existing.raw_blob_key, offer.body, seen, found.made_ns)
+        self.blobs.restore(existing.raw_blob_key, offer.body, seen, found.made_ns)
         return Accepted(True, existing)
 
-    def _tell(self, manifest: Manifest, *, created: bool) -> None:
+    def _update_live_state(self, manifest: Manifest, *, created: bool) -> None:
         if self.safeguards.effects_after_create(created):
             self._on_accepted(manifest)
 
     def _conflict(self, offer: _Offer, blob: Blob, found: _Found) -> Conflict:
-        """Write down that two batches claim one name, and keep the second one's bytes."""
+        """Record that two batches claim one identity, and keep the second one's bytes."""
         blob = self.blobs.fresh(blob, offer.sha256, offer.body, found.blob)
         offered = self._manifest(offer, blob)
         record = _record(offered, found.manifest)
         puts = [Put(record.key, record.body(), ABSENT, JSON)]
         if found.blob is None:
-            # Else an earlier attempt wrote it, or the audit will that must come before anything is deleted.
+            # Otherwise an earlier attempt wrote it, or the audit will, which must precede any delete.
             puts.append(Put(record.by_blob_key, record.body(), ABSENT, JSON))
-        # Another attempt's record tells the same but for the time: whichever stands, it is on record.
-        self.blobs.retry.ensure_all(self.store, self.env, puts)
+        # Another attempt's record differs by the time only: either will do.
+        self.blobs.ensure_all(puts)
         if not self.blobs.reliable(blob):
-            # Somebody slept for hours: what the record refers to may be going, or gone.
-            self.blobs.mend(blob.key, offer.body, self.blobs.look(blob.key), None)
+            # This process stalled for hours: the blob in the record may be deleted, or about to be.
+            self.blobs.restore(blob.key, offer.body, self.blobs.look(blob.key), None)
         return Conflict(found.manifest, offered, record.key)
 
     def _manifest(self, offer: _Offer, blob: Blob) -> Manifest:

@@ -1,48 +1,55 @@
-"""The frames as objects, named by their hash, and who may rely on one that somebody else stored.
+"""The frames as objects, named by their hash, and who may rely on a blob that another attempt stored.
 
-The danger is one counterexample, *gc-stalled-writer*: a collector meets the orphan blob of a batch that was
-never
-accepted, relies on it and is slow; garbage collection finds it old and unreferenced and deletes it; the
-collector creates its manifest: accepted, and the data gone. Looking again before answering is no help,
-since the delete may itself be slow. What helps is that a delete can never hit what somebody
-may still rely on, and there are two ways to that, chosen by what the bucket offers:
+The danger is one counterexample, *gc-stalled-writer*: a collector finds the orphan blob of a batch that was
+never accepted, relies on it and is slow; garbage collection finds it old and unreferenced and deletes it; the
+collector creates its manifest: accepted, and the data gone. A second look before the answer does not help,
+since the delete may itself be slow. What helps is that a delete can never hit a blob that an attempt may
+still rely on. There are two ways to that, chosen by what the bucket offers:
 
-    plain bucket: names are never used again
+    plain bucket: no name is ever used again
         A blob's name carries its generation, the clock divided by the horizon H. A collector stores under
-        the generation of now, and sends a manifest only while that name is younger than 2 H. Garbage
-        collection deletes a name older than 2 H + margin. So whatever refers to a name came before
-        anybody may delete it, and a delete, however slow, hits a name that nobody will write again.
-        Asks for bounded-landing and bounded-skew: they are the margin.
+        the current generation, and sends a manifest only while that name is younger than 2 H. Garbage
+        collection deletes a name older than 2 H + margin. So every reference to a name was written before
+        the name may be deleted, and a delete, however slow, hits a name that nobody will write again.
+        Assumes bounded-landing and bounded-skew: they are the margin.
 
     versioned bucket: garbage collection deletes one version, the one it judged
-        The name is the hash alone. What stood before, or took longer than H from the blob to the manifest,
-        is looked at when the manifest stands: was that version younger than H as the manifest was made, by
-        the store's own stamps of the two, then whoever judges it later sees the manifest. Else it may have
-        been judged before, and its delete be under way: then a new version is written, which no judgement
-        from before can hit, and only then comes the answer. A duplicate is answered by the same rule.
-        Asks for neither: ages are differences between two stamps of one clock, the store's, or two readings
-        of one's own. (The record of a conflict compares with the collector's clock.)
+        The name is the hash alone. A collector looks at a blob that existed before, or that took longer than
+        H from the blob to the manifest, once the manifest exists: if that version was younger than H when the
+        manifest was created, by the store's own stamps of the two, then whoever judges it later sees the
+        manifest. Otherwise it may have been judged before, and its delete be in flight: then the collector
+        writes a new version, which no earlier judgement can hit, and answers only afterwards. The same rule
+        holds for a duplicate. Assumes neither: ages are differences between two stamps of one clock, the
+        store's, or two readings of the collector's. (The record of a conflict compares with the collector's
+        clock.)
+
+Large blobs go up in parts: nothing exists at the key until the last call, which alone carries the condition.
+They differ from a put in the 409. On completing an upload it is final: the store compares the key with the
+object that was there when the upload *began*, so the same completion gets 409 again, for ever, and only a new
+upload can succeed. And a repeated completion whose first one was applied is answered "no such upload": so one
+reads the key.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.errors import StoreUnavailable
-from fencepost.impl.ingest.uploads import Uploads
 from fencepost.impl.store import ABSENT, Matches
-from fencepost.impl.store.requests import Condition, Head, ObjectInfo, Outcome, PutReply
+from fencepost.impl.store.requests import Absent, Condition, Head, ObjectInfo, Outcome, PutReply, UploadPart
+
+UNSETTLED = frozenset({Outcome.CONFLICT, Outcome.THROTTLED, Outcome.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A blob that stands, as far as one attempt knows."""
+    """A stored blob, as far as one attempt knows."""
 
     key: str
-    stood: bool
-    """It was there before: an earlier attempt's, another collector's, or another batch's."""
+    existed: bool
+    """It existed before: from an earlier attempt, another collector, or another batch."""
     relied_ns: int
-    """From when on its age is counted; see `Blobs.reliable`."""
+    """When its age begins; see `Blobs.reliable`."""
 
 
 @dataclass(eq=False)
@@ -55,7 +62,7 @@ class Blobs(IngestContext):
         self._uploads = Uploads(self.store, self.env, self.settings, self.safeguards)
 
     def keep(self, sha256: str, body: bytes, *, wait: bool = True) -> Blob:
-        """Have the blob stand, under a name that may be relied on from now."""
+        """Store the blob, under a name that this attempt may rely on from now."""
         blob = self._blob(sha256)
         if not wait:
             self.store.put(blob.key, body, when=ABSENT)
@@ -64,21 +71,21 @@ class Blobs(IngestContext):
         return Blob(blob.key, reply.outcome is Outcome.EXISTS, blob.relied_ns)
 
     def reliable(self, blob: Blob) -> bool:
-        """Whether nobody can be deleting it yet."""
+        """Whether no delete of it can be in flight yet."""
         now_ns = self.env.monotonic_ns() if self.versioned else self.env.now_ns()
         return self.safeguards.gc_stalled_writer(blob.relied_ns, now_ns, self.settings.horizon_ns)
 
-    def doubtful(self, blob: Blob) -> bool:
-        """Whether it must be looked at once the manifest stands: somebody may be deleting it already."""
-        return self.versioned and blob.stood
+    def needs_check(self, blob: Blob) -> bool:
+        """Whether it must be checked once the manifest exists: a delete may already be in flight."""
+        return self.versioned and blob.existed
 
     def look(self, key: str) -> ObjectInfo | None:
-        """What stands at a blob's key."""
-        return self.retry.read(self.store, self.env, Head(key)).info
+        """The object at a blob's key."""
+        return self.read(Head(key)).info
 
     def fresh(self, blob: Blob, sha256: str, body: bytes, seen: ObjectInfo | None) -> Blob:
-        """A blob that a record may refer to which is about to be written; `seen`: what stands there."""
-        if self.doubtful(blob):
+        """A blob for a reference that is about to be written; `seen` is the object at its key."""
+        if self.needs_check(blob):
             relied_ns, now_ns = self.env.monotonic_ns(), self.env.now_ns()
             if seen is not None and self._young(seen, now_ns):
                 return Blob(blob.key, False, relied_ns - max(0, now_ns - seen.modified_ns))
@@ -88,10 +95,10 @@ class Blobs(IngestContext):
             return blob
         return blob if self.reliable(blob) else self.keep(sha256, body)
 
-    def mend(self, key: str, body: bytes, seen: ObjectInfo | None, made_ns: int | None) -> None:
-        """Have the blob of an accepted batch stand for good.
+    def restore(self, key: str, body: bytes, seen: ObjectInfo | None, made_ns: int | None) -> None:
+        """Make the blob of an accepted batch permanent, by writing it again where necessary.
 
-        `seen` stood at the key after the manifest was made, and `made_ns` says when by the store's clock.
+        `seen` was at the key after the manifest was created, at `made_ns` by the store's clock.
         """
         if not self.safeguards.duplicate_with_data(seen is not None):
             self._overwrite(key, body, None)
@@ -99,7 +106,7 @@ class Blobs(IngestContext):
             self._overwrite(key, body, seen)
 
     def _young(self, seen: ObjectInfo | None, at_ns: int | None) -> bool:
-        """Whether what was seen could not have been judged by then."""
+        """Whether garbage collection could not have judged this object by then."""
         if seen is None or at_ns is None:
             return False
         return self.safeguards.gc_stalled_writer(seen.modified_ns, at_ns, self.settings.horizon_ns)
@@ -113,30 +120,102 @@ class Blobs(IngestContext):
         return Blob(key, False, (present + 1) * horizon_ns)
 
     def _overwrite(self, key: str, body: bytes, seen: ObjectInfo | None) -> None:
-        """Write it, over what was seen; what was seen may be gone meanwhile, and be made again by another."""
+        """Replace what was seen, which others may meanwhile have deleted or written again."""
         for attempt in range(self.settings.attempts_max):
             reply = self._write(key, body, ABSENT if seen is None else Matches(seen.etag))
-            # Nothing was seen and something stands: it is younger than the look, so as good as ours.
+            # Nothing was seen and an object exists now: it is younger than the look, so as good as ours.
             if reply.outcome in (Outcome.DONE, Outcome.EXISTS):
                 return
-            self.retry.back_off(self.env, attempt)
+            self.back_off(attempt)
             seen = self.look(key)
-        raise StoreUnavailable(f"{key} keeps changing under us; ask again later")
+        raise StoreUnavailable(f"other writers keep changing {key}; try again later")
 
     def _write(self, key: str, body: bytes, when: Condition) -> PutReply:
-        """Write it, and know what became of that."""
+        """Write it until the outcome is known."""
         if len(body) > self.settings.multipart_bytes:
             return self._uploads.write(key, body, when)
         for attempt in range(self.settings.attempts_max):
             reply = self.store.put(key, body, when=when)
-            # Not known, or not yet. Sending the same bytes to the name they give once more is harmless.
+            # Unknown, or not yet. Sending the same bytes again under the name they determine is harmless.
             if reply.outcome not in UNSETTLED:
                 return reply
             if attempt + 1 < self.settings.attempts_max:
-                self.retry.back_off(self.env, attempt)
+                self.back_off(attempt)
         raise StoreUnavailable(
             f"the store did not take the blob {key}: {reply.outcome} {reply.detail}".strip()
         )
 
 
-UNSETTLED = frozenset({Outcome.CONFLICT, Outcome.THROTTLED, Outcome.UNKNOWN})
+@dataclass
+class _Upload:
+    """One upload, and the parts that the store has."""
+
+    id: str
+    etags: dict[int, str] = field(default_factory=dict)
+    gone: bool = False
+    """It was aborted: by an operator, a lifecycle rule, garbage collection."""
+
+
+class Uploads(IngestContext):
+    """Writes one object in parts."""
+
+    def write(self, key: str, body: bytes, when: Condition) -> PutReply:
+        """Like a put with a known outcome."""
+        pieces = self._cut(body)
+        upload: _Upload | None = None
+        reply = PutReply(Outcome.THROTTLED)
+        for attempt in range(self.settings.attempts_max):
+            if attempt:
+                self.back_off(attempt - 1)
+            if upload is None or upload.gone:
+                upload = self._begin(key)
+            if upload is None or not self._send(key, upload, pieces):
+                continue
+            reply = self.store.complete_upload(key, upload.id, sorted(upload.etags.items()), when=when)
+            if reply.outcome not in (Outcome.CONFLICT, Outcome.UNKNOWN, Outcome.THROTTLED, Outcome.GONE):
+                return self._finish(key, upload, reply)
+            if reply.outcome is Outcome.CONFLICT:
+                upload = self._after_409(key, upload)
+            elif reply.outcome is Outcome.GONE:
+                upload = None
+            unclear = reply.outcome in (Outcome.GONE, Outcome.UNKNOWN)
+            if unclear and isinstance(when, Absent) and self._exists(key, len(body)):
+                return PutReply(Outcome.EXISTS)
+        raise StoreUnavailable(
+            f"the store did not take the blob {key} in parts: {reply.outcome} {reply.detail}".strip()
+        )
+
+    def _cut(self, body: bytes) -> list[bytes]:
+        size = self.settings.part_bytes
+        return [body[at : at + size] for at in range(0, len(body), size)]
+
+    def _begin(self, key: str) -> _Upload | None:
+        reply = self.store.create_upload(key)
+        return _Upload(reply.upload) if reply.done else None
+
+    def _send(self, key: str, upload: _Upload, pieces: list[bytes]) -> bool:
+        """Send the parts that the store lacks; returns whether it has them all now."""
+        missing = [number for number in range(1, len(pieces) + 1) if number not in upload.etags]
+        replies = self.store.send_all(
+            [UploadPart(key, upload.id, number, pieces[number - 1]) for number in missing]
+        )
+        for number, reply in zip(missing, replies, strict=True):
+            if reply.done:
+                upload.etags[number] = reply.etag
+            upload.gone |= reply.outcome is Outcome.GONE
+        return len(upload.etags) == len(pieces)
+
+    def _after_409(self, key: str, upload: _Upload) -> _Upload | None:
+        if self.safeguards.new_upload_on_multipart_409(upload.id) == upload.id:
+            return upload
+        self.store.abort_upload(key, upload.id)
+        return None
+
+    def _finish(self, key: str, upload: _Upload, reply: PutReply) -> PutReply:
+        if not reply.done:
+            self.store.abort_upload(key, upload.id)
+        return reply
+
+    def _exists(self, key: str, size: int) -> bool:
+        info = self.read(Head(key)).info
+        return info is not None and info.size == size

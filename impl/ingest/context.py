@@ -1,20 +1,240 @@
-"""What the components of ingest share: see `fencepost.impl.context`."""
+"""What the components of ingest share: one bucket with its settings, and small objects that several change.
 
+context = IngestContext(store, env, settings)
+context.list_objects(keys.ACCEPTED)                  all objects below a prefix, page by page
+Record(context, key, schema)                         a JSON object, changed by compare-and-swap
+Lease(context, key, holder, lasts_s)                 a claim to work that one of several should do
+agree(store, env, settings)                          the times on which a whole deployment must agree
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from fencepost.impl.context import Context
-from fencepost.impl.ingest.safeguards import Safeguards
-from fencepost.impl.ingest.settings import Settings
+from fencepost.impl.environment import Environment
+from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.documents import JSON, Manifest, parse, write
+from fencepost.impl.ingest.errors import Damaged, IdentityError, SettingsError, StoreUnavailable
+from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.retry import RetryPolicy
+from fencepost.impl.store import ABSENT, Matches
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import (
+    Get,
+    GetReply,
+    List,
+    ListUploads,
+    ListVersions,
+    ObjectInfo,
+    Outcome,
+    Put,
+    Request,
+    UploadInfo,
+    VersionInfo,
+)
+
+AT_ONCE = 100
+"""Our own limit on requests in one parallel step: it bounds the memory in use."""
+
+T = TypeVar("T")
+Stop = Callable[[], bool]
+"""Called between two portions of work; True leaves the rest to the next time."""
+
+
+def never() -> bool:
+    """Work to the end."""
+    return False
 
 
 @dataclass(eq=False)
 class IngestContext(Context):
     """One bucket. Components extend it by what they alone need."""
 
-    settings: Settings
-    safeguards: Safeguards
+    settings: Settings = STANDARD_SETTINGS
+    safeguards: Safeguards = STANDARD
     retry: RetryPolicy = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.retry = self.settings.retry_policy
+
+    def list_pages(self, prefix: str, after: str = "") -> Iterator[Sequence[ObjectInfo]]:
+        """All objects below `prefix` behind the key `after`, in order of their keys, a page at a time."""
+        for page in self.pages(lambda token: List(prefix, after=after, token=token)):
+            yield page.objects
+
+    def list_objects(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
+        """All objects below `prefix` behind the key `after`, in order of their keys."""
+        for page in self.list_pages(prefix, after):
+            yield from page
+
+    def list_keys(self, prefix: str, after: str = "") -> Iterator[str]:
+        return (info.key for info in self.list_objects(prefix, after))
+
+    def list_versions(self, prefix: str) -> Iterator[VersionInfo]:
+        """All versions and delete markers below `prefix`, by key."""
+        for page in self.pages(lambda token: ListVersions(prefix, token=token)):
+            yield from page.versions
+
+    def list_uploads(self, prefix: str) -> Iterator[UploadInfo]:
+        """All multipart uploads below `prefix` that are neither completed nor aborted."""
+        for page in self.pages(lambda token: ListUploads(prefix, token=token)):
+            yield from page.uploads
+
+    def read_objects(self, wanted: Iterable[str]) -> Iterator[tuple[str, GetReply]]:
+        """Each key with the reply to reading it; objects may be missing by now."""
+        for some in portions(wanted, AT_ONCE):
+            yield from zip(some, self.read_all([Get(key) for key in some]), strict=True)
+
+    def read_manifests(self, wanted: Iterable[str], damaged: list[str]) -> dict[str, Manifest]:
+        """The manifests at these keys, without missing ones; adds unreadable ones to `damaged`."""
+        found = {}
+        for key, reply in self.read_objects(wanted):
+            if reply.info is not None:
+                try:
+                    found[key] = Manifest.read(reply.body, key)
+                except (Damaged, IdentityError) as error:
+                    damaged.append(str(error))
+        return found
+
+    def send_until_done(self, request: Request[Any]) -> None:
+        """Send an unconditional write until the store acknowledges it."""
+        for attempt in range(self.retry.attempts):
+            if self.store.send(request).outcome is Outcome.DONE:
+                return
+            self.back_off(attempt)
+        raise StoreUnavailable(f"the store did not {request.kind} {request.subject}; try again when it does")
+
+
+def portions(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most `size`."""
+    some: list[T] = []
+    for item in items:
+        some.append(item)
+        if len(some) == size:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+class Record:
+    """A small JSON object with many readers and one writer at a time: changed by compare-and-swap only."""
+
+    def __init__(self, context: IngestContext, key: str, schema: str) -> None:
+        self.key = key
+        self.modified_ns = 0
+        """When the record was written that was read last, by the store's clock."""
+        self._context = context
+        self._schema = schema
+        self._etag = ""
+        self._revision = 0
+
+    def read(self) -> dict[str, Any]:
+        """The fields; empty when there is no record."""
+        reply = self._context.read(Get(self.key))
+        if reply.info is None:
+            self._etag, self._revision, self.modified_ns = "", 0, 0
+            return {}
+        fields = parse(reply.body, self.key)
+        if fields.get("schema") != self._schema or not isinstance(fields.get("revision"), int):
+            raise Damaged(
+                f"{self.key} has schema {fields.get('schema')!a}, expected {self._schema!r}; delete it"
+            )
+        self._etag, self._revision = reply.info.etag, fields["revision"]
+        self.modified_ns = reply.info.modified_ns
+        return fields
+
+    def write(self, fields: Mapping[str, Any]) -> bool:
+        """Replace the record that was read last; False when another writer was first.
+
+        After a write with an unknown outcome this reads the record back, and writes again while the old one
+        is still there. A mark in the record distinguishes it from another writer's with the same fields.
+        """
+        context = self._context
+        body = {
+            **fields,
+            "schema": self._schema,
+            "revision": self._revision + 1,
+            "mark": context.env.new_id(),
+        }
+        before = self._etag
+        put = Put(self.key, write(body), Matches(before) if before else ABSENT, JSON)
+        for attempt in range(context.retry.attempts):
+            reply = context.store.send(put)
+            if reply.outcome is Outcome.DONE:
+                self._etag, self._revision = reply.etag, self._revision + 1
+                return True
+            found = context.read(Get(self.key))
+            if found.info is not None and found.body == put.body:
+                self._etag, self._revision = found.info.etag, self._revision + 1
+                return True
+            if (found.info.etag if found.info is not None else "") != before:
+                return False
+            context.back_off(attempt)
+        raise StoreUnavailable(f"the outcome of writing {self.key} is unknown: {reply.outcome}; try again")
+
+
+class Lease:
+    """An advisory, expiring claim by `holder` to work that one of several processes should do.
+
+    It is not a lock: any number of processes may do the work at once, and it only costs more. So a lease that
+    is stolen, outlived, or read by a wrong clock does no harm. The holder keeps it by renewing it in time;
+    otherwise another process takes it.
+    """
+
+    def __init__(self, context: IngestContext, key: str, holder: str, lasts_s: float) -> None:
+        # The schema keeps the name under which existing buckets have it.
+        self._record = Record(context, key, "fencepost.ingest_turn.v1")
+        self._env = context.env
+        self._holder = holder
+        self._lasts_ns = round(lasts_s * 1e9)
+
+    def acquire(self) -> bool:
+        """Take or renew the lease; False when another process holds it."""
+        fields = self._record.read()
+        now_ns = self._env.now_ns()
+        until_ns = fields.get("until_ns", 0)
+        taken = fields.get("holder") not in (None, self._holder) and isinstance(until_ns, int)
+        # A lease that ends later than any lease can was taken by a wrong clock.
+        if taken and now_ns < until_ns <= now_ns + 2 * self._lasts_ns:
+            return False
+        return self._record.write({"holder": self._holder, "until_ns": now_ns + self._lasts_ns})
+
+    def release(self) -> None:
+        """Let others have it at once."""
+        if self._record.read().get("holder") == self._holder:
+            self._record.write({"holder": self._holder, "until_ns": 0})
+
+
+AGREEMENT = "fencepost.ingest_agreement.v1"
+AGREED = ("horizon_s", "landing_bound_s", "skew_bound_s")
+
+
+def agree(store: Store, env: Environment, settings: Settings) -> None:
+    """Write these times into the bucket, or raise `SettingsError` when it holds others.
+
+    The name of a blob has a generation, the clock divided by the horizon, and garbage collection takes what
+    is older than the horizon and the margin: with another horizon it would take a young blob for an old one.
+    So the first process writes the times, and one with other times is refused. To change them: stop all
+    collectors, wait for the longer of the two horizons and margins, delete the object, start again.
+    """
+    context = IngestContext(store, env, settings)
+    ours = {"schema": AGREEMENT, **{name: getattr(settings, name) for name in AGREED}}
+    reply = context.read(Get(keys.AGREEMENT))
+    body: bytes | None = reply.body if reply.info is not None else None
+    if body is None:
+        body = context.create_all([Put(keys.AGREEMENT, write(ours), ABSENT, JSON)])[0].body
+    if body is None:
+        raise StoreUnavailable(f"the store did not return {keys.AGREEMENT}; try again")
+    theirs = parse(body, keys.AGREEMENT)
+    if theirs.get("schema") != AGREEMENT:
+        raise Damaged(f"{keys.AGREEMENT} has schema {theirs.get('schema')!r}, expected {AGREEMENT!r}")
+    for name in AGREED:
+        if theirs.get(name) != ours[name]:
+            raise SettingsError(
+                f"{name} is {ours[name]}, and {store.url} is used with {theirs.get(name)}: all "
+                "collectors and gc "
+                f"of one bucket need the same. To change it: stop them, wait, delete {keys.AGREEMENT}"
+            )

@@ -1,8 +1,8 @@
-"""The small JSON documents of ingest: what is in them, written one way only, and read with suspicion.
+"""The small JSON documents of ingest, with one canonical form, and strict reading.
 
-Keys are sorted and there is no white space, so that equal documents are equal bytes. The identity
-manifest carries `attempt`, an identifier of the attempt that wrote it: whoever is not told whether a create
-landed finds out by it whether the manifest that stands is its own.
+Keys are sorted and there is no white space, so that equal documents are equal bytes. The identity manifest
+carries `attempt`, an identifier of the attempt that wrote it: after a create with an unknown outcome a
+collector finds out by it whether the existing manifest is its own.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.errors import Damaged
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.keys import Identity
 
 JSON = "application/json"
 
@@ -25,20 +25,20 @@ class _Document:
 
     @classmethod
     def read(cls, body: bytes, key: str) -> Self:
-        """The document in `body`; `key` is for people."""
-        said = parse(body, key)
-        if said.get("schema") != cls.schema:
-            raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {cls.schema!r}")
+        """The document in `body`; `key` is for messages."""
+        content = parse(body, key)
+        if content.get("schema") != cls.schema:
+            raise Damaged(f"{key} has schema {content.get('schema')!r}, expected {cls.schema!r}")
         wanted = {field.name: field.type for field in fields(cls)}
         for name, kind in wanted.items():
-            if not isinstance(said.get(name), int if kind in ("int", int) else str):
-                raise Damaged(f"{key} has {name}={said.get(name)!r}, expected {kind}")
-        return cls(**{name: said[name] for name in wanted})
+            if not isinstance(content.get(name), int if kind in ("int", int) else str):
+                raise Damaged(f"{key} has {name}={content.get(name)!r}, expected {kind}")
+        return cls(**{name: content[name] for name in wanted})
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest(_Document):
-    """The identity manifest: that it stands is what makes a batch accepted."""
+    """The identity manifest: its existence makes a batch accepted."""
 
     schema: ClassVar[str] = "lightmetrics.accepted_batch.v1"
 
@@ -82,7 +82,7 @@ class Manifest(_Document):
 
 @dataclass(frozen=True, slots=True)
 class ConflictRecord(_Document):
-    """What is known of a batch that came under a name that another batch has."""
+    """The record of a batch whose identity belongs to another batch."""
 
     schema: ClassVar[str] = "lightmetrics.identity_conflict.v1"
 
@@ -111,16 +111,16 @@ class ConflictRecord(_Document):
         return keys.quarantine_by_blob_key(self.submitted_frame_sha256, self.identity)
 
 
-def write(said: dict[str, Any]) -> bytes:
-    return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+def write(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def parse(body: bytes, key: str) -> dict[str, Any]:
     """The JSON object in `body`."""
     try:
-        said = json.loads(body)
+        content = json.loads(body)
     except ValueError as error:
-        raise Damaged(f"{key} holds no JSON: {error}") from None
-    if not isinstance(said, dict):
-        raise Damaged(f"{key} holds a JSON {type(said).__name__}, expected an object")
-    return said
+        raise Damaged(f"{key} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise Damaged(f"{key} holds a JSON {type(content).__name__}, expected an object")
+    return content

@@ -1,13 +1,13 @@
-"""What ingest raises. Answers that a collector passes on are values, see `authority`.
+"""The exceptions of ingest. Answers that a collector passes on are values, see `authority`.
 
 IngestError
-├── IdentityError     whoever names a batch: the name cannot be one
-├── FrameError        whoever made the frame: it is not one, and here is where it stops being one
+├── IdentityError     the caller: this cannot be the name of a batch
+├── FrameError        the writer of the frame: it is not one, from this byte on
 ├── Refused           the agent: this batch is not acceptable as it is, and never will be
-├── Damaged           whoever wrote the bucket: an object does not say what it must
-├── SettingsError     whoever runs it: the settings contradict each other
-├── InventoryError    whoever took or copied an inventory report: it cannot be used
-└── StoreUnavailable  nobody: the store did not answer; ask again later
+├── Damaged           other writers of the bucket: an object has unexpected content
+├── SettingsError     the operator: the settings contradict each other
+├── InventoryError    the provider or copier of an inventory report: it cannot be used
+└── StoreUnavailable  no one: the store did not answer; try again later
 """
 
 import enum
@@ -18,19 +18,19 @@ class IngestError(Exception):
 
 
 class IdentityError(IngestError, ValueError):
-    """No batch can be called this."""
+    """This cannot be the name of a batch."""
 
 
 class FrameError(IngestError, ValueError):
-    """These bytes are no frame; the message says what is wrong and at which byte."""
+    """These bytes are not a frame; the message has the defect and its position."""
 
 
 class SettingsError(IngestError, ValueError):
-    """These settings cannot be."""
+    """These settings contradict each other."""
 
 
 class InventoryError(IngestError, ValueError):
-    """This is no inventory report that can be used; the message says which file, and what is wrong."""
+    """This inventory report cannot be used; the message has the file and its defect."""
 
 
 class Refusal(enum.StrEnum):
@@ -45,7 +45,7 @@ class Refusal(enum.StrEnum):
 
 
 class Refused(IngestError):
-    """Nothing was stored, and sending the same again changes nothing."""
+    """Nothing was stored, and sending the same batch again does not help."""
 
     def __init__(self, kind: Refusal, sentence: str) -> None:
         super().__init__(sentence)
@@ -54,7 +54,7 @@ class Refused(IngestError):
 
 
 class Damaged(IngestError):
-    """An object in the bucket is not what its key promises."""
+    """An object in the bucket does not have the content that its key requires."""
 
 
 class StoreUnavailable(IngestError):

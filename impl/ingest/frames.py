@@ -1,18 +1,14 @@
 """The batch frame: a self-describing binary file (`.lmbatch`), stored exactly as it was sent.
 
-The hash of a batch is taken over these bytes, so there is one writer of them, the agent, and a collector
-only reads. All numbers are big-endian.
+The hash of a batch is taken over these bytes, so only the agent writes them, and a collector only reads.
+All numbers are big-endian.
 
     bytes  what
-        8  magic: 89 4C 4D 42 0D 0A 1A 0A (whatever mends line ends or strips the eighth bit breaks it)
-        2  frame version, 1
-        2  wire version, 1
-        2  flags: bit 0 the points are compressed (zlib); the other bits are 0
-        4  length of the header
-        4  length of the points as they stand here
-        4  length of the points unpacked
-        .  header: agent and boot (2 bytes of length and UTF-8 each), seq_start, seq_end (8 each), count (4)
-        .  points: name (1 + text), number of labels (1), labels (1 + text, 2 + text each),
+        8  magic: 89 4C 4D 42 0D 0A 1A 0A (a transfer that converts line ends or strips the eighth bit breaks
+        it) 2  frame version, 1 2  wire version, 1 2  flags: bit 0 the points are compressed (zlib); the other
+        bits are 0 4  length of the header 4  length of the points as stored here 4  length of the points
+        unpacked .  header: agent and boot (2 bytes of length and UTF-8 each), seq_start, seq_end (8 each),
+        count (4) .  points: name (1 + text), number of labels (1), labels (1 + text, 2 + text each),
            unix ns (8, signed), value (8, IEEE 754)
         4  CRC-32 of everything before
 
@@ -27,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fencepost.impl.ingest.errors import FrameError, IdentityError
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.keys import Identity
 
 MAGIC = b"\x89LMB\r\n\x1a\n"
 FRAME_VERSION = 1
@@ -40,7 +36,7 @@ _TAIL = struct.Struct(">qd")
 _CRC = struct.Struct(">I")
 
 METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,119}")
-"""What a metric may be called: it becomes a part of a key."""
+"""The names of metrics, which are parts of keys."""
 LABELS_MAX = 64
 LABEL_NAME_BYTES_MAX = 255
 LABEL_VALUE_BYTES_MAX = 4096
@@ -51,7 +47,7 @@ UNPACKED_RATIO = 8
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a reader takes at most; a frame that claims more is refused before anything is unpacked."""
+    """A reader refuses a frame that claims more before it unpacks anything."""
 
     frame_bytes: int = 32 * 1024 * 1024
     unpacked_bytes: int = 128 * 1024 * 1024
@@ -79,7 +75,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a frame says, and the bytes it said it with."""
+    """The contents of a frame, and its bytes."""
 
     identity: Identity
     points: tuple[Point, ...] = field(repr=False)
@@ -89,7 +85,7 @@ class Frame:
 
 
 def encode(identity: Identity, points: Iterable[Point], *, compress: bool = True) -> bytes:
-    """The frame of a batch. The same batch gives the same bytes on the same machine; keep what was sent."""
+    """The frame of a batch. Keep its bytes: another machine may encode the same batch differently."""
     packed = [_pack(point) for point in points]
     agent, boot = identity.agent.encode(), identity.boot.encode()
     header = b"".join(
@@ -108,14 +104,14 @@ def encode(identity: Identity, points: Iterable[Point], *, compress: bool = True
 
 
 def read(body: bytes, limits: Limits = LIMITS) -> Frame:
-    """The frame that `body` is; raises `FrameError` when it is none."""
+    """The frame in `body`; raises `FrameError` when it is not one."""
     header_bytes, stored_bytes, plain_bytes, flags = _check_top(body, limits)
     begin = _TOP.size + header_bytes
     identity, count = _read_header(body[_TOP.size : begin], limits)
     stored = body[begin : begin + stored_bytes]
     plain = _unpack(stored, plain_bytes, begin) if flags & COMPRESSED else stored
     if len(plain) != plain_bytes:
-        raise FrameError(f"byte 22: the points have {len(plain)} bytes, the frame says {plain_bytes}")
+        raise FrameError(f"byte 22: the points have {len(plain)} bytes, the frame declares {plain_bytes}")
     return Frame(identity, _read_points(plain, count), body)
 
 
@@ -123,9 +119,11 @@ def _check_top(body: bytes, limits: Limits) -> tuple[int, int, int, int]:
     if len(body) > limits.frame_bytes:
         raise FrameError(f"the frame has {len(body)} bytes, the limit is {limits.frame_bytes}")
     if not body.startswith(MAGIC[: len(body)]) or not body:
-        raise FrameError(f"byte 0: this is no batch frame: it starts with {body[:8].hex(' ') or 'nothing'}")
+        raise FrameError(
+            f"byte 0: this is not a batch frame: it starts with {body[:8].hex(' ') or 'nothing'}"
+        )
     if len(body) < _TOP.size + _CRC.size:
-        raise FrameError(f"byte {len(body)}: the frame is cut off inside its first {_TOP.size} bytes")
+        raise FrameError(f"byte {len(body)}: the frame is truncated inside its first {_TOP.size} bytes")
     _, version, wire, flags, header_bytes, stored_bytes, plain_bytes = _TOP.unpack_from(body)
     if version != FRAME_VERSION:
         raise FrameError(f"byte 8: frame version {version} is not known here; send version {FRAME_VERSION}")
@@ -141,13 +139,15 @@ def _check_top(body: bytes, limits: Limits) -> tuple[int, int, int, int]:
         )
     whole = _TOP.size + header_bytes + stored_bytes + _CRC.size
     if len(body) < whole:
-        raise FrameError(f"byte {len(body)}: the frame is cut off; it should have {whole} bytes")
+        raise FrameError(f"byte {len(body)}: the frame is truncated; it should have {whole} bytes")
     if len(body) > whole:
-        raise FrameError(f"byte {whole}: {len(body) - whole} bytes stand behind the end of the frame")
-    (said,) = _CRC.unpack_from(body, whole - _CRC.size)
-    found = zlib.crc32(memoryview(body)[: whole - _CRC.size])
-    if said != found:
-        raise FrameError(f"byte {whole - _CRC.size}: the CRC is {said:08x}, the bytes give {found:08x}")
+        raise FrameError(f"byte {whole}: {len(body) - whole} bytes follow the end of the frame")
+    (declared,) = _CRC.unpack_from(body, whole - _CRC.size)
+    computed = zlib.crc32(memoryview(body)[: whole - _CRC.size])
+    if declared != computed:
+        raise FrameError(
+            f"byte {whole - _CRC.size}: the CRC is {declared:08x}, the bytes have {computed:08x}"
+        )
     return header_bytes, stored_bytes, plain_bytes, flags
 
 
@@ -166,17 +166,17 @@ def _read_header(header: bytes, limits: Limits) -> tuple[Identity, int]:
         raise FrameError(f"the frame claims {count} points, the limit is {limits.points}")
     try:
         return Identity(names[0], names[1], start, end), count
-    except IdentityError as wrong:
-        raise FrameError(f"byte {_TOP.size}: {wrong}") from None
+    except IdentityError as error:
+        raise FrameError(f"byte {_TOP.size}: {error}") from None
 
 
 def _unpack(stored: bytes, plain_bytes: int, at: int) -> bytes:
-    """Never more than one byte beyond what was claimed: what unpacks to more is no frame."""
+    """Unpacks at most one byte more than the frame claims: with more it is not a frame."""
     unpacker = zlib.decompressobj()
     try:
         plain = unpacker.decompress(stored, plain_bytes + 1)
-    except zlib.error as wrong:
-        raise FrameError(f"byte {at}: the points cannot be unpacked: {wrong}") from None
+    except zlib.error as error:
+        raise FrameError(f"byte {at}: the points cannot be unpacked: {error}") from None
     if len(plain) > plain_bytes or not unpacker.eof or unpacker.unused_data:
         raise FrameError(f"byte {at}: the points do not unpack to the {plain_bytes} bytes the frame claims")
     return plain
@@ -189,7 +189,7 @@ def _read_points(plain: bytes, count: int) -> tuple[Point, ...]:
         point, at = _read_point(plain, at, number)
         points.append(point)
     if at != len(plain):
-        raise FrameError(f"{len(plain) - at} bytes stand behind the last of {count} points")
+        raise FrameError(f"{len(plain) - at} bytes follow the last of {count} points")
     return tuple(points)
 
 
@@ -197,9 +197,9 @@ def _read_point(plain: bytes, at: int, number: int) -> tuple[Point, int]:
     what = f"point {number}"
     name, at = _text(plain, at, 1, f"the name of {what}")
     if not METRIC.fullmatch(name):
-        raise FrameError(f"{what}: {name[:80]!a} is no name of a metric: letters, digits and _.:/- only")
+        raise FrameError(f"{what}: {name[:80]!a} is not the name of a metric: letters, digits and _.:/- only")
     if at >= len(plain):
-        raise FrameError(f"byte {at} of the points: cut off in {what}")
+        raise FrameError(f"byte {at} of the points: truncated in {what}")
     labels: dict[str, str] = {}
     size, at = plain[at], at + 1
     if size > LABELS_MAX:
@@ -210,7 +210,7 @@ def _read_point(plain: bytes, at: int, number: int) -> tuple[Point, int]:
     if len(labels) != size:
         raise FrameError(f"{what} has a label twice")
     if at + _TAIL.size > len(plain):
-        raise FrameError(f"byte {at} of the points: cut off in {what}")
+        raise FrameError(f"byte {at} of the points: truncated in {what}")
     unix_ns, value = _TAIL.unpack_from(plain, at)
     return Point(name, labels, unix_ns, value), at + _TAIL.size
 
@@ -219,7 +219,7 @@ def _text(data: bytes, at: int, width: int, what: str, base: int = 0) -> tuple[s
     begin = at + width
     end = begin + int.from_bytes(data[at:begin], "big")
     if end > len(data) or begin > len(data):
-        raise FrameError(f"byte {base + at}: {what} is cut off")
+        raise FrameError(f"byte {base + at}: {what} is truncated")
     try:
         return data[begin:end].decode(), end
     except UnicodeDecodeError:
@@ -228,7 +228,7 @@ def _text(data: bytes, at: int, width: int, what: str, base: int = 0) -> tuple[s
 
 def _pack(point: Point) -> bytes:
     if not METRIC.fullmatch(point.name):
-        raise FrameError(f"{point.name[:80]!a} is no name of a metric: letters, digits and _.:/- only")
+        raise FrameError(f"{point.name[:80]!a} is not the name of a metric: letters, digits and _.:/- only")
     if len(point.labels) > LABELS_MAX:
         raise FrameError(f"metric {point.name} has {len(point.labels)} labels, the limit is {LABELS_MAX}")
     parts = [_short(point.name, 1, "a metric"), bytes([len(point.labels)])]

@@ -1,57 +1,76 @@
-"""Garbage collection of orphan blobs: stored by an attempt that was never accepted. Keeps when in doubt.
+"""Garbage collection of orphan blobs: stored by an attempt that was never accepted. In doubt it keeps a blob.
 
-A blob is deleted only when all of this holds:
+It deletes a blob only when all of this holds:
 
-    gc-age                  nobody can rely on it any more, nor can a request of his be under way (`blobs`)
-    gc-audit-before-trust   a complete audit began after that moment: so whatever refers to it has its
-                            reverse reference by now, and that none is found means that there is none. Was it
-                            an audit by an inventory report, which may lack what stood, then the blob is read,
-                            and what alone may refer to it is asked for (`orphans`)
+    gc-age                  no attempt can rely on the blob any more, nor have a request in flight that does
+                            (see `blobs`)
+    gc-audit-before-trust   a complete audit began after that moment: so whatever refers to the blob has its
+                            reverse reference by now, and a missing reference proves that there is none. If
+                            that was an audit by an inventory report, which may lack an existing key, the blob
+                            itself is read, and the only objects that may refer to it
     gc-quarantine-refs      neither an accepted batch nor one in quarantine refers to its hash
-    gc-stalled-writer       what is deleted is that name, which nobody will use again, or that version
+    gc-stalled-writer       the delete hits that name, which nobody will use again, or that version
 
-So it does not matter how long this collector stalls between looking and deleting, nor how late its delete
-lands: what it judged once stays an orphan. Candidates come from listing all blobs beside all references,
-both in order of hashes, so a pass costs pages and not blobs; each candidate is asked for once more.
+So it does not matter how long this collector stalls between looking and deleting, nor how late its delete is
+applied: once judged an orphan, a blob remains one. Candidates come from listing all blobs beside all
+references, both in order of hashes, so a pass costs pages and not blobs; each candidate is checked once more
+by name.
+
+A blob that only a report covers is checked without any index. A frame names its batch, and a batch has one
+key below accepted/ and, with its hash, one below quarantine/: these are the only objects that may ever refer
+to the blob. At a time when no further reference can appear (`gc-age`), that check needs no audit. It costs
+reading the blob, which is why a listing of references comes first.
 """
 
 import contextlib
+import enum
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
-from fencepost.impl.ingest.agreement import agree
-from fencepost.impl.ingest.audit import last_audit_began_ns
-from fencepost.impl.ingest.audit_report import last_report_began_ns
-from fencepost.impl.ingest.context import IngestContext
-from fencepost.impl.ingest.listing import AT_ONCE, everything, everything_begun, portions, versions
-from fencepost.impl.ingest.orphans import Found, Named, looked_up
+from fencepost.impl.ingest.audit import LATEST, REPORTED, proof_began_ns
+from fencepost.impl.ingest.context import AT_ONCE, IngestContext, agree, portions
+from fencepost.impl.ingest.documents import Manifest
+from fencepost.impl.ingest.errors import Damaged, FrameError
+from fencepost.impl.ingest.frames import read
+from fencepost.impl.ingest.rollups import ANY_SIZE
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.store import ANYTHING, Unsupported
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import AbortUpload, Delete, List, Outcome
+from fencepost.impl.store.requests import AbortUpload, Delete, Get, Head, List, Outcome
 
 
 @dataclass
 class Collected:
-    """What one pass looked at and deleted."""
+    """The result of one pass."""
 
     blobs: int = 0
-    """Looked at: names, or versions."""
+    """Blobs it looked at: names, or versions."""
     referenced: int = 0
     young: int = 0
-    """Orphans so far, that somebody may still rely on."""
+    """Orphans so far that an attempt may still rely on."""
     unproven: int = 0
-    """Old orphans that no audit covers, or that do not say whose they are: run a full audit."""
+    """Old orphans that no audit covers, or whose frame names no batch: run a full audit."""
     foreign: int = 0
-    """Below raw-blobs/ and named as no blob of this bucket's kind: never touched."""
+    """Objects below raw-blobs/ that are not named like a blob of this kind of bucket: never touched."""
     deleted: list[str] = field(default_factory=list)
     aborted: int = 0
-    """Uploads in parts that their collectors left, and whose parts are paid for."""
+    """Abandoned multipart uploads, whose parts are paid for."""
     unclear: list[str] = field(default_factory=list)
-    """Deletes that were not answered; the next pass looks again."""
+    """Deletes with an unknown outcome; the next pass looks again."""
+
+
+class Found(enum.Enum):
+    """The result of checking one blob without an index."""
+
+    ORPHAN = "orphan"
+    REFERENCED = "referenced"
+    UNKNOWN = "unknown"
+    """The blob is not a frame, or has another hash than its name, or a possible reference is unreadable: keep
+    it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +81,7 @@ class _Candidate:
     relied_ns: int
     """From when on its age is counted, see `blobs`."""
     reported: bool = False
-    """Whether no audit but only one by an inventory report covers it: then it is looked at itself."""
+    """Whether only an audit by an inventory report covers it: then the blob itself is checked."""
 
 
 def collect(
@@ -73,9 +92,9 @@ def collect(
     safeguards: Safeguards = STANDARD,
     dry_run: bool = False,
 ) -> Collected:
-    """One pass over all blobs. `dry_run` deletes nothing and says what it would delete.
+    """One pass over all blobs. `dry_run` deletes nothing and returns what it would delete.
 
-    Raises `SettingsError` when the collectors of this bucket reckon with other times.
+    Raises `SettingsError` when the collectors of this bucket use other times.
     """
     agree(store, env, settings)
     return _Collector(store, env, settings, safeguards, dry_run=dry_run).run()
@@ -89,24 +108,25 @@ class _Collector(IngestContext):
         result = Collected()
         now_ns = self.env.now_ns()
         for some in portions(self._due(now_ns, result), AT_ONCE):
-            self._delete(self._looked_at(self._confirmed(some, result), result), result)
+            self._delete(self._checked(self._confirmed(some, result), result), result)
         with contextlib.suppress(Unsupported):  # then there are no uploads either
             self._abort(now_ns, result)
         return result
 
     def _abort(self, now_ns: int, result: Collected) -> None:
-        """Abort old uploads. A collector that is at one still, is told that it is gone, and begins anew."""
+        """Abort old uploads. A collector that still works on one sees that it is gone, and starts a new
+        one."""
         old_ns = now_ns - self.settings.horizon_ns - self.settings.margin_ns
-        uploads = everything_begun(self.store, self.env, self.retry, keys.RAW)
+        uploads = self.list_uploads(keys.RAW)
         for some in portions((one for one in uploads if one.started_ns < old_ns), AT_ONCE):
             result.aborted += len(some)
             if not self.dry_run:
                 self.store.send_all([AbortUpload(one.key, one.upload) for one in some])
 
     def _due(self, now_ns: int, result: Collected) -> Iterator[_Candidate]:
-        """The orphans on which nobody can rely any more, and which somebody has looked for references to."""
-        audited_ns = last_audit_began_ns(self.store, self.env, self.settings)
-        reported_ns = last_report_began_ns(self.store, self.env, self.settings)
+        """The orphans on which no attempt can rely any more, and which an audit covers."""
+        audited_ns = proof_began_ns(self, LATEST)
+        reported_ns = proof_began_ns(self, REPORTED)
         for one in self._unreferenced(result):
             unneeded_ns = self.safeguards.gc_age(
                 one.relied_ns, self.settings.horizon_ns, self.settings.margin_ns
@@ -122,7 +142,7 @@ class _Collector(IngestContext):
 
     def _unreferenced(self, result: Collected) -> Iterator[_Candidate]:
         """The blobs whose hash is not among the references, both listed in order of hashes."""
-        references = (info.key for info in everything(self.store, self.env, self.retry, keys.BY_BLOB))
+        references = self.list_keys(keys.BY_BLOB)
         at = next(references, None)
         for one in self._blobs(result):
             result.blobs += 1
@@ -138,7 +158,7 @@ class _Collector(IngestContext):
         if self.store.versioned():
             yield from self._versions(result)
             return
-        for info in everything(self.store, self.env, self.retry, keys.RAW):
+        for info in self.list_objects(keys.RAW):
             parsed = keys.parse_raw(info.key)
             if parsed is None or parsed[1] is None:
                 result.foreign += 1
@@ -146,7 +166,7 @@ class _Collector(IngestContext):
             yield _Candidate(info.key, parsed[0], "", (parsed[1] + 1) * self.settings.horizon_ns)
 
     def _versions(self, result: Collected) -> Iterator[_Candidate]:
-        for found in versions(self.store, self.env, self.retry, keys.RAW):
+        for found in self.list_versions(keys.RAW):
             parsed = keys.parse_raw(found.key)
             if parsed is None or found.marker:
                 result.foreign += 1
@@ -154,13 +174,13 @@ class _Collector(IngestContext):
             yield _Candidate(found.key, parsed[0], found.version, found.modified_ns)
 
     def _confirmed(self, some: list[_Candidate], result: Collected) -> list[_Candidate]:
-        """Those to which really nothing refers, asked for one by one."""
+        """Those without a reference, each listed by its name."""
         requests = [
             List(f"{prefix}{keys.fan(one.sha256)}/", limit=1)
             for one in some
             for prefix in (keys.BY_BLOB, keys.QUARANTINE_BY_BLOB)
         ]
-        replies = self.retry.read_all(self.store, self.env, requests)
+        replies = self.read_all(requests)
         pairs = zip(some, replies[::2], replies[1::2], strict=True)
         kept = [
             one
@@ -170,12 +190,14 @@ class _Collector(IngestContext):
         result.referenced += len(some) - len(kept)
         return kept
 
-    def _looked_at(self, orphans: list[_Candidate], result: Collected) -> list[_Candidate]:
-        """Of those that a report covers, the ones to which nothing refers: a report may lack a reference."""
+    def _checked(self, orphans: list[_Candidate], result: Collected) -> list[_Candidate]:
+        """Without those blobs covered only by a report to which something refers: a report may lack a
+        reference."""
         kept = [one for one in orphans if not one.reported]
-        reported = [one for one in orphans if one.reported]
-        blobs = [Named(one.key, one.sha256, one.version) for one in reported]
-        for one, found in zip(reported, looked_up(self, blobs), strict=True):
+        for one in orphans:
+            if not one.reported:
+                continue
+            found = self._check(one)
             if found is Found.ORPHAN:
                 kept.append(one)
             elif found is Found.REFERENCED:
@@ -183,6 +205,28 @@ class _Collector(IngestContext):
             else:
                 result.unproven += 1
         return kept
+
+    def _check(self, blob: _Candidate) -> Found:
+        """Whether anything refers to the blob, by the batch that its frame names."""
+        reply = self.read(Get(blob.key, version=blob.version))
+        if reply.info is None or hashlib.sha256(reply.body).hexdigest() != blob.sha256:
+            return Found.UNKNOWN
+        try:
+            identity = read(reply.body, ANY_SIZE).identity
+        except FrameError:
+            return Found.UNKNOWN
+        key = keys.accepted_key(identity)
+        wanted = [Get(key), Head(keys.conflict_key(identity, blob.sha256))]
+        manifest, conflict = self.read_all(wanted)
+        if conflict.info is not None:
+            return Found.REFERENCED
+        if manifest.info is None:
+            return Found.ORPHAN
+        try:
+            accepted = Manifest.read(manifest.body, key)
+        except Damaged:
+            return Found.UNKNOWN
+        return Found.REFERENCED if accepted.frame_sha256 == blob.sha256 else Found.ORPHAN
 
     def _delete(self, orphans: list[_Candidate], result: Collected) -> None:
         if self.dry_run:

@@ -2,35 +2,39 @@
 
     report = report_at(Path("inventory/metrics/daily"))       # or report_in(store, env, "inventory/...")
     report.check(bucket="metrics", now_ns=env.now_ns())
-    for key in report.stood("prod/"):
+    for key in report.list_keys("prod/"):
         ...
 
-The format is that of S3 Inventory: `manifest.json` names the bucket, when the scan of it began, the columns,
-and the data files with their sizes and MD5; beside it stands `manifest.checksum`. Data files are gzip with
-CSV, without a header, keys encoded as in a form; or Parquet or ORC, whose keys are as they are.
+The format is that of S3 Inventory: `manifest.json` has the bucket, the start of the scan, the columns, and
+the data files with their sizes and MD5; beside it lies `manifest.checksum`. Data files are gzip with CSV,
+without a header, with URL-encoded keys; or Parquet or ORC, with plain keys.
 
-What a report says is old, and it is no snapshot: S3 promises neither that a key is in it which stood when the
-scan began, nor that one is not which was deleted since ("a rolling snapshot", which may lack what was added
-lately). So nothing here may be taken for a fact about the bucket; `audit` tells what follows from it.
+A report is old, and it is no snapshot: S3 promises neither that it has every key that existed when the scan
+began, nor that it lacks every key deleted since ("a rolling snapshot", which may lack recent keys). So
+nothing in it is a fact about the bucket; `audit` explains what follows from that.
 
-Everything is streamed. Keys come in any order, and before the end of a file is reached nobody knows whether
-it is whole: whoever acts on keys as they come must be able to.
+Everything is streamed and checked. Keys come in any order, and only at the end of a file is it known whether
+the file is whole: a caller that acts on keys as they come must be able to live with that.
 """
 
 import base64
+import csv
 import datetime as dt
+import gzip
 import hashlib
+import io
 import re
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NoReturn
+from urllib.parse import unquote
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest.documents import parse
 from fencepost.impl.ingest.errors import Damaged, InventoryError
-from fencepost.impl.ingest.inventory_files import Bucket, DataFile, Place, place_on_disk
-from fencepost.impl.ingest.inventory_rows import FORMATS, Rows, arrow, keys_of, needed
+from fencepost.impl.ingest.inventory_files import Bucket, DataFile, Hashed, Place, place_on_disk
 from fencepost.impl.store.interface import Store
 
 MANIFEST = "manifest.json"
@@ -38,23 +42,27 @@ CHECKSUM = "manifest.checksum"
 MANIFEST_BYTES_MAX = 64 * 1024 * 1024
 """Our own limit: a manifest names some thousand files."""
 SKEW_NS = 300 * 10**9
-"""So far may a report be ahead of our clock."""
+"""How far a report may be ahead of our clock."""
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 _MD5 = re.compile(r"[0-9a-f]{32}")
+LINE_MAX = 64 * 1024
+"""Characters of one row; a key has at most 1,024 bytes, three times as many when it is encoded."""
+ROWS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
 class Report:
-    """One report. Reading its rows is what takes long, and is done anew by every call of `stood`."""
+    """One report. Reading its rows takes long, and every call of `list_keys` reads them again."""
 
     name: str
-    """Where its manifest stands, for people."""
+    """Where its manifest lies, for people."""
     bucket: str
     began_ns: int
     """When the scan of the bucket began, by the bucket's clock."""
     kind: str
     columns: tuple[str, ...]
-    """As the manifest spells them, in the order of a row."""
+    """As the manifest spells them, in the order of a row; empty for Parquet and ORC, whose files have
+    them."""
     files: tuple[DataFile, ...]
     place: Place = field(repr=False)
     folder: str = field(repr=False)
@@ -75,16 +83,15 @@ class Report:
     def taken(self) -> str:
         return f"{dt.datetime.fromtimestamp(self.began_ns // 10**9, dt.UTC):%Y-%m-%d %H:%M:%S}Z"
 
-    def stood(self, prefix: str = "") -> Iterator[str]:
-        """The keys below `prefix`, without it, that were said to stand, in any order."""
-        rows = Rows(self.name, self.bucket, self.kind, self.columns)
+    def list_keys(self, prefix: str = "") -> Iterator[str]:
+        """The existing keys below `prefix`, without it, in any order."""
         for file in self.files:
             path = self.place.find(file.key, self.folder)
             if path is None:
                 raise InventoryError(
-                    f"data file {file.key!a} of the report {self.name} is not there; copy the whole report"
+                    f"data file {file.key!a} of the report {self.name} is missing; copy the whole report"
                 )
-            for key in keys_of(rows, self.place, file, path):
+            for key in FORMATS[self.kind](self, file, path):
                 if key.startswith(prefix) and len(key) > len(prefix):
                     yield key[len(prefix) :]
 
@@ -108,15 +115,15 @@ def _opened(place: Place, path: str) -> Report:
             "folders named like 2026-11-18T01-00Z that have it"
         )
     name, folder = place.shown(manifest), manifest.rpartition("/")[0]
-    said = _parsed(place, manifest, name, folder)
-    kind, columns = _schema(said, name)
+    content = _parsed(place, manifest, name, folder)
+    kind, columns = _schema(content, name)
     return Report(
         name=name,
-        bucket=_text(said, "sourceBucket", name),
-        began_ns=_time(said, name),
+        bucket=_text(content, "sourceBucket", name),
+        began_ns=_time(content, name),
         kind=kind,
         columns=columns,
-        files=tuple(_files(said, name)),
+        files=tuple(_files(content, name)),
         place=place,
         folder=folder,
     )
@@ -142,7 +149,7 @@ def _parsed(place: Place, manifest: str, name: str, folder: str) -> dict[str, An
             md5.hex().encode(),
             base64.b64encode(md5).lower(),
         ):
-            raise InventoryError(f"{name} does not have the MD5 that {CHECKSUM} says: copy both again")
+            raise InventoryError(f"{name} does not have the MD5 in {CHECKSUM}: copy both again")
     try:
         return parse(body, name)
     except (Damaged, RecursionError) as error:
@@ -159,15 +166,15 @@ def _small(place: Place, path: str) -> bytes:
     return body
 
 
-def _text(said: Mapping[str, Any], field_: str, name: str) -> str:
-    value = said.get(field_)
+def _text(content: Mapping[str, Any], field_: str, name: str) -> str:
+    value = content.get(field_)
     if not isinstance(value, str) or not value:
         raise InventoryError(f"{name} has no {field_}; is it the manifest of an inventory report?")
     return value
 
 
-def _time(said: Mapping[str, Any], name: str) -> int:
-    value = said.get("creationTimestamp")
+def _time(content: Mapping[str, Any], name: str) -> int:
+    value = content.get("creationTimestamp")
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     text = _text({"creationTimestamp": value}, "creationTimestamp", name)
@@ -176,8 +183,8 @@ def _time(said: Mapping[str, Any], name: str) -> int:
     return int(text) * 10**6
 
 
-def _schema(said: Mapping[str, Any], name: str) -> tuple[str, tuple[str, ...]]:
-    kind, schema = _text(said, "fileFormat", name), _text(said, "fileSchema", name)
+def _schema(content: Mapping[str, Any], name: str) -> tuple[str, tuple[str, ...]]:
+    kind, schema = _text(content, "fileFormat", name), _text(content, "fileSchema", name)
     if kind not in FORMATS:
         known = ", ".join(sorted(FORMATS))
         raise InventoryError(f"{name}: fileFormat is {kind[:40]!a}; known are {known}")
@@ -187,14 +194,14 @@ def _schema(said: Mapping[str, Any], name: str) -> tuple[str, tuple[str, ...]]:
                 f"{name} is a {kind} report, for which pyarrow is needed: pip install 'fencepost[catalog]', "
                 "or have the report written as CSV"
             )
-        return kind, ()  # each file says itself what is in it
+        return kind, ()  # each file has its own
     columns = tuple(part.strip() for part in schema.split(","))
     needed(columns, name)
     return kind, columns
 
 
-def _files(said: Mapping[str, Any], name: str) -> Iterator[DataFile]:
-    found = said.get("files")
+def _files(content: Mapping[str, Any], name: str) -> Iterator[DataFile]:
+    found = content.get("files")
     if not isinstance(found, list) or not found:
         raise InventoryError(f"{name} has no files; is it the manifest of an inventory report?")
     for number, one in enumerate(found):
@@ -204,7 +211,166 @@ def _files(said: Mapping[str, Any], name: str) -> Iterator[DataFile]:
                 raise InventoryError(f"{name}: files[{number}] has no {column}")
         key, md5 = one["key"], one["MD5checksum"].lower()
         if not key or {"", ".", ".."} & set(key.split("/")) or "\0" in key:
-            raise InventoryError(f"{name}: files[{number}]: {key[:80]!a} is no key of a data file")
+            raise InventoryError(f"{name}: files[{number}]: {key[:80]!a} is not a key of a data file")
         if not _MD5.fullmatch(md5):
-            raise InventoryError(f"{name}: files[{number}]: {md5[:80]!a} is no MD5")
+            raise InventoryError(f"{name}: files[{number}]: {md5[:80]!a} is not an MD5")
         yield DataFile(key, one["size"], md5)
+
+
+def needed(columns: Sequence[str], name: str) -> dict[str, int]:
+    """The positions of the columns that matter, by their names in small letters without underscores."""
+    at = {_plain(column): number for number, column in enumerate(columns)}
+    wanted = ["Bucket", "Key"]
+    if not at.keys().isdisjoint({"versionid", "islatest", "isdeletemarker"}):
+        wanted += ["IsLatest", "IsDeleteMarker"]
+    for column in wanted:
+        if _plain(column) not in at:
+            raise InventoryError(
+                f"{name} has no column {column}; it has {', '.join(columns)[:200]}: correct the "
+                "configuration of the report"
+            )
+    return at
+
+
+def _plain(column: str) -> str:
+    return column.replace("_", "").lower()
+
+
+def _csv(report: Report, file: DataFile, path: str) -> Iterator[str]:
+    name = report.place.shown(path)
+    at = needed(report.columns, report.name)
+    with report.place.open(path) as opened:
+        hashed = Hashed(opened)
+        try:
+            for number, row in enumerate(csv.reader(_lines(hashed, name)), 1):
+                if len(row) != len(report.columns):
+                    fields = f"{len(row)} field{'' if len(row) == 1 else 's'}"
+                    _bad_line(number, name, f"has {fields}, the manifest names {len(report.columns)} columns")
+                if row[at["bucket"]] != report.bucket:
+                    _other_bucket(number, name, row[at["bucket"]], report.bucket)
+                if _exists(row, at):
+                    yield _decoded(row[at["key"]], number, name)
+        except UnicodeDecodeError:
+            _whole(file, hashed, name)
+            raise InventoryError(f"{name} is not UTF-8") from None
+        except csv.Error as error:
+            raise InventoryError(f"a row of {name} is not CSV: {error}") from None
+        except (OSError, EOFError, zlib.error) as error:
+            _whole(file, hashed, name)  # a truncated or foreign file gets a message of its own
+            raise InventoryError(f"{name} is not a whole gzip file: {error}") from None
+        _whole(file, hashed, name)
+
+
+def _lines(hashed: Hashed, name: str) -> Iterator[str]:
+    """The lines, each of bounded length."""
+    text = io.TextIOWrapper(gzip.GzipFile(fileobj=hashed), "utf-8", newline="")
+    number = 0
+    while line := text.readline(LINE_MAX):
+        number += 1
+        if len(line) == LINE_MAX and not line.endswith("\n"):
+            _bad_line(number, name, f"is longer than {LINE_MAX} characters")
+        yield line
+
+
+def _exists(row: Sequence[str], at: Mapping[str, int]) -> bool:
+    if "islatest" not in at:
+        return True
+    return row[at["islatest"]].lower() == "true" and row[at["isdeletemarker"]].lower() != "true"
+
+
+def _decoded(text: str, number: int, name: str) -> str:
+    # Our keys have these and no others: looking for more took half of the time of a large report.
+    plain = text.replace("+", " ").replace("%2F", "/").replace("%3D", "=").replace("%7E", "~")
+    if "%" not in plain:
+        return plain
+    try:
+        return unquote(plain, errors="strict")
+    except UnicodeDecodeError:
+        _bad_line(number, name, f"has {text[:80]!a}, which is not a key")
+
+
+def _whole(file: DataFile, hashed: Hashed, name: str) -> None:
+    """Raise unless it is the file in the manifest."""
+    md5 = hashed.drain()
+    if hashed.count != file.size:
+        raise InventoryError(
+            f"{name} has {hashed.count} bytes, and {file.size} by the manifest: it is truncated, or "
+            "of another report; copy it again"
+        )
+    if md5 != file.md5:
+        raise InventoryError(f"{name} does not have the MD5 in the manifest; copy it again")
+
+
+def _columnar(report: Report, file: DataFile, path: str) -> Iterator[str]:
+    """Parquet and ORC: readers seek in them, so the whole file is compared with the manifest first."""
+    name = report.place.shown(path)
+    with report.place.open(path) as opened:
+        _whole(file, Hashed(opened), name)
+    with report.place.open(path) as opened:
+        for batch in _batches(report.kind, opened, name):
+            rows = batch.to_pydict()
+            at = {_plain(column): column for column in rows}
+            for number, key in enumerate(rows[at["key"]]):
+                bucket = rows[at["bucket"]][number]
+                if bucket != report.bucket:
+                    _other_bucket(number + 1, name, str(bucket), report.bucket)
+                if "islatest" in at and not (
+                    rows[at["islatest"]][number] and not rows[at["isdeletemarker"]][number]
+                ):
+                    continue
+                yield str(key)
+
+
+def _batches(kind: str, opened: IO[bytes], name: str) -> Iterator[Any]:
+    pa = arrow()
+    try:
+        if kind == "Parquet":
+            from pyarrow import parquet
+
+            file = parquet.ParquetFile(opened, pre_buffer=False)
+            columns = _matter(file.schema_arrow.names, name)
+            yield from file.iter_batches(ROWS_AT_ONCE, columns=columns)
+            return
+        from pyarrow import orc
+
+        file = orc.ORCFile(opened)
+        columns = _matter(file.schema.names, name)
+        for number in range(file.nstripes):
+            yield file.read_stripe(number, columns=columns)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, InventoryError):
+            raise
+        raise InventoryError(
+            f"{name} is not a whole {kind} file: {' '.join(str(error).split())[:200]}"
+        ) from None
+
+
+def _matter(columns: Sequence[str], name: str) -> list[str]:
+    at = needed(columns, name)
+    return [columns[at[one]] for one in ("bucket", "key", "islatest", "isdeletemarker") if one in at]
+
+
+def arrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    return pa
+
+
+def _bad_line(number: int, name: str, what: str) -> NoReturn:
+    raise InventoryError(f"line {number} of {name} {what}; is it a data file of this report?")
+
+
+def _other_bucket(number: int, name: str, found: str, expected: str) -> NoReturn:
+    raise InventoryError(
+        f"line {number} of {name} has bucket {found[:80]!a}, the manifest has {expected!a}; "
+        "copy the whole report again"
+    )
+
+
+FORMATS: dict[str, Callable[[Report, DataFile, str], Iterator[str]]] = {
+    "CSV": _csv,
+    "ORC": _columnar,
+    "Parquet": _columnar,
+}

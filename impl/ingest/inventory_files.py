@@ -1,7 +1,7 @@
-"""Where the files of an inventory report lie, on a disk or in a store, and how they are read: in pieces.
+"""The files of an inventory report, on a disk or in a store, read in pieces.
 
-Both places are asked for files by a path with slashes. A report is often a copy, so a data file is looked
-for under the key that the manifest gives, and then under the end of that key beside or above the manifest.
+Both places find files by a path with slashes. A report is often a copy, so a data file is looked for under
+its key in the manifest, and then under the end of that key beside or above the manifest.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from fencepost.impl.environment import Environment
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.errors import InventoryError
-from fencepost.impl.ingest.settings import STANDARD_SETTINGS
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Get, Head, List, Outcome
 
@@ -27,15 +27,15 @@ class Place(ABC):
 
     @abstractmethod
     def shown(self, path: str) -> str:
-        """The file as people would name it."""
+        """The name of the file for people."""
 
     @abstractmethod
     def size(self, path: str) -> int | None:
-        """Of a file; None when it is not there."""
+        """Of a file; None when it is missing."""
 
     @abstractmethod
     def open(self, path: str) -> IO[bytes]:
-        """A file that is there, from its beginning; it can be sought in."""
+        """An existing file, from its beginning; it is seekable."""
 
     @abstractmethod
     def folders(self, path: str) -> Iterator[str]:
@@ -55,7 +55,7 @@ class Place(ABC):
 
 
 class Disk(Place):
-    """Below a directory. What a manifest names is looked for there and nowhere else."""
+    """Below a directory. The files of a manifest are looked for there and nowhere else."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -85,22 +85,20 @@ class Disk(Place):
 
 
 class Bucket(Place):
-    """In a store, which is asked patiently."""
+    """In a store, with retries."""
 
     def _candidates(self, key: str, beside: str) -> Iterator[str]:
         yield key
         yield from super()._candidates(key, beside)
 
     def __init__(self, store: Store, env: Environment) -> None:
-        self._store = store
-        self._env = env
-        self._retry = STANDARD_SETTINGS.retry_policy
+        self._context = IngestContext(store, env)
 
     def shown(self, path: str) -> str:
-        return f"{path} in {self._store.url}"
+        return f"{path} in {self._context.store.url}"
 
     def size(self, path: str) -> int | None:
-        info = self._retry.read(self._store, self._env, Head(path)).info
+        info = self._context.read(Head(path)).info
         return None if info is None else info.size
 
     def open(self, path: str) -> IO[bytes]:
@@ -108,22 +106,19 @@ class Bucket(Place):
 
     def folders(self, path: str) -> Iterator[str]:
         prefix = f"{path}/" if path else ""
-        listing = self._retry.pages(
-            self._store, self._env, lambda token: List(prefix, delimiter="/", token=token)
-        )
-        for page in listing:
+        for page in self._context.pages(lambda token: List(prefix, delimiter="/", token=token)):
             yield from (one.removeprefix(prefix).rstrip("/") for one in page.prefixes)
 
     def _etag(self, path: str) -> tuple[str, int]:
-        info = self._retry.read(self._store, self._env, Head(path)).info
+        info = self._context.read(Head(path)).info
         if info is None:
-            raise InventoryError(f"{self.shown(path)} is not there any more")
+            raise InventoryError(f"{self.shown(path)} was deleted meanwhile")
         return info.etag, info.size
 
     def _read(self, path: str, start: int, stop: int, etag: str) -> bytes:
-        reply = self._retry.read(self._store, self._env, Get(path, start=start, stop=stop, only_if=etag))
+        reply = self._context.read(Get(path, start=start, stop=stop, only_if=etag))
         if reply.outcome is not Outcome.DONE:
-            raise InventoryError(f"{self.shown(path)} was changed while it was read; begin again")
+            raise InventoryError(f"{self.shown(path)} was changed while it was read; start again")
         body: bytes = reply.body
         return body
 
@@ -163,7 +158,7 @@ class _Ranges(io.RawIOBase):
 
 
 class Hashed(io.RawIOBase):
-    """A file that is read once through, its length and MD5 taken on the way."""
+    """A file that is read once, front to back, while its length and MD5 are computed."""
 
     def __init__(self, inner: IO[bytes]) -> None:
         super().__init__()
@@ -183,7 +178,7 @@ class Hashed(io.RawIOBase):
         return len(some)
 
     def drain(self) -> str:
-        """Read what is left; the MD5 of the whole."""
+        """Read the rest; returns the MD5 of the whole."""
         while self.read(PIECE_BYTES):
             pass
         return self._md5.hexdigest()
@@ -191,7 +186,7 @@ class Hashed(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One of the files that a manifest names."""
+    """One of the files in a manifest."""
 
     key: str
     size: int
@@ -199,6 +194,6 @@ class DataFile:
 
 
 def place_on_disk(path: Path) -> tuple[Disk, str]:
-    """A place in which `path` lies, and everything that may belong to a report there; and where in it."""
+    """A place that contains `path` and all files of a report there, and the path in it."""
     whole = path.absolute()
     return Disk(Path(whole.anchor)), whole.relative_to(whole.anchor).as_posix()

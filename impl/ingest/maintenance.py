@@ -1,67 +1,85 @@
-"""What keeps a bucket in order without anybody: indexes, rollups, and batches that show nowhere.
+"""Unattended maintenance of a bucket: indexes, rollups, and the search for batches that no index shows.
 
     maintenance = Maintenance(store, env, "collector-1")
     while running:
         env.sleep(maintenance.every_s)
-        done = maintenance.turn(stop)            # None: it is another's turn
+        result = maintenance.run_once(stop)      # None: another process holds the lease
 
-Every collector has one, and one of them at a time has the turn. So every accepted batch reaches every index
-and one rollup as long as one collector runs: what was indexed halfway by the next turn, what shows
-nowhere by the end of the next search. What it does not do is what deletes or costs as much as the
-history is long: `audit`, which proves something to garbage collection, and `gc`.
+Every collector has one, and one of them at a time holds the lease. So every accepted batch reaches every
+index and one rollup as long as one collector runs: a batch that was indexed halfway in the next round, a
+batch in no index by the end of the next search. It does not do what deletes or what costs as much as the
+whole history: `audit`, which proves something to garbage collection, and `gc`.
+
+The search. A collector that dies between the create of a manifest and the first index object leaves a batch
+that no cursor finds. The full audit does, at a cost that an operator must decide on. The search costs little:
+
+    a search   lists accepted/ once, page by page, in as many steps and processes as it takes
+    a step     continues where the last one stopped, until `stop`; its state is in the bucket
+    a check    of those manifests alone that were stored since the last search began, and that have no place
+               in time: next to none. Batches with a place in time are the reconciler's
+
+A search covers every manifest that existed when it began, by the store's clock, from a margin before the last
+search. A full audit covers the same, so the first search after one checks little. A batch is checked when all
+its index objects exist and its hour is queued for the rollups. The state names the batches of the check in
+progress, so that the next step repeats it after a crash.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TypeVar
 
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
-from fencepost.impl.ingest.context import IngestContext
-from fencepost.impl.ingest.errors import IngestError
-from fencepost.impl.ingest.listing import Stop, never
+from fencepost.impl.ingest.audit import LATEST, proof_began_ns
+from fencepost.impl.ingest.context import AT_ONCE, IngestContext, Lease, Record, Stop, never, portions
+from fencepost.impl.ingest.errors import Damaged, IngestError
+from fencepost.impl.ingest.indexes import derive, incomplete, without_data
 from fencepost.impl.ingest.reconcile import Reconciler
-from fencepost.impl.ingest.rollups import Rollups
+from fencepost.impl.ingest.rollups import Rollups, hour_of, mark_hour
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
-from fencepost.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
-from fencepost.impl.ingest.search import Search
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from fencepost.impl.ingest.turns import Turn
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 
-TURN = f"{keys.CURSORS}maintenance-turn.json"
+LEASE = f"{keys.CURSORS}maintenance-turn.json"
+STATE = f"{keys.CURSORS}search.json"
+SEARCH_SCHEMA = "fencepost.ingest_search.v1"
 EVERY_S = 60.0
+SEARCH_EVERY_S = 6 * 3600.0
 LASTS = 3
-"""Intervals, after which somebody else takes the turn of one that is gone."""
-WORKS = 0.6
-"""Of an interval, after which each of the three works stops for now, so that the turn is kept."""
+"""Intervals after which another process takes the lease of one that is gone."""
+SHARE = 0.6
+"""Of an interval, after which each of the three tasks stops for now, so that the lease is renewed in time."""
+IN_TIME_MAX = 500_000
+"""Places in time that are kept in memory, some 50 MB; batches beyond them are checked, which costs more."""
+SETTLED_NS = 60 * 10**9
+"""How long a collector may take over the indexes of an accepted batch before the search checks it."""
 T = TypeVar("T")
 
 
 @dataclass
-class Upkept:
-    """What one turn found and did."""
+class Maintained:
+    """The result of one round."""
 
     seen: int = 0
-    """Batches that the reconciler looked after."""
+    """Batches that the reconciler checked."""
     found: int = 0
     """Batches that the search found and that lacked something."""
     repaired: int = 0
-    """Index objects that were missing."""
+    """Missing index objects it wrote."""
     rolled_up: int = 0
-    """Batches that were added up."""
+    """Batches it rolled up."""
     missing: list[str] = field(default_factory=list)
     """Accepted batches without their data: an alarm."""
     damaged: list[str] = field(default_factory=list)
-    """What could not be read, and why."""
+    """Objects that could not be read, with the reason."""
     failed: list[str] = field(default_factory=list)
-    """What could not be done now, and why; the next turn tries again."""
+    """Tasks that failed, with the reason; the next round tries again."""
 
 
 class Maintenance(IngestContext):
-    """One process's hand on it; `holder` is what it is called, and called nothing else."""
+    """The maintenance of one process; `holder` is the unique name of the process."""
 
     def __init__(
         self,
@@ -76,39 +94,180 @@ class Maintenance(IngestContext):
     ) -> None:
         super().__init__(store, env, settings, safeguards)
         self.every_s = every_s
-        self._turn = Turn(self, TURN, holder, LASTS * every_s)
-        self._reconciler = Reconciler(store, env, settings, safeguards=safeguards)
-        self._search = Search(store, env, settings, safeguards=safeguards, every_s=search_every_s)
-        self._rollups = Rollups(store, env, settings, safeguards=safeguards, owner=holder)
+        self._lease = Lease(self, LEASE, holder, LASTS * every_s)
+        self._reconciler = Reconciler(store, env, settings, safeguards)
+        self._search = Search(store, env, settings, safeguards, every_s=search_every_s)
+        self._rollups = Rollups(store, env, settings, safeguards, owner=holder)
 
-    def turn(self, stop: Stop = never) -> Upkept | None:
-        """Do what is to be done, if it is our turn. Raises what keeps the turn from being asked for."""
-        if not self._turn.mine():
+    def run_once(self, stop: Stop = never) -> Maintained | None:
+        """One round, if this process has or gets the lease. Raises what prevents asking for the lease."""
+        if not self._lease.acquire():
             return None
-        result = Upkept()
-        if reconciled := self._tried(self._reconciler.once, stop, result):
+        result = Maintained()
+        if reconciled := self._try(self._reconciler.once, stop, result):
             result.seen, result.repaired = reconciled.seen, reconciled.repaired
             result.missing += reconciled.missing
             result.damaged += reconciled.damaged
-        if searched := self._tried(self._search.step, stop, result):
+        if searched := self._try(self._search.step, stop, result):
             result.found, result.repaired = searched.found, result.repaired + searched.repaired
             result.missing += [key for key in searched.missing if key not in result.missing]
             result.damaged += searched.damaged
-        if rolled := self._tried(self._rollups.once, stop, result):
+        if rolled := self._try(self._rollups.once, stop, result):
             result.rolled_up = rolled.batches
-            # One that cannot be added up is met twice where its hour is marked as well.
+            # A batch that cannot be counted appears twice if its hour is queued as well.
             result.damaged += [what for what in dict.fromkeys(rolled.missing) if what not in result.damaged]
         return result
 
-    def leave(self) -> None:
-        """Give the turn back, so that another process need not wait for it to run out."""
-        self._turn.give_back()
+    def release(self) -> None:
+        """Release the lease, so that another process need not wait for its end."""
+        self._lease.release()
 
-    def _tried(self, act: Callable[[Stop], T], stop: Stop, result: Upkept) -> T | None:
-        """One of the works; that it fails or is long keeps nobody from the others."""
-        deadline_ns = self.env.monotonic_ns() + round(WORKS * self.every_s * 1e9)
+    def _try(self, task: Callable[[Stop], T], stop: Stop, result: Maintained) -> T | None:
+        """One of the tasks; a failing or long one does not keep the others from running."""
+        deadline_ns = self.env.monotonic_ns() + round(SHARE * self.every_s * 1e9)
         try:
-            return act(lambda: stop() or self.env.monotonic_ns() >= deadline_ns)
+            return task(lambda: stop() or self.env.monotonic_ns() >= deadline_ns)
         except (IngestError, StoreError, CursorError) as error:
             result.failed.append(str(error))
             return None
+
+
+@dataclass
+class Searched:
+    """The result of one step."""
+
+    listed: int = 0
+    found: int = 0
+    """Accepted batches that lacked something."""
+    repaired: int = 0
+    """Missing index objects it wrote."""
+    missing: list[str] = field(default_factory=list)
+    """Accepted manifests without a blob."""
+    damaged: list[str] = field(default_factory=list)
+    ended: bool = False
+    """Whether the search got to its end in this step."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    running: bool = False
+    position: str = ""
+    began_ns: int = 0
+    """When the search began, by the store's clock; 0 until the record was read back."""
+    covered_ns: int = 0
+    """When the last search began that got to its end."""
+    pending: tuple[str, ...] = ()
+    """The manifests of the check in progress."""
+
+
+@dataclass(slots=True)
+class _Places:
+    """The digests of the batches that have a place in time, as far as they were read."""
+
+    since_ns: int
+    after: str
+    digests: set[bytes] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class Search(IngestContext):
+    """The search of one process. Two processes at once only do the same work twice."""
+
+    every_s: float = field(default=SEARCH_EVERY_S, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._record = Record(self, STATE, SEARCH_SCHEMA)
+        self._places: _Places | None = None
+
+    def step(self, stop: Stop = never) -> Searched:
+        """Continue the search, or begin one when it is due, until its end or until `stop`."""
+        result = Searched()
+        state = self._read_state()
+        if state.pending:
+            self._check(state.pending, result)
+        if not state.running:
+            if self.env.now_ns() < state.covered_ns + round(self.every_s * 1e9):
+                return result
+            if not self._write_state(_State(running=True, covered_ns=state.covered_ns)):
+                return result  # another process began it
+            state = self._read_state()
+        self._continue(state, stop, result)
+        return result
+
+    def _continue(self, state: _State, stop: Stop, result: Searched) -> None:
+        state = replace(state, began_ns=state.began_ns or self._record.modified_ns, pending=())
+        since_ns, until_ns = self._window(state)
+        if not self._read_places(since_ns, stop):
+            return
+        for page in self.list_pages(keys.ACCEPTED, state.position):
+            result.listed += len(page)
+            fresh = (info.key for info in page if since_ns <= info.modified_ns < until_ns)
+            for some in portions((key for key in fresh if not self._in_time(key)), AT_ONCE):
+                if not self._write_state(replace(state, pending=tuple(some))):
+                    return  # another process continues it
+                self._check(some, result)
+            if not page:
+                break
+            state = replace(state, position=page[-1].key)
+            if stop():
+                self._write_state(state)
+                return
+        self._places = None
+        result.ended = self._write_state(_State(covered_ns=state.began_ns))
+
+    def _window(self, state: _State) -> tuple[int, int]:
+        """When the manifests to check were stored, by the store's clock.
+
+        A search or an audit covers those stored before. Those of the last moments may still be in the hands
+        of their collector; they are left to the next search, whose window begins a margin earlier.
+        """
+        covered_ns = max(state.covered_ns, proof_began_ns(self, LATEST) or 0)
+        settled_ns = min(SETTLED_NS, self.settings.margin_ns)
+        return max(0, covered_ns - self.settings.margin_ns), state.began_ns - settled_ns
+
+    def _read_places(self, since_ns: int, stop: Stop) -> bool:
+        """Read which batches since then have a place in time; False when it is stopped before the end."""
+        if self._places is None or self._places.since_ns != since_ns:
+            self._places = _Places(since_ns, keys.by_time_from(since_ns))
+        places = self._places
+        for page in self.list_pages(keys.BY_TIME, places.after):
+            found = [keys.identity_of_place(info.key) for info in page]
+            places.digests.update(digest for digest in found if digest is not None)
+            if not page or len(places.digests) >= IN_TIME_MAX:
+                break
+            places.after = page[-1].key
+            if stop():
+                return False
+        return True
+
+    def _in_time(self, accepted_key: str) -> bool:
+        path = accepted_key.removeprefix(keys.ACCEPTED).removesuffix(".json")
+        return self._places is not None and keys.identity_digest(path) in self._places.digests
+
+    def _check(self, some: Sequence[str], result: Searched) -> None:
+        manifests = list(self.read_manifests(some, result.damaged).values())
+        found = self.safeguards.reconcile(manifests)
+        lacking = incomplete(self, found)
+        result.found += len(lacking)
+        result.repaired += derive(self, lacking)
+        result.missing += without_data(self, found, deep=False)
+        # Of all, not only of those that lacked something: before a crash they may have.
+        for hour in sorted({hour_of(one.by_time_key) for one in found}):
+            mark_hour(self, hour)
+
+    def _read_state(self) -> _State:
+        fields = self._record.read()
+        try:
+            return _State(
+                running=bool(fields.get("running", False)),
+                position=str(fields.get("position", "")),
+                began_ns=int(fields.get("began_ns", 0)),
+                covered_ns=int(fields.get("covered_ns", 0)),
+                pending=tuple(map(str, fields.get("pending", ()))),
+            )
+        except (TypeError, ValueError) as error:
+            raise Damaged(f"{STATE} is not the state of a search ({error}); delete it") from None
+
+    def _write_state(self, state: _State) -> bool:
+        return self._record.write({**asdict(state), "pending": list(state.pending)})

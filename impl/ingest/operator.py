@@ -1,13 +1,13 @@
-"""What an operator sees and decides: batches in conflict, and agents that are not to be believed.
+"""What an operator sees and decides: conflicts between batches, and quarantined agents.
 
     for seen in conflicts(store, env):
         print(seen.record.identity, seen.first_seen_ns, seen.resolution)
     resolve(store, env, identity, sha256, by="ada", note="the agent restored an old disk")
     quarantine(store, env, "agent-a", by="ada", note="two machines with one name")
 
-A conflict is resolved by accepting what stands: the agent may then drop its parked batch. Or the agent,
-or one boot of it, is quarantined: collectors refuse whatever it sends until it is released. Decisions are
-objects of their own, and the first one about a conflict stands.
+An operator resolves a conflict by keeping the accepted batch: the agent may then drop its parked one. Or the
+operator quarantines the agent, or one boot of it: collectors then refuse all its batches until its release.
+Decisions are objects of their own, and the first one about a conflict is final.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from typing import Any
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.documents import JSON, ConflictRecord, parse, write
-from fencepost.impl.ingest.errors import Damaged, IngestError, Refusal, Refused
-from fencepost.impl.ingest.identity import Identity, agent_path, boot_path
-from fencepost.impl.ingest.listing import bodies, everything
+from fencepost.impl.ingest.errors import Damaged, IngestError, Refusal, Refused, StoreUnavailable
+from fencepost.impl.ingest.keys import Identity, agent_path, boot_path
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import Get, Outcome, Put
+from fencepost.impl.store.requests import Delete, Get, Put
 
 RESOLUTION = "lightmetrics.conflict_resolution.v1"
 BLOCK = "lightmetrics.block.v1"
@@ -31,12 +31,12 @@ DROP = "accept-existing-and-drop"
 
 
 class NoSuchConflict(IngestError):
-    """Nothing to resolve under this name."""
+    """There is no conflict of this identity and hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What was decided about a conflict."""
+    """The decision about a conflict."""
 
     decision: str
     by: str
@@ -46,7 +46,7 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class ConflictSeen:
-    """One conflict, and what was decided."""
+    """One conflict, and the decision about it."""
 
     record: ConflictRecord
     resolution: Resolution | None
@@ -62,7 +62,7 @@ class ConflictSeen:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """An agent, or one boot of it, whose batches are refused."""
+    """A quarantined agent, or one boot of it, whose batches are refused."""
 
     agent: str
     boot: str | None
@@ -75,15 +75,11 @@ def conflicts(
     store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS, *, agent: str | None = None
 ) -> Iterator[ConflictSeen]:
     """All conflicts in order of their identities, or one agent's."""
-    retry = settings.retry_policy
+    context = IngestContext(store, env, settings)
     below = keys.QUARANTINE + (agent_path(agent) if agent is not None else "")
-    resolved = below.replace(keys.QUARANTINE, keys.RESOLUTIONS)
-    decided = (info.key for info in everything(store, env, retry, resolved))
-    resolutions = {
-        key: _resolution(parse(reply.body, key), key) for key, reply in bodies(store, env, retry, decided)
-    }
-    found = (info.key for info in everything(store, env, retry, below))
-    for key, reply in bodies(store, env, retry, found):
+    decided = context.list_keys(below.replace(keys.QUARANTINE, keys.RESOLUTIONS))
+    resolutions = {key: _resolution(reply.body, key) for key, reply in context.read_objects(decided)}
+    for key, reply in context.read_objects(context.list_keys(below)):
         record = ConflictRecord.read(reply.body, key)
         wanted = keys.resolution_key(record.identity, record.submitted_frame_sha256)
         yield ConflictSeen(record, resolutions.get(wanted))
@@ -96,10 +92,10 @@ def resolution_of(
     submitted_sha256: str,
     settings: Settings = STANDARD_SETTINGS,
 ) -> Resolution | None:
-    """What was decided about this conflict: what an agent asks that has a batch parked."""
+    """The decision about this conflict, for the agent that has parked the batch."""
     key = keys.resolution_key(identity, submitted_sha256)
-    reply = settings.retry_policy.read(store, env, Get(key))
-    return None if reply.info is None else _resolution(parse(reply.body, key), key)
+    reply = IngestContext(store, env, settings).read(Get(key))
+    return None if reply.info is None else _resolution(reply.body, key)
 
 
 def resolve(
@@ -112,64 +108,50 @@ def resolve(
     note: str = "",
     settings: Settings = STANDARD_SETTINGS,
 ) -> Resolution:
-    """Accept the batch that stands; the parked one may be dropped. The first decision stands."""
-    retry = settings.retry_policy
+    """Keep the accepted batch; the agent may drop the parked one. Returns the first decision, which is
+    final."""
+    context = IngestContext(store, env, settings)
     record = keys.conflict_key(identity, submitted_sha256)
-    if retry.read(store, env, Get(record)).info is None:
-        raise NoSuchConflict(f"there is no conflict {record}; list them to see which there are")
-    said = {"schema": RESOLUTION, "decision": DROP, "by": by, "note": note, "at_unix_ns": env.now_ns()}
-    put = Put(keys.resolution_key(identity, submitted_sha256), write(said), ABSENT, JSON)
-    stands = retry.create_all(store, env, [put])[0]
-    if stands.body is None:
-        raise retry.unavailable(f"the store did not say whether {put.key} stands; ask again later")
-    return _resolution(parse(stands.body, put.key), put.key)
+    if context.read(Get(record)).info is None:
+        raise NoSuchConflict(f"there is no conflict {record}; list the conflicts to see which exist")
+    decision = {"schema": RESOLUTION, "decision": DROP, "by": by, "note": note, "at_unix_ns": env.now_ns()}
+    put = Put(keys.resolution_key(identity, submitted_sha256), write(decision), ABSENT, JSON)
+    final = context.create_all([put])[0].body
+    if final is None:
+        raise StoreUnavailable(f"it is unknown whether {put.key} was created; try again later")
+    return _resolution(final, put.key)
 
 
 def quarantine(
     store: Store, env: Environment, agent: str, boot: str | None = None, *, by: str, note: str = ""
 ) -> Block:
-    """Refuse whatever this agent, or this boot of it, sends. Collectors know within their refresh time."""
+    """Refuse all batches of this agent or boot. Collectors notice within their refresh interval."""
     block = Block(agent, boot, by, note, env.now_ns())
-    said = {
-        "schema": BLOCK,
-        "agent": agent,
-        "boot": boot,
-        "by": by,
-        "note": note,
-        "at_unix_ns": block.at_unix_ns,
-    }
-    retry = STANDARD_SETTINGS.retry_policy
-    for attempt in range(retry.attempts):
-        key = _block_key(agent, boot)
-        if store.put(key, write(said), when=ANYTHING, content_type=JSON).outcome is Outcome.DONE:
-            return block
-        retry.back_off(env, attempt)
-    raise retry.unavailable(f"the store did not take {key}; try again")
+    body = write({"schema": BLOCK, **asdict(block)})
+    IngestContext(store, env).send_until_done(Put(_block_key(agent, boot), body, ANYTHING, JSON))
+    return block
 
 
 def release(store: Store, env: Environment, agent: str, boot: str | None = None) -> bool:
-    """Believe it again; whether it was quarantined."""
-    retry = STANDARD_SETTINGS.retry_policy
+    """Accept its batches again; returns whether it was quarantined."""
+    context = IngestContext(store, env)
     key = _block_key(agent, boot)
-    stood = retry.read(store, env, Get(key)).info is not None
-    for attempt in range(retry.attempts):
-        if store.delete(key, when=ANYTHING).outcome is Outcome.DONE:
-            return stood
-        retry.back_off(env, attempt)
-    raise retry.unavailable(f"the store did not delete {key}; try again")
+    existed = context.read(Get(key)).info is not None
+    context.send_until_done(Delete(key, ANYTHING))
+    return existed
 
 
 def blocks(store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS) -> Iterator[Block]:
-    """All that are quarantined."""
-    retry = settings.retry_policy
-    found = (info.key for info in everything(store, env, retry, keys.BLOCKS))
-    for key, reply in bodies(store, env, retry, found):
+    """All quarantined agents and boots."""
+    context = IngestContext(store, env, settings)
+    for key, reply in context.read_objects(context.list_keys(keys.BLOCKS)):
         if reply.info is not None:
-            yield _block(parse(reply.body, key), key)
+            fields = _fields(reply.body, key, BLOCK)
+            yield Block(fields["agent"], fields["boot"], fields["by"], fields["note"], fields["at_unix_ns"])
 
 
 class Blocklist:
-    """What one collector knows of the quarantined; asks no request of its own when a batch comes."""
+    """A collector's copy of the list of the quarantined: judging a batch needs no request to the store."""
 
     def __init__(self, store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS) -> None:
         self.store = store
@@ -178,7 +160,7 @@ class Blocklist:
         self._blocked: frozenset[tuple[str, str | None]] = frozenset()
 
     def refresh(self) -> int:
-        """Read it anew; how many there are."""
+        """Read the list again; returns its length."""
         found = blocks(self.store, self.env, self.settings)
         self._blocked = frozenset((block.agent, block.boot) for block in found)
         return len(self._blocked)
@@ -198,13 +180,13 @@ def _block_key(agent: str, boot: str | None) -> str:
     return f"{keys.BLOCKS}{path}block.json"
 
 
-def _resolution(said: dict[str, Any], key: str) -> Resolution:
-    if said.get("schema") != RESOLUTION:
-        raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {RESOLUTION!r}")
-    return Resolution(said["decision"], said["by"], said["note"], said["at_unix_ns"])
+def _resolution(body: bytes, key: str) -> Resolution:
+    fields = _fields(body, key, RESOLUTION)
+    return Resolution(fields["decision"], fields["by"], fields["note"], fields["at_unix_ns"])
 
 
-def _block(said: dict[str, Any], key: str) -> Block:
-    if said.get("schema") != BLOCK:
-        raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {BLOCK!r}")
-    return Block(said["agent"], said["boot"], said["by"], said["note"], said["at_unix_ns"])
+def _fields(body: bytes, key: str, schema: str) -> dict[str, Any]:
+    fields = parse(body, key)
+    if fields.get("schema") != schema:
+        raise Damaged(f"{key} has schema {fields.get('schema')!r}, expected {schema!r}")
+    return fields

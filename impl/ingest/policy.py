@@ -1,17 +1,17 @@
-"""The bucket policy that holds the protocol's assumptions against everybody else with access to the bucket.
+"""The bucket policy that enforces the protocol's assumptions for all principals with access to the bucket.
 
     json.dumps(bucket_policy("metrics", "prod", gc_role="arn:aws:iam::123456789012:role/ingest-gc"))
 
-It denies, whoever asks and whatever else allows it:
+It denies, for every principal and over every permission:
 
-- writing below accepted/ and raw-blobs/ without a condition. Of an upload in parts only the completing call
+- writes below accepted/ and raw-blobs/ without a condition. In a multipart upload only the completing call
   carries one, so the other calls are exempt (`s3:ObjectCreationOperation`). accepted/ is create-only;
-  raw-blobs/ also takes if-match, by which a versioned bucket gets a new version of a blob;
-- deleting below accepted/: for all, the garbage collector too (a delete marker would reopen an identity);
-- deleting below raw-blobs/: for all but the garbage collector's role;
-- copying into either: a copy comes without the condition, or with one that some stores ignore.
+  raw-blobs/ also accepts if-match, which a versioned bucket needs for a new version of a blob;
+- deletes below accepted/: for all, the garbage collector too (a delete marker would reopen an identity);
+- deletes below raw-blobs/: for all but the garbage collector's role;
+- copies into either: a copy has no condition, or one that some stores ignore.
 
-Lifecycle rules are not a part of a bucket policy: `lifecycle_rules` gives the one that is safe.
+Lifecycle rules are not part of a bucket policy: `lifecycle_rules` returns the only safe one.
 """
 
 import re
@@ -29,7 +29,7 @@ Statement = dict[str, Any]
 
 
 def bucket_policy(bucket: str, prefix: str = "", *, gc_role: str, partition: str = "aws") -> dict[str, Any]:
-    """The policy as a JSON document; `prefix` is where the acceptance authority stands in the bucket."""
+    """The policy as a JSON document; `prefix` is the place of the acceptance authority in the bucket."""
     _check(bucket, gc_role, partition)
     base = f"arn:{partition}:s3:::{bucket}/{prefix.strip('/') + '/' if prefix.strip('/') else ''}"
     accepted, raw = f"{base}{ACCEPTED.split('/')[0]}/*", f"{base}{RAW}*"
@@ -61,7 +61,7 @@ def bucket_policy(bucket: str, prefix: str = "", *, gc_role: str, partition: str
 
 
 def lifecycle_rules(prefix: str = "", *, days: int = 7) -> dict[str, Any]:
-    """The only lifecycle that is safe here: uploads in parts that nobody completed are aborted."""
+    """The only safe lifecycle rule here: it aborts incomplete multipart uploads."""
     if days < 1:
         raise SettingsError(f"days is {days}; uploads may be aborted after 1 day at the earliest")
     base = prefix.strip("/")
@@ -102,8 +102,10 @@ def _deny(name: str, action: str | list[str], resources: list[str], condition: A
 
 def _check(bucket: str, gc_role: str, partition: str) -> None:
     if not _BUCKET.fullmatch(bucket):
-        raise SettingsError(f"{bucket!r} is no name of a bucket: 3 to 63 lower-case letters, digits, . and -")
+        raise SettingsError(
+            f"{bucket!r} is not the name of a bucket: 3 to 63 lower-case letters, digits, . and -"
+        )
     if not _ROLE.fullmatch(gc_role):
-        raise SettingsError(f"{gc_role!r} is no role; expected arn:aws:iam::<account>:role/<name>")
+        raise SettingsError(f"{gc_role!r} is not a role; expected arn:aws:iam::<account>:role/<name>")
     if not _PARTITION.fullmatch(partition):
-        raise SettingsError(f"{partition!r} is no AWS partition; expected aws, aws-cn or aws-us-gov")
+        raise SettingsError(f"{partition!r} is not an AWS partition; expected aws, aws-cn or aws-us-gov")

@@ -1,65 +1,182 @@
-"""Rollups: every accepted batch is counted once, in chunks that are never changed.
+"""Rollups: every accepted batch is counted once, in chunks that never change.
 
-The batches accepted in one hour form a chain of their own: `manifests/v1/<hour>/<number>.json`, numbers
-rising by one, created only if absent. An entry names batches and the chunks in which they are counted, and
-counts nothing that an earlier entry of its hour names. That create is the decision:
+The batches accepted in one hour have a chain of entries of their own: `manifests/v1/<hour>/<number>.json`,
+numbers rising by one, created only if absent. An entry names batches and the chunks in which they are
+counted, and counts nothing that an earlier entry of its hour names. That create is the decision:
 
-    1  list the hour's batches and its entries; what no entry names is fresh
-    2  read the fresh batches' blobs, add them up, write the chunks (named by which batches are in them)
-    3  create the entry behind the last; exists: somebody else did; begin again
+    1  list the hour's batches and its entries; a batch that no entry names is fresh
+    2  read the blobs of the fresh batches, aggregate them, write the chunks (named by the batches in them)
+    3  create the entry after the last; if it exists, another owner was first: start again
 
-So two owners do no harm, whether by mistake or because one of them was only slow: one of the two entries
-stands, the other's chunks are named by nobody and count for nothing. There is one owner all the same, since
-two only do the work twice. A batch that comes late is fresh, and makes a further entry and a further
-chunk. Work is found along accepted-by-time from a durable cursor, and in hours that are marked in
-rollup-queue/ because something came to light behind it.
+So two owners do no harm, whether by mistake or because one was only slow: one of the two entries is created,
+and the other's chunks are named by no entry and count for nothing. There is one owner all the same, since two
+do the work twice. A late batch is fresh, and makes a further entry and a further chunk. The owner finds work
+along accepted-by-time from a durable cursor, and in hours that are marked in rollup-queue/ because a batch
+appeared behind the cursor.
+
+A chunk holds, of one metric and one hour, for every set of labels: count, sum, min and max. It is compressed
+JSON: by zstd where pyarrow is installed, else by zlib; a reader distinguishes them by their first bytes.
+Points that are not a number (NaN) are counted apart and touch nothing else.
 """
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import io
+import json
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote, unquote
 
+from fencepost.impl.cursor import Cursor
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
-from fencepost.impl.ingest.aggregates import Hours, Series, aggregate, merged, pack, unpack
-from fencepost.impl.ingest.context import IngestContext
+from fencepost.impl.ingest.context import IngestContext, Stop, never, portions
 from fencepost.impl.ingest.documents import JSON, Manifest, parse, write
-from fencepost.impl.ingest.errors import Damaged, FrameError, IdentityError
+from fencepost.impl.ingest.errors import Damaged, FrameError, IdentityError, StoreUnavailable
 from fencepost.impl.ingest.frames import Limits, Point, read
-from fencepost.impl.ingest.listing import Stop, bodies, everything, never, portions
 from fencepost.impl.ingest.reconcile import by_time_cursor, time_of
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import GetReply, Outcome, Put
+from fencepost.impl.store.requests import GetReply, Put
 
 SCHEMA = "lightmetrics.rollup_manifest.v1"
+CHUNK_SCHEMA = "lightmetrics.rollup_chunk.v1"
 WINDOW = "1h"
 BATCHES_MAX = 500
-"""In one entry: what is added up at a time."""
+"""In one entry: what is aggregated at a time."""
 BYTES_AT_ONCE = 64 * 1024 * 1024
 """Of frames in memory at a time, if more than one."""
 RACES_MAX = 20
 """How often another owner may be first, at one hour of one pass."""
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
 ANY_SIZE = Limits(frame_bytes=2**40, unpacked_bytes=2**40, points=2**40)
-"""What was accepted is read, whatever the limits are now."""
+"""An accepted frame is read, whatever the limits are now."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Aggregate:
+    """Statistics of any number of points; the sum of two is that of all their points."""
+
+    count: int = 0
+    sum: float = 0.0
+    min: float = math.inf
+    max: float = -math.inf
+    nan: int = 0
+
+    def take(self, value: float) -> None:
+        if math.isnan(value):
+            self.nan += 1
+            return
+        self.count += 1
+        self.sum += value
+        self.min = min(self.min, value)
+        self.max = max(self.max, value)
+
+    def add(self, other: "Aggregate") -> None:
+        self.count += other.count
+        self.sum += other.sum
+        self.min = min(self.min, other.min)
+        self.max = max(self.max, other.max)
+        self.nan += other.nan
+
+
+Series = dict[Labels, Aggregate]
+Hours = dict[tuple[str, str], Series]
+"""By metric and hour (`date=.../hour=.../`)."""
+
+
+def aggregate(into: Hours, points: Iterable[Point]) -> None:
+    """Add all points."""
+    for point in points:
+        series = into.setdefault((point.name, keys.hour_path(point.unix_ns)), {})
+        labels = tuple(sorted(point.labels.items()))
+        series.setdefault(labels, Aggregate()).take(point.value)
+
+
+def pack(metric: str, hour: str, series: Series) -> bytes:
+    """The chunk of one metric and hour."""
+    rows = [
+        [list(map(list, labels)), one.count, *map(_out, (one.sum, one.min, one.max)), one.nan]
+        for labels, one in sorted(series.items())
+    ]
+    fields = {"schema": CHUNK_SCHEMA, "metric": metric, "hour": hour, "series": rows}
+    return _compress(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode())
+
+
+def unpack(body: bytes, key: str) -> Series:
+    """The series of a chunk."""
+    try:
+        fields = json.loads(_decompress(body))
+        return {
+            tuple((name, value) for name, value in labels): Aggregate(
+                count, float(total), float(least), float(most), nan
+            )
+            for labels, count, total, least, most, nan in fields["series"]
+        }
+    except (ValueError, KeyError, TypeError, OSError, zlib.error) as error:
+        raise Damaged(f"{key} is not a rollup chunk: {error}") from None
+
+
+def _out(value: float) -> Any:
+    """JSON has no infinities."""
+    return value if math.isfinite(value) else repr(value)
+
+
+def _compress(plain: bytes) -> bytes:
+    arrow = _arrow()
+    if arrow is None:
+        return zlib.compress(plain)
+    packed: bytes = arrow.Codec("zstd").compress(plain, asbytes=True)
+    return packed
+
+
+def _decompress(body: bytes) -> bytes:
+    if not body.startswith(_ZSTD):
+        return zlib.decompress(body)
+    arrow = _arrow()
+    if arrow is None:
+        raise ValueError("it is compressed with zstd, which needs pyarrow: install fencepost[catalog]")
+    with arrow.input_stream(io.BytesIO(body), compression="zstd") as stream:
+        plain: bytes = stream.read()
+    return plain
+
+
+def _arrow() -> Any:
+    """pyarrow with zstd, if it is installed."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
+    return pa if pa.Codec.is_available("zstd") else None
+
+
+def merged(all_series: Iterable[Mapping[Labels, Aggregate]]) -> Series:
+    """The union of several series."""
+    total: Series = {}
+    for series in all_series:
+        for labels, one in series.items():
+            total.setdefault(labels, Aggregate()).add(one)
+    return total
 
 
 @dataclass
 class RolledUp:
-    """What one pass did."""
+    """The result of one pass."""
 
     hours: int = 0
     batches: int = 0
     chunks: int = 0
     missing: list[str] = field(default_factory=list)
-    """Accepted batches that cannot be counted, and why; their hours stay marked."""
+    """Accepted batches that cannot be counted, with the reason; their hours stay marked."""
     races: int = 0
     """Entries that another owner was first to make."""
 
@@ -72,33 +189,27 @@ def roll_up(
     safeguards: Safeguards = STANDARD,
     owner: str = "rollup",
 ) -> RolledUp:
-    """One pass: the hours that are marked, then everything behind the cursor."""
-    return Rollups(store, env, settings, safeguards=safeguards, owner=owner).once()
+    """One pass: the marked hours, then everything behind the cursor."""
+    return Rollups(store, env, settings, safeguards, owner=owner).once()
 
 
 class _Stopped(Exception):
-    """The pass ends here; never seen outside."""
+    """Ends the pass; never leaves this module."""
 
 
+@dataclass(eq=False)
 class Rollups(IngestContext):
     """The one owner of a bucket's rollups."""
 
-    def __init__(
-        self,
-        store: Store,
-        env: Environment,
-        settings: Settings = STANDARD_SETTINGS,
-        *,
-        safeguards: Safeguards = STANDARD,
-        owner: str = "rollup",
-    ) -> None:
-        super().__init__(store, env, settings, safeguards)
-        self.owner = owner
-        self.cursor = rollup_cursor(store, env, settings, safeguards)
+    owner: str = field(default="rollup", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.cursor = rollup_cursor(self)
         self._stop: Stop = never
 
     def once(self, stop: Stop = never) -> RolledUp:
-        """Everything there is, or until `stop`: what is entered then is counted, the next pass goes on."""
+        """One pass, to its end or until `stop`; the next pass continues."""
         result = RolledUp()
         self._stop = stop
         with contextlib.suppress(_Stopped):
@@ -108,34 +219,30 @@ class Rollups(IngestContext):
         return result
 
     def _marked(self, result: RolledUp) -> None:
-        for mark in list(everything(self.store, self.env, self.retry, keys.QUEUE)):
+        for mark in list(self.list_objects(keys.QUEUE)):
             hour = mark.key.removeprefix(keys.QUEUE).removesuffix(".json") + "/"
             if self._roll_hour(hour, result):
-                # Taken away only as it was listed: whoever marked the hour again meanwhile is heard.
+                # Conditional on the listed version: another mark of the hour in the meantime must survive.
                 self.store.delete(mark.key, when=Matches(mark.etag))
 
     def _new(self, result: RolledUp) -> None:
-        for hour, found in groupby(self._ahead(), key=hour_of):
+        for hour, found in groupby(self.list_keys(keys.BY_TIME, self.cursor.start()), key=hour_of):
             positions = list(found)
             now_ns = self.env.now_ns()
             tracked = [key for key in positions if time_of(key) <= now_ns]
             for key in tracked:
                 self.cursor.take(key)
             if not self._roll_hour(hour, result):
-                mark_hour(self.store, self.env, self.retry, hour)
+                mark_hour(self, hour)
             for key in tracked:
                 self.cursor.done(key)
             if self._stop():
                 raise _Stopped
 
-    def _ahead(self) -> Iterator[str]:
-        start = self.cursor.start()
-        return (info.key for info in everything(self.store, self.env, self.retry, keys.BY_TIME, start))
-
     def _roll_hour(self, hour: str, result: RolledUp) -> bool:
-        """Count what is fresh in an hour; whether all of it is counted now."""
+        """Count the fresh batches of an hour; returns whether all of its batches are counted now."""
         result.hours += 1
-        listed = [i.key for i in everything(self.store, self.env, self.retry, f"{keys.BY_TIME}{hour}")]
+        listed = list(self.list_keys(f"{keys.BY_TIME}{hour}"))
         skipped: set[str] = set()
         for _ in range(RACES_MAX):
             last, counted = self._entries(hour)
@@ -147,9 +254,9 @@ class Rollups(IngestContext):
         return False
 
     def _enter_all(self, hour: str, last: int, fresh: list[str], skipped: set[str], result: RolledUp) -> bool:
-        """Count these batches, some at a time; False when another owner was first with an entry."""
+        """Count these batches in portions; False when another owner created an entry first."""
         for some in portions(fresh, BATCHES_MAX):
-            if result.batches and self._stop():  # a pass that is always stopped gets on all the same
+            if result.batches and self._stop():  # so that passes that are always stopped still make progress
                 raise _Stopped
             entered = self._enter(hour, last + 1, some, skipped, result)
             if entered is None:
@@ -158,10 +265,10 @@ class Rollups(IngestContext):
         return True
 
     def _entries(self, hour: str) -> tuple[int, set[str]]:
-        """The number of the hour's last entry, and the batches that are counted."""
+        """The number of the hour's last entry, and the batches that its entries count."""
         last = 0
         counted: set[str] = set()
-        for entry in entries(self.store, self.env, self.retry, hour):
+        for entry in entries(self, hour):
             last = max(last, entry.number)
             counted |= entry.members
         return last, counted
@@ -169,9 +276,9 @@ class Rollups(IngestContext):
     def _enter(
         self, hour: str, number: int, fresh: list[str], skipped: set[str], result: RolledUp
     ) -> int | None:
-        """Make one entry of these batches, or none when none can be counted; how many were made.
+        """Create one entry of these batches, or none when none can be counted; returns how many it created.
 
-        None when another owner's entry has the number.
+        Returns None when another owner's entry has the number.
         """
         hours: Hours = {}
         members = []
@@ -183,7 +290,7 @@ class Rollups(IngestContext):
         if not members:
             return 0
         chunks = self._chunks(hour, hours, members)
-        self.retry.ensure_all(self.store, self.env, chunks)
+        self.ensure_all(chunks)
         body = write(
             {
                 "schema": SCHEMA,
@@ -194,17 +301,17 @@ class Rollups(IngestContext):
             }
         )
         put = Put(entry_key(hour, number), body, ABSENT, JSON)
-        stands = self.retry.create_all(self.store, self.env, [put])[0]
-        if stands.body is None:
-            raise self.retry.unavailable(f"the store did not say whether {put.key} stands; ask again later")
-        if not stands.created and stands.body != body:
+        written = self.create_all([put])[0]
+        if written.body is None:
+            raise StoreUnavailable(f"it is unknown whether {put.key} was created; try again later")
+        if not written.created and written.body != body:
             return None
         result.batches += len(members)
         result.chunks += len(chunks)
         return 1
 
     def _manifests(self, fresh: list[str], skipped: set[str], result: RolledUp) -> Iterator[Manifest]:
-        for key, reply in bodies(self.store, self.env, self.retry, fresh):
+        for key, reply in self.read_objects(fresh):
             try:
                 yield Manifest.read(reply.body, key)
             except (Damaged, IdentityError) as error:
@@ -222,20 +329,18 @@ class Rollups(IngestContext):
         yield from self._read(some)
 
     def _read(self, some: list[Manifest]) -> Iterator[tuple[Manifest, GetReply]]:
-        wanted = bodies(self.store, self.env, self.retry, [one.raw_blob_key for one in some])
+        wanted = self.read_objects([one.raw_blob_key for one in some])
         yield from zip(some, (reply for _, reply in wanted), strict=True)
 
     def _points(
         self, manifest: Manifest, reply: GetReply, skipped: set[str], result: RolledUp
     ) -> Sequence[Point] | None:
-        """The points of a batch; None when its blob is not there, or not what was accepted."""
+        """The points of a batch; None when its blob is missing or has another hash."""
         try:
             if reply.info is None:
-                raise Damaged(f"{manifest.raw_blob_key} is not there, which {manifest.key} refers to")
+                raise Damaged(f"{manifest.raw_blob_key} is missing, which {manifest.key} refers to")
             if hashlib.sha256(reply.body).hexdigest() != manifest.frame_sha256:
-                raise Damaged(
-                    f"{manifest.raw_blob_key} is not what {manifest.key} accepted: its hash differs"
-                )
+                raise Damaged(f"{manifest.raw_blob_key} has another hash than {manifest.key} accepted")
             return read(reply.body, ANY_SIZE).points
         except (Damaged, FrameError) as error:
             skipped.add(manifest.id)
@@ -260,59 +365,54 @@ class Entry:
     chunks: tuple[str, ...]
 
 
-def entries(store: Store, env: Environment, retry: RetryPolicy, hour: str = "") -> Iterator[Entry]:
-    """The entries of an hour of acceptance, or of all."""
-    found = (info.key for info in everything(store, env, retry, f"{keys.ROLLED}{hour}"))
-    for key, reply in bodies(store, env, retry, found):
-        said = parse(reply.body, key)
-        if said.get("schema") != SCHEMA:
-            raise Damaged(f"{key} has schema {said.get('schema')!r}, expected {SCHEMA!r}")
+def entries(context: IngestContext, hour: str = "") -> Iterator[Entry]:
+    """The entries of an hour of acceptance, or of all hours."""
+    for key, reply in context.read_objects(context.list_keys(f"{keys.ROLLED}{hour}")):
+        fields = parse(reply.body, key)
+        if fields.get("schema") != SCHEMA:
+            raise Damaged(f"{key} has schema {fields.get('schema')!r}, expected {SCHEMA!r}")
         path, _, name = key.removeprefix(keys.ROLLED).rpartition("/")
         number = int(name.removesuffix(".json"))
-        yield Entry(f"{path}/", number, frozenset(said["members"]), tuple(said["chunks"]))
+        yield Entry(f"{path}/", number, frozenset(fields["members"]), tuple(fields["chunks"]))
 
 
 def totals(
     store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS
 ) -> dict[tuple[str, str], Series]:
-    """Everything that is rolled up, by metric and hour: what a query would add up from the chunks."""
-    retry = settings.retry_policy
-    named = {key for entry in entries(store, env, retry) for key in entry.chunks}
+    """All rollups, by metric and hour: what a query would compute from the chunks."""
+    context = IngestContext(store, env, settings)
+    named = {key for entry in entries(context) for key in entry.chunks}
     found: dict[tuple[str, str], list[Series]] = {}
-    for key, reply in bodies(store, env, retry, sorted(named)):
+    for key, reply in context.read_objects(sorted(named)):
         folder = key.removeprefix(f"{keys.ROLLUP}window={WINDOW}/").rpartition("/")[0]
         hour, _, metric = folder.rpartition("/metric=")
         found.setdefault((unquote(metric), f"{hour}/"), []).append(unpack(reply.body, key))
     return {where: merged(all_series) for where, all_series in found.items()}
 
 
-def mark_hour(store: Store, env: Environment, retry: RetryPolicy, hour: str) -> None:
-    """Say that an hour holds something that is not rolled up; whoever says so goes on only when it stands."""
-    put = Put(keys.queue_key(hour), write({"mark": env.new_id()}), ANYTHING, JSON)
-    for attempt in range(retry.attempts):
-        if store.send(put).outcome is Outcome.DONE:
-            return
-        retry.back_off(env, attempt)
-    raise retry.unavailable(f"the store did not take {put.key}; try again when it does")
+def mark_hour(context: IngestContext, hour: str) -> None:
+    """Queue an hour that has a batch that is not rolled up. Returns once the mark exists."""
+    body = write({"mark": context.env.new_id()})
+    context.send_until_done(Put(keys.queue_key(hour), body, ANYTHING, JSON))
 
 
-def mark_unrolled(store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> int:
-    """Mark the hours with batches that the cursor has passed and no entry names; how many there are."""
-    unrolled = Unrolled(store, env, settings, safeguards)
+def mark_unrolled(context: IngestContext) -> int:
+    """Mark the hours with batches that the cursor has passed and no entry names; returns how many."""
+    unrolled = Unrolled(context)
     if not unrolled.start:
         return 0  # nothing is behind the cursor
-    for info in everything(store, env, unrolled.retry, keys.BY_TIME):
-        unrolled.take(info.key)
+    for key in context.list_keys(keys.BY_TIME):
+        unrolled.take(key)
     return unrolled.mark()
 
 
-class Unrolled(IngestContext):
-    """Hours with batches that the cursor has passed and no entry names, as they are come upon."""
+class Unrolled:
+    """Collects the hours with batches that the cursor has passed and no entry names."""
 
-    def __init__(self, store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> None:
-        super().__init__(store, env, settings, safeguards)
-        self.start = rollup_cursor(store, env, settings, safeguards).start()
-        found = entries(store, env, self.retry) if self.start else iter(())
+    def __init__(self, context: IngestContext) -> None:
+        self._context = context
+        self.start = rollup_cursor(context).start()
+        found = entries(context) if self.start else iter(())
         self._counted = {member for entry in found for member in entry.members}
         self._hours: set[str] = set()
 
@@ -321,14 +421,14 @@ class Unrolled(IngestContext):
             self._hours.add(hour_of(by_time_key))
 
     def mark(self) -> int:
-        """Have those hours rolled up again; how many there are."""
+        """Queue those hours; returns how many."""
         for hour in sorted(self._hours):
-            mark_hour(self.store, self.env, self.retry, hour)
+            mark_hour(self._context, hour)
         return len(self._hours)
 
 
-def rollup_cursor(store: Store, env: Environment, settings: Settings, safeguards: Safeguards) -> Any:
-    return by_time_cursor(store, env, settings, safeguards, "rollup")
+def rollup_cursor(context: IngestContext) -> Cursor:
+    return by_time_cursor(context, "rollup")
 
 
 def manifest_id_of(by_time_key: str) -> str:

@@ -1,10 +1,10 @@
 """The protective steps of ingest, each a small function of its own name, in one table.
 
-The code asks `safeguards.<name>(...)` at the place where the step acts, so that an audit can hand a
-collector a table in which one of them is broken, and must then find the failure that it prevents:
+The code calls `safeguards.<name>(...)` at the place where the step acts, so that an audit can give a
+collector a table with a mutant of one of them, and must then find the failure that the safeguard prevents:
 
-    broken = dataclasses.replace(STANDARD, compare_after_412=lambda *_: True)
-    Authority(store, env, "c1", safeguards=broken)
+    mutant = dataclasses.replace(STANDARD, compare_after_412=lambda *_: True)
+    Authority(store, env, "c1", safeguards=mutant)
 
 The counterexample of each is in docs/decisions/0011-ingest-protocol.md.
 """
@@ -21,19 +21,19 @@ T = TypeVar("T")
 
 
 class Meaning(enum.Enum):
-    """What an answer to the create of a manifest means."""
+    """How a collector continues after a reply to the create of a manifest."""
 
     CREATED = "created"
     LOOK = "look"
-    """Something stands there, or may: read it."""
+    """An object exists, or may: read it."""
     AGAIN = "again"
-    """Not known to have happened: ask again."""
+    """Not known to be applied: send it again."""
     DUPLICATE = "duplicate"
-    """That this batch was accepted before. No answer to a create means that."""
+    """This batch was accepted before. No reply to a create proves that."""
 
 
 def identity_bound_to_agent(authenticated: str, claimed: str) -> bool:
-    """Whether this sender may name batches of `claimed`: only its own."""
+    """Whether this sender may send batches of `claimed`: only its own."""
     return authenticated == claimed
 
 
@@ -43,83 +43,83 @@ def create_only_manifest() -> Condition:
 
 
 def blob_before_manifest() -> bool:
-    """Whether the manifest waits until the blob is known to stand."""
+    """Whether the manifest waits until the blob is known to exist."""
     return True
 
 
 def compare_after_412(found_sha256: str, offered_sha256: str) -> bool:
-    """Whether what stands under the identity is what was offered; that something stands proves nothing."""
+    """Whether the accepted batch is the offered one; that one exists proves nothing."""
     return found_sha256 == offered_sha256
 
 
 def conflict_proves_nothing() -> Meaning:
-    """What a 409 to the create of a manifest means: nothing; not even that something stands."""
+    """After a 409 to the create of a manifest: it proves nothing, not even that an object exists."""
     return Meaning.AGAIN
 
 
 def read_back_on_unknown() -> Meaning:
-    """What a lost reply to the create of a manifest means: it may have landed, so look."""
+    """After a lost reply to the create of a manifest: it may have been applied, so read the key."""
     return Meaning.LOOK
 
 
 def effects_after_create(created: bool) -> bool:
-    """Whether live state may be told: only by whoever's create it was, and after it."""
+    """Whether to update live state: only after one's own create."""
     return created
 
 
-def new_upload_on_multipart_409(upload: str) -> str | None:  # noqa: ARG001 - whatever it was, it is spent
-    """The upload to go on with after a 409 on completing one: none, a new one is begun."""
+def new_upload_on_multipart_409(upload: str) -> str | None:  # noqa: ARG001 - a completion with a 409 is final for any upload
+    """The upload to continue after a 409 on completing one: none, a new one begins."""
     return None
 
 
 def duplicate_with_data(found: bool) -> bool:
-    """Whether the blob of a duplicate needs no help: only if it was seen after the manifest was."""
+    """Whether the blob of a duplicate is safe: only if it was seen after the manifest."""
     return found
 
 
 def gc_stalled_writer(relied_ns: int, now_ns: int, horizon_ns: int) -> bool:
-    """Whether a blob of this age may still be relied on; garbage collection takes only what is older."""
+    """Whether an attempt may rely on a blob of this age; garbage collection takes only older ones."""
     return now_ns - relied_ns < horizon_ns
 
 
 def gc_new_generation(present: int) -> int:
-    """The generation in the name of a blob stored now, on a plain bucket: no name is ever used again."""
+    """The generation in the name of a blob stored now, in a plain bucket: no name is ever used again."""
     return present
 
 
 def gc_by_version(version: str) -> str:
-    """What garbage collection deletes in a versioned bucket: the version it looked at, and no other."""
+    """The version that garbage collection deletes in a versioned bucket: the one it judged, and no other."""
     return version
 
 
 def gc_age(relied_ns: int, horizon_ns: int, margin_ns: int) -> int:
-    """The moment from which nobody relies on a blob any more, nor has a request under way that does."""
+    """The moment from which no attempt relies on a blob any more, nor has a request in flight that does."""
     return relied_ns + horizon_ns + margin_ns
 
 
 def gc_audit_before_trust(unneeded_since_ns: int, audit_began_ns: int | None) -> bool:
-    """Whether finding no reference proves that there is none: an audit began after the last could come."""
+    """Whether a missing reference proves that there is none: an audit began after the last could appear."""
     return audit_began_ns is not None and audit_began_ns >= unneeded_since_ns
 
 
 def gc_quarantine_refs(accepted: Sequence[T], quarantined: Sequence[T]) -> Sequence[T]:
-    """What keeps a blob: references from accepted batches, and from those in quarantine."""
+    """The references that keep a blob: from accepted batches, and from those in quarantine."""
     return [*accepted, *quarantined]
 
 
 def reconcile(found: Sequence[T]) -> Sequence[T]:
-    """Which of the accepted batches found are looked after: all, whoever accepted them."""
+    """The batches to repair: all that were found, whichever collector accepted them."""
     return found
 
 
 def cursor_overlap(position_ns: int, overlap_ns: int) -> int:
-    """Where a reader starts that has got as far as `position_ns`: before it, for what came late."""
+    """Where a reader at `position_ns` starts: before it, for late batches."""
     return max(0, position_ns - overlap_ns)
 
 
 @dataclass(frozen=True)
 class Safeguards:
-    """The table. A field's name is the safeguard's with underscores for dashes, unless it says otherwise."""
+    """The table. A field has the safeguard's name with underscores for dashes, or metadata with the name."""
 
     identity_bound_to_agent: Callable[[str, str], bool] = identity_bound_to_agent
     create_only_manifest: Callable[[], Condition] = create_only_manifest
@@ -150,6 +150,6 @@ class Safeguards:
 
 STANDARD = Safeguards()
 FIELDS = {item.metadata.get("name", item.name.replace("_", "-")): item.name for item in fields(Safeguards)}
-"""The field of each safeguard, by the name that the documents give it."""
+"""The field of each safeguard, by its name in the documents."""
 SAFEGUARDS = tuple(FIELDS)
-"""Their names as the documents spell them."""
+"""Their names in the documents."""

@@ -1,8 +1,8 @@
-"""The times and sizes of ingest, and which of them belong together.
+"""The times and sizes of ingest, and how they depend on each other.
 
 accepted, acknowledged                                orphans may be deleted
 ├──────────────── horizon_s ────────────────┤── margin ──┤──────────────────────→  age of a blob
-  an acceptance may rely on the blob            nobody does, perhaps a request is still on its way
+  an acceptance may rely on the blob            a request may still be in flight
 """
 
 import enum
@@ -14,7 +14,7 @@ from fencepost.impl.retry import RetryPolicy
 
 
 class Mode(enum.StrEnum):
-    """What accepts a batch."""
+    """The medium that accepts a batch."""
 
     LOCAL_SPOOL = "local_spool"
     """A single collector: its own durable disk; the bucket follows."""
@@ -28,22 +28,22 @@ class Settings:
 
     acceptance: Mode = Mode.S3_MANIFEST
     horizon_s: float = 24 * 3600.0
-    """How long an acceptance may rely on a blob that somebody stored."""
+    """How long an acceptance may rely on a stored blob."""
     landing_bound_s: float = 3600.0
-    """So long after it was sent a request may still take effect (`bounded-landing`)."""
+    """How long after it was sent a request may still be applied (`bounded-landing`)."""
     skew_bound_s: float = 300.0
-    """So far apart may two clocks be, the store's included (`bounded-skew`)."""
+    """How far apart two clocks may be, the store's included (`bounded-skew`)."""
     attempts_max: int = 5
-    """How often one request of an acceptance is sent before the agent is told to come again."""
+    """How often one request of an acceptance is sent before the agent gets a 503."""
     pause_s: float = 0.05
     """The first pause between attempts; they double, each shortened by a random share."""
     retry_after_s: float = 1.0
-    """What an agent is told to wait after a 503."""
+    """The `Retry-After` of a 503."""
     multipart_bytes: int = 16 * 1024 * 1024
     """Larger blobs go up in parts."""
     part_bytes: int = 8 * 1024 * 1024
     overlap_s: float = 900.0
-    """So far behind its cursor a reconciler looks again: what was late, skewed or lost."""
+    """How far behind its cursor a reconciler starts, for late, skewed and lost batches."""
     checkpoint_items: int = 500
     checkpoint_s: float = 10.0
     limits: Limits = field(default=LIMITS)
@@ -65,7 +65,7 @@ class Settings:
 
     @property
     def margin_ns(self) -> int:
-        """Between the last moment somebody may rely on a blob and the first it may be deleted."""
+        """Between the last moment an attempt may rely on a blob and the first it may be deleted."""
         return round((self.landing_bound_s + 2 * self.skew_bound_s) * 1e9)
 
     @property

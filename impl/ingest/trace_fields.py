@@ -17,7 +17,7 @@ from typing import Any
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.errors import IngestError
 from fencepost.impl.ingest.frames import read
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.keys import Identity
 
 
 def trace_fields(key: str, body: bytes) -> str:

@@ -28,7 +28,7 @@ from fencepost.impl.ingest import (
     keys,
     totals,
 )
-from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.indexes import derived
 from fencepost.properties.ingest.stage import (
     BATCHES,
     COLLECTORS,

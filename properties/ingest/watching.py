@@ -5,7 +5,7 @@ watch.landed(request, reply)            # None, or the verdict, as soon as there
 watch.told(identity, sha256, "accepted")
 """
 
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.requests import CompleteUpload, Delete, Put, Reply, Request
 from fencepost.properties.ingest.grouping import Names

@@ -46,7 +46,7 @@ def test_one_process_at_a_time_has_the_turn(maintenance: Run, url: str) -> None:
         assert maintenance(url)[:2] == (0, done)
         code, out, _ = maintenance(url, "--json", "-")
         assert (code, json.loads(out)["turn"]) == (0, True), "the turn was given back"
-        Maintenance(store, ENV, "another").turn()
+        Maintenance(store, ENV, "another").run_once()
         assert maintenance(url)[:2] == (0, "another process has the turn; nothing was done\n")
 
 

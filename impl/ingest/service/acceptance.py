@@ -14,7 +14,7 @@ from fencepost.impl.ingest.authority import Accepted, Authority, Conflict, Unava
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.errors import Refusal as Reason
 from fencepost.impl.ingest.errors import Refused
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.background import FollowUps
 from fencepost.impl.ingest.service.refusals import Refusal

@@ -31,9 +31,8 @@ from fencepost.impl.http.service import Endpoint, Service, json_response
 from fencepost.impl.http.tokens import Tokens
 from fencepost.impl.ingest.authority import Authority
 from fencepost.impl.ingest.errors import StoreUnavailable
-from fencepost.impl.ingest.maintenance import Maintenance
+from fencepost.impl.ingest.maintenance import SEARCH_EVERY_S, Maintenance
 from fencepost.impl.ingest.operator import Blocklist
-from fencepost.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, Strict
 from fencepost.impl.ingest.service.background import REFRESH_S, FollowUps, Maintainer, Refresher
 from fencepost.impl.ingest.service.conflicts import Conflicts

@@ -14,10 +14,10 @@ from fencepost.impl.cursor import CursorError
 from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.http.periodic import Periodic
 from fencepost.impl.ingest.authority import Authority
-from fencepost.impl.ingest.derived import derive
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.errors import IngestError
-from fencepost.impl.ingest.maintenance import Maintenance, Upkept
+from fencepost.impl.ingest.indexes import derive
+from fencepost.impl.ingest.maintenance import Maintained, Maintenance
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.store.errors import StoreError
 
@@ -75,9 +75,8 @@ class FollowUps:
                 self._queue.task_done()
 
     def _write(self, manifests: list[Manifest]) -> None:
-        authority = self._authority
         try:
-            derive(authority.store, authority.env, authority.blobs.retry, manifests)
+            derive(self._authority.blobs, manifests)
         except (IngestError, StoreError) as error:
             _LOG.warning("left %d batches to the reconciler: %s", len(manifests), error)
 
@@ -143,7 +142,7 @@ class Maintainer:
     def run_once(self, stop: Callable[[], bool]) -> bool:
         """One round; False when another process holds the lease or the lease could not be taken."""
         try:
-            result = self._maintenance.turn(stop)
+            result = self._maintenance.run_once(stop)
         except (IngestError, StoreError, CursorError) as error:
             self._report_failures([str(error)])
             return False
@@ -160,11 +159,11 @@ class Maintainer:
 
     def release(self) -> None:
         try:
-            self._maintenance.leave()
+            self._maintenance.release()
         except (IngestError, StoreError) as error:
             _LOG.info("the lease of the maintenance will expire by itself: %s", error)
 
-    def _report(self, result: Upkept) -> None:
+    def _report(self, result: Maintained) -> None:
         self._repaired.inc(result.repaired)
         self._rolled_up.inc(result.rolled_up)
         if result.repaired:

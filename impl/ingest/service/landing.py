@@ -30,7 +30,7 @@ from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.authority import Accepted, Authority, Unavailable
 from fencepost.impl.ingest.documents import JSON, Manifest
 from fencepost.impl.ingest.errors import IngestError, StoreUnavailable
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judge
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Unusable

@@ -4,7 +4,7 @@ from typing import Any
 
 import fencepost
 from fencepost.impl.http.limits import Limits
-from fencepost.impl.ingest.identity import NAME_BYTES_MAX, SEQ_MAX
+from fencepost.impl.ingest.keys import NAME_BYTES_MAX, SEQ_MAX
 from fencepost.impl.ingest.service.conflicts import PAGE_MAX, STATES
 from fencepost.impl.ingest.service.refusals import KINDS
 from fencepost.impl.ingest.service.requests import BINARY, NOTE_MAX

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from fencepost.impl.http.tokens import Headers, TokenFile, Tokens
 from fencepost.impl.ingest.errors import IdentityError
-from fencepost.impl.ingest.identity import SEQ_MAX, Identity, agent_path, boot_path
+from fencepost.impl.ingest.keys import SEQ_MAX, Identity, agent_path, boot_path
 from fencepost.impl.ingest.service.refusals import Refusal
 
 BINARY = "application/octet-stream"

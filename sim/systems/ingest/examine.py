@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from fencepost.impl.ingest import Manifest, Safeguards, full_audit, keys, roll_up, totals
 from fencepost.impl.ingest.documents import ConflictRecord
-from fencepost.impl.ingest.maintenance import Maintenance
+from fencepost.impl.ingest.maintenance import SEARCH_EVERY_S, Maintenance
 from fencepost.impl.ingest.reconcile import reconcile_once
-from fencepost.impl.ingest.search import EVERY_S as SEARCH_EVERY_S
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.systems.harness import copy_of, once
@@ -112,7 +111,7 @@ def unkept(contents: Mapping[str, bytes], known: tuple[Safeguards, Stamps]) -> t
     keeper = Maintenance(store, store.env, "keeper", SETTINGS, safeguards=safeguards)
     for _ in range(TURNS):
         store.env.sleep(SEARCH_EVERY_S)
-        keeper.turn()
+        keeper.run_once()
     error = [f"there is no {missing}" for missing in _without_index(store.contents(), manifests)]
     miscounted = _miscounted(store, contents, manifests)
     return (*error, *([f"the rollups hold {miscounted}"] if miscounted else ()))

@@ -265,7 +265,7 @@ class Rows(Report):
 
     rows: tuple[str, ...] = ()
 
-    def stood(self, prefix: str = "") -> Iterator[str]:
+    def list_keys(self, prefix: str = "") -> Iterator[str]:
         return (key.removeprefix(prefix) for key in self.rows if key.startswith(prefix))
 
 

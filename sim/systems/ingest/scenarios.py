@@ -12,12 +12,12 @@ from fencepost.impl.ingest import (
     reconcile_once,
     roll_up,
 )
-from fencepost.impl.ingest.agreement import agree
 from fencepost.impl.ingest.audit import LATEST, SCHEMA
 from fencepost.impl.ingest.authority import Authority
-from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.context import agree
 from fencepost.impl.ingest.documents import ConflictRecord, Manifest, write
-from fencepost.impl.ingest.search import Search
+from fencepost.impl.ingest.indexes import derived
+from fencepost.impl.ingest.maintenance import Search
 from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.errors import Misuse

@@ -408,6 +408,6 @@ def test_a_frame_of_another_batch_is_refused() -> None:
 def test_a_broken_or_large_frame_is_refused() -> None:
     kind, sentence = refused(lambda: check_batch("agent-a", IDENTITY, BODY[:-1]))
     assert kind is Refusal.BAD_FRAME
-    assert "cut off" in sentence
+    assert "truncated" in sentence
     limits = dataclasses.replace(SETTINGS.limits, frame_bytes=10)
     assert refused(lambda: check_batch("agent-a", IDENTITY, BODY, limits=limits))[0] is Refusal.TOO_LARGE

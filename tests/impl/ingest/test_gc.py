@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.ingest import Accepted, SettingsError, collect, full_audit, keys
-from fencepost.impl.ingest.agreement import agree
+from fencepost.impl.ingest.context import agree
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered

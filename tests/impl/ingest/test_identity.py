@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.impl.ingest import Identity, IdentityError, keys
-from fencepost.impl.ingest.identity import SEQ_MAX, agent_path, boot_path
+from fencepost.impl.ingest.keys import SEQ_MAX, agent_path, boot_path
 from fencepost.impl.store.validity import KEY_BYTES_MAX, check_key
 
 names = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=30).filter(
@@ -68,7 +68,7 @@ def test_no_name_is_a_path(name: str) -> None:
         (("a", "b", 1, 2**64), "seq_end is 18446744073709551616"),
         (("a", "b", True, 1), "seq_start is True"),
         (("a", "b", 1.0, 1), "seq_start is 1.0"),
-        (("a", "b", 3, 2), "seq_end 2 lies before seq_start 3"),
+        (("a", "b", 3, 2), "seq_end 2 is before seq_start 3"),
     ],
 )
 def test_what_cannot_be_a_name_is_refused_in_a_sentence(error: Any, says: str) -> None:
@@ -84,5 +84,5 @@ def test_a_key_without_identity_is_told_so(key: str) -> None:
 
 
 def test_a_key_whose_name_is_no_text_is_told_so() -> None:
-    with pytest.raises(IdentityError, match="no name in hexadecimal"):
+    with pytest.raises(IdentityError, match="not a name in hexadecimal"):
         Identity.of_key(f"accepted/v1/agent=ff/boot=62/{1:020d}-{2:020d}.json")

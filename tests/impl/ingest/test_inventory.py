@@ -43,20 +43,20 @@ def opened(objects: dict[str, bytes], tmp_path: Path) -> Report:
 def test_keys_come_out_as_they_stand_in_the_bucket(tmp_path: Path) -> None:
     """In CSV they are encoded as in a form: a space is a plus, and our own = and ~ are not themselves."""
     found = opened(report(KEYS), tmp_path)
-    assert list(found.stood()) == list(KEYS)
+    assert list(found.list_keys()) == list(KEYS)
     assert (found.bucket, found.began_ns) == (BUCKET, AT_NS)
 
 
 def test_all_data_files_are_read(tmp_path: Path) -> None:
     keys = [f"k/{number:04d}" for number in range(1000)]
     found = opened(report(keys, files=7), tmp_path)
-    assert sorted(found.stood()) == keys
-    assert sorted(found.stood()) == keys, "and as often as one likes"
+    assert sorted(found.list_keys()) == keys
+    assert sorted(found.list_keys()) == keys, "and as often as one likes"
 
 
 def test_only_what_is_below_the_prefix_is_told_and_without_it(tmp_path: Path) -> None:
     found = opened(report(["prod/a", "prod/b/c", "product", "test/a", "prod/"]), tmp_path)
-    assert list(found.stood("prod/")) == ["a", "b/c"]
+    assert list(found.list_keys("prod/")) == ["a", "b/c"]
 
 
 def test_of_versions_only_the_latest_count_and_delete_markers_do_not(tmp_path: Path) -> None:
@@ -71,16 +71,16 @@ def test_of_versions_only_the_latest_count_and_delete_markers_do_not(tmp_path: P
             ("came-back", "TRUE", "False"),
         )
     ]
-    assert list(opened(report(rows=rows, columns=VERSIONS), tmp_path).stood()) == ["stands", "came-back"]
+    assert list(opened(report(rows=rows, columns=VERSIONS), tmp_path).list_keys()) == ["stands", "came-back"]
 
 
 @pytest.mark.parametrize("place", [MANIFEST, BASE, f"{BASE}/", MANIFEST.removesuffix("manifest.json")])
 def test_a_report_is_found_by_its_manifest_or_a_folder(tmp_path: Path, place: str) -> None:
     objects = report(KEYS)
     on_disk(objects, tmp_path)
-    assert list(report_at(tmp_path / place).stood()) == list(KEYS)
+    assert list(report_at(tmp_path / place).list_keys()) == list(KEYS)
     store = in_store(objects)
-    assert list(report_in(store, store.env, place).stood()) == list(KEYS)
+    assert list(report_in(store, store.env, place).list_keys()) == list(KEYS)
 
 
 def test_of_several_the_newest_is_taken(tmp_path: Path) -> None:
@@ -101,20 +101,20 @@ def test_of_several_the_newest_is_taken(tmp_path: Path) -> None:
         )
     (tmp_path / BASE / "2026-11-19T01-00Z").mkdir()  # is being written
     (tmp_path / BASE / "hive").mkdir()
-    assert list(report_at(tmp_path / BASE).stood()) == ["new"]
+    assert list(report_at(tmp_path / BASE).list_keys()) == ["new"]
 
 
 def test_files_that_were_copied_into_one_folder_are_found(tmp_path: Path) -> None:
     for key, body in report(KEYS).items():
         (tmp_path / key.rpartition("/")[2]).write_bytes(body)
-    assert list(report_at(tmp_path).stood()) == list(KEYS)
+    assert list(report_at(tmp_path).list_keys()) == list(KEYS)
 
 
 def test_a_report_in_a_store_with_a_prefix_is_found_by_its_own_keys() -> None:
     """The manifest says full keys; below a prefix they begin later."""
     objects = {f"elsewhere/{key}": body for key, body in report(KEYS).items()}
     store = in_store(objects)
-    assert list(report_in(store, store.env, f"elsewhere/{BASE}").stood()) == list(KEYS)
+    assert list(report_in(store, store.env, f"elsewhere/{BASE}").list_keys()) == list(KEYS)
 
 
 def test_what_is_read_in_pieces_is_read_again_when_the_store_does_not_answer() -> None:
@@ -122,7 +122,7 @@ def test_what_is_read_in_pieces_is_read_again_when_the_store_does_not_answer() -
     flaky = Faulty(
         store, [Fault(Effect.REQUEST_LOST, {"get"}, times=2), Fault(Effect.REQUEST_LOST, {"head"}, times=1)]
     )
-    assert list(report_in(flaky, store.env, MANIFEST).stood()) == list(KEYS)
+    assert list(report_in(flaky, store.env, MANIFEST).list_keys()) == list(KEYS)
     silent = Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"})])
     with pytest.raises(StoreUnavailable):
         report_in(silent, store.env, MANIFEST)
@@ -133,7 +133,7 @@ def test_a_large_file_is_streamed_and_not_loaded(tmp_path: Path) -> None:
     found = opened(report(f"accepted/v1/{number:060d}" for number in range(count)), tmp_path)
     tracemalloc.start()
     try:
-        assert sum(1 for _ in found.stood()) == count
+        assert sum(1 for _ in found.list_keys()) == count
         assert tracemalloc.get_traced_memory()[1] < 2_500_000
     finally:
         tracemalloc.stop()
@@ -144,7 +144,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_one() -> None:
     found = report_in(store, store.env, MANIFEST)
     store.put(f"{BASE}/data/part-0.csv.gz", packed(rows_of(["other"])), when=ANYTHING)
     with pytest.raises(InventoryError, match=r"part-0\.csv\.gz"):
-        list(found.stood())
+        list(found.list_keys())
 
 
 def test_a_file_is_read_from_one_generation_of_it() -> None:
@@ -179,11 +179,11 @@ def without_checksum(objects: dict[str, bytes], manifest: bytes) -> dict[str, by
 
 WHOLE = packed(rows_of(KEYS), ("Bucket", "Key"))
 BAD: dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]] = {
-    "no JSON": (lambda o: without_checksum(o, b"{"), "manifest.json.* holds no JSON"),
+    "no JSON": (lambda o: without_checksum(o, b"{"), "manifest.json.* is not JSON"),
     "no object": (lambda o: without_checksum(o, b"[]"), "manifest.json.* holds a JSON list"),
     "another checksum": (
         lambda o: {k: b"0" * 32 if "checksum" in k else v for k, v in o.items()},
-        "manifest.json.* does not have the MD5 that manifest.checksum says: copy both again",
+        "manifest.json.* does not have the MD5 in manifest.checksum: copy both again",
     ),
     "no bucket": (other_manifest(sourceBucket=None), "has no sourceBucket"),
     "no time": (other_manifest(creationTimestamp=None), "has no creationTimestamp"),
@@ -204,20 +204,23 @@ BAD: dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]] = {
     "an odd file": (other_manifest(files=[{"key": "x"}]), "files\\[0\\] has no size"),
     "a file outside": (
         other_manifest(files=[{"key": "../../x", "size": 1, "MD5checksum": "0" * 32}]),
-        "'../../x' is no key of a data file",
+        "'../../x' is not a key of a data file",
     ),
     "a file that is missing": (
         lambda o: {key: body for key, body in o.items() if not key.endswith(".gz")},
-        "part-0.csv.gz.* is not there",
+        "part-0.csv.gz.* is missing",
     ),
-    "a truncated file": (other_data(lambda body: body[:-20]), "part-0.csv.gz.* bytes.*cut off"),
+    "a truncated file": (other_data(lambda body: body[:-20]), "part-0.csv.gz.* bytes.*truncated"),
     "another file": (
         other_data(lambda body: body[:-20] + b"x" * 20),
         "part-0.csv.gz.* does not have the MD5 .*copy it again",
     ),
-    "a gzip that ends early": (told_so(WHOLE[:-20]), "part-0.csv.gz.* is no whole gzip"),
-    "no gzip": (told_so(b"Bucket,Key\n"), "part-0.csv.gz.* is no whole gzip"),
-    "a torn gzip": (told_so(WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:]), "part-0.csv.gz.* is no whole gzip"),
+    "a gzip that ends early": (told_so(WHOLE[:-20]), "part-0.csv.gz.* is not a whole gzip"),
+    "no gzip": (told_so(b"Bucket,Key\n"), "part-0.csv.gz.* is not a whole gzip"),
+    "a torn gzip": (
+        told_so(WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:]),
+        "part-0.csv.gz.* is not a whole gzip",
+    ),
     "a short row": (told_so(gzip.compress(b'"metrics"\n')), "line 1 of .*part-0.csv.gz.* has 1 field.*2"),
     "a row without end": (
         told_so(gzip.compress(b'"metrics","' + b"x" * 200_000 + b'"\n')),
@@ -225,14 +228,17 @@ BAD: dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]] = {
     ),
     "an open quote": (
         told_so(gzip.compress(b'"metrics","x\n' + b'"metrics","y"\n' * 20_000)),
-        "of .*part-0.csv.gz.* is no CSV|has . field",
+        "of .*part-0.csv.gz.* is not CSV|has . field",
     ),
     "another bucket's row": (
         told_so(packed(rows_of(["a"], "other"), ("Bucket", "Key"))),
-        "line 1 of .*part-0.csv.gz.* is about bucket 'other', the manifest about 'metrics'",
+        "line 1 of .*part-0.csv.gz.* has bucket 'other', the manifest has 'metrics'",
     ),
-    "no text": (told_so(gzip.compress(b'"metrics","\xff"\n')), "part-0.csv.gz.* is no UTF-8"),
-    "no text in the key": (told_so(gzip.compress(b'"metrics","%ff"\n')), "line 1 of .*'%ff' is no key"),
+    "no text": (told_so(gzip.compress(b'"metrics","\xff"\n')), "part-0.csv.gz.* is not UTF-8"),
+    "no text in the key": (
+        told_so(gzip.compress(b'"metrics","%ff"\n')),
+        "line 1 of .*'%ff', which is not a key",
+    ),
 }
 
 
@@ -247,7 +253,7 @@ def test_what_is_wrong_with_a_report_is_one_sentence(name: str, where: str, tmp_
 
     def read() -> list[str]:
         found = report_at(tmp_path / MANIFEST) if where == "disk" else report_in(store, store.env, MANIFEST)
-        return list(found.stood())
+        return list(found.list_keys())
 
     with pytest.raises(InventoryError, match=said) as error:
         read()
@@ -306,7 +312,7 @@ def test_columns_are_read_where_pyarrow_is(kind: str, where: str, tmp_path: Path
     objects = columnar(kind, columns_of(rows), tmp_path)
     store = in_store(objects)
     found = report_in(store, store.env, MANIFEST) if where == "store" else opened(objects, tmp_path)
-    assert list(found.stood()) == ["a+b%20c"]
+    assert list(found.list_keys()) == ["a+b%20c"]
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
@@ -315,7 +321,7 @@ def test_columns_of_another_file_are_not_taken(kind: str, tmp_path: Path) -> Non
     other = columnar(kind, columns_of([("b", True, False)]), tmp_path)
     data = f"{BASE}/data/part-0.{kind.lower()}"
     with pytest.raises(InventoryError, match=r"by the manifest|does not have the MD5"):
-        list(opened(objects | {data: other[data]}, tmp_path).stood())
+        list(opened(objects | {data: other[data]}, tmp_path).list_keys())
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
@@ -323,14 +329,14 @@ def test_a_column_that_a_file_lacks_is_named(kind: str, tmp_path: Path) -> None:
     columns = columns_of([("a", True, False)])
     del columns["key"]
     with pytest.raises(InventoryError, match=r"part-0.* has no column Key"):
-        list(opened(columnar(kind, columns, tmp_path), tmp_path).stood())
+        list(opened(columnar(kind, columns, tmp_path), tmp_path).list_keys())
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
 def test_a_file_of_columns_that_is_none_is_said_so(kind: str, tmp_path: Path) -> None:
     objects = with_manifest({f"{BASE}/data/part-0.{kind.lower()}": b"PAR1 nothing"}, "bucket, key", kind)
-    with pytest.raises(InventoryError, match=f"part-0.* is no whole {kind}"):
-        list(opened(objects, tmp_path).stood())
+    with pytest.raises(InventoryError, match=f"part-0.* is not a whole {kind}"):
+        list(opened(objects, tmp_path).list_keys())
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
@@ -368,4 +374,4 @@ def test_the_manifest_may_name_the_time_as_a_number(tmp_path: Path) -> None:
 @given(st.lists(st.text("aZ/=~+%25DFE7f &é\x00", min_size=1, max_size=12), min_size=1, max_size=5))
 def test_whatever_a_key_is_called_it_comes_out_so(keys: list[str]) -> None:
     store = in_store(report(keys))
-    assert list(report_in(store, store.env, MANIFEST).stood()) == keys
+    assert list(report_in(store, store.env, MANIFEST).list_keys()) == keys

@@ -18,10 +18,10 @@ from fencepost.impl.ingest import (
     roll_up,
     totals,
 )
-from fencepost.impl.ingest.audit import last_audit_began_ns
-from fencepost.impl.ingest.audit_report import audit_by_report, last_report_began_ns
-from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.audit import LATEST, REPORTED, audit_by_report, proof_began_ns
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.errors import InventoryError, StoreUnavailable
+from fencepost.impl.ingest.indexes import derived
 from fencepost.impl.ingest.inventory import Report, report_in
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Traced
@@ -145,7 +145,7 @@ def test_what_was_accepted_since_and_shows_nowhere_is_the_next_reports() -> None
     lost = accepted(store, 2, follow_up=False)
     audited(store, report)
     assert indexes(store, lost) == 0
-    assert last_report_began_ns(store, store.env, SETTINGS) == report.began_ns
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), REPORTED) == report.began_ns
     audited(store, taken(store))
     assert indexes(store, lost) == 3
 
@@ -194,8 +194,8 @@ def test_a_manifest_that_cannot_be_read_is_damage_and_proves_nothing() -> None:
     accepted(store)
     store.put(f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json", b"{", when=ANYTHING)
     result = audited(store, taken(store))
-    assert "holds no JSON" in result.damaged[0]
-    assert last_report_began_ns(store, store.env, SETTINGS) is None
+    assert "is not JSON" in result.damaged[0]
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), REPORTED) is None
 
 
 def test_quarantine_is_listed_and_so_is_of_now() -> None:
@@ -335,8 +335,8 @@ def test_the_record_only_goes_forward_and_is_no_audit_of_the_bucket() -> None:
     new = taken(store)
     audited(store, new)
     audited(store, old)
-    assert last_report_began_ns(store, store.env, SETTINGS) == new.began_ns
-    assert last_audit_began_ns(store, store.env, SETTINGS) is None
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), REPORTED) == new.began_ns
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), LATEST) is None
 
 
 def test_a_report_that_shows_nothing_accepted_is_not_of_this_bucket() -> None:
@@ -389,7 +389,7 @@ def test_a_report_that_cannot_be_read_to_its_end_changes_nothing() -> None:
     store = bucket()
     accepted(store, follow_up=False)
     report = taken(store)
-    report.place._store.put(f"{reports.BASE}/data/part-0.csv.gz", b"x", when=ANYTHING)  # type: ignore[attr-defined]  # where the test put it
+    report.place._context.store.put(f"{reports.BASE}/data/part-0.csv.gz", b"x", when=ANYTHING)  # type: ignore[attr-defined]  # where the test put it
     before = store.contents()
     with pytest.raises(InventoryError):
         audited(store, report)

@@ -6,9 +6,9 @@ import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import Accepted, Manifest, keys, totals
-from fencepost.impl.ingest.derived import derived
 from fencepost.impl.ingest.errors import StoreUnavailable
-from fencepost.impl.ingest.maintenance import TURN, Maintenance
+from fencepost.impl.ingest.indexes import derived
+from fencepost.impl.ingest.maintenance import LEASE, Maintenance
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
@@ -46,7 +46,7 @@ def test_everything_reaches_its_indexes_and_one_rollup_without_anybody() -> None
         if minute < 120:
             manifests.append(accepted(store, minute, minute % 4))
         store.env.sleep(EVERY_S)
-        done = bob.turn()
+        done = bob.run_once()
         assert done is not None
         assert not [*done.missing, *done.damaged, *done.failed]
     contents = store.contents()
@@ -57,40 +57,40 @@ def test_everything_reaches_its_indexes_and_one_rollup_without_anybody() -> None
 def test_one_at_a_time_has_the_turn() -> None:
     store = bucket()
     ann, bob = maintenance(store, "ann"), maintenance(store, "bob")
-    assert ann.turn() is not None
+    assert ann.run_once() is not None
     for _ in range(5):
         store.env.sleep(EVERY_S)
-        assert bob.turn() is None
-        assert ann.turn() is not None
+        assert bob.run_once() is None
+        assert ann.run_once() is not None
 
 
 def test_the_turn_of_one_that_is_gone_is_taken() -> None:
     store = bucket()
-    maintenance(store, "ann").turn()
+    maintenance(store, "ann").run_once()
     bob = maintenance(store, "bob")
     store.env.sleep(2 * EVERY_S)
-    assert bob.turn() is None
+    assert bob.run_once() is None
     store.env.sleep(EVERY_S)
-    assert bob.turn() is not None
-    assert maintenance(store, "ann").turn() is None
+    assert bob.run_once() is not None
+    assert maintenance(store, "ann").run_once() is None
 
 
 def test_a_turn_that_is_given_back_is_free() -> None:
     store = bucket()
     ann = maintenance(store, "ann")
-    ann.turn()
-    ann.leave()
+    ann.run_once()
+    ann.release()
     bob = maintenance(store, "bob")
-    assert bob.turn() is not None
-    ann.leave()
-    assert ann.turn() is None, "only who has it gives it back"
+    assert bob.run_once() is not None
+    ann.release()
+    assert ann.run_once() is None, "only who has it gives it back"
 
 
 def test_a_clock_that_was_far_ahead_keeps_nobody_out() -> None:
     store = bucket()
     ahead = SeededEnvironment(2, store.env.now_ns() + 10**17)
-    assert maintenance(store, "ann", env=ahead).turn() is not None
-    assert maintenance(store, "bob").turn() is not None
+    assert maintenance(store, "ann", env=ahead).run_once() is not None
+    assert maintenance(store, "bob").run_once() is not None
 
 
 def test_two_that_reach_for_it_at_once_are_one() -> None:
@@ -100,11 +100,11 @@ def test_two_that_reach_for_it_at_once_are_one() -> None:
 
     class Racing(Faulty):
         def send(self, request: Any) -> Any:
-            if request.kind == "put" and request.key == TURN and not taken:
-                taken.append(bob.turn())
+            if request.kind == "put" and request.key == LEASE and not taken:
+                taken.append(bob.run_once())
             return super().send(request)
 
-    assert maintenance(Racing(store, []), "ann").turn() is None
+    assert maintenance(Racing(store, []), "ann").run_once() is None
     assert taken[0] is not None
 
 
@@ -115,7 +115,7 @@ def test_what_one_work_cannot_read_keeps_nobody_from_the_others(where: str) -> N
     halfway = accepted(store, 2, 1)
     store.env.sleep(120)
     store.put(where, b"{", when=ANYTHING)
-    done = maintenance(store).turn()
+    done = maintenance(store).run_once()
     assert done is not None
     assert len(done.failed) == 1
     assert where in done.failed[0]
@@ -127,8 +127,8 @@ def test_what_one_work_cannot_read_keeps_nobody_from_the_others(where: str) -> N
 def test_a_store_that_is_away_is_said_to_be() -> None:
     store = bucket()
     with pytest.raises(StoreUnavailable):
-        maintenance(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, TURN)])).turn()
-    done = maintenance(Faulty(store, [Fault(Effect.REQUEST_LOST, {"list"})])).turn()
+        maintenance(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, LEASE)])).run_once()
+    done = maintenance(Faulty(store, [Fault(Effect.REQUEST_LOST, {"list"})])).run_once()
     assert done is not None
     assert len(done.failed) == 3
 
@@ -146,12 +146,12 @@ def test_a_turn_ends_in_time_and_the_next_goes_on() -> None:
 
     ann = maintenance(Slow(store, []), "ann")
     begun_ns = store.env.now_ns()
-    first = ann.turn()
+    first = ann.run_once()
     assert first is not None
     assert 0 < first.seen < 450
     assert store.env.now_ns() - begun_ns < 3 * EVERY_S * 10**9, "the turn is still ours"
     for _ in range(30):
-        ann.turn()
+        ann.run_once()
     assert counted(store) == 450
 
 
@@ -160,7 +160,7 @@ def test_lost_data_is_told_once_of_each() -> None:
     gone = accepted(store, 1, 1)
     store.delete(gone.raw_blob_key, when=ANYTHING)
     store.env.sleep(120)
-    done = maintenance(store).turn()
+    done = maintenance(store).run_once()
     assert done is not None
     assert done.missing == [gone.key]
     assert len(done.damaged) == 1, "and it cannot be added up"

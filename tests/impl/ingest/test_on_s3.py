@@ -79,5 +79,5 @@ def test_a_blob_in_parts(store: Store) -> None:
     body = bytes(range(256)) * (5 << 12) + b"and more"
     blob = ann.blobs.keep(sha256(body), body)
     assert store.get(blob.key).body == body
-    assert ann.blobs.keep(sha256(body), body).stood
+    assert ann.blobs.keep(sha256(body), body).existed
     assert not store.list_uploads(keys.RAW).uploads

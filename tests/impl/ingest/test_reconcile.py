@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from fencepost.impl.ingest import Accepted, Manifest, Reconciler, full_audit, keys, reconcile_once
-from fencepost.impl.ingest.audit import last_audit_began_ns
-from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.audit import LATEST, proof_began_ns
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.errors import StoreUnavailable
+from fencepost.impl.ingest.indexes import derived
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
 from fencepost.impl.store.memory import MemoryStore
@@ -179,8 +180,8 @@ def test_an_audit_that_could_not_read_something_proves_nothing() -> None:
     store.put(f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json", b"{", when=ANYTHING)
     result = audited(store)
     assert not result.complete
-    assert "holds no JSON" in result.damaged[0]
-    assert last_audit_began_ns(store, store.env, SETTINGS) is None
+    assert "is not JSON" in result.damaged[0]
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), LATEST) is None
     assert result.repaired == 3
 
 
@@ -198,11 +199,11 @@ def test_the_record_of_audits_only_goes_forward() -> None:
     for _ in range(3):
         began.append(audited(store).began_ns)
         store.env.sleep(1)
-    assert last_audit_began_ns(store, store.env, SETTINGS) == began[-1]
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), LATEST) == began[-1]
     slow = Scripted(store)
     slow.before("get", "audits/", lambda: (store.env.sleep(5), audited(store)))
     old = audited(slow)
-    assert last_audit_began_ns(store, store.env, SETTINGS) == old.began_ns + 5 * 10**9
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), LATEST) == old.began_ns + 5 * 10**9
 
 
 def test_an_audit_reads_keys_not_bodies() -> None:

@@ -25,7 +25,7 @@ from fencepost.impl.ingest import (
     keys,
     reconcile_once,
 )
-from fencepost.impl.ingest.derived import derived
+from fencepost.impl.ingest.indexes import derived
 from fencepost.impl.ingest.safeguards import FIELDS
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty

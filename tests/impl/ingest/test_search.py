@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fencepost.impl.ingest import Manifest, full_audit, keys, reconcile_once, roll_up, totals
-from fencepost.impl.ingest.derived import derived
 from fencepost.impl.ingest.errors import Damaged, StoreUnavailable
-from fencepost.impl.ingest.search import STATE, Search
+from fencepost.impl.ingest.indexes import derived
+from fencepost.impl.ingest.maintenance import STATE, Search
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
 from fencepost.impl.store.memory import MemoryStore
@@ -209,7 +209,7 @@ def test_lost_data_and_damage_are_told() -> None:
     store.env.sleep(SETTLED_S)
     result = search(store).step()
     assert result.missing == [gone.key]
-    assert "holds no JSON" in result.damaged[0]
+    assert "is not JSON" in result.damaged[0]
 
 
 @pytest.mark.parametrize(

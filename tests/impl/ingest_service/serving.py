@@ -16,7 +16,7 @@ from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.server import Server, listener
 from fencepost.impl.http.tokens import Principal, Tokens
 from fencepost.impl.ingest.frames import Point, encode
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.service.app import Collector, Plan, collecting
 from fencepost.impl.ingest.service.requests import token_file
 from fencepost.impl.ingest.settings import Settings

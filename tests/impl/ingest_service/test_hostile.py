@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from fencepost.impl.http.limits import Limits
-from fencepost.impl.ingest.identity import Identity
+from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.service.refusals import KINDS
 from fencepost.impl.store.files import FileStore
 

@@ -12,8 +12,8 @@ import pytest
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.ingest import Accepted, Authority, Manifest, Settings, keys, totals
-from fencepost.impl.ingest.derived import derived
-from fencepost.impl.ingest.maintenance import TURN, Maintenance
+from fencepost.impl.ingest.indexes import derived
+from fencepost.impl.ingest.maintenance import LEASE, Maintenance
 from fencepost.impl.ingest.service.background import ALARMS, Maintainer
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
@@ -72,8 +72,8 @@ def test_without_maintenance_nothing_of_it_is_done_or_shown(tmp_path: Path) -> N
 def test_a_turn_that_is_over_is_given_back(tmp_path: Path) -> None:
     store = MemoryStore()
     with serving(tmp_path, store=store, settings=AT_ONCE, maintenance_s=0.02):
-        until(lambda: TURN in listing(store))
-    assert b'"until_ns":0' in store.get(TURN).body
+        until(lambda: LEASE in listing(store))
+    assert b'"until_ns":0' in store.get(LEASE).body
     assert not [one for one in threading.enumerate() if one.name == "ingest-maintenance"]
 
 
@@ -115,7 +115,7 @@ def test_what_fails_is_said_once_and_tried_again(
 ) -> None:
     store = MemoryStore()
     lost = killed(store)
-    kept = Kept(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, TURN, times=6)]), monkeypatch)
+    kept = Kept(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, LEASE, times=6)]), monkeypatch)
     with caplog.at_level(logging.INFO, "fencepost.ingest"):
         assert [kept.turn(), kept.turn()] == [False, False]
         assert len([one for one in caplog.records if "is tried again" in one.getMessage()]) == 1
@@ -131,7 +131,7 @@ def test_a_mistake_of_ours_ends_no_thread(
     lost = killed(store)
     kept = Kept(store, monkeypatch)
     with monkeypatch.context() as broken:
-        broken.setattr(Maintenance, "turn", lambda *_: 1 / 0)
+        broken.setattr(Maintenance, "run_once", lambda *_: 1 / 0)
         assert not kept.turn()
     assert "ZeroDivisionError" in caplog.text
     assert kept.turn()
@@ -146,7 +146,7 @@ def test_whose_turn_it_is_not_shows_no_old_alarm(monkeypatch: pytest.MonkeyPatch
     kept.turn()
     assert kept.maintainer.alarms
     kept.maintainer.release()
-    Maintenance(store, ENV, "another", AT_ONCE).turn()
+    Maintenance(store, ENV, "another", AT_ONCE).run_once()
     assert not kept.turn()
     assert kept.maintainer.alarms == 0
     assert 'turns_total{result="elsewhere"} 1.0\n' in kept.metrics.exposition().decode()

@@ -7,11 +7,11 @@ import pytest
 
 from fencepost.commands.systems import find_system
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.ingest import SAFEGUARDS, STANDARD, gc, keys, roll_up, search
+from fencepost.impl.ingest import SAFEGUARDS, STANDARD, gc, keys, maintenance, roll_up
 from fencepost.impl.ingest.documents import ConflictRecord
-from fencepost.impl.ingest.orphans import Found
+from fencepost.impl.ingest.gc import Found
+from fencepost.impl.ingest.maintenance import Search, Searched
 from fencepost.impl.ingest.safeguards import FIELDS
-from fencepost.impl.ingest.search import Search, Searched
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.explore import AuditResult, audit
@@ -126,7 +126,7 @@ def test_a_report_that_is_taken_for_an_audit_is_seen(monkeypatch: pytest.MonkeyP
     """Garbage collection that believes a report, and one that looks and believes whatever it sees."""
     result = explored("gc-audit-before-trust", scenario="reported", seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["ack-durable"], result
-    monkeypatch.setattr(gc, "looked_up", lambda _, blobs: [Found.ORPHAN] * len(blobs))
+    monkeypatch.setattr(gc._Collector, "_check", lambda *_: Found.ORPHAN)
     result = explored(scenario="reported", crash=0, reply_lost=0, request_lost=0, seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["lockstep"], (
         result
@@ -138,11 +138,11 @@ def test_a_search_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch, forgets:
     """What shows nowhere must reach its rollup as well, whoever dies between the two, without anybody."""
     # What was found out with a search that forgets nothing is not true here.
     monkeypatch.setattr(promises, "unkept", once(unkept.__wrapped__))  # type: ignore[attr-defined]  # by functools
-    read = Search._read
+    read = Search._read_state
     if forgets == "what it looks at":
-        monkeypatch.setattr(Search, "_read", lambda self: dataclasses.replace(read(self), pending=()))
+        monkeypatch.setattr(Search, "_read_state", lambda self: dataclasses.replace(read(self), pending=()))
     elif forgets == "the hour":
-        monkeypatch.setattr(search, "mark_hour", lambda *_: None)
+        monkeypatch.setattr(maintenance, "mark_hour", lambda *_: None)
     else:
         monkeypatch.setattr(Search, "step", lambda *_: Searched())
     result = explored(scenario="searched", reply_lost=0, request_lost=0, seconds=60)
