@@ -3,7 +3,7 @@
 Why caching is sound without invalidation. The rows of a version are a function of its runs, in their order,
 and of its columns. A run names its fragment by path and digest; a path belongs to one plan and is created
 once and never again, also not after cleanup; keys without a fragment are a part of the run. So equal runs
-are equal rows: for ever, in every lineage, on every branch, whoever wrote them. Entries are dropped for room
+are equal rows: for ever, in every lineage, on every branch, from every writer. Entries are dropped for room
 only.
 
 A new version mostly begins with the runs of a cached one: `Cache.beginning` finds the longest such beginning,

@@ -8,7 +8,7 @@ plan; dead, and stepped over; of a later epoch, which fences us; or a rival's.
 
 **Expectations** decide whether the plan may commit on a manifest. All of them are checked for every new
 parent. Each only changes for the worse, because pins, epochs, `schema_since` and sweeps rise: a plan that is
-refused once is refused for ever, whoever executes it.
+refused once is refused for ever, by every executor.
 """
 
 import enum

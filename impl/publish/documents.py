@@ -135,44 +135,33 @@ class Manifest:
         return encode(
             {
                 "format": FORMAT,
-                "branch": self.branch,
-                "id": self.id,
                 "parent": self.id - 1,
-                "plan": self.plan,
-                "kind": self.kind,
                 "writer_epoch": self.epoch,
-                "incarnation": self.incarnation,
-                "lineage": {
-                    "author": self.author,
-                    "time_ns": self.time_ns,
-                    "message": self.message,
-                    "members": self.members,
-                    "undoes": self.undoes,
-                },
+                **{name: getattr(self, name) for name in _OF_MANIFEST},
+                "lineage": {name: getattr(self, name) for name in _OF_LINEAGE},
                 "schema": {"hash": self.schema_hash, "since": self.schema_since},
                 "tables": {name: entry.to_json() for name, entry in self.tables.items()},
                 "swept": {"id": self.swept_id, "horizon": self.swept_horizon},
-                "origin": dict(self.origin),
-                "merged": dict(self.merged),
             }
         )
 
     @staticmethod
     def from_json(found: Mapping[str, Any]) -> "Manifest":
+        fields = {name: found[name] for name in _OF_MANIFEST}
+        fields |= {name: found["lineage"][name] for name in _OF_LINEAGE}
         return Manifest(
-            **{
-                name: found[name]
-                for name in ("branch", "id", "plan", "kind", "incarnation", "origin", "merged")
-            },
-            **{name: found["lineage"][name] for name in ("author", "time_ns", "message", "undoes")},
+            **{**fields, "members": tuple(fields["members"])},
             epoch=found["writer_epoch"],
-            members=tuple(found["lineage"]["members"]),
             schema_hash=found["schema"]["hash"],
             schema_since=found["schema"]["since"],
             tables={name: Entry.from_json(entry) for name, entry in found["tables"].items()},
             swept_id=found["swept"]["id"],
             swept_horizon=found["swept"]["horizon"],
         )
+
+
+_OF_MANIFEST = ("branch", "id", "plan", "kind", "incarnation", "origin", "merged")
+_OF_LINEAGE = ("author", "time_ns", "message", "members", "undoes")
 
 
 def read_manifest(body: bytes, what: str = "manifest") -> Manifest:

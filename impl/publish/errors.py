@@ -8,7 +8,7 @@
     ├── Fenced             another writer took over; final for this handle, reopen the catalog to go on
     ├── HeadAhead          the operator: the HEAD of a table is ahead of its manifest; run `repair`
     ├── StoreUnavailable   the store's operator: no answer; nothing was published
-    └── Damaged            whoever altered or removed objects that the catalog needs
+    └── Damaged            the operator: objects that the catalog needs were altered or removed
 
 "Perhaps published" is a result and no exception (`Unknown`), because code must act on it.
 """

@@ -15,7 +15,7 @@ only.
 
 Merging changes no content, and readers need not know about it. The new run adds and removes the difference
 between two sets of rows: those before the first merged run, and those after the commit. The plan contains the
-resulting runs, so whoever executes it writes the same bytes.
+resulting runs, so every executor writes the same bytes.
 """
 
 import itertools

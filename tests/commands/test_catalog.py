@@ -1,4 +1,4 @@
-"""`fencepost catalog` as its users meet it: data in a directory, exit codes, a line for what is wrong."""
+"""`fencepost catalog` as users see it: data in a directory, exit codes, one line per error."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ def catalog(ran: Run) -> Run:
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An address with nothing there yet, and files to put, in the working directory."""
+    """The URL of an empty place, and files to put, in the working directory."""
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("id,name,born\n1,Ada,1815\n2,Bob,\n")
     Path("knows.jsonl").write_text('{"id": "k", "a": 1, "b": 2}\n')
@@ -31,7 +31,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def graph(catalog: Run, url: str) -> str:
-    """A catalog with people, and who knows whom."""
+    """A catalog with people and edges between them."""
     assert catalog("init", url)[0] == 0
     edges = ("--edge", "a=person.id", "--edge", "knows.b=person.id", "--key", "id")
     code, out, err = catalog("put", url, "knows=knows.jsonl", "person=people.csv", *edges, "--author", "ann")
@@ -41,8 +41,8 @@ def graph(catalog: Run, url: str) -> str:
 
 
 def result(catalog: Run, *arguments: str, code: int = 0) -> Any:
-    ended, out, _ = catalog(*arguments, "--json", "-")
-    assert ended == code
+    exit_code, out, _ = catalog(*arguments, "--json", "-")
+    assert exit_code == code
     return json.loads(out)
 
 
@@ -65,11 +65,11 @@ def test_a_table_for_people_and_files_for_programs(catalog: Run, graph: str) -> 
     assert catalog("get", graph, "person", "--out", "p.parquet")[0] == 0
     assert pq.read_table("p.parquet").column("name").to_pylist() == ["Ada", "Bob"]
     (fragment,) = Path("store/data/person").glob("*.parquet")
-    assert pq.read_table(fragment).num_rows == 2, "any reader can read what is stored"
+    assert pq.read_table(fragment).num_rows == 2, "any reader can read the stored fragments"
     assert catalog("put", graph, "copy=p.parquet", "--key", "id")[0] == 0
     rows = result(catalog, "get", graph, "copy")["rows"]
     assert rows == result(catalog, "get", graph, "person")["rows"]
-    assert not list(Path().glob(".*")), "no draft of a file is left"
+    assert not list(Path().glob(".*")), "no temporary file is left"
 
 
 def test_modes_and_earlier_manifests(catalog: Run, graph: str) -> None:
@@ -81,7 +81,7 @@ def test_modes_and_earlier_manifests(catalog: Run, graph: str) -> None:
     assert [row["name"] for row in result(catalog, "get", graph, "person")["rows"]] == ["Ada", "Bea", "Cyd"]
     assert len(result(catalog, "get", graph, "person", "--at", "2")["rows"]) == 2
     code, _, err = catalog("put", graph, "person=more.csv", "--mode", "overwrite")
-    assert code == 2, "it would drop row 1, at which an edge points"
+    assert code == 2, "it would remove row 1, which an edge points at"
     assert "knows.a points at it" in err
     assert catalog("delete", graph, "knows", "k")[0] == 0
     assert catalog("put", graph, "person=more.csv", "--mode", "overwrite")[0] == 0
@@ -119,7 +119,7 @@ def test_maintenance(catalog: Run, graph: str) -> None:
     assert result(catalog, "cleanup", graph, "--keep", "1")["manifests"] == 3
     assert catalog("verify", graph)[:2] == (0, "holds: 1 branches, 1 manifests, 0 faults\n")
     assert catalog("get", graph, "person", "--at", "2")[0] == 2
-    assert result(catalog, "log", graph)["commits"][0]["tables"] is None, "what stood before is gone"
+    assert result(catalog, "log", graph)["commits"][0]["tables"] is None, "the manifest before it is gone"
     assert result(catalog, "repair", graph)["settled"] == []
 
 
@@ -188,7 +188,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("words", "file", "named"), BAD, ids=[" ".join(case[0]) for case in BAD])
-def test_what_makes_no_sense_gets_one_line_and_changes_nothing(
+def test_an_invalid_request_gets_one_line_and_changes_nothing(
     catalog: Run, graph: str, words: list[str], file: str | None, named: str
 ) -> None:
     if file is not None:
@@ -202,7 +202,9 @@ def test_what_makes_no_sense_gets_one_line_and_changes_nothing(
 
 
 @pytest.mark.parametrize("words", [["get", "URL", "t"], ["put", "URL", "t=people.csv"], ["verify", "URL"]])
-def test_where_no_catalog_is_the_line_says_how_to_make_one(catalog: Run, url: str, words: list[str]) -> None:
+def test_a_missing_catalog_gets_a_line_with_the_command_to_make_one(
+    catalog: Run, url: str, words: list[str]
+) -> None:
     code, _, err = catalog(*(url if word == "URL" else word for word in words))
     assert code == 2
     assert f"there is no catalog at {url}; make one: fencepost catalog init" in err
@@ -210,7 +212,7 @@ def test_where_no_catalog_is_the_line_says_how_to_make_one(catalog: Run, url: st
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "says"),
+    ("error", "code", "named"),
     [
         (StaleView("others were first"), 3, "run the command again"),
         (Fenced("fenced"), 3, "run the command again"),
@@ -218,20 +220,22 @@ def test_where_no_catalog_is_the_line_says_how_to_make_one(catalog: Run, url: st
         (KeyboardInterrupt(), 3, "interrupted"),
     ],
 )
-def test_lost_races_say_what_to_do(
-    catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, says: str
+def test_the_line_for_a_lost_race_names_what_to_do(
+    catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, named: str
 ) -> None:
     def write(*_: Any, **__: Any) -> None:
         raise error
 
     monkeypatch.setattr(Catalog, "write", write)
-    ended, out, err = catalog("put", graph, "person=people.csv")
-    assert (ended, out) == (code, "")
-    assert says in err
+    exit_code, out, err = catalog("put", graph, "person=people.csv")
+    assert (exit_code, out) == (code, "")
+    assert named in err
     assert len(err.splitlines()) == 1
 
 
-def test_unknown_names_what_settles_it(catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_for_an_unknown_commit_names_what_settles_it(
+    catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Catalog, "write", lambda *_, **__: Unknown("P", "silence", 2))
         code, out, err = catalog("put", graph, "person=people.csv")
@@ -251,7 +255,7 @@ def test_a_missing_library_is_one_line(catalog: Run, graph: str, monkeypatch: py
     assert "pip install 'fencepost[catalog]'" in err
 
 
-def test_odd_values_come_back_as_they_were(catalog: Run, graph: str) -> None:
+def test_unusual_values_round_trip(catalog: Run, graph: str) -> None:
     values = pa.table({"id": ["a", "b"], "f": [float("inf"), None], "x": [b"\xff", b""], "y": [True, None]})
     pq.write_table(values, "odd.parquet")
     assert catalog("put", graph, "odd=odd.parquet", "--key", "id")[0] == 0

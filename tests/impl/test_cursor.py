@@ -1,4 +1,4 @@
-"""A cursor: durable, only forward, never past what is not done."""
+"""A cursor is durable, moves only forward, and never passes unfinished work."""
 
 from collections.abc import Callable
 
@@ -18,11 +18,11 @@ from fencepost.impl.store.memory import MemoryStore
 KEY = "cursors/v1/test.json"
 
 
-class Away(Exception):
+class Unavailable(Exception):
     pass
 
 
-RETRY = RetryPolicy("test", Away, attempts=4, backoff_s=0.01)
+RETRY = RetryPolicy("test", Unavailable, attempts=4, backoff_s=0.01)
 
 
 def bucket() -> MemoryStore:
@@ -43,7 +43,7 @@ def passed(found: Cursor, *positions: str) -> Cursor:
     return found
 
 
-def test_it_begins_at_the_beginning_and_goes_on_where_it_was() -> None:
+def test_a_cursor_starts_empty_and_resumes_at_its_position() -> None:
     store = bucket()
     first = Cursor(Context(store, store.env, retry=RETRY), KEY)
     assert first.start() == ""
@@ -51,7 +51,7 @@ def test_it_begins_at_the_beginning_and_goes_on_where_it_was() -> None:
     assert Cursor(Context(store, store.env, retry=RETRY), KEY).start() == "b"
 
 
-def test_what_is_not_written_down_is_done_again() -> None:
+def test_unsaved_items_are_done_again() -> None:
     store = bucket()
     passed(cursor(store), "a", "b")
     assert cursor(store).start() == ""
@@ -66,8 +66,8 @@ def test_an_overlap_moves_the_start_and_not_the_position() -> None:
 
 
 @given(st.permutations(list(range(6))), st.integers(0, 6))
-def test_it_never_passes_what_is_not_done(order: list[int], finished: int) -> None:
-    """Whatever is finished first: the position is the last one before the first that is open."""
+def test_the_position_never_passes_unfinished_items(order: list[int], finished: int) -> None:
+    """In any order of finishing, the position is the last one before the first unfinished item."""
     found = cursor(bucket())
     for number in range(6):
         found.take(str(number))
@@ -81,21 +81,21 @@ def test_it_never_passes_what_is_not_done(order: list[int], finished: int) -> No
     assert found.saved == found.position
 
 
-def test_things_are_taken_up_in_order() -> None:
+def test_positions_must_rise() -> None:
     found = cursor(bucket())
     found.take("b")
     for late in ("a", "b"):
-        with pytest.raises(ValueError, match="rising order"):
+        with pytest.raises(ValueError, match="positions must rise"):
             found.take(late)
 
 
-def test_it_is_written_down_every_so_many_things() -> None:
+def test_the_position_is_saved_every_so_many_items() -> None:
     store = bucket()
     passed(cursor(store, Pace(items=3, seconds=1e9)), "a", "b", "c", "d")
     assert cursor(store).start() == "c"
 
 
-def test_it_is_written_down_every_so_many_seconds() -> None:
+def test_the_position_is_saved_every_so_many_seconds() -> None:
     store = bucket()
     found = passed(cursor(store, Pace(items=1000, seconds=5)), "a")
     assert cursor(store).start() == ""
@@ -104,7 +104,7 @@ def test_it_is_written_down_every_so_many_seconds() -> None:
     assert cursor(store).start() == "b"
 
 
-def test_of_two_readers_the_further_one_stands() -> None:
+def test_of_two_readers_the_further_one_wins() -> None:
     store = bucket()
     one, other = cursor(store), cursor(store)
     passed(one, "m").save()
@@ -116,7 +116,7 @@ def test_of_two_readers_the_further_one_stands() -> None:
 
 
 @pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.CONFLICT])
-def test_a_fault_on_the_way_loses_nothing(effect: Effect) -> None:
+def test_a_fault_loses_no_position(effect: Effect) -> None:
     store = bucket()
     faulty = Faulty(store, [Fault(effect, {"put"}, times=2)])
     found = passed(cursor(faulty), "a")
@@ -127,8 +127,8 @@ def test_a_fault_on_the_way_loses_nothing(effect: Effect) -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_an_operator_may_set_it_back(gone: bool) -> None:
-    """To have things done again; a reader that runs on goes back too, when it begins its next pass."""
+def test_an_operator_may_set_the_position_back(gone: bool) -> None:
+    """To have items done again; a running reader goes back too, when it begins its next pass."""
     store = bucket()
     found = passed(cursor(store), "m")
     found.save()
@@ -141,34 +141,35 @@ def test_an_operator_may_set_it_back(gone: bool) -> None:
     assert cursor(store).start() == "d"
 
 
-def test_a_write_that_lands_late_never_takes_it_back() -> None:
+def test_a_late_save_never_moves_the_position_back() -> None:
     """The late swap names the ETag it was based on, and no two bodies are the same."""
     store = bucket()
     faulty = Faulty(store, [Fault(Effect.LATE, {"put"}, times=1, delay=50)])
     slow = passed(cursor(store), "a")
     slow.save()
-    slow.store = faulty
+    slow.context = Context(faulty, store.env, retry=RETRY)
     passed(slow, "b").save()
     passed(slow, "c").save()
+    assert faulty.struck
     faulty.land_all()
     assert cursor(store).start() == "c"
 
 
-def test_a_store_that_stays_silent_is_said_so() -> None:
+def test_a_store_without_answers_raises() -> None:
     found = passed(cursor(Faulty(bucket(), [Fault(Effect.REQUEST_LOST, {"put"})])), "a")
-    with pytest.raises(Away, match="could not move cursor"):
+    with pytest.raises(Unavailable, match="could not move cursor"):
         found.save()
 
 
 @pytest.mark.parametrize("body", [b"no json", b"[]", b'{"format": 2, "position": "a", "revision": 1}', b"{}"])
-def test_something_else_at_its_key_is_no_cursor(body: bytes) -> None:
+def test_a_foreign_object_at_the_key_is_no_cursor(body: bytes) -> None:
     store = bucket()
     store.put(KEY, body, when=ANYTHING)
     with pytest.raises(CursorError, match="is no cursor"):
         cursor(store)
 
 
-def test_a_new_pass_forgets_what_was_taken_and_not_done() -> None:
+def test_starting_again_forgets_unfinished_items() -> None:
     store = bucket()
     found = cursor(store)
     found.take("a")
@@ -179,7 +180,7 @@ def test_a_new_pass_forgets_what_was_taken_and_not_done() -> None:
     assert found.saved == "b"
 
 
-def test_nothing_new_writes_nothing() -> None:
+def test_saving_an_unchanged_position_writes_nothing() -> None:
     store = bucket()
     found = passed(cursor(store), "a")
     found.save()

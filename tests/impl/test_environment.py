@@ -1,9 +1,9 @@
-"""Time, randomness and identifiers come through one door."""
+"""The environment is the only source of time, randomness and identifiers."""
 
 from fencepost.impl.environment import SeededEnvironment, SystemEnvironment
 
 
-def test_seeded_time_passes_only_by_sleeping() -> None:
+def test_seeded_time_passes_only_in_sleep() -> None:
     """A test that depends on real time is a test that fails on a slow day."""
     env = SeededEnvironment(seed=1, start_ns=10)
     assert (env.now_ns(), env.monotonic_ns()) == (10, 0)
@@ -23,7 +23,7 @@ def test_one_seed_repeats_and_another_differs() -> None:
     assert draws[0] != draws[2]
 
 
-def test_an_actor_more_reshuffles_no_other() -> None:
+def test_another_actor_changes_no_stream() -> None:
     """Adding a process to a simulation must not change what the others do."""
     alone, together = SeededEnvironment(1), SeededEnvironment(1)
     together.stream("b").random()

@@ -1,4 +1,4 @@
-"""Listings are followed to their ends: what is not seen is taken for gone, and deleted or forgotten."""
+"""Listings are read to their ends: callers treat an unlisted object as missing, and delete or forget data."""
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
@@ -22,18 +22,18 @@ KEYS = ["a", "b", "c", "d", "e"]
 
 
 class Narrow(Layer):
-    """Shows two at a time, and does not answer some of those who ask for a page."""
+    """Lists two objects per page, and leaves some requests for a page without an answer."""
 
-    def __init__(self, inner: Store, silent: Container[int] = ()) -> None:
+    def __init__(self, inner: Store, unanswered: Container[int] = ()) -> None:
         super().__init__(inner)
-        self.silent = silent
-        self.asked = 0
+        self.unanswered = unanswered
+        self.listings = 0
 
     def send(self, request: Any) -> Any:
         if not isinstance(request, List | ListVersions | ListUploads):
             return self.inner.send(request)
-        self.asked += 1
-        if self.asked in self.silent:
+        self.listings += 1
+        if self.listings in self.unanswered:
             return request.ends(Outcome.UNKNOWN)
         return self.inner.send(replace(request, limit=2))
 
@@ -58,28 +58,28 @@ def test_a_listing_is_followed_to_its_end(kind: Any, field: str) -> None:
     assert [[info.key for info in getattr(page, field)] for page in pages] == [["a", "b"], ["c", "d"], ["e"]]
 
 
-def test_what_is_not_there_is_one_empty_page() -> None:
+def test_an_empty_listing_is_one_empty_page() -> None:
     store = Narrow(five())
     pages = list(RETRY.pages(store, store.env, lambda token: List("x", token=token)))
     assert [page.objects for page in pages] == [()]
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_page_that_is_not_answered_is_asked_for_again(at: int) -> None:
-    store = Narrow(five(), silent=(at, at + 1))
+def test_an_unanswered_page_is_requested_again(at: int) -> None:
+    store = Narrow(five(), unanswered=(at, at + 1))
     pages = RETRY.pages(store, store.env, lambda token: List("", token=token))
     assert [info.key for page in pages for info in page.objects] == KEYS
-    assert store.asked == 5
+    assert store.listings == 5
 
 
-def test_a_listing_that_is_not_answered_is_no_end() -> None:
-    store = Narrow(five(), silent=range(2, 100))
+def test_an_unanswered_page_is_not_the_end_of_the_listing() -> None:
+    store = Narrow(five(), unanswered=range(2, 100))
     with pytest.raises(StoreUnavailable):
         list(RETRY.pages(store, store.env, lambda token: List("", token=token)))
 
 
 @pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
-def test_garbage_collection_sees_references_behind_the_first_page(versioned: bool) -> None:
+def test_garbage_collection_reads_references_after_the_first_page(versioned: bool) -> None:
     """If this fails, the data of accepted batches is deleted in every bucket with more than a thousand."""
     store = bucket(versioned=versioned)
     ann = collector(store)
@@ -97,7 +97,7 @@ def test_garbage_collection_sees_references_behind_the_first_page(versioned: boo
     assert len([key for key in store.contents() if key.startswith(keys.RAW)]) == 7
 
 
-def test_a_cleanup_sees_what_is_behind_the_first_page() -> None:
+def test_a_cleanup_reads_objects_after_the_first_page() -> None:
     def cleaned(narrow: bool) -> tuple[Any, set[str]]:
         store = MemoryStore(env=SeededEnvironment(1))
         catalog = Catalog.open(Narrow(store) if narrow else store, author="ann", create=True)

@@ -1,4 +1,4 @@
-"""What whole plans do to tables, in a few lines of plain Python: the second opinion on all the machinery."""
+"""The effect of whole plans on tables in a few lines of plain Python: an independent oracle."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

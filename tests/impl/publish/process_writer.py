@@ -4,9 +4,9 @@
     python process_writer.py halt URL SAFEGUARD FOLDER         stops before its head, then before its manifest
     python process_writer.py gated URL NUMBER SAFEGUARD FOLDER the same, as one of many in one epoch
 
-`race` and `gated` print how their publish ended, as JSON. `halt` and `gated` run with SAFEGUARD broken (""
-breaks none), make a file in FOLDER for each stop (`head`, `manifest`; `gated` with its number) and go on when
-the file `go-` and the same is there. Behind the second `halt` is killed.
+`race` and `gated` print the result of their publish as JSON. `halt` and `gated` replace SAFEGUARD by its
+mutant ("" replaces none), create a file in FOLDER at each stop (`head`, `manifest`; `gated` adds its number)
+and continue when the file `go-` and the same name exists. The test kills `halt` after its second stop.
 """
 
 import json
@@ -27,23 +27,23 @@ SECONDS_MAX = 120
 def wait_for(file: Path) -> None:
     deadline = time.monotonic() + SECONDS_MAX
     while not file.exists():
-        assert time.monotonic() < deadline, f"nobody made {file}"
+        assert time.monotonic() < deadline, f"{file} was not created"
         time.sleep(0.002)
 
 
 def race(url: str, number: str, mode: str, start: str) -> None:
     Path(f"{start}.ready-{number}").touch()
     wait_for(Path(start))
-    told = {"number": int(number), "ended": "", "text": ""}
+    outcome = {"number": int(number), "ended": "", "text": ""}
     try:
         with Catalog.open(url, author=f"writer {number}", mode=mode) as catalog:
             row = {"id": int(number), "name": "x"}
             ended = catalog.write(lambda txn: txn.append("person", [row]))
-            told["ended"] = type(ended).__name__
-            told["text"] = str(ended.id) if isinstance(ended, Published) else ended.why
+            outcome["ended"] = type(ended).__name__
+            outcome["text"] = str(ended.id) if isinstance(ended, Published) else ended.why
     except PublishError as error:
-        told.update(ended=type(error).__name__, text=str(error))
-    sys.stdout.write(f"{json.dumps(told)}\n")
+        outcome.update(ended=type(error).__name__, text=str(error))
+    sys.stdout.write(f"{json.dumps(outcome)}\n")
 
 
 def gated(url: str, number: str, safeguard: str, folder: str) -> None:
@@ -53,8 +53,8 @@ def gated(url: str, number: str, safeguard: str, folder: str) -> None:
         Path(folder, f"{name}-{number}").touch()
         wait_for(Path(folder, f"go-{name}-{number}"))
 
-    author, broken = f"writer {number}", without(safeguard or None)
-    with Catalog.open(store, author=author, mode="join", safeguards=broken) as catalog:
+    author, safeguards = f"writer {number}", without(safeguard or None)
+    with Catalog.open(store, author=author, mode="join", safeguards=safeguards) as catalog:
         store.before("put", "table/person", lambda: stop("head"))
         store.before("put", "branch/main/manifest/", lambda: stop("manifest"))
         draft = catalog.draft()

@@ -1,4 +1,4 @@
-"""Hand-made interleavings: stop a handle at one request, let somebody else act, or let it die there.
+"""Scripted interleavings: stop a handle at one request, run other code there, or let the handle crash.
 
 store = Scripted(inner)
 store.before("put", "branch/main/manifest/", lambda: rival.publish(draft))
@@ -21,7 +21,7 @@ from fencepost.impl.store.requests import Request
 
 
 class Crashed(BaseException):
-    """The process died here; not an Exception, so that no code of ours survives it."""
+    """The process crashed here; not an Exception, so that no code under test catches it."""
 
 
 @dataclass
@@ -99,7 +99,7 @@ MUTANTS: dict[str, Callable[..., Any]] = {
     "whole-plan-in-sidecar": lambda plan: dataclasses.replace(plan, actions=plan.actions[:1]),
     "epoch-check": lambda mine, theirs: Epoch.SAME,
     "grace-window": lambda *_: Standing.FENCED,
-    # A row per table: whoever wrote other rows is no rival.
+    # As if every table had a manifest of its own: writers of other tables are no rivals.
     "shared-head": lambda plan, winners: any(
         winner.pin(action.table) != action.base for winner in winners for action in plan.actions
     ),
@@ -109,11 +109,11 @@ MUTANTS: dict[str, Callable[..., Any]] = {
     "read-back-on-unknown": lambda put: False,
     "late-head": lambda found, plan, base, against: Head.OWN if found.plan == plan.id else Head.RIVAL,
 }
-"""Each safeguard's broken variant, which every check must catch."""
+"""Each safeguard's mutant, which every check must catch."""
 
 
 def without(name: str | None) -> Safeguards:
-    """The table of safeguards with one of them broken; None breaks none."""
+    """The table of safeguards with one of them replaced by its mutant; None replaces none."""
     if name is None:
         return STANDARD
     return dataclasses.replace(STANDARD, **{name.replace("-", "_"): MUTANTS[name]})
@@ -136,7 +136,7 @@ def graph(seed: int = 1) -> MemoryStore:
 
 
 def dangling(catalog: Catalog) -> list[Any]:
-    """Visible edges that point at nothing."""
+    """Visible edges that point at missing rows."""
     tables = catalog.snapshot().load()
     found = []
     for table, rows in tables.items():

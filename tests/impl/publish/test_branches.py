@@ -1,4 +1,4 @@
-"""Branches share everything until they are written, and nothing that one does disturbs another."""
+"""Branches share everything until they are written, and no commit of one changes another."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_only_a_fast_forward_is_merged() -> None:
 
 
 def test_a_merge_that_loses_its_race_is_refused() -> None:
-    """Somebody commits to main between the look and the commit: no longer a fast-forward."""
+    """Another writer commits to main between the check and the commit: no longer a fast-forward."""
     store = graph()
     script = Scripted(store)
     main, other = Catalog.open(script, mode="join"), Catalog.open(store, mode="join")
@@ -75,7 +75,7 @@ def test_a_merge_that_loses_its_race_is_refused() -> None:
     assert names(Catalog.open(store, mode="read")) == ["Ada", "Bob", "Dan"]
 
 
-def test_deleting_a_branch_disturbs_no_other() -> None:
+def test_deleting_a_branch_changes_no_other() -> None:
     store = graph()
     main = Catalog.open(store)
     main.create_branch("dev")
@@ -102,7 +102,7 @@ def _draft(catalog: Catalog) -> Any:
     return draft
 
 
-def test_a_branch_made_again_is_another_branch() -> None:
+def test_a_recreated_branch_is_another_branch() -> None:
     """A stalled writer of the first one must not commit to the second, whose ids continue."""
     store = graph()
     main = Catalog.open(store)
@@ -121,7 +121,7 @@ def test_a_branch_made_again_is_another_branch() -> None:
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-def test_a_crash_while_a_branch_is_made(where: str) -> None:
+def test_a_crash_while_a_branch_is_created(where: str) -> None:
     store = graph()
     script = Scripted(store)
     dying = Catalog.open(script)
@@ -134,8 +134,8 @@ def test_a_crash_while_a_branch_is_made(where: str) -> None:
     assert not [key for key in store.contents() if key.startswith("recovery/")]
 
 
-def test_what_a_new_branch_adopts_is_held_against_cleanup() -> None:
-    """The branch's create is late; meanwhile its source moved on and was cleaned."""
+def test_cleanup_keeps_the_versions_a_new_branch_adopts() -> None:
+    """The branch's create is late; meanwhile its source advances and is cleaned up."""
     store = graph()
     main = Catalog.open(store)
     faulty = Faulty(store, [Fault(Effect.LATE, kinds={"put"}, prefix="branch/dev/", times=1, delay=10**6)])
@@ -152,7 +152,7 @@ def test_what_a_new_branch_adopts_is_held_against_cleanup() -> None:
     assert names(main.on("dev", "read")) == ["Ada", "Bob"], "held while its create was on its way"
 
 
-def test_a_branch_of_what_was_cleaned_up_is_refused() -> None:
+def test_a_branch_from_a_cleaned_up_manifest_is_refused() -> None:
     store = graph()
     script = Scripted(store)
     slow, main = Catalog.open(script, mode="join"), Catalog.open(store, mode="join")
@@ -169,7 +169,7 @@ def test_a_branch_of_what_was_cleaned_up_is_refused() -> None:
     assert main.branches() == ["main"]
 
 
-def test_main_stays_and_names_are_plain() -> None:
+def test_main_cannot_be_deleted_and_names_are_plain() -> None:
     main = Catalog.open(graph())
     with pytest.raises(Invalid, match="main cannot be deleted"):
         main.delete_branch("main")

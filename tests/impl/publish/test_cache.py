@@ -1,4 +1,4 @@
-"""What is remembered of tables is what a process that remembers nothing would read, and is bounded."""
+"""Cached tables equal what a process without a cache reads, and the cache is bounded."""
 
 import random
 from dataclasses import replace
@@ -48,8 +48,8 @@ def test_the_longest_beginning_is_found() -> None:
 
 
 @pytest.mark.parametrize("names", [(), ("x",), ("x", "a", "b"), ("a",), ("b", "a")])
-def test_what_does_not_begin_with_what_is_known_is_read_whole(names: tuple[str, ...]) -> None:
-    """An overwrite, a compaction, another branch's way: numbers would say it is newer, the runs do not."""
+def test_a_version_without_a_cached_beginning_is_read_whole(names: tuple[str, ...]) -> None:
+    """An overwrite, a compaction, a diverged branch: the number is higher, but the runs differ."""
     assert cached(contents("a", "b")).beginning(version(*names)) is None
 
 
@@ -58,8 +58,8 @@ def test_a_fragment_of_another_digest_is_another_fragment() -> None:
     assert cached(contents("a")).beginning(changed) is None
 
 
-def test_a_column_more_does_not_matter_and_one_less_does() -> None:
-    """Values of a column that is gone, or that has become another type, may not come back."""
+def test_an_added_column_keeps_the_beginning_and_a_dropped_one_does_not() -> None:
+    """Values of a dropped column, or of a column with a new type, must not reappear."""
     more = (*COLUMNS, ("m", "string"))
     assert cached(contents("a")).beginning(version("a", columns=more)) is not None
     assert cached(contents("a", columns=more)).beginning(version("a")) is None
@@ -72,7 +72,7 @@ def test_other_lineages_of_the_table_count_and_other_tables_do_not() -> None:
     assert cached(contents("a"), location="u~A").beginning(version("a", "b")) is None
 
 
-def test_memory_is_bounded_and_the_newest_of_what_is_used_stays() -> None:
+def test_the_cache_is_bounded_and_evicts_the_least_recently_used() -> None:
     memory = Cache()
     for number in range(LINEAGES_MAX + 10):
         for count in range(1, VERSIONS_MAX + 3):
@@ -90,8 +90,8 @@ def _found(memory: Cache, location: str) -> list[Pin]:
     return [pin for pin in pins if memory.find(pin) is not None]
 
 
-def test_readers_of_old_versions_do_not_push_out_the_newest() -> None:
-    """Else whoever looks into the past makes the next write read the table again."""
+def test_reading_old_versions_does_not_evict_the_newest() -> None:
+    """Otherwise a reader of old versions makes the next write read the table again."""
     memory = cached(contents("a"), contents("a", "b"), contents("a", "b", "c"))
     for number in (1, 2, 1, 2):
         memory.put(Pin("t~A", number), contents(*"ab"[:number]))
@@ -99,8 +99,8 @@ def test_readers_of_old_versions_do_not_push_out_the_newest() -> None:
         assert memory.find(Pin("t~A", number)) is not None
 
 
-def test_runs_that_are_missing_are_taken_off_again() -> None:
-    """Another writer took the last runs into its own, and the table need not be read again for that."""
+def test_merged_runs_are_taken_off_a_cached_version() -> None:
+    """Another writer merged the last runs into its own, and the table need not be read again."""
     was = {1: {"id": 1, "n": 0}}
     layers = (Layer({1: None}, 0), Layer({1: was[1], 2: None}, 0))
     known = replace(contents("a", "b", "c"), rows={1: {"id": 1, "n": 5}, 2: {"id": 2, "n": 5}}, tail=layers)
@@ -108,19 +108,17 @@ def test_runs_that_are_missing_are_taken_off_again() -> None:
     assert found == Contents(known.schema, known.runs[:2], was, layers[:1])
     assert cached(known).beginning(version("a", "x")) == Contents(known.schema, known.runs[:1], {}, ())
     assert cached(known).beginning(version("x", "b", "c")) is None, (
-        "what a changed is not remembered by itself"
+        "the changes of run a are not recorded by themselves"
     )
 
 
-# Against a process that remembers nothing.
+# Compared with a process without a cache.
 
 
 @pytest.mark.parametrize("fan_in", [2, FAN_IN])
-def test_whatever_writers_do_in_turns_each_sees_what_a_stranger_sees(
-    fan_in: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every verb by several handles on two branches, compaction, cleanup, columns and tables that come and
-    go: nothing remembered is ever stale.
+def test_a_cached_read_equals_an_uncached_read(fan_in: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every verb by several handles on two branches, compaction, cleanup, columns and tables added and
+    dropped: no cached table is ever stale.
     """
     monkeypatch.setattr(tables, "FAN_IN", fan_in)
     dice = random.Random(7)
@@ -138,11 +136,11 @@ def _play(dice: random.Random, store: MemoryStore) -> None:
             catalog.refresh()
             _act(dice, catalog, number)
         except PublishError:
-            pass  # the verb did not fit; what matters is what everybody sees afterwards
+            pass  # the verb did not fit; only the snapshots afterwards matter
         for handle in dice.sample(handles, 2):
             handle.refresh()
-            stranger = Catalog.open(store, mode="read", branch=handle.branch)
-            assert handle.snapshot().load() == stranger.snapshot().load()
+            cold = Catalog.open(store, mode="read", branch=handle.branch)
+            assert handle.snapshot().load() == cold.snapshot().load()
 
 
 def _act(dice: random.Random, catalog: Catalog, number: int) -> None:
@@ -173,8 +171,8 @@ def _act(dice: random.Random, catalog: Catalog, number: int) -> None:
             catalog.cleanup(2)
 
 
-def test_rows_that_were_handed_out_are_the_callers() -> None:
-    """Who edits a row and is refused must not read its own edit afterwards, nor write it."""
+def test_returned_rows_are_copies() -> None:
+    """A caller that edits a row and is refused must not read its own edit afterwards, nor write it."""
     store = graph()
     one, other = (Catalog.open(store, mode="join", author=name) for name in "ab")
     row: Any = one.snapshot().rows("person")[0]
@@ -206,8 +204,8 @@ def deep(depth: int) -> tuple[Metered, Catalog, Catalog]:
     return metered, one, other
 
 
-def test_what_a_branch_added_is_all_that_a_merge_costs_the_others() -> None:
-    """The merged table stands in another lineage, and begins with the same fragments."""
+def test_after_a_merge_others_read_only_the_new_fragments() -> None:
+    """The merged table is in another lineage, and begins with the same fragments."""
     metered, one, other = deep(60)
     one.create_branch("dev")
     branch = one.on("dev")
@@ -218,7 +216,7 @@ def test_what_a_branch_added_is_all_that_a_merge_costs_the_others() -> None:
     assert [sent.key.split("/")[0] for sent in cost.sent] == ["table", "data", "data"]
 
 
-def test_a_new_column_does_not_make_everybody_read_the_table_again() -> None:
+def test_a_new_column_does_not_invalidate_the_cache() -> None:
     metered, one, other = deep(60)
     one.write(lambda txn: txn.add_column("t", "more", "string"))
     one.write(lambda txn: txn.upsert("t", [{"id": 3, "n": 4, "more": "yes"}]))
@@ -229,12 +227,12 @@ def test_a_new_column_does_not_make_everybody_read_the_table_again() -> None:
 
 
 def test_verification_reads_every_fragment_and_none_twice() -> None:
-    """Whatever the handle remembers: what is damaged in the store has to be found."""
+    """Damage in the store is found, whatever the handle has cached."""
     metered, one, _ = deep(40)
     with metered.operation("verify") as cost:
         assert verify(one).faults == ()
     read = [sent.key for sent in cost.sent if sent.kind == "get" and sent.key.startswith("data/")]
-    stands: Any = metered.inner
-    assert sorted(read) == sorted(key for key in stands.contents() if key.startswith("data/"))
+    inner: Any = metered.inner
+    assert sorted(read) == sorted(key for key in inner.contents() if key.startswith("data/"))
     metered.inner.delete(read[7], when=ANYTHING)
     assert any(read[7] in fault for fault in verify(one).faults)

@@ -1,4 +1,4 @@
-"""Finding the newest entry of a chain, however long it is, whoever writes and cleans up meanwhile."""
+"""Finding the newest entry of a chain of any length, during concurrent writes and cleanups."""
 
 import random
 
@@ -44,14 +44,14 @@ def test_a_page_of_history_costs_what_one_entry_costs(depth: int) -> None:
     assert (cost.serial_hops, cost.requests) == (3, 3)
 
 
-def test_opening_is_not_a_walk_through_history() -> None:
-    """Page after page is a request that waits for another, for every thousand commits that nobody cleaned up:
-    opening a catalog took longer with each day. It grows by one step for every factor of sixteen.
+def test_opening_costs_a_logarithm_of_the_history() -> None:
+    """A walk through pages is one serial request for every thousand commits without a cleanup, so opening a
+    catalog would take longer every day. The search grows by one step for every factor of sixteen.
     """
     store = standing()
     hops = []
     for depth in (1001, 5_000, 60_000, 1_000_000, 15_000_000):
-        # Holes below are as good as entries, and quicker to make.
+        # Holes below are equivalent to entries, and faster to create.
         add(store, *range(max(1, depth - 1500), depth + 1))
         metered = Metered(store)
         with metered.operation("newest") as cost:
@@ -61,8 +61,8 @@ def test_opening_is_not_a_walk_through_history() -> None:
     assert hops == [5, 6, 6, 7, 8]
 
 
-def test_the_newest_is_found_wherever_it_stands() -> None:
-    """Holes, foreign objects, a boundary anywhere: what a listing of everything would say."""
+def test_the_newest_entry_is_found_at_any_id() -> None:
+    """With holes, foreign objects and a boundary anywhere: the same as a listing of everything."""
     dice = random.Random(3)
     for _ in range(60):
         ids = sorted({dice.randrange(1, 10 ** dice.randint(1, 7)) for _ in range(dice.choice([1, 5, 1500]))})
@@ -75,7 +75,7 @@ def test_the_newest_is_found_wherever_it_stands() -> None:
         assert found[0] == ids[-1]
 
 
-def test_nothing_but_foreign_objects_is_nothing() -> None:
+def test_foreign_objects_alone_are_no_entry() -> None:
     store = standing()
     for number in range(1200):
         store.put(f"{PREFIX}{number}.copy", b"", when=ABSENT)
@@ -89,14 +89,14 @@ def test_a_page_of_foreign_objects_hides_nothing() -> None:
     assert chain(store).newest() == (5, b"5")
 
 
-def test_what_is_added_while_it_is_looked_for_is_found_or_newer() -> None:
-    """Whoever opens a busy catalog gets a manifest that was the newest at some moment of its looking."""
+def test_entries_added_during_the_search_are_found_or_newer() -> None:
+    """Opening a busy catalog finds a manifest that was the newest at some moment of the search."""
     acted = [_found_while_others_write(spared) for spared in range(6)]
     assert acted == [True, True, True, True, False, False], "a page, two looks ahead, the last page"
 
 
 def _found_while_others_write(spared: int) -> bool:
-    """Others write before the listing after `spared` of them; whether it came to that."""
+    """Others write before the listing that follows `spared` listings; returns whether there was one."""
     store = standing(*range(1, 3001))
     script = Scripted(store)
 
@@ -113,7 +113,7 @@ def _found_while_others_write(spared: int) -> bool:
     return script.spent
 
 
-def test_a_cleanup_while_it_is_looked_for_is_survived() -> None:
+def test_a_cleanup_during_the_search_is_survived() -> None:
     store = standing(*range(1, 3001))
     script = Scripted(store)
 
@@ -127,8 +127,8 @@ def test_a_cleanup_while_it_is_looked_for_is_survived() -> None:
     assert chain(script).newest() == (3003, b"3003")
 
 
-def test_catching_up_reads_the_newest_and_not_what_lies_between() -> None:
-    """A handle that was idle for a night read every manifest of that night, to look at the last."""
+def test_catching_up_reads_only_the_newest_manifest() -> None:
+    """Otherwise a handle that was idle for a night reads every manifest of that night for the last one."""
     store = graph()
     metered = Metered(store)
     idle, busy = Catalog.open(metered, mode="read"), Catalog.open(store, mode="join")
@@ -142,7 +142,7 @@ def test_catching_up_reads_the_newest_and_not_what_lies_between() -> None:
     assert costs == [(5, 4), (5, 4)]
 
 
-def test_settling_reads_the_history_since_and_no_more() -> None:
+def test_settling_reads_only_the_history_since_the_base() -> None:
     store = graph()
     metered = Metered(store)
     catalog = Catalog.open(metered, mode="join")
@@ -151,12 +151,12 @@ def test_settling_reads_the_history_since_and_no_more() -> None:
     published = catalog.manifest
     for plan, wanted in ((published.plan, published), ("never", None)):
         with metered.operation("settle") as cost:
-            ended = catalog.settle(Unknown(plan, "lost", published.id - 1))
-        assert (None if ended is None else ended.manifest) == wanted  # type: ignore[union-attr] - never unknown here
+            result = catalog.settle(Unknown(plan, "lost", published.id - 1))
+        assert (None if result is None else result.manifest) == wanted  # type: ignore[union-attr] - never unknown here
         assert cost.requests <= 6
 
 
-def test_the_way_back_is_every_entry_once_and_only_as_far_as_it_is_walked() -> None:
+def test_backwards_yields_every_entry_once_and_reads_lazily() -> None:
     store = standing(*range(1, 5001))
     assert [id_ for id_, _ in chain(store).backwards(0)] == list(range(5000, 0, -1))
     assert [id_ for id_, _ in chain(store).backwards(4850)] == list(range(5000, 4850, -1))
@@ -168,24 +168,24 @@ def test_the_way_back_is_every_entry_once_and_only_as_far_as_it_is_walked() -> N
     assert cost.requests < 200
 
 
-def test_the_way_back_passes_holes() -> None:
-    """Only damage makes them; verification has to come past them, and to an end."""
+def test_backwards_passes_holes() -> None:
+    """Only damage creates holes; verification has to pass them and end."""
     ids = [3, 4, 200, 201, 10**15]
     assert [id_ for id_, _ in chain(standing(*ids)).backwards(0)] == ids[::-1]
 
 
-def test_the_way_back_ends_where_a_cleanup_has_come_to() -> None:
+def test_backwards_ends_at_a_moved_boundary() -> None:
     store = standing(*range(1, 1001))
     way = chain(store).backwards(0)
     assert next(way)[0] == 1000
     chain(store).boundary.advance(950)
     for id_ in range(1, 951):
         store.delete(f"{PREFIX}{id_:020d}.json", when=ANYTHING)
-    add(store, 890)  # by somebody who was stalled: it is not of the chain any more
-    assert [id_ for id_, _ in way] == [*range(999, 900, -1)], "which was read before"
+    add(store, 890)  # by a stalled writer: it is not in the chain any more
+    assert [id_ for id_, _ in way] == [*range(999, 900, -1)], "the batch read before"
 
 
-def test_the_branches_are_listed_in_as_many_steps_however_many_there_are() -> None:
+def test_listing_branches_takes_the_same_steps_for_any_number() -> None:
     store = graph()
     metered = Metered(store)
     catalog = Catalog.open(metered, mode="join")
@@ -201,7 +201,7 @@ def test_the_branches_are_listed_in_as_many_steps_however_many_there_are() -> No
     assert found == ["b1", "b10", "b11", "b2", "b4", "b5", "b7", "b8", "main"]
 
 
-def test_a_branch_that_is_cleaned_while_branches_are_listed_is_there() -> None:
+def test_a_branch_cleaned_during_the_listing_is_listed() -> None:
     store = graph()
     catalog = Catalog.open(store, mode="join")
     script = Scripted(store)
@@ -227,7 +227,7 @@ def test_long_chains_and_short_ones_are_found_together() -> None:
     assert newest_of([]) == []
 
 
-def test_what_stands_behind_the_boundary_is_not_of_the_chain() -> None:
+def test_entries_before_the_boundary_are_not_in_the_chain() -> None:
     store = standing(5)
     chain(store).boundary.advance(7)
     assert chain(store).newest() is None

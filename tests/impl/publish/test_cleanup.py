@@ -1,4 +1,4 @@
-"""Cleanup deletes what nobody needs, and nothing else, whoever is at work meanwhile."""
+"""Cleanup deletes unneeded objects, and nothing else, during concurrent work."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def add(catalog: Catalog, key: int, table: str = "place") -> Any:
     return txn.result
 
 
-def test_old_manifests_go_and_the_newest_stay() -> None:
+def test_old_manifests_are_deleted_and_the_newest_retained() -> None:
     store = graph()
     main = Catalog.open(store)
     for key in range(10):
@@ -34,7 +34,7 @@ def test_old_manifests_go_and_the_newest_stay() -> None:
 
 
 def test_compaction_and_cleanup_leave_one_plain_file() -> None:
-    """What any Parquet reader can read: one run, one file."""
+    """One run is one file, which any Parquet reader can read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -53,28 +53,28 @@ def test_compaction_and_cleanup_leave_one_plain_file() -> None:
     assert pq.read_table(pa.BufferReader(store.contents()[path])).to_pylist() == before
 
 
-def test_compaction_gives_up_against_writers_that_are_always_quicker() -> None:
+def test_compaction_gives_up_when_writers_are_always_first() -> None:
     store = graph()
     script = Scripted(store)
     main, writer = Catalog.open(script, mode="join"), Catalog.open(store, mode="join")
     add(main, 1)
     add(main, 2)
 
-    def quicker() -> None:
+    def be_first() -> None:
         script.before("put", "table/place", again)
 
     def again() -> None:
         writer.refresh()
         add(writer, 3)
-        quicker()
+        be_first()
 
-    quicker()
+    be_first()
     compacted = main.compact("place")
     assert not compacted.done
     assert "first 5 times" in compacted.text
 
 
-def test_the_garbage_of_dead_plans_goes() -> None:
+def test_fragments_and_lineages_of_dead_plans_are_deleted() -> None:
     """A crash before the heads leaves a fragment; a crash of a create leaves a lineage."""
     store = graph()
     script = Scripted(store)
@@ -90,15 +90,15 @@ def test_the_garbage_of_dead_plans_goes() -> None:
     garbage = {key for key in store.contents() if key.startswith(("data/more", "table/more"))}
     assert garbage
     main.cleanup(keep=100)
-    assert garbage <= set(store.contents()), "too young: may be somebody's live write"
+    assert garbage <= set(store.contents()), "too young: it may be a live write"
     store.env.sleep(100)
     assert main.cleanup(keep=100).swept
     assert not garbage & set(store.contents())
     assert main.snapshot().rows("person") == Catalog.open(store, mode="read").snapshot().rows("person")
 
 
-def test_a_write_that_a_sweep_overtook_never_commits() -> None:
-    """Its fragments may be gone, so it must begin again; no clock is asked, only ids are compared."""
+def test_a_write_begun_before_a_sweep_never_commits() -> None:
+    """Its fragments may be gone, so it must begin again. The decision compares ids and reads no clock."""
     store = graph()
     script = Scripted(store)
     slow, main = Catalog.open(script, mode="join"), Catalog.open(store, mode="join")
@@ -115,7 +115,7 @@ def test_a_write_that_a_sweep_overtook_never_commits() -> None:
 
 
 @pytest.mark.parametrize("family", ["table/", "data/", "recovery/", "branch/main/manifest/"])
-def test_cleanup_at_any_moment_of_a_young_write_disturbs_it_not(family: str) -> None:
+def test_cleanup_at_any_moment_of_a_young_write_does_not_affect_it(family: str) -> None:
     store = graph()
     script = Scripted(store)
     writer, main = Catalog.open(script, mode="join"), Catalog.open(store, mode="join")
@@ -152,7 +152,7 @@ def test_writers_at_any_moment_of_a_cleanup(step: str) -> None:
             break
 
 
-def test_a_reader_of_what_was_cleaned_is_told() -> None:
+def test_reading_a_cleaned_up_snapshot_raises_stale_view() -> None:
     store = graph()
     reader = Catalog.open(store, mode="read")
     snapshot = reader.snapshot()
@@ -173,7 +173,7 @@ def test_keep_at_least_the_newest() -> None:
         Catalog.open(graph()).cleanup(keep=0)
 
 
-def test_as_many_are_retained_as_was_said_and_not_one_more() -> None:
+def test_exactly_keep_manifests_are_retained() -> None:
     store = graph()
     catalog = Catalog.open(store)
     newest = catalog.manifest.id

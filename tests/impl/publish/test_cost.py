@@ -1,4 +1,4 @@
-"""What a publish costs, counted: flat in history and in tables that are not touched."""
+"""The requests of a publish do not grow with history or with untouched tables."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def test_a_further_table_adds_requests_but_no_hop(name: str) -> None:
 
 
 def profile(cost: Cost) -> list[tuple[str, str, tuple[int, ...]]]:
-    """The requests without the names in their keys: what kind, of which family, after which others."""
+    """The requests without the names in their keys: kind, family, and the requests before each."""
     return [(sent.kind, sent.key.split("/")[0], sent.after) for sent in cost.sent]
 
 
@@ -109,7 +109,7 @@ def test_cost_does_not_depend_on_untouched_tables() -> None:
 
 
 def test_the_budget_is_tight() -> None:
-    """The neighbour past the edge: a handle that has to catch up pays more, so the meter can see it."""
+    """A case just outside: a handle that has to catch up pays more, and the meter shows it."""
     catalog, metered = opened(2)
     other = Catalog.open(metered, mode="join")
     with catalog.transaction() as txn:
@@ -129,7 +129,7 @@ def test_recovery_is_listed_on_open_only() -> None:
 
 
 @pytest.mark.parametrize("tables", [5, 50])
-def test_a_branch_is_made_with_one_object(tables: int) -> None:
+def test_a_branch_is_created_with_one_object(tables: int) -> None:
     catalog, metered = opened(tables)
     before = len(metered.inner.contents())  # type: ignore[attr-defined] - the memory store's
     catalog.close()
@@ -142,7 +142,7 @@ def test_a_branch_is_made_with_one_object(tables: int) -> None:
 
 
 def test_reading_the_catalog_is_one_get() -> None:
-    """The manifest is flat: whoever has it knows every table. Catching up asks two things."""
+    """The manifest is flat and lists every table. Catching up is two requests."""
     catalog, metered = opened(50)
     with metered.operation("refresh") as cost:
         catalog.refresh()

@@ -1,4 +1,4 @@
-"""Group commit: what waits together is published together, each draft with its own fate."""
+"""Group commit: drafts that wait together are published together, each with its own result."""
 
 import threading
 import time
@@ -29,7 +29,7 @@ def adding(key: int, table: str = "place") -> Draft:
 
 
 class Gathered:
-    """Holds the first publish back until the others stand in the queue."""
+    """Delays the first publish until the others are in the queue."""
 
     def __init__(self) -> None:
         self.inner = graph()
@@ -47,19 +47,19 @@ class Gathered:
             others = [pool.submit(self.group.publish, draft) for draft in drafts[1:]]
             _until(lambda: len(self.group._queue) == len(others))
             arrived.set()
-            return [_ended(future.result) for future in [first, *others]]
+            return [_result_or_error(future.result) for future in [first, *others]]
 
 
 def _until(holds: Callable[[], bool]) -> None:
-    """Wait for other threads to get somewhere, a millisecond at a time."""
+    """Wait for other threads, a millisecond at a time."""
     for _ in range(10_000):
         if holds():
             return
         time.sleep(0.001)
-    raise AssertionError("the threads did not get there in ten seconds")
+    raise AssertionError("the condition did not hold within ten seconds")
 
 
-def _ended(result: Callable[[], Any]) -> Any:
+def _result_or_error(result: Callable[[], Any]) -> Any:
     try:
         return result()
     except PublishError as error:
@@ -68,48 +68,48 @@ def _ended(result: Callable[[], Any]) -> Any:
 
 def test_drafts_that_wait_together_become_one_commit() -> None:
     gathered = Gathered()
-    ended = gathered.publish([adding(number) for number in range(10)])
-    assert all(isinstance(result, Published) for result in ended)
-    assert len({result.id for result in ended}) == 2
+    results = gathered.publish([adding(number) for number in range(10)])
+    assert all(isinstance(result, Published) for result in results)
+    assert len({result.id for result in results}) == 2
     newest = Catalog.open(gathered.inner, mode="read")
     assert [row["id"] for row in newest.snapshot().rows("place")] == list(range(10))
     assert sorted(newest.manifest.members) == [f"add {number}" for number in range(1, 10)]
 
 
-def test_a_wrong_draft_is_refused_alone() -> None:
+def test_an_invalid_draft_is_refused_alone() -> None:
     gathered = Gathered()
-    first, twice, good, wrong = gathered.publish([adding(1), adding(1), adding(2), adding(3, "nowhere")])
+    first, twice, good, invalid = gathered.publish([adding(1), adding(1), adding(2), adding(3, "nowhere")])
     assert isinstance(first, Published)
     assert isinstance(twice, Invalid)
-    assert isinstance(wrong, Invalid)
+    assert isinstance(invalid, Invalid)
     assert isinstance(good, Published)
     rows = Catalog.open(gathered.inner, mode="read").snapshot().rows("place")
     assert [row["id"] for row in rows] == [1, 2]
 
 
-def test_a_draft_sees_those_before_it_in_the_group() -> None:
-    """Bob goes and an edge to Bob comes, in one group: whoever is second is refused."""
+def test_a_draft_sees_earlier_drafts_of_its_group() -> None:
+    """One group removes Bob and adds an edge to Bob: the second draft is refused."""
     gathered = Gathered()
     remove, link = Draft(message="remove"), Draft(message="link")
     remove.delete("person", [2])
     link.append("knows", [{"id": 1, "a": 1, "b": 2}])
-    _, *ended = gathered.publish([adding(1), remove, link])
-    assert sorted(isinstance(result, Published) for result in ended) == [False, True]
+    _, *results = gathered.publish([adding(1), remove, link])
+    assert sorted(isinstance(result, Published) for result in results) == [False, True]
 
 
-def test_a_failure_reaches_everybody_and_the_next_are_served() -> None:
+def test_a_failure_is_raised_in_every_thread_of_the_group() -> None:
     gathered = Gathered()
 
     def away() -> None:
         raise StoreUnavailable("the store is away")
 
     gathered.script.before("put", "branch/main/manifest/00000000000000000006", away)
-    ended = gathered.publish([adding(number) for number in range(5)])
-    assert [isinstance(result, StoreUnavailable) for result in ended] == [False, True, True, True, True]
+    results = gathered.publish([adding(number) for number in range(5)])
+    assert [isinstance(result, StoreUnavailable) for result in results] == [False, True, True, True, True]
     assert isinstance(gathered.group._queue, list)
 
 
-def test_a_lone_draft_costs_what_a_publish_costs() -> None:
+def test_a_single_draft_costs_one_publish() -> None:
     gathered = Gathered()
     gathered.group.publish(adding(1))
     with gathered.metered.operation("alone") as cost:
@@ -118,8 +118,8 @@ def test_a_lone_draft_costs_what_a_publish_costs() -> None:
 
 
 @pytest.mark.parametrize("members", [1, 50])
-def test_company_adds_no_request(members: int) -> None:
-    """Fifty drafts on one table cost what one costs."""
+def test_a_group_costs_the_requests_of_one_draft(members: int) -> None:
+    """Fifty drafts on one table cost the requests of one."""
     metered = Metered(graph())
     catalog = Catalog.open(metered)
     catalog.publish(adding(1000))

@@ -1,6 +1,6 @@
 """Writers that are killed at any moment, as operating-system processes on a directory.
 
-Nothing acknowledged is lost and nobody repairs anything by hand. FENCEPOST_KILLS sets how many die.
+No acknowledged commit is lost, without manual repair. FENCEPOST_KILLS sets the number of kills.
 """
 
 import os
@@ -25,8 +25,8 @@ with Catalog.open(url, author=f"writer {number}") as catalog:
         with catalog.transaction() as txn:
             txn.append("a", [{"id": key, "n": count}])
             txn.append("b", [{"id": key, "of": key}])
-        print(txn.result.id, key, flush=True)  # the first one comes late: libraries are loaded for it
-        # Each writer at another commit, so that short lives meet both; or the tables grow with every kill.
+        print(txn.result.id, key, flush=True)  # the first one is late, because it imports libraries
+        # Each writer at another commit, so that short runs reach both. Else the tables grow with every kill.
         if count % 20 == number % 20:
             catalog.cleanup(keep=10)
         if count % 10 == number % 10:
@@ -44,22 +44,22 @@ def test_nothing_acknowledged_is_lost_to_kills(tmp_path: Path) -> None:
     dice = random.Random(5)
     acknowledged: set[int] = set()
     for number in range(int(os.environ.get("FENCEPOST_KILLS", "30"))):
-        acknowledged |= _killed(url, number, dice.random() * 0.3, tmp_path / "said")
+        acknowledged |= _killed(url, number, dice.random() * 0.3, tmp_path / "printed")
     with Catalog.open(url, author="last") as catalog:
         rows = {row["id"] for row in catalog.snapshot().rows("a")}
-        assert acknowledged, "a run in which nobody wrote proves nothing"
+        assert acknowledged, "a run without a commit proves nothing"
         assert acknowledged <= rows
         assert rows == {row["id"] for row in catalog.snapshot().rows("b")}, "whole plans"
         assert verify(catalog).faults == ()
         assert all(notice.done != "left" for notice in catalog.notices)
 
 
-def _killed(url: str, number: int, after_s: float, said: Path) -> set[int]:
-    """What a writer acknowledged before it was killed, `after_s` after it was ready to write."""
-    with said.open("w") as out:
+def _killed(url: str, number: int, after_s: float, printed: Path) -> set[int]:
+    """The commits that a writer acknowledged before it was killed, `after_s` after its first."""
+    with printed.open("w") as out:
         child = subprocess.Popen([sys.executable, "-c", WRITER, url, str(number)], stdout=out)
     try:
-        while not said.read_text():
+        while not printed.read_text():
             assert child.poll() is None, "the writer ended by itself"
             time.sleep(0.005)
         time.sleep(after_s)
@@ -67,4 +67,4 @@ def _killed(url: str, number: int, after_s: float, said: Path) -> set[int]:
         child.send_signal(signal.SIGKILL)
         child.wait(timeout=30)
     # The last line may be cut off.
-    return {int(line.split()[1]) for line in said.read_text().split("\n")[:-1]}
+    return {int(line.split()[1]) for line in printed.read_text().split("\n")[:-1]}

@@ -1,4 +1,4 @@
-"""Heads left behind by somebody who died, met by writers who do not claim: nobody may be stuck for ever."""
+"""Heads left behind by crashed processes never block writers that do not claim."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def grow(transaction: Transaction) -> None:
 
 
 def settle(store: Scripted) -> None:
-    """A writer of two tables, one of them in the hands of the dead, gets through without claiming."""
+    """A writer of two tables, one of them blocked by a dead plan, commits without claiming."""
     with Catalog.open(store, mode=Mode.JOIN, grace_s=0) as last:
         last.write(grow)
         assert last.snapshot().get("person", 1) == {"id": 1, "name": "new"}
@@ -26,14 +26,14 @@ def settle(store: Scripted) -> None:
 
 
 def die_undoing(store: Scripted) -> None:
-    """Take the live writer for a dead one, and die between the undo's head and its manifest."""
+    """Undo a live writer's plan, and crash between the undo's head and its manifest."""
     store.crash_before("put", "branch/main/manifest/")
     with pytest.raises(Crashed):
         Catalog.open(store, mode=Mode.JOIN, grace_s=0)
 
 
-def test_an_owner_who_meets_an_unfinished_undo_of_his_own_plan_does_not_leave_it_in_the_way() -> None:
-    """He used to retire his sidecar, and the undo's head stood for ever with nothing to explain it."""
+def test_an_owner_finishes_an_unfinished_undo_of_its_own_plan() -> None:
+    """If the owner retires its sidecar, the undo's head remains for ever without an explanation."""
     store = Scripted(graph())
     owner = Catalog.open(store, mode=Mode.JOIN)
     store.before("put", "table/person", lambda: die_undoing(store))
@@ -46,8 +46,8 @@ def test_an_owner_who_meets_an_unfinished_undo_of_his_own_plan_does_not_leave_it
     settle(store)
 
 
-def test_an_owner_who_is_refused_before_he_moved_a_head_may_leave_an_unfinished_undo() -> None:
-    """He retires his sidecar unaware that somebody has begun to undo him: whoever meets that, finishes it."""
+def test_an_unfinished_undo_left_by_a_refused_owner_is_finished_by_the_next_writer() -> None:
+    """The owner retires its sidecar unaware of the undo; the next writer that meets the undo finishes it."""
     store = Scripted(graph())
     owner, rival = (Catalog.open(store, mode=Mode.JOIN) for _ in range(2))
 
@@ -55,7 +55,7 @@ def test_an_owner_who_is_refused_before_he_moved_a_head_may_leave_an_unfinished_
         rival.write(lambda txn: txn.append("place", [{"id": 1, "name": "here"}]))
         die_undoing(store)
 
-    # The sidecar stands, the probe has not been asked: the first request of the next step.
+    # The sidecar exists and the probe has not been sent: it is the first request of the next step.
     with owner:
         draft = owner.draft()
         rename(draft)
@@ -67,8 +67,8 @@ def test_an_owner_who_is_refused_before_he_moved_a_head_may_leave_an_unfinished_
     settle(store)
 
 
-def test_a_writer_of_two_tables_clears_the_dead_from_one_of_them() -> None:
-    """Taking back his other head moved a pin of his, and he left without asking who was in the way."""
+def test_a_writer_of_two_tables_recovers_a_dead_plan_on_one_of_them() -> None:
+    """Taking back its other head moves a pin, so the writer must still check what blocks the first table."""
     store = Scripted(graph())
     dead, last = (Catalog.open(store, mode=Mode.JOIN, grace_s=0) for _ in range(2))
     store.crash_before("put", "branch/main/manifest/")
@@ -80,7 +80,7 @@ def test_a_writer_of_two_tables_clears_the_dead_from_one_of_them() -> None:
 
 
 @pytest.mark.parametrize(("silent", "done"), [(1, "retired"), (100, "left")])
-def test_a_sidecar_that_may_still_stand_is_not_reported_as_retired(silent: int, done: str) -> None:
+def test_a_sidecar_that_may_still_exist_is_not_reported_as_retired(silent: int, done: str) -> None:
     """Its plan had not moved when recovery looked; a later recovery, which finds it, may roll it forward."""
     store = Scripted(graph())
     dead = Catalog.open(store, mode=Mode.JOIN)
@@ -94,7 +94,7 @@ def test_a_sidecar_that_may_still_stand_is_not_reported_as_retired(silent: int, 
 
 
 def fence(store: Store) -> Catalog:
-    """A writer of a later epoch that has not come round to recovery yet."""
+    """A writer of a later epoch that has not run recovery yet."""
     taker = Scripted(store)
     taker.crash_before("list", "recovery/")
     with pytest.raises(Crashed):
@@ -109,9 +109,9 @@ def link(transaction: Transaction) -> None:
     transaction.append("knows", [{"id": 2, "a": 2, "b": 1}])
 
 
-def test_a_plan_whose_undo_has_no_room_is_not_said_to_be_rolled_back() -> None:
-    """Its other head may yet land, and whoever read its sidecar before roll it forward. Recovery that found
-    every place for its undo taken by rivals used to retire the sidecar, and to call that rolled back.
+def test_a_plan_whose_undo_is_blocked_is_not_reported_as_rolled_back() -> None:
+    """Its other head may yet land, and an opener that read its sidecar before may roll it forward. So
+    recovery must not retire the sidecar, nor report a rollback, when rivals occupy every place for the undo.
     """
     inner = graph()
     store = Scripted(inner)
@@ -123,16 +123,16 @@ def test_a_plan_whose_undo_has_no_room_is_not_said_to_be_rolled_back() -> None:
         heir = fence(rival)
         rival.crash_before("put", "branch/main/manifest/")
         with pytest.raises(Crashed):
-            heir.write(link)  # its head stands behind the owner's, which is dead to it
+            heir.write(link)  # its head comes after the owner's, which is dead to it
         with Catalog.open(inner, author="opener", mode=Mode.JOIN) as opener:
             notices.extend(opener.notices)
 
     store.amid("put", "table/knows", interfere)
     draft = owner.draft()
     grow(draft)
-    ended = owner.publish(draft)
-    assert isinstance(ended, Unknown)
-    assert [(n.classified, n.done) for n in notices if n.plan == ended.plan] == [("partial", "left")]
+    result = owner.publish(draft)
+    assert isinstance(result, Unknown)
+    assert [(n.classified, n.done) for n in notices if n.plan == result.plan] == [("partial", "left")]
     with Catalog.open(inner, author="last", mode=Mode.JOIN, grace_s=0) as last:
-        assert isinstance(last.settle(ended), Published), "both heads stand: it is rolled forward"
+        assert isinstance(last.settle(result), Published), "both heads exist: it is rolled forward"
         assert verify(last).faults == ()

@@ -28,40 +28,40 @@ def founded() -> MemoryStore:
 
 
 def writer(store: MemoryStore, number: int, mode: str, together: threading.Barrier) -> str:
-    """Append one row, on a table that everybody writes."""
+    """Append one row to a table that all writers share."""
     together.wait(10)
     try:
         catalog = Catalog.open(store, author=f"w{number}", mode=mode)
         row = {"id": number, "by": f"w{number}"}
-        ended = catalog.write(
+        results = catalog.write(
             lambda txn: (txn.append("shared", [row]), txn.append("other", [row])), attempts=30
         )
         catalog.close()
     except (StaleView, Fenced) as clean:
         return type(clean).__name__
-    assert isinstance(ended, Published | Unknown)
-    return type(ended).__name__
+    assert isinstance(results, Published | Unknown)
+    return type(results).__name__
 
 
 @pytest.mark.parametrize("mode", ["join", "claim"])
 @pytest.mark.parametrize("writers", [2, 3, 5, 12])
 def test_writers_commit_or_fail_cleanly(writers: int, mode: str) -> None:
-    """Joined, they take turns; claiming, each fences those before it - and whoever comes next can go on."""
+    """Joined writers alternate; claiming writers fence the earlier ones. The next writer can always go on."""
     store = founded()
     together = threading.Barrier(writers)
     with ThreadPoolExecutor(writers) as pool:
         futures = [pool.submit(writer, store, number, mode, together) for number in range(writers)]
-        ended = [future.result() for future in futures]
+        results = [future.result() for future in futures]
     last = Catalog.open(store, author="last")
     rows = {row["id"] for row in last.snapshot().rows("shared")}
-    for number, result in enumerate(ended):
+    for number, result in enumerate(results):
         if result == "Published":
             assert number in rows
         elif result in ("StaleView", "Fenced"):
             assert number not in rows
-    assert "Published" in ended
+    assert "Published" in results
     if mode == "join":
-        assert set(ended) <= {"Published", "StaleView"}
+        assert set(results) <= {"Published", "StaleView"}
     with last.transaction() as txn:
         txn.append("shared", [{"id": 99, "by": "last"}])
         txn.append("other", [{"id": 99, "by": "last"}])

@@ -1,7 +1,7 @@
 """Writers as operating-system processes, on a directory and on S3 endpoints that are processes too.
 
 All commit or fail cleanly, nothing wedges, and the chain holds every acknowledged commit. Without the epoch
-check two processes are enough for a HEAD that stands ahead of its manifest, for ever.
+check two processes are enough for a HEAD that stays ahead of its manifest for ever.
 """
 
 import json
@@ -52,14 +52,14 @@ def test_all_commit_or_fail_cleanly(url: str, mode: str, count: int, tmp_path: P
         assert set(acknowledged) <= rows <= set(acknowledged) | unknown, ends
         authors = {manifest.id: manifest.author for manifest in last.log()}
         for number, id_ in acknowledged.items():
-            assert authors[id_] == f"writer {number}", "the chain holds it where its writer was told"
+            assert authors[id_] == f"writer {number}", "the chain has it where the writer was acknowledged"
         assert isinstance(last.write(lambda txn: txn.append("person", [{"id": 99}])), Published), "no wedge"
         assert verify(last).faults == ()
 
 
 @pytest.mark.parametrize("safeguard", ["", "epoch-check"])
 def test_without_the_epoch_check_two_processes_wedge(url: str, safeguard: str, tmp_path: Path) -> None:
-    """The old writer is paused before its head; its successor finds nothing to undo, and is in its way."""
+    """The old writer is paused before its head; its successor finds nothing to undo, and is blocked by it."""
     with _started("halt", url, safeguard, str(tmp_path)) as old:
         _wait_for(tmp_path / "head", old)
         successor = Catalog.open(url, author="new", safeguards=without(safeguard or None))
@@ -94,8 +94,8 @@ TWELVE = 12
 def test_without_the_epoch_check_one_of_twelve_commits_and_the_others_wedge(
     url: str, safeguard: str, first: str, others: str, tmp_path: Path
 ) -> None:
-    """All have staged when somebody takes over and retires their sidecars, since nothing has moved. One puts
-    its head there, which nobody can explain. With the check all of them know that they are fenced.
+    """All have staged when another process takes over and retires their sidecars, since nothing has moved.
+    One creates its head, which no sidecar explains. With the check all of them know that they are fenced.
     """
     with ExitStack() as running:
         numbers = [str(number) for number in range(TWELVE)]
@@ -109,9 +109,9 @@ def test_without_the_epoch_check_one_of_twelve_commits_and_the_others_wedge(
         _wait_for(tmp_path / "manifest-0", writers[0])
         for number in numbers[1:]:
             (tmp_path / f"go-head-{number}").touch()
-        ends = [_said(writer) for writer in writers[1:]]
+        ends = [_result_of(writer) for writer in writers[1:]]
         (tmp_path / "go-manifest-0").touch()
-        ends.insert(0, _said(writers[0]))
+        ends.insert(0, _result_of(writers[0]))
     assert [end["ended"] for end in ends] == [first, *[others] * (TWELVE - 1)]
     with Catalog.open(url, author="last") as last:
         assert bool(safeguard) == any(row["id"] == 0 for row in last.snapshot().rows("person"))
@@ -119,7 +119,7 @@ def test_without_the_epoch_check_one_of_twelve_commits_and_the_others_wedge(
         assert verify(last).faults == ()
 
 
-def _said(writer: "subprocess.Popen[bytes]") -> dict[str, Any]:
+def _result_of(writer: "subprocess.Popen[bytes]") -> dict[str, Any]:
     found: dict[str, Any] = json.loads(writer.communicate(timeout=SECONDS_MAX)[0])
     return found
 
@@ -137,12 +137,12 @@ def _race(url: str, mode: str, count: int, start: Path) -> list[dict[str, Any]]:
         for number, writer in enumerate(writers):
             _wait_for(Path(f"{start}.ready-{number}"), writer)
         start.touch()
-        said = [writer.communicate(timeout=SECONDS_MAX)[0] for writer in writers]
+        printed = [writer.communicate(timeout=SECONDS_MAX)[0] for writer in writers]
     finally:
         for writer in writers:
             writer.kill()
             writer.wait()
-    return [json.loads(line) for line in said]
+    return [json.loads(line) for line in printed]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What recovery finds, what it does, and that doing it twice, at once or half way changes nothing."""
+"""What recovery finds and does; running it twice, concurrently or partially changes nothing."""
 
 from typing import Any
 
@@ -50,12 +50,12 @@ CRASHES = [
 def test_a_crash_at_every_step(
     how: str, prefix: str, classified: str | None, done: str | None, visible: bool, mode: str
 ) -> None:
-    """Fenced by a claim, or expired after the window: the same end, and everybody can write again."""
+    """Fenced by a claim, or expired after the window: the same result, and all writers can go on."""
     store = crashed(graph(), how, prefix)
     store.env.sleep(100)
     opener = Catalog.open(store, author="opener", mode=mode)
     if mode == "join" and done == "retired" and classified == "no movement":
-        done = "rolled-back"  # an expired plan's slots are occupied, lest a late head land in them
+        done = "rolled-back"  # an expired plan's slots are occupied, so that no late head lands in them
     assert [(n.classified, n.done) for n in opener.notices] == ([(classified, done)] if classified else [])
     assert ([row["name"] for row in state(store)["place"]] == ["Rome"]) is visible
     assert not [key for key in store.contents() if key.startswith("recovery/")]
@@ -67,8 +67,8 @@ def test_a_crash_at_every_step(
 
 @pytest.mark.parametrize("mode", ["claim", "join"])
 @pytest.mark.parametrize(("how", "prefix"), [(how, prefix) for how, prefix, *_ in CRASHES])
-def test_recovery_can_die_anywhere_and_be_repeated(how: str, prefix: str, mode: str) -> None:
-    """Crash inside recovery at each of its writes: the next one ends where an undisturbed one ends."""
+def test_recovery_can_crash_anywhere_and_be_repeated(how: str, prefix: str, mode: str) -> None:
+    """Crash inside recovery at each of its writes: the next recovery ends as an undisturbed one does."""
     calm = crashed(graph(), how, prefix)
     calm.env.sleep(100)
     Catalog.open(calm, author="opener", mode=mode).close()
@@ -122,7 +122,7 @@ def test_rolled_forward_and_live_leave_the_same_bytes() -> None:
     assert next(manifest.author for manifest in opener.log()) == "victim"
 
 
-def test_a_live_writer_is_left_alone_and_named() -> None:
+def test_a_live_write_is_left_alone_and_its_author_named() -> None:
     store = crashed(graph(), "crash_after", "table/")
     other = Catalog.open(store, author="other", mode="join")
     assert [(n.classified, n.done) for n in other.notices] == [("live", "left")]
@@ -141,7 +141,7 @@ def test_repair_overrides_the_window() -> None:
 
 
 def test_repair_cures_a_head_without_a_sidecar() -> None:
-    """What no run leaves behind, but somebody's hands might: the sidecar was deleted."""
+    """No run leaves this behind, but a manual change may: the sidecar was deleted."""
     store = crashed(graph(), "crash_after", "table/")
     for key in [key for key in store.contents() if key.startswith("recovery/")]:
         store.delete(key, when=ANYTHING)
@@ -163,7 +163,7 @@ def test_fenced_is_final() -> None:
 
 
 @pytest.mark.parametrize("recovers_first", [True, False])
-def test_fenced_with_all_heads_moved_says_unknown(recovers_first: bool) -> None:
+def test_fenced_with_all_heads_moved_is_unknown(recovers_first: bool) -> None:
     """The heir may roll it forward at any time: `Fenced` would be a clean error for a visible write."""
     store = graph()
     script = Scripted(store)
@@ -189,7 +189,7 @@ def test_fenced_with_all_heads_moved_says_unknown(recovers_first: bool) -> None:
     assert isinstance(heir.settle(ended), Published)
 
 
-def test_an_unknown_that_never_came_is_settled_as_never() -> None:
+def test_an_unpublished_unknown_is_settled_as_never() -> None:
     store = graph()
     script = Scripted(store)
     old = Catalog.open(script, author="old")
@@ -208,15 +208,15 @@ def overwrite_and_die(store: MemoryStore) -> None:
     with pytest.raises(Crashed):
         Catalog.open(taker, author="heir")
     third = Catalog.open(store, author="third", mode="read")
-    third._handle.mode = Mode.JOIN  # a writer that has not come round to recovery yet
+    third._handle.mode = Mode.JOIN  # a writer that has not run recovery yet
     third._handle.join()
     with third, third.transaction() as txn:
         txn.upsert("place", [{"id": 5, "name": "Bonn"}])
-    assert isinstance(txn.result, Published), "stepped over the head of the fenced plan"
+    assert isinstance(txn.result, Published), "it steps over the head of the fenced plan"
 
 
-def test_a_plan_goes_to_json_and_back() -> None:
-    """The sidecar holds all of it, in the same bytes every time."""
+def test_a_plan_round_trips_through_json() -> None:
+    """The sidecar contains the whole plan, in the same bytes every time."""
     store = crashed(graph(), "crash_before", MANIFEST)
     (body,) = [body for key, body in store.contents().items() if key.startswith("recovery/")]
     plan = PublishPlan.from_bytes(body)

@@ -1,4 +1,4 @@
-"""Runs stay few, rows are not written anew all the time, and what a table holds does not change by it."""
+"""Runs stay few, rows are rewritten rarely, and merging runs changes no content."""
 
 import random
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def played(commits: list[int]) -> tuple[list[int], int]:
 
 
 def test_runs_count_like_digits() -> None:
-    """The classic: after n commits of one row the runs spell n, to the base of eight."""
+    """After n commits of one row the runs are the digits of n to the base of eight."""
     sizes, _ = played([1] * 0o1234)
     assert sizes == [512] + [64] * 2 + [8] * 3 + [1] * 4
 
@@ -47,15 +47,15 @@ def test_runs_are_few_whatever_the_sizes_of_commits(commits: list[int]) -> None:
 
 
 def test_large_runs_are_left_alone() -> None:
-    """Else a commit of one row would write a table of gigabytes anew."""
+    """Otherwise a commit of one row would rewrite a table of gigabytes."""
     large = [(ROWS_MAX // 4, 0)] * 20
     assert runs_to_merge(large, ROWS_MAX // 4) == 0
     assert runs_to_merge([(1, BYTES_MAX // 4)] * 20, 1) == 0
     assert runs_to_merge([*large, *[(1, 0)] * 7], 1) == 7
-    assert runs_to_merge([*large, *[(1, 0)] * 6], 1) == 0, "the neighbour"
+    assert runs_to_merge([*large, *[(1, 0)] * 6], 1) == 0, "one run less"
 
 
-def test_a_commit_that_changes_no_row_takes_nothing_in() -> None:
+def test_a_commit_that_changes_no_row_merges_no_run() -> None:
     assert runs_to_merge([(1, 1)] * 100, 0) == 0
 
 
@@ -78,75 +78,75 @@ def delete(opened: Catalog, *ids: int) -> None:
     opened.write(lambda txn: txn.delete("t", list(ids)))
 
 
-def told(opened: Catalog) -> list[tuple[str, int]]:
+def runs_of(opened: Catalog) -> list[tuple[str, int]]:
     return [(run["holds"], run.get("rows") or len(run["keys"])) for run in opened.snapshot().runs("t")]
 
 
-def stranger(store: MemoryStore) -> list[int]:
+def cold_rows(store: MemoryStore) -> list[int]:
     return [row["id"] for row in Catalog.open(store, mode="read").snapshot().rows("t")]
 
 
-def test_rows_that_come_and_go_leave_nothing() -> None:
-    """A run that takes others in holds what they left, not what they did."""
+def test_rows_added_and_removed_leave_no_trace_in_merged_runs() -> None:
+    """A run that merges others contains their result, not their steps."""
     store, opened = catalog()
     append(opened, 100)
     for number in range(FAN_IN - 3):
         append(opened, number)
     delete(opened, 0, 1, 2, 100)
     opened.write(lambda txn: txn.upsert("t", [{"id": 4, "n": 0}]))
-    assert told(opened) == [("rows", 2)]
-    assert stranger(store) == [3, 4]
+    assert runs_of(opened) == [("rows", 2)]
+    assert cold_rows(store) == [3, 4]
 
 
-def test_what_was_there_before_is_removed_by_keys() -> None:
+def test_rows_of_unmerged_runs_are_removed_by_keys() -> None:
     store, opened = catalog()
     append(opened, *range(100))
     for number in range(100, 100 + FAN_IN - 2):
         append(opened, number)
     delete(opened, 5, 101)
     append(opened, 200)
-    assert told(opened) == [("rows", 100), ("keys", 1), ("rows", FAN_IN - 2)]
-    assert 5 not in stranger(store)
-    assert len(stranger(store)) == 99 + FAN_IN - 2
+    assert runs_of(opened) == [("rows", 100), ("keys", 1), ("rows", FAN_IN - 2)]
+    assert 5 not in cold_rows(store)
+    assert len(cold_rows(store)) == 99 + FAN_IN - 2
 
 
-def test_deletes_take_in_deletes_and_write_no_fragment() -> None:
+def test_deletes_merge_deletes_and_write_no_fragment() -> None:
     store, opened = catalog()
     append(opened, *range(100))
     append(opened, 100)
     before = sum(key.startswith("data/") for key in store.contents())
     for number in range(FAN_IN * FAN_IN):
         delete(opened, number)
-    assert told(opened) == [("rows", 100), ("rows", 1), ("keys", FAN_IN * FAN_IN)]
+    assert runs_of(opened) == [("rows", 100), ("rows", 1), ("keys", FAN_IN * FAN_IN)]
     assert sum(key.startswith("data/") for key in store.contents()) == before
-    assert stranger(store) == list(range(64, 101))
+    assert cold_rows(store) == list(range(64, 101))
 
 
-def test_too_many_keys_to_stand_in_the_document_are_not_runs_to_merge() -> None:
+def test_runs_of_too_many_keys_for_the_document_are_not_merged() -> None:
     store, opened = catalog()
     append(opened, *range(20_000))
     for number in range(FAN_IN):
         delete(opened, *range(number * 500, number * 500 + 500))
-    assert told(opened) == [("rows", 20_000)] + [("keys", 500)] * FAN_IN
-    assert sum(key.startswith("data/") for key in store.contents()) == 1, "deletes have no fragment"
+    assert runs_of(opened) == [("rows", 20_000)] + [("keys", 500)] * FAN_IN
+    assert sum(key.startswith("data/") for key in store.contents()) == 1, "deletes write no fragment"
     append(opened, *range(20_000, 20_500))
     assert max(len(run.get("keys", ())) for run in opened.snapshot().runs("t")) <= KEYS_INLINE_MAX
-    assert told(opened)[0] == ("rows", 20_000), "nor is the table written anew for that"
-    assert stranger(store) == list(range(FAN_IN * 500, 20_500))
+    assert runs_of(opened)[0] == ("rows", 20_000), "the table is not rewritten for that"
+    assert cold_rows(store) == list(range(FAN_IN * 500, 20_500))
 
 
-def test_a_column_that_came_in_between_is_empty_in_older_rows() -> None:
+def test_a_column_added_later_is_empty_in_older_rows() -> None:
     store, opened = catalog()
     for number in range(FAN_IN - 1):
         append(opened, number)
     opened.write(lambda txn: txn.add_column("t", "more", "string"))
     opened.write(lambda txn: txn.append("t", [{"id": 99, "n": 1, "more": "yes"}]))
-    assert told(opened) == [("rows", FAN_IN)]
+    assert runs_of(opened) == [("rows", FAN_IN)]
     rows = Catalog.open(store, mode="read").snapshot().rows("t")
     assert [row["more"] for row in rows] == [None] * (FAN_IN - 1) + ["yes"]
 
 
-def test_old_snapshots_stay_what_they_were() -> None:
+def test_old_snapshots_do_not_change() -> None:
     store, opened = catalog()
     for number in range(30):
         append(opened, number)
@@ -155,11 +155,11 @@ def test_old_snapshots_stay_what_they_were() -> None:
         assert len(reader.snapshot(opened.manifest.id - 29 + number).rows("t")) == number + 1
 
 
-# What is remembered of the last runs.
+# The recorded changes of the last runs.
 
 
-def test_of_the_last_runs_so_much_is_remembered_and_no_more() -> None:
-    """In rows and in bytes, each to the limit and not past it; what comes before a large run is gone too."""
+def test_the_recorded_last_runs_are_bounded() -> None:
+    """In rows and in bytes, each exactly to its limit; the runs before a large one are dropped too."""
     small, half, large = (
         Layer({1: None}, 1),
         Layer(dict.fromkeys(range(ROWS_MAX // 2)), 1),
@@ -174,10 +174,8 @@ def test_of_the_last_runs_so_much_is_remembered_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("rows_max", [6, 2**15])
-def test_taking_runs_off_again_gives_the_rows_of_those_before(
-    rows_max: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At every length that is remembered, of every version, read or written, with a column that came."""
+def test_cutting_runs_off_gives_the_rows_before_them(rows_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every recorded length of every version, read or written, with a column added in between."""
     monkeypatch.setattr(cache, "ROWS_MAX", rows_max)
     monkeypatch.setattr(tables, "FAN_IN", 3)
     dice = random.Random(5)
@@ -191,7 +189,7 @@ def test_taking_runs_off_again_gives_the_rows_of_those_before(
             for contents in (cold, warm):
                 assert contents.rows == cold.rows
                 lengths += _cut_everywhere(store, opened, contents)
-    assert lengths > 100, "else nothing was tried"
+    assert lengths > 100, "otherwise nothing was tested"
 
 
 def _change(dice: random.Random, opened: Catalog, number: int) -> None:
@@ -225,7 +223,7 @@ def _cut_everywhere(store: MemoryStore, opened: Catalog, contents: Contents) -> 
 
 
 def _rows_of(store: MemoryStore, columns: Any, some: Any) -> Mapping[Any, Any]:
-    """A second opinion: the runs folded in the plainest way."""
+    """An independent oracle: the runs folded in the simplest way."""
     from fencepost.impl.publish.schema import decode_rows
 
     rows: dict[Any, Any] = {}

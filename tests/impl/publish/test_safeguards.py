@@ -1,9 +1,8 @@
 """Each safeguard is necessary in the real code: its counterexample happens without it and does not happen
 with it.
 
-Every test is the counterexample of docs/decisions/0010-publish-protocol.md, played by hand: `name` is the
-safeguard
-that is broken, or None, and the assertion says what must be different.
+Every test scripts the counterexample of docs/decisions/0010-publish-protocol.md: `name` is the safeguard
+that is replaced by its mutant, or None, and the assertion states what must differ.
 """
 
 from typing import Any
@@ -65,7 +64,7 @@ def test_create_only_manifest(name: str | None) -> None:
 
 @both("sidecar-before-heads")
 def test_sidecar_before_heads(name: str | None) -> None:
-    """A crash between heads and manifest, and nobody of that epoch can ever write the table again."""
+    """After a crash between heads and manifest no writer of that epoch can ever write the table again."""
     inner = graph()
     dying = Scripted(inner)
     dying.crash_before("put", MANIFEST)
@@ -147,7 +146,7 @@ def test_grace_window(name: str | None) -> None:
     (notice,) = opened[0].notices
     assert (notice.classified, notice.done) == (
         ("live", "left") if name is None else ("no movement", "retired")
-    ), "with the safeguard it says what is true: an acknowledged plan was not given up"
+    ), "with the safeguard the notice is true: an acknowledged plan was not given up"
 
     inner = graph()
     script = Scripted(inner)
@@ -167,7 +166,7 @@ def test_grace_window(name: str | None) -> None:
 
 
 def _skew(name: str | None) -> tuple[Catalog, bool]:
-    """An edge to Bob is on its way while Bob is overwritten away; whether the edge was acknowledged."""
+    """An overwrite removes Bob while an edge to Bob is published; returns whether it was acknowledged."""
     inner = graph()
     remover, script = join(inner, name, "remover"), Scripted(inner)
     linker = join(script, name, "linker")
@@ -188,14 +187,14 @@ def _skew(name: str | None) -> tuple[Catalog, bool]:
 
 @both("shared-head")
 def test_shared_head(name: str | None) -> None:
-    """Writers of different tables do not meet, both commit, and an edge points at nobody."""
+    """Writers of different tables do not conflict, both commit, and an edge points at a missing row."""
     catalog, acknowledged = _skew(name)
     assert (acknowledged, bool(dangling(catalog))) == ((False, False) if name is None else (True, True))
 
 
 @both("pins-re-evaluated-on-retry")
 def test_pins_re_evaluated_on_retry(name: str | None) -> None:
-    """They meet, the loser retries without looking again at what it read: the same orphan edge."""
+    """They conflict, and the loser retries without checking its reads again: the same orphan edge."""
     catalog, acknowledged = _skew(name)
     assert (acknowledged, bool(dangling(catalog))) == ((False, False) if name is None else (True, True))
 
@@ -222,7 +221,7 @@ def test_inbound_check_on_removal(name: str | None) -> None:
 
 @both("boundary-check-after-create")
 def test_boundary_check_after_create(name: str | None) -> None:
-    """A stalled writer re-creates an id that cleanup deleted, and is told that it succeeded."""
+    """A stalled writer creates an id again that cleanup deleted, and gets a false success."""
     inner = graph()
     script = Scripted(inner)
     stalled, others = join(script, name, "stalled"), join(inner, name, "others")
@@ -233,14 +232,14 @@ def test_boundary_check_after_create(name: str | None) -> None:
         assert others.cleanup(keep=1).manifests > 3
 
     script.before("put", MANIFEST, meanwhile)
-    ended = add(stalled, "person", CYD)
-    assert isinstance(ended, Published)
-    assert ("Cyd" in names(inner)) is (name is None), "acknowledged, and there is no trace of it"
+    result = add(stalled, "person", CYD)
+    assert isinstance(result, Published)
+    assert ("Cyd" in names(inner)) is (name is None), "acknowledged, but absent"
 
 
 @both("read-back-on-unknown")
 def test_read_back_on_unknown(name: str | None) -> None:
-    """A reply that was lost is reported as a failure, the user tries again: published twice."""
+    """A lost reply is reported as a failure, and the user tries again: published twice."""
     inner = graph()
     faulty = Faulty(inner, [Fault(Effect.REPLY_LOST, kinds={"put"}, prefix=MANIFEST, times=1)])
     writer = join(faulty, name)

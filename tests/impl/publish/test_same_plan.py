@@ -1,4 +1,4 @@
-"""same-plan: whoever executes a plan, it leaves the same bytes. Over every point where its writer can die."""
+"""same-plan: any executor of a plan leaves the same bytes, for every point where its writer can crash."""
 
 import itertools
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ MANIFEST, SIDECAR = "branch/main/manifest/", "recovery/"
 
 
 class Mortal(Layer):
-    """Dies at one of its writes, before it lands or after. Parallel writes land one after another, in order
-    or backwards, so that every part of a step is left behind by some death.
+    """Crashes at one of its writes, before or after it lands. Parallel writes land one after another, in
+    order or backwards, so that some crash leaves every part of a step behind.
     """
 
     def __init__(self, inner: MemoryStore, at: int, *, landed: bool, backwards: bool = False) -> None:
@@ -65,7 +65,7 @@ def two_tables(catalog: Catalog) -> None:
 
 
 def alive() -> tuple[Mapping[str, bytes], int]:
-    """What the live commit leaves, and the number of its writes."""
+    """The objects that the live commit leaves, and the number of its writes."""
     store = graph()
     writer = Mortal(store, -1, landed=True)
     two_tables(Catalog.open(writer, author="victim", mode="join"))
@@ -89,14 +89,14 @@ def died(at: int, landed: bool, backwards: bool) -> tuple[MemoryStore, PublishPl
     return store, next(iter(victim.plans.values()), None)
 
 
-def test_there_is_a_death_at_every_write() -> None:
+def test_there_is_a_crash_at_every_write() -> None:
     assert WRITES == 6, "two fragments, the sidecar, two heads, the manifest"
 
 
 @pytest.mark.parametrize(("at", "landed", "backwards"), DEATHS)
-def test_who_joins_leaves_the_same_bytes_or_nothing(at: int, landed: bool, backwards: bool) -> None:
+def test_a_joining_opener_leaves_the_same_bytes_or_nothing(at: int, landed: bool, backwards: bool) -> None:
     store, plan = died(at, landed, backwards)
-    opener = Catalog.open(store, author="somebody else", mode="join")
+    opener = Catalog.open(store, author="another writer", mode="join")
     shown = [manifest for manifest in opener.log() if plan is not None and manifest.plan == plan.id]
     if shown:
         assert kept(store) == LIVE
@@ -108,9 +108,9 @@ def test_who_joins_leaves_the_same_bytes_or_nothing(at: int, landed: bool, backw
 @pytest.mark.parametrize(("at", "landed", "backwards"), DEATHS)
 @pytest.mark.parametrize("mode", ["join", "claim"])
 def test_every_object_is_a_function_of_the_plan(at: int, landed: bool, backwards: bool, mode: str) -> None:
-    """Of the plan as its writer staged it, and of the parent and the numbers: of nobody who executed it."""
+    """Of the plan as staged, the parent and the numbers, and not of the executor."""
     store, plan = died(at, landed, backwards)
-    Catalog.open(store, author="somebody else", mode=mode)
+    Catalog.open(store, author="another writer", mode=mode)
     versions = {key: read_version(body, key) for key, body in kept(store).items() if "/version/" in key}
     for key, version in versions.items():
         if plan is not None and version.plan == plan.id:

@@ -1,6 +1,6 @@
-"""What a commit costs a writer who meets tables that others have changed: what is new to it, and no more.
+"""The cost of a commit on tables that others have changed: the new fragments, and no more.
 
-Counted at depths 10, 100 and 400 of a history that nobody compacts or cleans up: two writers take turns, so
+Counted at depths 10, 100 and 400 of a history without compaction or cleanup: two writers alternate, so
 each commit begins on tables that the other has changed since.
 """
 
@@ -20,8 +20,8 @@ CATCHING_UP = 4
 TO_READ = 2
 """Of a changed table: its version document, and the one fragment that the other has added."""
 WARM, WARM_TABLE = 5, 2
-"""What test_cost.py allows a writer whom nobody disturbs: probe, sidecar, retire, manifest, boundary; and of
-each table fragment and head."""
+"""The bound of test_cost.py for an undisturbed writer: probe, sidecar, retire, manifest, boundary; and
+fragment and head of each table."""
 
 Verb = Callable[[Any, int], None]
 
@@ -57,7 +57,7 @@ def replace(txn: Any, number: int) -> None:
 
 
 def delete(txn: Any, number: int) -> None:
-    """Every other commit is a run of keys, which has no fragment."""
+    """Every other commit is a run of keys, without a fragment."""
     if number % 2:
         txn.append("node", [{"id": number, "n": number}])
     else:
@@ -71,7 +71,7 @@ def link(txn: Any, number: int) -> None:
 
 
 VERBS = {append: 1, upsert: 1, replace: 1, delete: 1, link: 2}
-"""And how many tables each touches."""
+"""The number of tables each touches."""
 
 
 def shape(cost: Cost) -> list[tuple[str, str, tuple[int, ...]]]:
@@ -79,7 +79,7 @@ def shape(cost: Cost) -> list[tuple[str, str, tuple[int, ...]]]:
 
 
 def in_turns(metered: Metered, writers: list[Catalog], verb: Verb) -> dict[int, Cost]:
-    """What each commit cost, by the depth it came to."""
+    """The cost of each commit, by the depth it reached."""
     return {
         number: commit(metered, writers[number % len(writers)], verb, number)
         for number in range(1, DEPTHS[-1] + 1)
@@ -87,14 +87,14 @@ def in_turns(metered: Metered, writers: list[Catalog], verb: Verb) -> dict[int, 
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
-def test_two_writers_in_turns_pay_the_same_at_every_depth(verb: Verb) -> None:
-    """Else history slows down whoever shares a table: each commit reads all of it again, by the fragment."""
+def test_two_alternating_writers_pay_the_same_at_every_depth(verb: Verb) -> None:
+    """Otherwise history slows down writers of a shared table: each commit reads all its fragments again."""
     metered = founded()
     writers = [Catalog.open(metered, author=name, mode="join") for name in "ab"]
     costs = in_turns(metered, writers, verb)
     ten, hundred, deep = (shape(costs[depth]) for depth in DEPTHS)
     assert ten == hundred == deep
-    # Every one of them, also those that take runs of the other into their own.
+    # Every one of them, also those that merge runs of the other writer.
     dearest = max(cost.requests for number, cost in costs.items() if number > 2)
     assert dearest <= CATCHING_UP + WARM + VERBS[verb] * (WARM_TABLE + TO_READ)
     assert writers[0].refresh().id == writers[1].refresh().id
@@ -105,8 +105,8 @@ def fresh(metered: Metered) -> Any:
     return Catalog.open(metered, mode="read").snapshot()
 
 
-def test_who_stayed_away_reads_what_was_added_since() -> None:
-    """The neighbour past the edge: the commits of others are fragments to read, so the meter can see them."""
+def test_an_idle_writer_reads_the_fragments_added_since() -> None:
+    """A case just outside: the commits of others are fragments to read, and the meter shows them."""
     metered = founded()
     busy, idle = (Catalog.open(metered, author=name, mode="join") for name in "ab")
     idle.snapshot().load()
@@ -119,9 +119,9 @@ def test_who_stayed_away_reads_what_was_added_since() -> None:
     assert 1 < max(read) <= 5
 
 
-def test_what_is_written_and_what_a_stranger_reads_stay_small() -> None:
-    """Were there a run for every commit ever made, their list would stand in every version document and
-    sidecar, and whoever opens the catalog would read a thousand fragments.
+def test_bytes_written_and_fragments_read_stay_small() -> None:
+    """With a run for every commit ever made, every version document and sidecar would contain their list, and
+    opening the catalog would read a thousand fragments.
     """
     metered = founded()
     writers = [Catalog.open(metered, author=name, mode="join") for name in "ab"]
@@ -132,9 +132,9 @@ def test_what_is_written_and_what_a_stranger_reads_stay_small() -> None:
         period = 1 << (number - 1).bit_length()
         written[period] = max(cost.bytes_sent, written.get(period, 0))
         if number == period:
-            with metered.operation("open") as stranger:
+            with metered.operation("open") as cold:
                 assert len(fresh(metered).rows("node")) == 5 + number
-            opened[number] = stranger.by_kind["get"]
-    assert written[1024] < 3 * written[64], "and one of the last wrote 512 rows anew"
+            opened[number] = cold.by_kind["get"]
+    assert written[1024] < 3 * written[64], "and one of the last rewrote 512 rows"
     assert opened[1024] <= 7 * 4 + 10
     assert opened[512] < 2 * opened[64]

@@ -1,7 +1,7 @@
-"""Random writers, crashes, lost and late requests, recovery, cleanup - against the oracle of whole plans.
+"""Random writers, crashes, lost and late requests, recovery, cleanup compared with the oracle of whole plans.
 
 After every step the whole chain is walked: each manifest must show exactly what the oracle makes of the one
-before and the one plan that it names. What was acknowledged is in it once; what was refused never comes.
+before and the one plan that it names. An acknowledged plan is in it once; a refused plan never is.
 """
 
 from contextlib import suppress
@@ -54,13 +54,13 @@ WRITERS_MAX = 3
 
 
 @pytest.fixture(autouse=True)
-def _runs_that_are_soon_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Histories are short here, and what writers do to runs shall be tried too."""
+def _runs_merged_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Histories are short here, and they shall include merged runs."""
     monkeypatch.setattr(tables, "FAN_IN", 2)
 
 
 class Writer:
-    """One handle and everything that can be done to it."""
+    """One handle, and the faults that can be injected into it."""
 
     def __init__(self, inner: Any, mode: str, name: str) -> None:
         self.faults: list[Fault] = []
@@ -146,7 +146,7 @@ class Publishing(RuleBasedStateMachine):
                 writer.script.before("put", family, lambda: self._publish(others[0], rival, fresh=True))
             case "takeover":
                 writer.script.before("put", family, lambda: self.open_writer("claim"))
-            case "visit":  # somebody looks in before the heads, and the writer dies behind them
+            case "visit":  # another process opens before the heads, and the writer crashes after them
                 writer.script.before("put", "table/", lambda: self.open_writer("join"))
                 writer.script.crash_before("put", "branch/main/manifest/")
             case "collected" if others:
@@ -171,17 +171,17 @@ class Publishing(RuleBasedStateMachine):
             draft = catalog.draft(name)
             for step in steps:
                 step.onto(draft)
-            ended = catalog.publish(draft)
+            result = catalog.publish(draft)
         except HeadAhead:
-            raise  # no run with all safeguards comes here
+            raise  # no run with all safeguards raises this
         except PublishError:
             self.refused.add(name)
         else:
-            if isinstance(ended, Published):
+            if isinstance(result, Published):
                 assert not fenced, "a writer went on after a claim that it could see"
                 self.acknowledged.add(name)
             else:
-                assert isinstance(ended, Unknown)
+                assert isinstance(result, Unknown)
 
     def _overtake(self, writer: Writer, steps: list[Step]) -> None:
         """Others commit, and the ids that the stalled writer is after are cleaned up."""
@@ -194,7 +194,7 @@ class Publishing(RuleBasedStateMachine):
     @precondition(lambda self: self.writers)
     @rule(at=st.integers(0, 9), fault=st.sampled_from(CRASHES), family=st.sampled_from(FAMILIES[1:3]))
     def die_between_tables(self, at: int, fault: str, family: str) -> None:
-        """Two tables touched, and the process dies where it hurts most."""
+        """Two tables are touched, and the process crashes between them."""
         steps = [Step("upsert", "person", 1, 5, len(self.drafts)), Step("upsert", "place", 1, 5, 5)]
         self.publish(at, steps, fault, family, [], True)
 
@@ -236,7 +236,7 @@ class Publishing(RuleBasedStateMachine):
             writer.faulty.land_all()
 
     def teardown(self) -> None:
-        """Whatever happened, somebody can write every table without a restart of anybody else."""
+        """In every final state a new writer can write every table without a restart of the others."""
         if not hasattr(self, "store"):
             return
         self.late_requests_land()
@@ -256,12 +256,12 @@ class Publishing(RuleBasedStateMachine):
 
 
 def test_the_oracle_refuses_orphans() -> None:
-    """The second opinion has one: a chain with an orphan edge could not pass."""
+    """The oracle can fail: a chain with an orphan edge cannot pass."""
     try:
         after({"person": {}, "place": {}, "knows": {}}, [Step("append", "knows", 1, 1, 0)])
     except Refused:
         return
-    raise AssertionError("an edge that points at nothing went through")
+    raise AssertionError("the oracle accepted an edge to a missing row")
 
 
 CAUGHT = [
@@ -273,13 +273,13 @@ CAUGHT = [
     "read-back-on-unknown",
     "late-head",
 ]
-"""Mutants that random runs meet soon. The others need a meeting of three: test_safeguards.py scripts it."""
+"""Mutants that random runs find soon. The others need three processes: test_safeguards.py scripts them."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CAUGHT)
 def test_the_machine_catches_mutants(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that holds for broken code would be decoration."""
+    """A machine that passes for mutants would test nothing."""
     original = Catalog.open
 
     def mutated(store: Any, **options: Any) -> Catalog:

@@ -1,4 +1,4 @@
-"""Replies that never come: nothing is claimed that is not known, and nothing is lost."""
+"""Missing replies: no result claims more than is known, and no write is lost."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ FAMILIES = ["data/", "recovery/", "table/", MANIFEST]
 @pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.LATE, Effect.DUPLICATED])
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_lost_reply_anywhere_is_survived(family: str, effect: Effect, times: int) -> None:
-    """Lost after it was applied, dropped, late, or applied twice by a library that says nothing of it."""
+    """The reply lost, the request lost, late, or applied twice by a library that does not report it."""
     store = graph()
     fault = Fault(effect, kinds={"put"}, prefix=family, times=times, delay=3)
     faulty = Faulty(store, [])
@@ -43,7 +43,7 @@ def test_a_lost_reply_anywhere_is_survived(family: str, effect: Effect, times: i
 
 @pytest.mark.parametrize("effect", [Effect.THROTTLED, Effect.CONFLICT])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_not_now_is_asked_again(family: str, effect: Effect) -> None:
+def test_refused_requests_are_sent_again(family: str, effect: Effect) -> None:
     store = graph()
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty)
@@ -54,7 +54,7 @@ def test_not_now_is_asked_again(family: str, effect: Effect) -> None:
 
 
 @pytest.mark.parametrize(("family", "lands"), [("table/", True), (MANIFEST, True), (MANIFEST, False)])
-def test_a_store_that_stays_silent_is_unknown_until_it_is_settled(family: str, lands: bool) -> None:
+def test_a_create_without_an_answer_is_unknown_until_settled(family: str, lands: bool) -> None:
     store = graph()
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty, author="waiting")
@@ -78,7 +78,7 @@ def test_a_store_that_stays_silent_is_unknown_until_it_is_settled(family: str, l
 
 
 @pytest.mark.parametrize("family", ["data/", "recovery/"])
-def test_silence_before_anything_moved_is_a_clean_error(family: str) -> None:
+def test_no_answer_before_any_head_moved_is_a_clean_error(family: str) -> None:
     store = graph()
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty)
@@ -91,7 +91,7 @@ def test_silence_before_anything_moved_is_a_clean_error(family: str) -> None:
     assert heir.snapshot().rows("place") == []
 
 
-def test_reads_that_stay_silent_are_a_clean_error() -> None:
+def test_reads_without_an_answer_are_a_clean_error() -> None:
     store = graph()
     faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, kinds={"get", "list"})])
     with pytest.raises(StoreUnavailable, match="did not answer"):

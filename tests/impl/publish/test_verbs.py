@@ -1,4 +1,4 @@
-"""What users write and read: verbs, keys, edges, schema changes, time travel, and what they are told."""
+"""What users write and read: verbs, keys, edges, schema changes, time travel and errors."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def change(catalog: Catalog, act: Any) -> Any:
 
 
 def test_verbs_and_a_cold_reader_agree() -> None:
-    """Whatever a warm handle believes, a reader with empty hands finds the same in the store."""
+    """A reader without a cache finds in the store what a warm handle shows."""
     store = graph()
     catalog = Catalog.open(store)
     acts = [
@@ -95,7 +95,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("act", "error", "text"), WRONG)
-def test_what_makes_no_sense_is_refused_in_a_sentence(act: Any, error: type, text: str) -> None:
+def test_invalid_drafts_are_refused_with_a_sentence(act: Any, error: type, text: str) -> None:
     store = graph()
     catalog = Catalog.open(store)
     before = dict(store.contents())
@@ -119,7 +119,7 @@ def test_add_edge_checks_every_row() -> None:
 
 
 def test_a_transaction_relies_on_what_it_read() -> None:
-    """Read, decide, write: when what was read has changed, the decision is taken again."""
+    """Read, decide, write: if the rows read have changed, the decision is made again."""
     store = graph()
     first, second = Catalog.open(store, mode="join"), Catalog.open(store, mode="join")
     txn = first.draft()
@@ -127,10 +127,10 @@ def test_a_transaction_relies_on_what_it_read() -> None:
     change(second, lambda d: d.append("person", [{"id": 3, "name": "Cyd"}]))
     with pytest.raises(StaleView, match="person"):
         first.publish(txn)
-    ended = first.write(
+    result = first.write(
         lambda txn: txn.append("place", [{"id": len(txn.read("person")), "name": "as many as persons"}])
     )
-    assert isinstance(ended, Published)
+    assert isinstance(result, Published)
     assert first.snapshot().rows("place")[0]["id"] == 3
 
 
@@ -144,7 +144,7 @@ def test_disjoint_writers_of_one_epoch_both_commit() -> None:
 
 
 def test_many_deleted_keys_go_to_a_fragment() -> None:
-    """Few stand in the version document, many do not, and with new rows the table is written anew."""
+    """Few keys are in the version document, many are not, and with new rows the table is rewritten."""
     store = MemoryStore(env=SeededEnvironment(1))
     catalog = Catalog.open(store, create=True)
     change(catalog, lambda d: d.create_table("t", {"id": "int64"}, key="id"))
@@ -162,7 +162,7 @@ def test_many_deleted_keys_go_to_a_fragment() -> None:
     assert len(Catalog.open(store, mode="read").snapshot().rows("t")) == 6
 
 
-def test_opening_what_is_not_there() -> None:
+def test_opening_a_missing_catalog() -> None:
     store = MemoryStore(env=SeededEnvironment(1))
     with pytest.raises(Absent, match="no branch 'main'"):
         Catalog.open(store)

@@ -1,4 +1,4 @@
-"""Verification passes what runs leave behind and names what hands have damaged."""
+"""Verification accepts everything that runs leave behind and names damage."""
 
 import dataclasses
 from contextlib import suppress
@@ -48,7 +48,7 @@ def test_each_damage_is_named() -> None:
     assert any("behind 2 of the one before" in fault for fault in faults)
 
 
-def test_a_head_that_nothing_explains_is_named() -> None:
+def test_an_unexplained_head_is_named() -> None:
     store = graph()
     script = Scripted(store)
     script.crash_before("put", "branch/main/manifest/")
@@ -61,13 +61,13 @@ def test_a_head_that_nothing_explains_is_named() -> None:
     assert verify(catalog).faults == ()
 
 
-def test_what_a_cleanup_takes_meanwhile_is_no_fault() -> None:
+def test_a_concurrent_cleanup_is_no_fault() -> None:
     store = graph()
     script = Scripted(store)
     catalog = Catalog.open(script, mode="join")
     for number in range(3, 9):
         catalog.write(lambda txn, n=number: txn.overwrite("place", [{"id": n, "name": "there"}]))
-    store.env.sleep(1000)  # so that fragments go as well
+    store.env.sleep(1000)  # so that fragments are deleted as well
     script.before("get", "data/", lambda: Catalog.open(store, mode="join").cleanup(1))
     assert verify(catalog).faults == ()
     assert script.spent
