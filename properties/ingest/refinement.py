@@ -20,8 +20,8 @@ more batches or generations than the machine has there is no room: undecided.
 from collections.abc import Mapping
 
 from fencepost.model import Model
-from fencepost.model.ingest.authority import USABLE
-from fencepost.properties.ingest.machine import Followed
+from fencepost.model.ingest import USABLE
+from fencepost.properties.ingest.followed import Followed
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
@@ -54,8 +54,6 @@ class IngestRefinement(Refinement):
     trace_fields = ("what",)
     notes = frozenset({"outcome", "live"})
     hidden = ("time_passes", "ages")
-    left_out = ("another_stores_it", "manifest_deleted")
-    forgets = ("first", "overwritten")
 
     def __init__(
         self, contents: int = 2, horizons: int = 9, *, versioned: bool = False, bounded: bool = True
@@ -65,7 +63,6 @@ class IngestRefinement(Refinement):
         """
         sizes: Mapping[str, int] = {
             "contents": contents,
-            "shared": contents,
             "horizons": 1 if versioned else horizons,
             "versioned": int(versioned),
         }
@@ -149,8 +146,8 @@ class IngestRefinement(Refinement):
         if seen.what == "live":
             return self.does("shown_live", h=h)
         if what in STORED:
-            return self.does("told", h=h, what="stored")
-        return self.does("told", h=h, what="parked") if what == "conflict" else SILENT
+            return self.does("answered", h=h, outcome="stored")
+        return self.does("answered", h=h, outcome="parked") if what == "conflict" else SILENT
 
 
 _PUT = {

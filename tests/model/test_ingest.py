@@ -237,7 +237,7 @@ class TakesConflictForConflict(Ingest):
     @action(c=Ingest.collectors)
     def refuse(s, c: int) -> None:
         s.require(s.at[c] == "manifest")
-        s.tell(c, "parked")
+        s.answer(c, "parked")
         s.rest(c)
 
 
@@ -247,7 +247,7 @@ class KeepsNoRecord(Ingest):
     @action(c=Ingest.collectors)
     def refuse(s, c: int) -> None:
         s.require(s.at[c] == "conflict")
-        s.tell(c, "parked")
+        s.answer(c, "parked")
         s.rest(c)
 
 
@@ -284,7 +284,7 @@ def test_a_machine_that_gets_it_wrong_is_caught(machine, sizes, name) -> None:
 @pytest.mark.parametrize(
     ("sizes", "out_of_reach"),
     [
-        ({**SMALL, "collectors": 1, "contents": 1}, {"told_as_duplicate", "accepted_unawares"}),
+        ({**SMALL, "collectors": 1, "contents": 1}, {"answered_as_duplicate", "accepted_unawares"}),
     ],
 )
 def test_what_a_size_is_too_small_for_is_said(sizes, out_of_reach) -> None:
