@@ -16,8 +16,8 @@ from bench.traces import Kept
 from fencepost.impl.publish import STANDARD, Catalog, Mode, PublishError
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
+from fencepost.properties.publish.checks import Change, add_to_draft, knows, person
 from fencepost.sim.explore import Setting
-from fencepost.sim.systems.publish.changes import Change, ask, knows, person
 from fencepost.sim.systems.publish.run import ScenarioRun, cache_parquet
 from fencepost.sim.world import Budget, World
 
@@ -95,7 +95,7 @@ def _published(run: ScenarioRun, catalog: Catalog, message: str) -> bool:
     """Publish one change, or not; whether the handle may go on."""
     draft = catalog.draft(message)
     try:
-        ask(draft, run.changes[message])
+        add_to_draft(draft, run.changes[message])
         catalog.publish(draft)
     except PublishError as refused:
         return type(refused).__name__ not in ("Fenced", "Unknown")

@@ -1,18 +1,17 @@
-"""Random writers, crashes, lost replies and recovery, in lockstep with the model and with an oracle of plans.
+"""Random writers, crashes, lost replies and recovery, in lockstep with the model and under the checks.
 
 Subclass it with a store, as tests/properties/publish/test_stateful.py does. Hypothesis draws the rules:
 open a handle, publish one of the four kinds of plan, recover, clean up, let time pass. A publish may lose a
-reply, or crash before or after any of its requests; its handle is gone then. After every rule
+reply, or crash before or after any of its requests, which ends its handle. After every rule
 
 - what the store did is a run of the model (see `meanings`), and
-- the newest manifest shows what plain dictionaries hold after the whole plans of the chain, in its order;
-  what was acknowledged is among them once, what was refused is not.
+- the properties of `checks` hold for the catalog and the outcomes so far.
 
-Runs here are longer than those of the audit and meet fewer orders: requests of one handle are not interleaved
-with those of another, but for one that steps in at a chosen request.
+Runs here are longer than those of the audit and meet fewer orders: requests of one handle do not interleave
+with those of another, except for one that steps in at a chosen request.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -25,34 +24,49 @@ from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.requests import Outcome, Request
+from fencepost.properties.publish.checks import (
+    AT_REST_NS,
+    CHECKS,
+    ENDS,
+    FOUNDER,
+    KNOWS,
+    PERSON,
+    Answer,
+    CatalogState,
+    Change,
+    Chapter,
+    Check,
+    Outcomes,
+    add_to_draft,
+    knows,
+    person,
+)
 from fencepost.properties.publish.refinement import PublishRefinement
 from fencepost.properties.refinement import Automaton, Follower, Lens
 
 PLANS_MAX, CLAIMS_MAX = 6, 4
 """Room in the model. A run that has used it up goes on without plans, or without claims."""
-PERSON = {"id": "int64", "name": "string"}
-KNOWS = {"id": "int64", "a": "int64"}
 PAST_GRACE_S = 3600.0
 KINDS = ("adds", "drops", "links", "grows")
-
-Tables = dict[str, dict[int, dict[str, Any]]]
+AT_THE_END = ("no_wedge",)
+"""Checks that need every client to be at rest."""
 
 
 class Crashed(BaseException):
-    """A process is no more."""
+    """The process ended."""
 
 
 class Landing(Layer):
-    """One process's way to the store: shows every landing to the follower, and goes wrong where told to."""
+    """The store as one process sees it: shows every landing to the follower, and fails where it is set to."""
 
     def __init__(self, inner: Store, follower: Follower, process: str) -> None:
         super().__init__(inner)
         self._follower = follower
         self._process = process
         self.countdown = -1
-        """How many requests from now something goes wrong; below 0 nothing does."""
-        self.error: Callable[[], None] | None = None
-        """What steps in before the request."""
+        """The number of requests before the fault; below 0 there is none."""
+        self.before: Callable[[], None] | None = None
+        """What another process does before the request."""
         self.after = False
         """Whether the request lands before its process dies; a lost reply lets it live."""
         self.dies = True
@@ -60,8 +74,8 @@ class Landing(Layer):
     def send(self, request: Request[Any]) -> Any:
         strikes = self.countdown == 0
         self.countdown -= 1
-        if strikes and self.error is not None:
-            self.error()
+        if strikes and self.before is not None:
+            self.before()
             strikes = False
         if strikes and self.dies and not self.after:
             raise Crashed
@@ -74,15 +88,11 @@ class Landing(Layer):
         return [self.send(request) for request in requests]
 
     def _landed(self, request: Request[Any]) -> Any:
-        try:
-            reply = self.inner.send(request)
-        except StoreError:
-            raise
+        reply = self.inner.send(request)
         if request.kind in ("put", "delete"):
-            told = (
-                trace_fields(request.subject, getattr(request, "body", b"")) if request.kind == "put" else ""
-            )
-            looks = ("landed", request.kind, request.subject, "", reply.outcome.value, told)
+            body = getattr(request, "body", b"")
+            fields = trace_fields(request.subject, body) if request.kind == "put" else ""
+            looks = ("landed", request.kind, request.subject, "", reply.outcome.value, fields)
             verdict = self._follower.see(looks, self._process, 0)
             assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
         return reply
@@ -91,6 +101,7 @@ class Landing(Layer):
 class PublishStateful(RuleBasedStateMachine):
     """See the top of this module."""
 
+    checks: ClassVar[Mapping[str, Check]] = CHECKS
     lens: ClassVar[Lens | None] = None
     """One for all runs: a step that some run has taken is a look-up."""
 
@@ -104,14 +115,13 @@ class PublishStateful(RuleBasedStateMachine):
         self.follower = Follower(lens.automaton, lens)
         self.store = self.open()
         self.handles: list[tuple[Catalog, Landing]] = []
-        self.plans: dict[str, str] = {}
-        """By message, the kind of plan."""
-        self.acknowledged: set[str] = set()
-        self.refused: set[str] = set()
-        self.seen: dict[str, int] = {}
-        self.tables: Tables = {"person": {n: _person(n) for n in (1, 2)}, "knows": {}}
+        self.plans: dict[str, Change] = {}
+        """By message."""
+        self.answers: list[Answer] = []
+        self.chapters: dict[int, Chapter] = {}
+        """All manifests so far with their rows, also those that a cleanup deleted."""
+        self._judged: tuple[object, ...] = ()
         self.opened = self.claims = 0
-        self.walked = 0
 
     def open(self) -> Store:
         """An empty store."""
@@ -119,12 +129,10 @@ class PublishStateful(RuleBasedStateMachine):
 
     @initialize()
     def found(self) -> None:
-        with Catalog.open(self.store, create=True, author="founder") as catalog, catalog.transaction() as txn:
+        with Catalog.open(self.store, create=True, author=FOUNDER) as catalog, catalog.transaction() as txn:
             txn.create_table("person", PERSON, key="id")
-            txn.create_table("knows", KNOWS, key="id", edges={"a": "person"})
-            txn.append("person", [_person(1), _person(2)])
-        self.reader = Catalog.open(self.store, mode=Mode.READ)
-        self.walked = self.reader.manifest.id
+            txn.create_table("knows", KNOWS, key="id", edges=ENDS)
+            txn.append("person", [person(1), person(2)])
         for _ in range(2):
             self.open_handle(Mode.JOIN)
 
@@ -155,12 +163,12 @@ class PublishStateful(RuleBasedStateMachine):
     def publish(self, at: int, kind: str, fresh: bool, trouble: str, countdown: int) -> None:
         catalog, landing = self.handles[at % len(self.handles)]
         others = [handle for handle in self.handles if handle[0] is not catalog]
-        landing.error = None
+        landing.before = None
         if trouble == "rival" and others and len(self.plans) + 1 < PLANS_MAX:
-            landing.error = lambda: self._publish(*others[0], kind, fresh=True)
+            landing.before = lambda: self._publish(*others[0], kind, fresh=True)
         elif trouble in ("visit", "takeover"):
-            landing.error = lambda: self.open_handle(Mode.CLAIM if trouble == "takeover" else Mode.JOIN)
-        goes_wrong = landing.error is not None or trouble in ("crash-before", "crash-after", "reply_lost")
+            landing.before = lambda: self.open_handle(Mode.CLAIM if trouble == "takeover" else Mode.JOIN)
+        goes_wrong = landing.before is not None or trouble in ("crash-before", "crash-after", "reply_lost")
         landing.countdown = countdown if goes_wrong else -1
         landing.dies, landing.after = trouble != "reply_lost", trouble == "crash-after"
         try:
@@ -171,21 +179,20 @@ class PublishStateful(RuleBasedStateMachine):
 
     def _publish(self, catalog: Catalog, landing: Landing, kind: str, *, fresh: bool) -> None:
         message = f"plan {len(self.plans)} {kind}"
-        self.plans[message] = kind
-        number = len(self.plans)  # others may begin theirs before the draft is made
+        change = self.plans[message] = _change(kind, len(self.plans) + 1)
         try:
             if fresh:
                 catalog.refresh()
             draft = catalog.draft(message)
-            _draft(draft, kind, number)
+            add_to_draft(draft, change)
             ended = catalog.publish(draft)
         except HeadAhead:
-            raise  # no run with all safeguards comes here
+            raise  # impossible with all safeguards
         except PublishError:
-            self.refused.add(message)
+            self.answers.append(Answer(message, "refused"))
         else:
             if isinstance(ended, Published):
-                self.acknowledged.add(message)
+                self.answers.append(Answer(message, "acked", ended.plan))
                 looks = ("note", "note", f"outcome {message}", "", "acked", f"plan={ended.plan}")
                 verdict = self.follower.see(looks, "outcome", 0)
                 assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
@@ -194,7 +201,7 @@ class PublishStateful(RuleBasedStateMachine):
     @rule(at=st.integers(0, 2), act=st.sampled_from(("recover", "cleanup", "close")))
     def maintenance(self, at: int, act: str) -> None:
         catalog, _ = self.handles[at % len(self.handles)]
-        self.look()  # what a cleanup deletes has been seen
+        self.checks_hold()  # reads the manifests that a cleanup deletes
         with suppress(PublishError):
             if act == "recover":
                 catalog.recover()
@@ -211,50 +218,32 @@ class PublishStateful(RuleBasedStateMachine):
     # What must hold.
 
     @invariant()
-    def look(self) -> None:
-        if not self.walked:
-            return
-        latest = self.reader.refresh()
-        for id_ in range(self.walked + 1, latest.id + 1):
-            manifest = self.reader.snapshot(id_).manifest
-            if manifest.kind == "publish":
-                assert manifest.message not in self.seen, f"{manifest.message} is published twice"
-                self.seen[manifest.message] = id_
-                _apply(
-                    self.tables, self.plans[manifest.message], 1 + list(self.plans).index(manifest.message)
-                )
-        self.walked = latest.id
-        shown = self.reader.snapshot().load()
-        assert {name: {row["id"]: row for row in rows} for name, rows in shown.items()} == self.tables
-        assert self.acknowledged <= self.seen.keys(), "acknowledged, and not there"
-        assert not self.refused & self.seen.keys(), "refused, and yet there"
+    def checks_hold(self) -> None:
+        if self.opened:
+            self._check([name for name in self.checks if name not in AT_THE_END])
 
     def teardown(self) -> None:
-        if self.walked:
-            with Catalog.open(self.store, mode=Mode.CLAIM, author="healer") as healer:
-                healer.write(lambda txn: txn.upsert("person", [_person(99)]))
-                assert healer.snapshot().get("person", 99) is not None, "nobody can write any more"
+        if self.opened:
+            self._check([name for name in AT_THE_END if name in self.checks])
+
+    def _check(self, names: Sequence[str]) -> None:
+        listed = (entry.key for page in self.store.pages() for entry in page.objects)
+        contents = {key: self.store.get(key).body for key in listed}
+        if (names, contents, len(self.answers)) == self._judged:
+            return
+        self._judged = (names, contents, len(self.answers))
+        state = CatalogState(contents, now_ns=self.store.env.now_ns() + AT_REST_NS, known=self.chapters)
+        outcomes = Outcomes(self.plans, self.answers)
+        for name in names:
+            violations = list(CHECKS[name](state, outcomes))
+            assert not violations, f"{name}: {violations[0]}"
+        self.chapters = {chapter.manifest.id: chapter for chapter in state.chapters}
 
 
-def _person(number: int) -> dict[str, Any]:
-    return {"id": number, "name": f"p{number}"}
-
-
-def _draft(draft: Any, kind: str, number: int) -> None:
-    """One of the model's four kinds. Person 1 always stays, so that there is somebody to point at."""
-    if kind in ("adds", "grows"):
-        draft.upsert("person", [_person(10 + number)])
-    if kind == "drops":
-        draft.delete("person", [2])
-    if kind in ("links", "grows"):
-        draft.upsert("knows", [{"id": number, "a": 1}])
-
-
-def _apply(tables: Tables, kind: str, number: int) -> None:
-    """The same to plain dictionaries."""
-    if kind in ("adds", "grows"):
-        tables["person"][10 + number] = _person(10 + number)
-    if kind == "drops":
-        tables["person"].pop(2, None)
-    if kind in ("links", "grows"):
-        tables["knows"][number] = {"id": number, "a": 1}
+def _change(kind: str, number: int) -> Change:
+    """One of the model's four kinds. Person 1 always stays, so that edges have a person to point at."""
+    node = ("upsert", "person", (person(10 + number),))
+    edge = ("upsert", "knows", (knows(number, 1, 1),))
+    return {"adds": (node,), "drops": (("delete", "person", (2,)),), "links": (edge,), "grows": (node, edge)}[
+        kind
+    ]

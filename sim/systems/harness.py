@@ -2,7 +2,8 @@
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment, SeededEnvironment
@@ -11,7 +12,7 @@ from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request
-from fencepost.sim.world import World
+from fencepost.sim.world import View, World
 
 CACHED_MAX = 20_000
 """Findings in memory; then the cache is cleared."""
@@ -43,6 +44,34 @@ def copy_of(contents: Mapping[str, bytes], start_ns: int = 0) -> MemoryStore:
     for key, body in contents.items():
         store.put(key, body, when=ABSENT)
     return store
+
+
+def declare(
+    world: Any,
+    checks: Mapping[str, Callable[[Any, Any], Iterator[str]]],
+    state: Callable[[View], Any],
+    outcomes: Callable[[View], Any],
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Have the checks judged at the end of each run, as properties of the same names with dashes.
+
+    `names` gives some another name. State and outcomes are computed once for all checks of a step.
+    """
+    latest: tuple[int, tuple[Any, Any]] = (-1, (None, None))
+
+    def judged(check: Callable[[Any, Any], Iterator[str]]) -> Callable[[View], str | None]:
+        def judge(view: View) -> str | None:
+            nonlocal latest
+            # Under control nothing changes between two properties that are judged after the same step.
+            now = len(world.trace) if isinstance(world, World) else -1
+            if now < 0 or latest[0] != now:
+                latest = (now, (state(view), outcomes(view)))
+            return next(check(*latest[1]), None)
+
+        return judge
+
+    for name, check in checks.items():
+        world.finally_(names.get(name, name.replace("_", "-")), judged(check))
 
 
 class ScenarioEnvironment(Environment):

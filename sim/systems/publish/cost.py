@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.impl.store.requests import Request
-from fencepost.sim.systems.publish.changes import Change
+from fencepost.properties.publish.checks import Change
 from fencepost.sim.world import World
 from fencepost.sim.world.objects import FLIGHTS_FROM
 

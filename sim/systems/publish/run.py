@@ -35,9 +35,24 @@ from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Outcome, Put, Request
-from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, copy_of
-from fencepost.sim.systems.publish.changes import ENDS, KNOWS, PERSON, Change, ask, knows, person
-from fencepost.sim.world import World
+from fencepost.properties.publish.checks import (
+    AT_REST_NS,
+    CHECKS,
+    ENDS,
+    KNOWS,
+    PERSON,
+    Answer,
+    CatalogState,
+    Change,
+    Outcomes,
+    add_to_draft,
+    knows,
+    person,
+)
+from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, copy_of, declare, once
+from fencepost.sim.systems.publish.cost import too_dear
+from fencepost.sim.world import View, World
+from fencepost.sim.world.run import START_NS
 
 OLD_S = 3600.0
 """How far ahead a clock is that makes every sidecar old."""
@@ -124,8 +139,6 @@ class ScenarioRun:
     """Commits that were there before, and tables that nobody touches."""
     founded: Mapping[str, bytes] = field(default_factory=dict)
     """The objects before the first step."""
-    examined: tuple[int, Any] = (-1, None)
-    """After how many steps the store was examined, and the result: all properties need it at once."""
 
     def found(self, changes: dict[str, Change], *, edge: bool = False) -> None:
         """Write the catalog, and declare which plans will be published."""
@@ -162,7 +175,7 @@ class ScenarioRun:
     def publish(self, catalog: Catalog, meter: Watched, message: str) -> None:
         """Publish one of the scenario's changes, and note the outcome in the world."""
         transaction = catalog.draft(message)
-        ask(transaction, self.changes[message])
+        add_to_draft(transaction, self.changes[message])
         requests, hops = meter.requests, meter.hops
         outcome, plan = "refused", ""
         try:
@@ -175,6 +188,42 @@ class ScenarioRun:
             outcome, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
         cost = (meter.requests - requests, meter.hops - hops)
         self.world.note(f"outcome {message}", (outcome, plan, *cost))
+
+
+def outcomes(run: ScenarioRun, view: View) -> Outcomes:
+    """What the processes of the run noted."""
+    answers = [
+        Answer(message, outcome, plan)
+        for message in run.changes
+        for outcome, plan, _requests, _hops in view.notes(f"outcome {message}")
+    ]
+    return Outcomes(run.changes, answers, set(view.notes("undone")), view.notes("fenced"))
+
+
+@once
+def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> CatalogState:
+    return CatalogState(contents, safeguards, START_NS + AT_REST_NS)
+
+
+def declare_checks(run: ScenarioRun) -> None:
+    """The checks of `properties.publish.checks`, and the contract of costs.
+
+    All but three are judged at the end of a run: the chain of manifests and the outcomes of plans only grow.
+    `fenced` and `no-wedge` are also judged at once, by notes that a process makes when it sees one broken.
+    """
+    world = run.world
+    world.always("fenced", lambda view: next(iter(view.notes("fenced")), None))
+    world.always("no-wedge", lambda view: next(iter(view.notes("wedged")), None))
+    at_the_end = {name: check for name, check in CHECKS.items() if name != "fenced"}
+    declare(
+        world,
+        at_the_end,
+        lambda view: examine(view.contents(""), run.safeguards),
+        lambda view: outcomes(run, view),
+        {"no_wedge": "no-wedge at rest"},
+    )
+    if run.two_alone and isinstance(world, World):
+        world.finally_("flat-cost", lambda _: next(too_dear(run.changes, world), None))
 
 
 # Parquet, encoded and decoded once for all runs: an audit repeats the same few rows thousands of times. The

@@ -8,11 +8,10 @@ from fencepost.impl.publish import STANDARD, Mode, PublishError, Safeguards
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
 from fencepost.properties.publish import AsModelled, PublishRefinement
+from fencepost.properties.publish.checks import Change, knows, person
 from fencepost.sim.systems.lockstep import Lenses, Lockstep, cached, prepare_world
-from fencepost.sim.systems.publish.changes import Change, knows, person
 from fencepost.sim.systems.publish.cost import costs
-from fencepost.sim.systems.publish.promises import promise
-from fencepost.sim.systems.publish.run import OLD_S, ScenarioRun, cache_parquet
+from fencepost.sim.systems.publish.run import OLD_S, ScenarioRun, cache_parquet, declare_checks
 from fencepost.sim.world import World
 
 POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
@@ -233,7 +232,7 @@ def play(
         scenario = run.world.pick("scenario", SMALL) if scenario == "small" else scenario
         SCENARIOS[scenario](run)
     run.two_alone = scenario not in ("crowd", "cleaner", "anything")
-    promise(run)
+    declare_checks(run)
     # On a real store nobody knows in which order requests take effect.
     if isinstance(run.world, World):
         changes = run.changes

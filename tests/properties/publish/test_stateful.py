@@ -1,6 +1,7 @@
 """Long random runs of several handles, in lockstep with the model, which notices what broken code does."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import Phase, settings
@@ -10,12 +11,17 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.publish import Catalog
 from fencepost.impl.store import Store
 from fencepost.impl.store.memory import MemoryStore
+from fencepost.properties.publish.checks import Check
 from fencepost.properties.publish.stateful import PublishStateful
 
 
 class InMemory(PublishStateful):
     def open(self) -> Store:
         return MemoryStore(env=SeededEnvironment(11))
+
+
+class ModelOnly(InMemory):
+    checks: ClassVar[Mapping[str, Check]] = {}
 
 
 TestInMemory = InMemory.TestCase
@@ -34,4 +40,6 @@ def test_code_that_forgets_its_sidecar_is_caught(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Catalog, "open", staticmethod(mutated))
     found = settings(max_examples=20, stateful_step_count=10, phases=[Phase.generate])
     with pytest.raises(AssertionError, match=r"s\.require"):
+        run_state_machine_as_test(ModelOnly, settings=found)
+    with pytest.raises(AssertionError, match=r"no_wedge"):
         run_state_machine_as_test(InMemory, settings=found)

@@ -10,11 +10,11 @@ import pytest
 from fencepost.commands.exit_codes import Exit
 from fencepost.impl.publish import STANDARD, Safeguards
 from fencepost.impl.publish.documents import read_manifest
+from fencepost.properties.publish.checks import CHECKS, CatalogState, Outcomes
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.tokens import follow, read
-from fencepost.sim.systems.publish import SYSTEM, promises
-from fencepost.sim.systems.publish.examine import Examined, examine
-from fencepost.sim.systems.publish.run import MANIFESTS, ScenarioRun
+from fencepost.sim.systems.publish import SYSTEM
+from fencepost.sim.systems.publish.run import MANIFESTS, ScenarioRun, examine, outcomes
 from fencepost.sim.systems.publish.scenarios import play
 from fencepost.sim.world import Budget
 from fencepost.sim.world.view import View
@@ -22,7 +22,7 @@ from tests.commands.running import exit_of
 from tests.sim.systems.test_publish import explored
 
 Contents = dict[str, bytes]
-End = tuple[ScenarioRun, Examined, View]
+End = tuple[CatalogState, Outcomes]
 
 
 def end(scenario: str, change: Callable[[Contents], object] = len, safeguards: Safeguards = STANDARD) -> End:
@@ -36,7 +36,7 @@ def end(scenario: str, change: Callable[[Contents], object] = len, safeguards: S
     world = follow(Setting(program, Budget(crash=1, reply_lost=1, request_lost=1)), read("default")).world
     contents = dict(world.bucket.contents())
     change(contents)
-    return runs[-1], examine(contents, safeguards), View(world)
+    return examine(contents, safeguards), outcomes(runs[-1], View(world))
 
 
 def drop(part: str) -> Callable[[Contents], object]:
@@ -49,9 +49,6 @@ def put_again(contents: Contents) -> None:
     newest = read_manifest(contents[max(key for key in contents if "/manifest/" in key)])
     again = dataclasses.replace(newest, id=newest.id + 1)
     contents[f"{MANIFESTS}{again.id:020d}.json"] = again.body()
-
-
-CHECKS = {check.__name__: check for check in promises.CHECKS.values()}
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
@@ -93,7 +90,7 @@ def test_a_part_of_a_plan_is_seen() -> None:
         read(counterexample.token),
     ).world
     found = examine(dict(world.bucket.contents()), run[-1].safeguards)
-    seen = list(CHECKS["atomic_visibility"](run[-1], found, View(world)))
+    seen = list(CHECKS["atomic_visibility"](found, outcomes(run[-1], View(world))))
     assert any("one whole plan" in said for said in seen)
 
 
