@@ -19,7 +19,7 @@ from fencepost.model.kernel.language.access import Access, CellAccess, Index
 from fencepost.model.kernel.language.choices import Choice
 from fencepost.model.kernel.language.columns import Truth
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names, suggestion
-from fencepost.model.kernel.language.fields import AnyExtent, Cells, Each, Enum, Field, Int, Run, resolve
+from fencepost.model.kernel.language.fields import AnyExtent, Cells, Each, Enum, Field, Int, resolve
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import IntKind, PackedState, Slot
 from fencepost.model.kernel.language.machine import Machine
@@ -123,9 +123,6 @@ class _OneCell(Field[V, NoReturn], Generic[V]):
     def __init__(self, cell: Enum | Int, view: type[OneCellView]) -> None:
         self._cell = cell
         self._view = view
-
-    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        return self._cell.runs(name, sizes, shape)
 
     def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
         return self._cell.cells(name, dimensions)

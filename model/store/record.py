@@ -11,7 +11,7 @@ from fencepost.model.kernel.language.access import Access, Index
 from fencepost.model.kernel.language.choices import Choice
 from fencepost.model.kernel.language.columns import Truth
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, names, suggestion
-from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Cells, Field, Id, Run
+from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Cells, Field, Id
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import PackedState, Slot
 from fencepost.model.kernel.language.members import Members
@@ -39,11 +39,6 @@ class Record(Field[R, NoReturn]):
     """Parts by name; nothing is assigned to it as a whole."""
 
     parts: dict[str, AnyField]
-
-    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        return [
-            run for part, field in self.parts.items() for run in field.runs(f"{name}.{part}", sizes, shape)
-        ]
 
     def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
         for part, field in self.parts.items():

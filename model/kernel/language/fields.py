@@ -15,7 +15,6 @@ begins at its first value (False, the lower bound, the first name, the empty set
 it has `start=...` or an `@initial` function sets it.
 """
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
@@ -36,26 +35,22 @@ if TYPE_CHECKING:
 class Extent:
     """A whole number that is known once the sizes are known."""
 
-    def resolve(self, sizes: Mapping[str, int]) -> int:
-        raise NotImplementedError
+    def __init__(self, resolve: Callable[[Mapping[str, int]], int]) -> None:
+        self.resolve = resolve
 
     def __add__(self, other: "int | Extent") -> "Extent":
-        return _Sum(operator.add, self, other)
-
-    def __radd__(self, other: int) -> "Extent":
-        return _Sum(operator.add, other, self)
+        return Extent(lambda sizes: resolve(self, sizes) + resolve(other, sizes))
 
     def __sub__(self, other: "int | Extent") -> "Extent":
-        return _Sum(operator.sub, self, other)
+        return Extent(lambda sizes: resolve(self, sizes) - resolve(other, sizes))
 
     def __rsub__(self, other: int) -> "Extent":
-        return _Sum(operator.sub, other, self)
+        return Extent(lambda sizes: other - resolve(self, sizes))
 
     def __mul__(self, other: "int | Extent") -> "Extent":
-        return _Sum(operator.mul, self, other)
+        return Extent(lambda sizes: resolve(self, sizes) * resolve(other, sizes))
 
-    def __rmul__(self, other: int) -> "Extent":
-        return _Sum(operator.mul, other, self)
+    __radd__, __rmul__ = __add__, __mul__
 
 
 AnyExtent = int | str | Extent
@@ -67,6 +62,7 @@ class Size(Extent):
     def __init__(self, default: int, *, least: int = 1, most: int = 64, doc: str = "") -> None:
         if not least <= default <= most:
             raise ModellingMistake(f"a size with default {default} must allow it: {least}..{most} does not")
+        super().__init__(lambda sizes: sizes[self.name])
         self.default = default
         self.least = least
         self.most = most
@@ -85,21 +81,6 @@ class Size(Extent):
 
     def __set__(self, s: "Machine", value: object) -> None:
         raise ModellingMistake(f"`{self.name}` is a size: it is given at check time and no action changes it")
-
-    def resolve(self, sizes: Mapping[str, int]) -> int:
-        return sizes[self.name]
-
-
-class _Sum(Extent):
-    """Arithmetic on extents, computed when the sizes are known."""
-
-    def __init__(self, work: Callable[[int, int], int], left: "int | Extent", right: "int | Extent") -> None:
-        self._work = work
-        self._left = left
-        self._right = right
-
-    def resolve(self, sizes: Mapping[str, int]) -> int:
-        return self._work(resolve(self._left, sizes), resolve(self._right, sizes))
 
 
 def resolve(extent: AnyExtent, sizes: Mapping[str, int]) -> int:
@@ -135,7 +116,7 @@ def settle(declared: Mapping[str, Size], given: Mapping[str, int]) -> dict[str, 
 R = TypeVar("R")
 W = TypeVar("W")
 Run = tuple[str, Kind, tuple[int, ...]]
-Cells = tuple[str, tuple[AnyExtent, ...], "Field[Any, Any]"]
+Cells = tuple[str, tuple[AnyExtent, ...], "Cell[Any, Any]"]
 
 
 class Field(Generic[R, W]):
@@ -161,10 +142,6 @@ class Field(Generic[R, W]):
         frame = s.frame
         frame.model.access[self.name].write(frame, 0, value)
 
-    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        """The runs of cells that this field needs inside an array of `shape`."""
-        raise NotImplementedError
-
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> Access:
         raise NotImplementedError
 
@@ -173,11 +150,16 @@ class Field(Generic[R, W]):
         raise NotImplementedError
 
     def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> "Iterator[Cells]":
-        """The runs of cells with their declared dimensions."""
+        """The runs of cells of this field inside of an array of `dimensions`, as they are declared."""
         raise NotImplementedError
 
+    def runs(self, name: str, sizes: Mapping[str, int]) -> "Iterator[Run]":
+        """The runs of cells at given sizes."""
+        for run, dimensions, cell in self.cells(name, ()):
+            yield run, cell.kind(sizes), tuple(resolve(extent, sizes) for extent in dimensions)
 
-class _Cell(Field[R, W]):
+
+class Cell(Field[R, W]):
     """A field of one cell."""
 
     def __init__(self, start: object) -> None:
@@ -185,9 +167,6 @@ class _Cell(Field[R, W]):
 
     def kind(self, sizes: Mapping[str, int]) -> Kind:
         raise NotImplementedError
-
-    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        return [(name, self.kind(sizes), shape)]
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> CellAccess:
         return CellAccess(slots[name])
@@ -199,7 +178,7 @@ class _Cell(Field[R, W]):
         return self.kind(sizes).decode(0) if self._start is None else self._start
 
 
-class Bool(_Cell[Truth, Truth | bool]):
+class Bool(Cell[Truth, Truth | bool]):
     """True or False."""
 
     def __init__(self, *, start: bool | None = None) -> None:
@@ -209,7 +188,7 @@ class Bool(_Cell[Truth, Truth | bool]):
         return BoolKind()
 
 
-class Int(_Cell[Number, Number | int]):
+class Int(Cell[Number, Number | int]):
     """A whole number in `least`..`most`, both included."""
 
     def __init__(self, least: AnyExtent, most: AnyExtent, *, start: int | None = None) -> None:
@@ -226,16 +205,6 @@ class Int(_Cell[Number, Number | int]):
         return IntKind(resolve(self._least, sizes), resolve(self._most, sizes))
 
 
-class _Last(Extent):
-    """The number of the last of `extent` things."""
-
-    def __init__(self, extent: AnyExtent) -> None:
-        self._extent = extent
-
-    def resolve(self, sizes: Mapping[str, int]) -> int:
-        return resolve(self._extent, sizes) - 1
-
-
 class Id(Int):
     """The number of one of `extent` things, or -1 for nobody: a name, not a quantity.
 
@@ -243,12 +212,13 @@ class Id(Int):
     """
 
     def __init__(self, extent: AnyExtent, *, nobody: bool = False, start: int | None = None) -> None:
-        super().__init__(-1 if nobody else 0, _Last(extent), start=start)
+        last = Extent(lambda sizes: resolve(extent, sizes) - 1)
+        super().__init__(-1 if nobody else 0, last, start=start)
         self.extent = extent
         self.nobody = nobody
 
 
-class Enum(_Cell[Choice, Choice | str]):
+class Enum(Cell[Choice, Choice | str]):
     """One of a few names."""
 
     def __init__(self, *options: str, start: str | None = None) -> None:
@@ -259,7 +229,7 @@ class Enum(_Cell[Choice, Choice | str]):
         return self._kind
 
 
-class Flags(_Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
+class Flags(Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
     """A set over a finite domain: the numbers below a size, or a few names."""
 
     def __init__(self, *domain: AnyExtent, start: AbstractSet[int] | AbstractSet[str] | None = None) -> None:
@@ -279,21 +249,25 @@ class Flags(_Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
         return FlagsKind(tuple(str(member) for member in self._domain))
 
 
+class _Length(Cell[Number, int]):
+    """The length of a sequence: a quantity, even if the capacity is a size."""
+
+    def __init__(self, capacity: AnyExtent) -> None:
+        super().__init__(None)
+        self._capacity = capacity
+
+    def kind(self, sizes: Mapping[str, int]) -> IntKind:
+        return IntKind(0, resolve(self._capacity, sizes))
+
+
 class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
     """A sequence of at most `capacity` items, each of them one cell."""
 
     def __init__(self, capacity: AnyExtent, item: Field[R, W]) -> None:
-        if not isinstance(item, _Cell):
+        if not isinstance(item, Cell):
             raise ModellingMistake("the items of a Seq are Bool, Int, Enum or Flags")
         self._capacity = capacity
         self._item = item
-
-    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        capacity = resolve(self._capacity, sizes)
-        return [
-            (f"{name}.length", IntKind(0, capacity), shape),
-            (f"{name}.items", self._item.kind(sizes), (*shape, capacity)),
-        ]
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> SequenceAccess:
         lengths, items = CellAccess(slots[f"{name}.length"]), CellAccess(slots[f"{name}.items"])
@@ -303,9 +277,10 @@ class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
         return ()
 
     def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
-        yield f"{name}.length", dimensions, self
+        yield f"{name}.length", dimensions, _Length(self._capacity)
         # A position in a sequence names no member, even if the capacity is a size.
-        yield f"{name}.items", (*dimensions, 0), self._item
+        places = Extent(lambda sizes: resolve(self._capacity, sizes))
+        yield f"{name}.items", (*dimensions, places), self._item
 
 
 class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
@@ -314,9 +289,6 @@ class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
     def __init__(self, extent: AnyExtent, element: Field[R, W]) -> None:
         self.extent = extent
         self.element = element
-
-    def runs(self, name: str, sizes: Mapping[str, int], shape: tuple[int, ...]) -> list[Run]:
-        return self.element.runs(name, sizes, (*shape, resolve(self.extent, sizes)))
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> ArrayAccess:
         element = self.element.access(name, sizes, slots)

@@ -72,7 +72,7 @@ class Model:
         self.fields: dict[str, AnyField] = dict(declared(machine, Field))
         if not self.fields:
             raise ModellingMistake(f"{machine.__name__} has no fields, so it has no state")
-        runs = [run for name, field in self.fields.items() for run in field.runs(name, self.sizes, ())]
+        runs = [run for name, field in self.fields.items() for run in field.runs(name, self.sizes)]
         self.layout = arrange(runs)
         self.access = {
             name: field.access(name, self.sizes, self.layout.slots) for name, field in self.fields.items()

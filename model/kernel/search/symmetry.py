@@ -268,8 +268,6 @@ def runs_of(model: Model, size: str) -> list[Run]:
                 refers = "id"
             elif isinstance(cell, Flags) and len(cell.domain) == 1 and is_size(cell.domain[0], size):
                 refers = "flags"
-            if name.endswith(".length"):
-                refers = ""
             slot = model.layout.slots[name]
             lengths = model.layout.slots.get(name.removesuffix(".items") + ".length")
             if axes or refers:
