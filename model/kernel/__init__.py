@@ -1,6 +1,6 @@
 """The kernel: machines on columns of packed states, and the search that explores them."""
 
-from fencepost.model.kernel.check import NO_DEADLOCK, check
+from fencepost.model.kernel.check import check
 from fencepost.model.kernel.language.choices import Choice, case, pick
 from fencepost.model.kernel.language.columns import Column, Truth, all_of, any_of, implies
 from fencepost.model.kernel.language.declare import (
@@ -24,7 +24,7 @@ from fencepost.model.kernel.language.model import Label, Model, Successors
 from fencepost.model.kernel.language.numbers import Number, count_of
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
-from fencepost.model.kernel.report.result import PropertyResult, Result
+from fencepost.model.kernel.report.result import NO_DEADLOCK, PropertyResult, Result
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Progress, Search
 from fencepost.model.kernel.search.graph import Graph, graph_of, reachable_graph
 from fencepost.model.kernel.search.stepper import State, Stepper

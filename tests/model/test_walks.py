@@ -183,7 +183,7 @@ def test_what_is_found_after_many_starts_is_told_from_the_last_one(monkeypatch) 
         result = walk(Stairs, walks=1, steps=2_000, seed=4, deadlock=deadlock, keep_going=True)
         assert result["never_on_top"].counterexample.steps[-1].changes == {"at": (5, 6)}
         assert result.notes[1] == (
-            "never_on_top: met by a walk after 6 steps, told in 6: there may be a shorter counterexample"
+            "never_on_top: found by a walk of 6 steps, reported in 6: there may be a shorter counterexample"
         )
     assert result["no-deadlock"].verdict == "violated"
     assert len(result["no-deadlock"].counterexample) == 6

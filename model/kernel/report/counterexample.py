@@ -1,20 +1,23 @@
 """Counterexamples: how the machine gets from a start to a state, as a value that prints and replays.
 
-A counterexample is found without parent pointers. The levels of the exploration are sets of states with
-the same distance from the start, so a state of level d has a predecessor in level d - 1: expand
-that level again, chunk by chunk, until one of its successors is the state; then go on with that
-predecessor. The first chunk, label and row in order is taken, so that the same machine always tells
-the same counterexample, and every counterexample is a shortest one.
+A counterexample is found without parent pointers. The levels of the exploration are sets of states with the
+same distance from the start, so a state of level d has a predecessor in level d - 1: expand that level again,
+chunk by chunk, until one of its successors is the state; then continue with that predecessor. The first
+chunk, label and row in order is taken, so one machine always gives the same counterexample, and every
+counterexample is shortest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fencepost.model.kernel.language.layout import U64, PackedState, packed
-from fencepost.model.kernel.language.model import Label, Model
+from fencepost.model.kernel.language.model import Model, Transition
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.search.explore import Found, Search
 
 _CHUNK = 1 << 16
 
@@ -41,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A start and the steps from it. `loop` is the number of the step that the end leads back before."""
+    """A start and the steps from it; the end is again the state before step `loop`, if that is given."""
 
     start: Mapping[str, object]
     steps: tuple[Step, ...]
@@ -52,9 +55,8 @@ class Counterexample:
 
     def lines(self) -> list[str]:
         """The counterexample as text, one line a step."""
-        start = ", ".join(f"{name}: {format_value(value)}" for name, value in self.start.items())
-        printed = [f"0. start  {start}", *(str(step) for step in self.steps)]
-        return printed if self.loop is None else [*printed, f"   ... and again from step {self.loop}"]
+        lines = [f"0. start  {format_fields(self.start)}", *(str(step) for step in self.steps)]
+        return lines if self.loop is None else [*lines, f"   ... and again from step {self.loop}"]
 
     def as_json(self) -> list[dict[str, Any]]:
         """The counterexample as plain values; the first entry is the start, with every field."""
@@ -71,28 +73,33 @@ class Counterexample:
         return trace
 
 
-def chain(
-    model: Model, levels: Sequence[U64], depth: int, state: PackedState
-) -> list[tuple[PackedState, Label]]:
-    """The transitions that lead to `state` of level `depth`: each one's state before, and its label."""
-    steps: list[tuple[PackedState, Label]] = []
+def found_at(search: "Search", found: "Found") -> Counterexample:
+    """The shortest counterexample that ends where a property was decided."""
+    steps, end = chain(search.model, search.levels, found.depth, found.state), found.state
+    if found.label is not None and found.after is not None:
+        steps, end = [*steps, (found.state, found.label)], found.after
+    return counterexample_of(search.model, *search.model.lifted(steps, end))
+
+
+def chain(model: Model, levels: Sequence[U64], depth: int, state: PackedState) -> list[Transition]:
+    """The transitions that lead to `state` of level `depth`."""
+    steps: list[Transition] = []
     for level in reversed(levels[:depth]):
-        before, label = _predecessor(model, level, state)
-        steps.append((before, label))
-        state = before
+        steps.append(_predecessor(model, level, state))
+        state = steps[-1][0]
     return steps[::-1]
 
 
 def counterexample_of(
-    model: Model, steps: Sequence[tuple[PackedState, Label]], end: PackedState, loop: int | None = None
+    model: Model, steps: Sequence[Transition], end: PackedState, loop: int | None = None
 ) -> Counterexample:
     """The counterexample of transitions that end in `end`."""
     states = [state for state, _ in steps] + [end]
-    printed = [
+    readable = [
         Step(number, label.action, dict(label.parameters), changed(model, states[number - 1], states[number]))
         for number, (_, label) in enumerate(steps, start=1)
     ]
-    return Counterexample(model.unpack(states[0]), tuple(printed), loop)
+    return Counterexample(model.unpack(states[0]), tuple(readable), loop)
 
 
 def changed(model: Model, before: PackedState, after: PackedState) -> dict[str, tuple[object, object]]:
@@ -114,6 +121,11 @@ def format_value(value: object) -> str:
     return str(value)
 
 
+def format_fields(values: Mapping[str, object]) -> str:
+    """The fields of a state on one line."""
+    return ", ".join(f"{name}: {format_value(value)}" for name, value in values.items())
+
+
 def to_json(value: object) -> object:
     """A value as JSON can hold it."""
     if isinstance(value, frozenset):
@@ -132,7 +144,7 @@ def _differences(
         yield name, (old, new)
 
 
-def _predecessor(model: Model, level: U64, state: PackedState) -> tuple[PackedState, Label]:
+def _predecessor(model: Model, level: U64, state: PackedState) -> Transition:
     for start in range(0, level.shape[1], _CHUNK):
         chunk = level[:, start : start + _CHUNK]
         for label in model.labels:
@@ -144,6 +156,5 @@ def _predecessor(model: Model, level: U64, state: PackedState) -> tuple[PackedSt
                 same &= word == np.uint64(wanted)
             rows = np.flatnonzero(same)
             if len(rows):
-                row = int(frame.origin()[rows[0]])
-                return packed(chunk, row), label
+                return packed(chunk, int(frame.origin()[rows[0]])), label
     raise AssertionError("a state of one level has no predecessor in the level before")

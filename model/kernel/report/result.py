@@ -1,17 +1,27 @@
-"""What a check answers: plain values, the same for people, for JSON and for tests."""
+"""The result of a check: plain values, the same for people, for JSON and for tests."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from fencepost.model.kernel.language.declare import Kind
+from fencepost.model.kernel.language.declare import Kind, Property
+from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.report.counterexample import Counterexample
 
 Verdict = Literal["holds", "violated", "undecided"]
+NO_DEADLOCK = "no-deadlock"
+DEADLOCK = Property(
+    NO_DEADLOCK,
+    "deadlock",
+    lambda _: None,
+    "Something can always happen, except where the machine says that it may end.",
+)
+"""The property that every machine has without declaring it."""
 
 
 @dataclass(frozen=True)
 class PropertyResult:
-    """One property's verdict. The counterexample is the violation's, or for `reachable` the way there."""
+    """One property's verdict. The counterexample is of the violation, or for `reachable` a path there."""
 
     name: str
     kind: Kind
@@ -20,13 +30,25 @@ class PropertyResult:
     doc: str = ""
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        assert self.reason or self.verdict != "undecided", f"{self.name} is undecided without a reason"
+
+    @classmethod
+    def of(
+        cls,
+        wanted: Property,
+        verdict: Verdict,
+        counterexample: Counterexample | None = None,
+        reason: str = "",
+    ) -> "PropertyResult":
+        return cls(wanted.name, wanted.kind, verdict, counterexample, wanted.doc, reason)
+
     def as_json(self) -> dict[str, Any]:
-        trace = self.counterexample.as_json() if self.counterexample is not None else []
         return {
             "name": self.name,
             "kind": self.kind,
             "verdict": self.verdict,
-            "trace": trace,
+            "trace": self.counterexample.as_json() if self.counterexample is not None else [],
             "doc": self.doc,
             **({"reason": self.reason} if self.reason else {}),
         }
@@ -34,11 +56,12 @@ class PropertyResult:
 
 @dataclass(frozen=True)
 class Result:
-    """What a check found out. `seconds` and the bytes are measured, everything else is exact.
+    """The result of a check. `seconds` and the bytes are measured, everything else is exact.
 
-    `collision_odds` is the probability that two distinct states were taken for one, which would
-    have hidden a part of the space: 0 for states of one word. `notes` are sentences on how it was
-    found out that a reader should see: what a reduction brought, what went to disk, what is estimated.
+    `collision_odds` is the probability that two distinct states shared a fingerprint, which would hide a part
+    of the space: 0 for states of one word. `notes` are sentences on how the result was found: the effect of a
+    reduction, what was written to disk, what is an estimate. `vacuity_warnings` list what no reachable state
+    ever tests: to know before believing that a property holds.
     """
 
     model: str
@@ -58,7 +81,12 @@ class Result:
     labels_fired: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     vacuity_warnings: tuple[str, ...] = ()
-    """What no reachable state ever tests: to know before believing that it holds."""
+
+    def __post_init__(self) -> None:
+        undecided = any(found.verdict == "undecided" for found in self.properties)
+        has_reason = self.stopped_by or self.notes or undecided
+        assert self.verdict != "undecided" or has_reason, "a check that is undecided gives a reason"
+        assert self.verdict != "holds" or not self.stopped_by, f"stopped by {self.stopped_by}, yet it holds"
 
     @property
     def never_fired(self) -> tuple[str, ...]:
@@ -70,32 +98,44 @@ class Result:
         return self.peak_bytes / max(1, self.distinct)
 
     def __getitem__(self, name: str) -> PropertyResult:
-        """A property's result by name."""
+        """The result of a property by name."""
         return next(found for found in self.properties if found.name == name)
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "parameters": self.parameters,
-            "without": list(self.without),
-            "verdict": self.verdict,
-            "distinct": self.distinct,
-            "generated": self.generated,
-            "depth": self.depth,
-            "seconds": self.seconds,
-            "peak_bytes": self.peak_bytes,
-            "properties": [found.as_json() for found in self.properties],
-            "coverage": self.coverage,
-            "words": self.words,
-            "collision_odds": self.collision_odds,
-            "stopped_by": self.stopped_by,
-            "notes": list(self.notes),
-            "vacuity_warnings": list(self.vacuity_warnings),
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "labels_fired"}
+        lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
+        return {**values, **lists, "properties": [found.as_json() for found in self.properties]}
 
 
-def worst(verdicts: list[Verdict]) -> Verdict:
+def result_of(
+    model: Model,
+    fired: Sequence[int],
+    properties: Sequence[PropertyResult],
+    *,
+    complete: bool,
+    **measured: Any,
+) -> Result:
+    """The result for a model: coverage and verdict follow from the labels that fired and the properties."""
+    coverage = dict.fromkeys(model.actions, 0)
+    for label, count in zip(model.labels, fired, strict=True):
+        coverage[label.action] += count
+    verdicts = [found.verdict for found in properties]
+    return Result(
+        model=model.name,
+        parameters=dict(model.sizes),
+        without=tuple(sorted(model.without)),
+        verdict=worst(verdicts if complete else [*verdicts, "undecided"]),
+        properties=tuple(properties),
+        coverage=coverage,
+        words=model.words,
+        labels_fired={str(label): count for label, count in zip(model.labels, fired, strict=True)},
+        **measured,
+    )
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
     """Violated beats undecided beats holds."""
-    if "violated" in verdicts:
-        return "violated"
-    return "undecided" if "undecided" in verdicts else "holds"
+    return next((verdict for verdict in _WORST_FIRST if verdict in verdicts), "holds")
+
+
+_WORST_FIRST: tuple[Verdict, ...] = ("violated", "undecided")

@@ -103,6 +103,12 @@ class Search:
         return len(self.levels)
 
     @property
+    def reason(self) -> str:
+        """Why the exploration is not complete, in words."""
+        assert self.stopped_by, "an exploration that is not complete gives a reason"
+        return f"stopped by {self.stopped_by}"
+
+    @property
     def last(self) -> int:
         """The number of the deepest level: the steps to the farthest states."""
         return len(self.levels) - 1

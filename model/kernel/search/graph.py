@@ -11,7 +11,7 @@ import numpy as np
 from fencepost.model.kernel.language.errors import BadSettings
 from fencepost.model.kernel.language.layout import I64, U64
 from fencepost.model.kernel.language.model import Model
-from fencepost.model.kernel.report.counterexample import format_value
+from fencepost.model.kernel.report.counterexample import format_fields
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Search
 from fencepost.model.kernel.search.keys import fingerprints
 
@@ -40,8 +40,7 @@ class Graph:
         graph = nx.MultiDiGraph()
         for number in range(self.states.shape[1]):
             values = self.model.unpack(self.states[:, number])
-            text = ", ".join(f"{name}: {format_value(value)}" for name, value in values.items())
-            graph.add_node(number, values=values, text=text, initial=number < self.initial)
+            graph.add_node(number, values=values, text=format_fields(values), initial=number < self.initial)
         for source, target, label in zip(self.sources, self.targets, self.labels, strict=True):
             graph.add_edge(int(source), int(target), label=str(self.model.labels[label]))
         return graph

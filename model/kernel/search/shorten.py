@@ -17,11 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fencepost.model.kernel.check import counterexample
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import U64, Mask, PackedState, one_row, packed
 from fencepost.model.kernel.language.model import Label, Model, Transition
-from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
+from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of, found_at
 from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.explore import Bounds, Explorer
 from fencepost.model.kernel.search.keys import Batch
@@ -31,7 +30,7 @@ EXPLORED = 100_000
 """States that may be explored for a shortest counterexample."""
 
 CORRIDOR = 20_000
-"""States around the walk that a counterexample may lead through."""
+"""States around the walk that a counterexample may use."""
 
 
 @dataclass(frozen=True)
@@ -57,30 +56,26 @@ class Shortened:
     is_shortest: bool
 
 
-def shortened(model: Model, walk: Walk, wanted: Property | None) -> Shortened:
-    """The shortest known counterexample of what a walk found: a property decided, or (for None) a
-    deadlock."""
+def shortened(model: Model, walk: Walk, wanted: Property) -> Shortened:
+    """The shortest known counterexample of the property that a walk decided."""
     bounds = Bounds(max_states=EXPLORED)
-    properties = () if wanted is None else (wanted,)
-    search = Explorer(model, properties=properties, bounds=bounds, deadlocks=wanted is None).run()
-    found = search.deadlock if wanted is None else search.found.get(wanted.name)
+    is_step = wanted.kind == "step"
+    is_deadlock = wanted.kind == "deadlock"
+    search = Explorer(model, properties=(wanted,), bounds=bounds, deadlocks=is_deadlock).run()
+    found = search.deadlock if is_deadlock else search.found.get(wanted.name)
     if found is not None:
-        return Shortened(counterexample(search, found), True)
-    short = _needed(model, wanted, without_loops(walk, but_last=_is_step(wanted)))
-    if _is_step(wanted):
-        # The last step is the point: only the way to it is shortened further.
-        way = _through_corridor(model, None, Walk(short.steps[:-1], short.steps[-1][0]))
-        return Shortened(counterexample_of(model, [*way.steps, short.steps[-1]], short.end), False)
-    found_way = _through_corridor(model, wanted, short)
-    return Shortened(counterexample_of(model, found_way.steps, found_way.end), False)
+        return Shortened(found_at(search, found), True)
+    short = _needed(model, wanted, without_loops(walk, but_last=is_step))
+    if is_step:
+        # The last step decides: only the path to it is shortened further.
+        path = _through_corridor(model, None, Walk(short.steps[:-1], short.steps[-1][0]))
+        return Shortened(counterexample_of(model, [*path.steps, short.steps[-1]], short.end), False)
+    path = _through_corridor(model, wanted, short)
+    return Shortened(counterexample_of(model, path.steps, path.end), False)
 
 
-def _is_step(wanted: Property | None) -> bool:
-    return wanted is not None and wanted.kind == "step"
-
-
-def _needed(model: Model, wanted: Property | None, walk: Walk) -> Walk:
-    """The walk without the steps that it does without."""
+def _needed(model: Model, wanted: Property, walk: Walk) -> Walk:
+    """The walk without the steps that the violation does not need."""
     state = one_row(walk.states[0])
     steps: list[Transition] = []
     for label in needed(model, wanted, state, [label for _, label in walk.steps]):
@@ -90,7 +85,7 @@ def _needed(model: Model, wanted: Property | None, walk: Walk) -> Walk:
 
 
 def without_loops(walk: Walk, *, but_last: bool = False) -> Walk:
-    """The walk without what happens between two visits of one state; the last step may be kept as it is."""
+    """The walk without the steps between two visits of one state; the last step may be kept as it is."""
     if but_last:
         way = without_loops(Walk(walk.steps[:-1], walk.steps[-1][0]))
         return Walk((*way.steps, walk.steps[-1]), walk.end)
@@ -105,7 +100,7 @@ def without_loops(walk: Walk, *, but_last: bool = False) -> Walk:
 
 
 def _back_to(steps: list[Transition], place: dict[PackedState, int], state: PackedState) -> None:
-    """Forget what was done since a state was met, if it was."""
+    """Drop the steps since the last visit of a state, if any."""
     if state in place:
         since = place[state]
         for left, _ in steps[since:]:
@@ -114,7 +109,7 @@ def _back_to(steps: list[Transition], place: dict[PackedState, int], state: Pack
 
 
 def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk:
-    """A shortest way from the walk's start to its end among the states around it."""
+    """A shortest path near the walk from its start to its end, or to where `wanted` is decided."""
     corridor = _around(model, walk.states)
     goal = one_row(walk.end)
     level = keys.distinct(one_row(walk.states[0]))
@@ -133,7 +128,7 @@ def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk
 
 
 def _around(model: Model, states: list[PackedState]) -> Visited:
-    """The keys of some states and of what can be reached from them in a few steps, up to a bound."""
+    """The keys of some states and of states that few steps reach from them, up to a bound."""
     frontier = keys.distinct(np.array(states, np.uint64).T.copy())
     around = Visited()
     while len(frontier) and len(around) + len(frontier) <= max(CORRIDOR, len(states)):
@@ -148,9 +143,9 @@ def _successors(model: Model, states: U64) -> Batch:
     return keys.distinct(keys.concatenated(found))
 
 
-def decides(model: Model, wanted: Property | None, before: U64, after: U64) -> Mask:
-    """Where a property is decided by a step, or by the state after it; None asks for a deadlock."""
-    if wanted is None:
+def decides(model: Model, wanted: Property, before: U64, after: U64) -> Mask:
+    """Where a property is decided by a step, or by the state after it."""
+    if wanted.kind == "deadlock":
         stuck: Mask = ~model.may_end(after)
         for label in model.labels:
             stuck[model.successors(after, label).origin] = False
@@ -161,8 +156,8 @@ def decides(model: Model, wanted: Property | None, before: U64, after: U64) -> M
     return holds if wanted.kind == "reachable" else ~holds
 
 
-def needed(model: Model, wanted: Property | None, start: U64, labels: Sequence[Label]) -> list[Label]:
-    """The labels of a walk that tells, without what can be left out of it."""
+def needed(model: Model, wanted: Property, start: U64, labels: Sequence[Label]) -> list[Label]:
+    """The labels of a walk that decides a property, without those that can be left out."""
     kept = list(labels)
     size = len(kept) // 2
     while size:
@@ -183,9 +178,9 @@ def needed(model: Model, wanted: Property | None, start: U64, labels: Sequence[L
 
 
 def _still_decides(
-    model: Model, wanted: Property | None, start: U64, labels: Sequence[Label], dropped: Mask
+    model: Model, wanted: Property, start: U64, labels: Sequence[Label], dropped: Mask
 ) -> Mask:
-    """For each attempt, a row that says which steps it leaves out, whether its end tells."""
+    """For each attempt, a row of the steps that it leaves out, whether its end decides."""
     states = np.repeat(start, len(dropped), axis=1)
     before = states.copy()
     alive = np.ones(len(dropped), np.bool_)
@@ -197,6 +192,6 @@ def _still_decides(
         alive[moved] = True
         before[:, moved] = states[:, moved]
         states[:, moved] = found.states
-    if wanted is not None and wanted.kind == "step":
+    if wanted.kind == "step":
         alive &= ~dropped.all(axis=1)  # a step is needed to break a step property
     return alive & decides(model, wanted, before, states)

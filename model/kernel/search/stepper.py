@@ -14,7 +14,7 @@ from functools import cached_property
 from fencepost.model.kernel.language.errors import BadSettings, names, suggestion
 from fencepost.model.kernel.language.layout import U64, PackedState, one_row, packed
 from fencepost.model.kernel.language.model import Label, Model
-from fencepost.model.kernel.report.counterexample import changed, format_value
+from fencepost.model.kernel.report.counterexample import changed, format_fields
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class State:
         return isinstance(other, State) and self.packed == other.packed and self.model is other.model
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}: {format_value(value)}" for name, value in self.values.items())
+        return format_fields(self.values)
 
     def rows(self) -> U64:
         """The state as a batch of one."""

@@ -23,7 +23,7 @@ from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.fairness import demands
 from fencepost.model.kernel.language.layout import Mask, packed
 from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
-from fencepost.model.kernel.report.result import PropertyResult, Verdict
+from fencepost.model.kernel.report.result import PropertyResult
 from fencepost.model.kernel.search.explore import Found, Search
 from fencepost.model.kernel.temporal.avoiding import Avoiding, TooLarge, build
 from fencepost.model.kernel.temporal.digraph import closure, reverse
@@ -35,11 +35,11 @@ def decide(
 ) -> PropertyResult:
     """The verdict on one temporal property over a finished exploration."""
     if not search.complete:
-        return _result(wanted, "undecided", reason=f"stopped by {search.stopped_by}")
+        return PropertyResult.of(wanted, "undecided", reason=search.reason)
     try:
         avoiding = build(search, wanted, memory=memory, workers=workers)
     except TooLarge as hit:
-        return _result(wanted, "undecided", reason=f"stopped by the memory limit: {hit}")
+        return PropertyResult.of(wanted, "undecided", reason=f"stopped by the memory limit: {hit}")
     if wanted.kind == "eventually":
         return _decide_eventually(search, wanted, avoiding)
     return _decide_recoverable(search, wanted, avoiding)
@@ -49,9 +49,9 @@ def _decide_eventually(search: Search, wanted: Property, avoiding: Avoiding) -> 
     places, inside = avoiding.find(search.levels[0])
     run = shortest_run(avoiding, places.compress(inside), demands(wanted, search.model.labels))
     if run is None:
-        return _result(wanted, "holds")
+        return PropertyResult.of(wanted, "holds")
     reason = "a fair run goes on forever without it" if run.loop else "a run can end without it"
-    return _result(wanted, "violated", _counterexample(avoiding, run), reason)
+    return PropertyResult.of(wanted, "violated", _counterexample(avoiding, run), reason)
 
 
 def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) -> PropertyResult:
@@ -59,10 +59,10 @@ def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) ->
     back = closure(reverse(avoiding.forward), np.flatnonzero(avoiding.leaves), everywhere)
     found = _first_of(search, avoiding, ~back)
     if found is None:
-        return _result(wanted, "holds")
+        return PropertyResult.of(wanted, "holds")
     steps = chain(search.model, search.levels, found.depth, found.state)
     counterexample = counterexample_of(search.model, *search.model.lifted(steps, found.state))
-    return _result(wanted, "violated", counterexample, "from there it can never be reached again")
+    return PropertyResult.of(wanted, "violated", counterexample, "from there it can never be reached again")
 
 
 def _first_of(search: Search, avoiding: Avoiding, wanted: Mask) -> Found | None:
@@ -82,9 +82,3 @@ def _counterexample(avoiding: Avoiding, run: Run) -> Counterexample:
     return counterexample_of(
         avoiding.model, list(zip(states, run.labels, strict=False)), states[-1], run.loop
     )
-
-
-def _result(
-    wanted: Property, verdict: Verdict, counterexample: Counterexample | None = None, reason: str = ""
-) -> PropertyResult:
-    return PropertyResult(wanted.name, wanted.kind, verdict, counterexample, wanted.doc, reason)
