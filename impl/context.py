@@ -1,17 +1,48 @@
-"""What the components of one protocol share: store, environment and retry policy.
+"""What the components of one protocol share: store, environment and retry policy, and requests under it.
 
 Each protocol extends `Context` by its own settings and safeguards (`publish`: one branch, `ingest`: one
-bucket). The methods send requests under the retry policy.
+bucket).
+
+Reads are sent until they are answered. So are creates of objects whose key only one body can take: a create
+with an unknown outcome may have been applied, may be applied later, or never. Sending it again is safe here
+and only here: the key accepts one body, our body differs from everybody else's, and a reader of the object
+sees whose it is. So `create_all` ends with a fact (our object exists, or another's does) or, when the store
+does not answer, with the result that nobody knows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.retry import Created, P, R, RetryPolicy
+from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import Put, Request
+from fencepost.impl.store.requests import (
+    NOT_NOW,
+    Get,
+    ListReply,
+    Outcome,
+    Put,
+    Reply,
+    Request,
+    UploadsReply,
+    VersionsReply,
+)
+
+R = TypeVar("R", bound=Reply)
+P = TypeVar("P", ListReply, VersionsReply, UploadsReply)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What is known about a key after trying to create it."""
+
+    created: bool
+    """The store acknowledged our create."""
+    body: bytes | None
+    """The bytes at the key; None when nobody knows."""
+    given_up: bool = False
+    """The outcome was unknown and nobody read the key (only without `read-back-on-unknown`)."""
 
 
 @dataclass(eq=False)
@@ -22,16 +53,31 @@ class Context:
     env: Environment
     retry: RetryPolicy = field(kw_only=True)
 
+    def back_off(self, attempt: int) -> None:
+        """Pause after `attempt`; the first is 0."""
+        self.retry.back_off(self.env, attempt)
+
     def read(self, request: Request[R]) -> R:
-        return self.retry.read(self.store, self.env, request)
+        reply: R = self.store.send(request)
+        return reply if _answered(reply) else self.read_all([request])[0]
 
     def read_all(self, requests: Sequence[Request[Any]]) -> list[Any]:
-        """Replies to reads, in one parallel step."""
-        return self.retry.read_all(self.store, self.env, requests)
+        """Replies to reads; those without an answer are sent again."""
+        replies, missing = self._send_all(requests)
+        if missing:
+            request = requests[missing[0]]
+            raise self._unavailable(f"answer {request.kind} {request.subject!r}")
+        return replies
 
     def pages(self, page_at: Callable[[str], Request[P]]) -> Iterator[P]:
         """All pages of a listing; `page_at` makes the request for the page at a token."""
-        return self.retry.pages(self.store, self.env, page_at)
+        token = ""
+        while True:
+            page = self.read(page_at(token))
+            yield page
+            token = page.next
+            if not token:
+                return
 
     def create_all(
         self,
@@ -41,12 +87,62 @@ class Context:
         read_back: Callable[[Put], bool] = lambda _: True,
     ) -> list[Created]:
         """Create each object, or find out what is at its key. `replies`: to a first attempt already made."""
-        return self.retry.create_all(self.store, self.env, puts, replies=replies, read_back=read_back)
+        found: dict[int, Created] = {}
+        open_ = list(range(len(puts)))
+        if replies is None:
+            replies = self.store.send_all(puts) if puts else []
+        for attempt in range(self.retry.attempts):
+            unclear = []
+            for at, reply in zip(open_, replies, strict=True):
+                if reply.outcome is Outcome.DONE:
+                    found[at] = Created(True, puts[at].body)
+                elif reply.outcome is Outcome.UNKNOWN and not read_back(puts[at]):
+                    found[at] = Created(False, None, given_up=True)
+                elif reply.outcome not in NOT_NOW:
+                    unclear.append(at)
+            if unclear:
+                bodies = self.store.send_all([Get(puts[at].key) for at in unclear])
+                for at, reply in zip(unclear, bodies, strict=True):
+                    if reply.outcome is Outcome.DONE:
+                        found[at] = Created(False, reply.body)
+            open_ = [at for at in open_ if at not in found]
+            if not open_:
+                break
+            if attempt < self.retry.attempts - 1:
+                self.back_off(attempt)
+                replies = self.store.send_all([puts[at] for at in open_])
+        return [found.get(at, Created(False, None)) for at in range(len(puts))]
 
     def ensure_all(self, puts: Sequence[Put]) -> int:
-        """Create objects whose body follows from their key; returns how many this call created."""
-        return self.retry.ensure_all(self.store, self.env, puts)
+        """Create objects whose body follows from their key, so that any writer's is as good as ours.
 
-    def back_off(self, attempt: int) -> None:
-        """Pause after `attempt`; the first is 0."""
-        self.retry.back_off(self.env, attempt)
+        Returns how many of them this call created.
+        """
+        replies, missing = self._send_all(puts)
+        if missing:
+            raise self._unavailable(f"take {puts[missing[0]].key!r}")
+        return sum(reply.outcome is Outcome.DONE for reply in replies)
+
+    def _send_all(self, requests: Sequence[Request[Any]]) -> tuple[list[Any], list[int]]:
+        """The replies, and the indices of those requests that never got an answer."""
+        replies: list[Any] = list(self.store.send_all(requests)) if requests else []
+        for attempt in range(self.retry.attempts):
+            missing = [at for at, reply in enumerate(replies) if not _answered(reply)]
+            if not missing or attempt == self.retry.attempts - 1:
+                break
+            self.back_off(attempt)
+            again = self.store.send_all([requests[at] for at in missing])
+            for at, reply in zip(missing, again, strict=True):
+                replies[at] = reply
+        return replies, missing
+
+    def _unavailable(self, what: str) -> Exception:
+        return self.retry.unavailable(
+            f"the store at {self.store.url} did not {what} in {self.retry.attempts} attempts; "
+            "try again when it does"
+        )
+
+
+def _answered(reply: Reply) -> bool:
+    """Whether the outcome is known and final."""
+    return reply.outcome not in NOT_NOW and reply.outcome is not Outcome.UNKNOWN

@@ -1,56 +1,18 @@
-"""Retried requests: reads, and creates of objects whose key only one body can take.
+"""How often, and after which pauses, one protocol sends a request again."""
 
-A create with an unknown outcome may have been applied, may be applied later, or never. Sending it again is
-safe here and only here: the key accepts one body, our body differs from everybody else's, and a reader of
-the object sees whose it is. So `create_all` ends with a fact (our object exists, or another's does) or, when
-the store does not answer, with the result that nobody knows.
-
-How often a request is sent, and which exception reports a read without an answer, is decided by each
-protocol in its `RetryPolicy`.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import (
-    NOT_NOW,
-    Get,
-    ListReply,
-    Outcome,
-    Put,
-    Reply,
-    Request,
-    UploadsReply,
-    VersionsReply,
-)
-
-R = TypeVar("R", bound=Reply)
-P = TypeVar("P", ListReply, VersionsReply, UploadsReply)
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    """What is known about a key after trying to create it."""
-
-    created: bool
-    """The store acknowledged our create."""
-    body: bytes | None
-    """The bytes at the key; None when nobody knows."""
-    given_up: bool = False
-    """The outcome was unknown and nobody read the key (only without `read-back-on-unknown`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and after which pauses one protocol sends a request again."""
+    """See the top of this module. `Context` sends requests under it."""
 
     actor: str
     """The random stream that shortens the pauses."""
     unavailable: type[Exception]
-    """Raised when a read gets no answer in any attempt."""
+    """Raised when a request gets no answer in any attempt."""
     attempts: int = 6
     """How often a request is sent at most."""
     backoff_s: float = 0.1
@@ -59,97 +21,3 @@ class RetryPolicy:
     def back_off(self, env: Environment, attempt: int) -> None:
         """Pause after `attempt` (the first is 0): doubling, shortened by a random share of up to a half."""
         env.sleep(self.backoff_s * 2.0**attempt * (1 - env.stream(self.actor).random() / 2))
-
-    def read(self, store: Store, env: Environment, request: Request[R]) -> R:
-        reply: R = store.send(request)
-        return reply if answered(reply) else self.read_all(store, env, [request])[0]
-
-    def read_all(self, store: Store, env: Environment, requests: Sequence[Request[Any]]) -> list[Any]:
-        """Replies to reads; those without an answer are sent again."""
-        replies, missing = self._send_all(store, env, requests)
-        if missing:
-            request = requests[missing[0]]
-            raise self.unavailable(
-                f"the store at {store.url} did not answer {request.kind} {request.subject!r} in "
-                f"{self.attempts} attempts; try again when it does"
-            )
-        return replies
-
-    def pages(self, store: Store, env: Environment, page_at: Callable[[str], Request[P]]) -> Iterator[P]:
-        """All pages of a listing; `page_at` makes the request for the page at a token."""
-        token = ""
-        while True:
-            page = self.read(store, env, page_at(token))
-            yield page
-            token = page.next
-            if not token:
-                return
-
-    def create_all(
-        self,
-        store: Store,
-        env: Environment,
-        puts: Sequence[Put],
-        *,
-        replies: Sequence[Any] | None = None,
-        read_back: Callable[[Put], bool] = lambda _: True,
-    ) -> list[Created]:
-        """Create each object, or find out what is at its key. `replies`: to a first attempt already made."""
-        found: dict[int, Created] = {}
-        open_ = list(range(len(puts)))
-        if replies is None:
-            replies = store.send_all(puts) if puts else []
-        for attempt in range(self.attempts):
-            unclear = []
-            for at, reply in zip(open_, replies, strict=True):
-                if reply.outcome is Outcome.DONE:
-                    found[at] = Created(True, puts[at].body)
-                elif reply.outcome is Outcome.UNKNOWN and not read_back(puts[at]):
-                    found[at] = Created(False, None, given_up=True)
-                elif reply.outcome not in NOT_NOW:
-                    unclear.append(at)
-            if unclear:
-                for at, reply in zip(
-                    unclear, store.send_all([Get(puts[at].key) for at in unclear]), strict=True
-                ):
-                    if reply.outcome is Outcome.DONE:
-                        found[at] = Created(False, reply.body)
-            open_ = [at for at in open_ if at not in found]
-            if not open_:
-                break
-            if attempt < self.attempts - 1:
-                self.back_off(env, attempt)
-                replies = store.send_all([puts[at] for at in open_])
-        return [found.get(at, Created(False, None)) for at in range(len(puts))]
-
-    def ensure_all(self, store: Store, env: Environment, puts: Sequence[Put]) -> int:
-        """Create objects whose body follows from their key, so that any writer's is as good as ours.
-
-        Returns how many of them this call created.
-        """
-        replies, missing = self._send_all(store, env, puts)
-        if missing:
-            raise self.unavailable(
-                f"the store at {store.url} did not take {puts[missing[0]].key!r} in "
-                f"{self.attempts} attempts; try again when it does"
-            )
-        return sum(reply.outcome is Outcome.DONE for reply in replies)
-
-    def _send_all(
-        self, store: Store, env: Environment, requests: Sequence[Request[Any]]
-    ) -> tuple[list[Any], list[int]]:
-        """The replies, and the indices of those requests that never got an answer."""
-        replies: list[Any] = list(store.send_all(requests)) if requests else []
-        for attempt in range(self.attempts):
-            missing = [at for at, reply in enumerate(replies) if not answered(reply)]
-            if not missing or attempt == self.attempts - 1:
-                break
-            self.back_off(env, attempt)
-            for at, reply in zip(missing, store.send_all([requests[at] for at in missing]), strict=True):
-                replies[at] = reply
-        return replies, missing
-
-
-def answered(reply: Reply) -> bool:
-    """Whether the outcome is known and final."""
-    return reply.outcome not in NOT_NOW and reply.outcome is not Outcome.UNKNOWN

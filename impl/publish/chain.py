@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fencepost.impl.context import Context
+from fencepost.impl.context import Context, Created
 from fencepost.impl.publish.documents import FORMAT, JSON, decode, encode
 from fencepost.impl.publish.errors import StoreUnavailable
-from fencepost.impl.retry import Created
 from fencepost.impl.store import ABSENT, Matches
 from fencepost.impl.store.requests import Condition, Get, GetReply, List, ListReply, Outcome, Put
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.impl.context import Context
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import collect, full_audit, keys
 from fencepost.impl.ingest.errors import StoreUnavailable
@@ -19,6 +20,10 @@ from tests.impl.ingest.given import LONG_S, SETTINGS, batch, bucket, collector, 
 
 RETRY = RetryPolicy("test", StoreUnavailable, attempts=4, backoff_s=0.01)
 KEYS = ["a", "b", "c", "d", "e"]
+
+
+def context(store: Store) -> Context:
+    return Context(store, store.env, retry=RETRY)
 
 
 class Narrow(Layer):
@@ -54,20 +59,20 @@ def five() -> MemoryStore:
 )
 def test_a_listing_is_followed_to_its_end(kind: Any, field: str) -> None:
     store = Narrow(five())
-    pages = list(RETRY.pages(store, store.env, lambda token: kind("", token=token)))
+    pages = list(context(store).pages(lambda token: kind("", token=token)))
     assert [[info.key for info in getattr(page, field)] for page in pages] == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_an_empty_listing_is_one_empty_page() -> None:
     store = Narrow(five())
-    pages = list(RETRY.pages(store, store.env, lambda token: List("x", token=token)))
+    pages = list(context(store).pages(lambda token: List("x", token=token)))
     assert [page.objects for page in pages] == [()]
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_an_unanswered_page_is_requested_again(at: int) -> None:
     store = Narrow(five(), unanswered=(at, at + 1))
-    pages = RETRY.pages(store, store.env, lambda token: List("", token=token))
+    pages = context(store).pages(lambda token: List("", token=token))
     assert [info.key for page in pages for info in page.objects] == KEYS
     assert store.listings == 5
 
@@ -75,7 +80,7 @@ def test_an_unanswered_page_is_requested_again(at: int) -> None:
 def test_an_unanswered_page_is_not_the_end_of_the_listing() -> None:
     store = Narrow(five(), unanswered=range(2, 100))
     with pytest.raises(StoreUnavailable):
-        list(RETRY.pages(store, store.env, lambda token: List("", token=token)))
+        list(context(store).pages(lambda token: List("", token=token)))
 
 
 @pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
