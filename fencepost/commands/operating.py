@@ -1,5 +1,6 @@
 """What commands that operate on a user's store share: checks of its URL, tables as text."""
 
+import getpass
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -12,6 +13,14 @@ def refuse_memory(url: str) -> None:
         raise BadRequest(
             f"{url}: nothing would remain of it when this command ends; use file:///directory or s3://bucket"
         )
+
+
+def user_name() -> str:
+    """The default author of a decision or a commit."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"
 
 
 def format_table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> str:

@@ -27,7 +27,7 @@ BATCHES = 3
 def ingest(ran: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.chdir(tmp_path)
     yield partial(ran, "ingest")
-    log = logging.getLogger("fencepost.ingest")  # a command sets up the log of its process, which is ours
+    log = logging.getLogger("fencepost")  # a command sets up the log of its process, which is ours
     log.handlers.clear()
     log.setLevel(logging.NOTSET)
 
@@ -99,7 +99,7 @@ def test_missing_indexes_are_written_and_a_missing_blob_is_an_alarm(
     for name in ("reconcile", "audit"):
         code, out, _ = ingest(name, "--store", url)
         assert code == 1
-        assert f"its blob is gone, or not all there: {keys.accepted_key(batch())}" in out
+        assert f"its blob is missing or incomplete: {keys.accepted_key(batch())}" in out
     assert served.post(batch(), frame()).json()["duplicate"] is True, "the agent's retry brings it back"
     assert ingest("audit", "--store", url, "--deep")[0] == 0
 
@@ -123,7 +123,7 @@ def test_a_conflict_from_parked_to_settled(ingest: Run, served: Served, url: str
     words = ["conflicts", "resolve", "--store", url, "agent-a", taken.boot, "1", "1"]
     code, out, _ = ingest(*words, "--by", "ada", "--note", "an old disk")
     assert (code, out) == (0, f"{taken}: accept-existing-and-drop, by ada\n")
-    assert ingest("conflicts", "list", "--store", url)[:2] == (0, "no conflicts wait for a decision\n")
+    assert ingest("conflicts", "list", "--store", url)[:2] == (0, "no conflicts need a decision\n")
     assert ingest(*send(served))[:2] == (0, "0 batches accepted, 0 wait, 0 parked\n")
     assert ingest("parked", "--spool", "spool")[:2] == (0, "nothing is parked\n")
 
@@ -178,7 +178,7 @@ def test_what_cannot_be_sent_now_is_kept(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "line 2 of points.jsonl is no point"),
+        ("{", "line 2 of points.jsonl is not a point"),
         ("[]", "expected an object"),
         ('{"name": "x"}', "value is missing"),
         ('{"value": 1}', "name is missing"),
@@ -270,7 +270,7 @@ def test_a_misspelt_directory_is_not_an_empty_store(ingest: Run, tmp_path: Path,
     code, out, err = ingest(*words.split(), "--store", f"file://{tmp_path}/stoer")
     assert (code, out) == (2, ""), err
     assert (
-        err == f"fencepost: there is no directory {tmp_path}/stoer; correct --store: a collector makes it\n"
+        err == f"fencepost: there is no directory {tmp_path}/stoer; correct --store: a collector creates it\n"
     )
     assert not (tmp_path / "stoer").exists()
 

@@ -72,7 +72,7 @@ def test_a_deleted_manifest_is_exit_code_1(audit: Run, url: str, tmp_path: Path)
         manifest = reports.on_disk(reports.report(standing(store), at_ns=ENV.now_ns()), tmp_path / "copied")
         store.delete(gone, when=ANYTHING)
     code, out, _ = audit(url, "--inventory", str(manifest))
-    assert (code, out.splitlines()[1]) == (1, f"accepted, and its manifest was deleted: {gone}")
+    assert (code, out.splitlines()[1]) == (1, f"accepted, but its manifest was deleted: {gone}")
 
 
 @pytest.mark.parametrize("where", ["the store", "its bucket", "another bucket"])

@@ -42,19 +42,19 @@ def halfway(store: Store) -> None:
 def test_one_process_at_a_time_has_the_turn(maintenance: Run, url: str) -> None:
     with open_store(url) as store:
         halfway(store)
-        done = "1 batches seen, 0 had shown nowhere, 2 missing index objects written, 1 batches added up\n"
+        done = "1 batches seen, 0 were in no index, 2 missing index objects written, 1 batches rolled up\n"
         assert maintenance(url)[:2] == (0, done)
         code, out, _ = maintenance(url, "--json", "-")
         assert (code, json.loads(out)["turn"]) == (0, True), "the turn was given back"
         Maintenance(store, ENV, "another").run_once()
-        assert maintenance(url)[:2] == (0, "another process has the turn; nothing was done\n")
+        assert maintenance(url)[:2] == (0, "another process holds the lease; nothing was done\n")
 
 
 def test_what_shows_nowhere_is_searched_for(maintenance: Run, url: str) -> None:
     with open_store(url) as store:
         accepted(store)
         code, out, _ = maintenance(url, "--landing-bound", "0", "--skew-bound", "0", "--search-every", "0")
-        assert (code, out.split(", ")[1:3]) == (0, ["1 had shown nowhere", "3 missing index objects written"])
+        assert (code, out.split(", ")[1:3]) == (0, ["1 were in no index", "3 missing index objects written"])
         assert any(key.startswith(keys.BY_TIME) for key in standing(store))
 
 
@@ -63,7 +63,7 @@ def test_it_says_what_it_could_not_do(maintenance: Run, url: str) -> None:
         halfway(store)
         store.put(f"{keys.CURSORS}reconcile.json", b"{", when=ANYTHING)
     code, out, _ = maintenance(url)
-    assert (code, "could not go on: cursors/v1/reconcile.json is no cursor" in out) == (3, True)
+    assert (code, "failed: cursors/v1/reconcile.json is no cursor" in out) == (3, True)
 
 
 def test_lost_data_is_an_alarm(maintenance: Run, url: str) -> None:
@@ -72,4 +72,4 @@ def test_lost_data_is_an_alarm(maintenance: Run, url: str) -> None:
         store.put(manifest.by_time_key, manifest.body(), when=ANYTHING)
         store.delete(manifest.raw_blob_key, when=ANYTHING)
     code, out, _ = maintenance(url)
-    assert (code, f"its blob is gone, or not all there: {manifest.key}" in out) == (1, True)
+    assert (code, f"its blob is missing or incomplete: {manifest.key}" in out) == (1, True)

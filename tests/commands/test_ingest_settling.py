@@ -86,6 +86,4 @@ def test_a_decision_that_was_made_before_is_said_to_stand(ingest: Run, tmp_path:
     )
     code, out, _ = ingest(*words, "bob", "--note", "a new one")
     assert code == 0
-    assert out == (
-        f"{identity}: accept-existing-and-drop, by ada: was decided before, and that stands (an old disk)\n"
-    )
+    assert out == (f"{identity}: accept-existing-and-drop, by ada: decided before, and final (an old disk)\n")

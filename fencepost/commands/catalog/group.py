@@ -7,7 +7,6 @@ others were first, took over, or nobody knows        exit 3, and what settles it
 """
 
 import functools
-import getpass
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.operating import refuse_memory
+from fencepost.commands.operating import refuse_memory, user_name
 from fencepost.commands.output_files import TARGET, write_json
 from fencepost.impl.publish import (
     STANDARD,
@@ -152,13 +151,6 @@ def _open(url: str, branch: str, mode: str, author: str) -> Catalog:
         if exists(url):
             raise
         raise BadRequest(f"there is no catalog at {url}; make one: fencepost catalog init {url}") from None
-
-
-def user_name() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody"
 
 
 def committed(

@@ -1,0 +1,6 @@
+"""`fencepost ingest`: batches from many agents, accepted once, by any of several collectors."""
+
+from fencepost.commands.ingest import agent, collector, conflicts, maintenance
+from fencepost.commands.ingest.group import command
+
+__all__ = ["agent", "collector", "command", "conflicts", "maintenance"]

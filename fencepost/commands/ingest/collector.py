@@ -1,0 +1,257 @@
+"""`fencepost ingest serve`, `enrol`, `revoke`: the collector, and its tokens."""
+
+import contextlib
+import ipaddress
+import os
+import resource
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.ingest.group import (
+    ENV,
+    STORE,
+    Result,
+    log_to_stderr,
+    names_from_user,
+    opened,
+    print_error,
+    settings_of,
+    settings_options,
+    subcommand,
+)
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.tokens import BadTokens, Principal, Tokens
+from fencepost.impl.ingest.context import agree
+from fencepost.impl.ingest.errors import StoreUnavailable
+from fencepost.impl.ingest.frames import Limits as FrameLimits
+from fencepost.impl.ingest.keys import agent_path
+from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S
+from fencepost.impl.ingest.service.requests import token_file
+from fencepost.impl.ingest.settings import Mode
+
+PORT = 8480
+LIMITS = (
+    ("body_bytes", "--body-bytes", "Maximum size of one batch."),
+    ("connections", "--connections", "Maximum number of open connections."),
+    ("requests", "--requests", "Maximum number of batches in flight."),
+    ("client_requests", "--agent-requests", "Maximum number of batches in flight from one agent."),
+    ("threads", "--threads", "Threads that wait for the store."),
+    ("header_s", "--header-s", "Time for the headers to arrive."),
+    ("body_s", "--body-s", "Time for the body to arrive."),
+    ("drain_s", "--drain-s", "Time to finish the batches in flight on SIGTERM."),
+)
+
+
+def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
+    for name, flag, text in reversed(LIMITS):
+        default = getattr(Limits(), name)
+        kind = click.FloatRange(0, min_open=True) if isinstance(default, float) else click.IntRange(1)
+        act = click.option(flag, name, type=kind, default=default, show_default=True, help=text)(act)
+    return act
+
+
+@subcommand(
+    "serve",
+    "Run a collector.",
+    STORE,
+    click.option("--agents", "tokens", required=True, metavar="FILE", help="Token file; see `enrol`."),
+    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+    click.option(
+        "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one."
+    ),
+    click.option(
+        "--collector-id", metavar="NAME", help="Its name in manifests.  [default: host name and a number]"
+    ),
+    click.option(
+        "--acceptance",
+        type=click.Choice([mode.value for mode in Mode]),
+        default=Mode.S3_MANIFEST.value,
+        show_default=True,
+        help="What accepts batches: the bucket, or this collector's own disk.",
+    ),
+    click.option("--spool", metavar="DIRECTORY", help="The disk that accepts, with local_spool."),
+    click.option(
+        "--landing-interval-ms",
+        type=click.IntRange(1),
+        default=5000,
+        show_default=True,
+        help="How often batches on the disk go to the bucket.",
+    ),
+    click.option(
+        "--maintenance-every",
+        "maintenance_s",
+        type=click.FloatRange(0),
+        default=EVERY_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often one of all collectors repairs indexes and rolls up new batches; 0 is never.",
+    ),
+    click.option(
+        "--search-every",
+        "search_s",
+        type=click.FloatRange(0, min_open=True),
+        default=SEARCH_EVERY_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often that searches all accepted batches for those that no index shows.",
+    ),
+    click.option("--tls-certificate", metavar="FILE", help="Use TLS, with this certificate (PEM)."),
+    click.option("--tls-key", metavar="FILE", help="Key of the certificate."),
+    click.option("--verbose", is_flag=True, help="Log a line for every request."),
+    limit_options,
+    settings_options,
+    json=False,
+)
+def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None, **options: Any) -> Result:
+    """Accept batches over HTTP and store them at --store, until SIGTERM or ctrl-C: then the collector
+    finishes the batches in flight.
+
+    One of the collectors of a store at a time maintains it as well: it writes index objects that a killed
+    collector left out, and rolls up new batches. So `reconcile` and `rollup` need not run. It deletes
+    nothing: for that, run `audit` and then `gc`.
+    """
+    from fencepost.impl.ingest.service.app import Plan, collecting
+
+    mode = Mode(options["acceptance"])
+    if (mode is Mode.LOCAL_SPOOL) != (options["spool"] is not None):
+        raise BadRequest("--acceptance local_spool needs --spool DIRECTORY, and --spool needs local_spool")
+    if (options["tls_certificate"] is None) != (options["tls_key"] is None):
+        raise BadRequest("--tls-certificate and --tls-key come together")
+    limits = Limits(**{name: options[name] for name, _, _ in LIMITS})
+    settings = settings_of(options, acceptance=mode, limits=FrameLimits.for_body(limits.body_bytes))
+    log_to_stderr(verbose=options["verbose"])
+    _allow_connections(limits.connections)
+    with contextlib.ExitStack() as parts:
+        with _token_errors():
+            known = Tokens(token_file(tokens))
+        bound = parts.enter_context(_bind(host, port))
+        if not (_is_local(host) or options["tls_certificate"]):
+            print_error(f"{host} is not local: put a TLS proxy in front, tokens travel unencrypted")
+        plan = Plan(
+            store=parts.enter_context(opened(url, creates=True)),
+            env=ENV,
+            tokens=known,
+            collector_id=collector_id or f"{socket.gethostname()}-{ENV.new_id()}",
+            settings=settings,
+            limits=limits,
+            spool=Path(options["spool"]) if options["spool"] else None,
+            landing_s=options["landing_interval_ms"] / 1000,
+            maintenance_s=options["maintenance_s"],
+            search_s=options["search_s"],
+        )
+        with contextlib.suppress(StoreUnavailable):  # it accepts nothing until the store is back
+            agree(plan.store, ENV, settings)
+        _serve(parts.enter_context(collecting(plan)), bound, options)
+    return Result({})
+
+
+def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> None:
+    from fencepost.impl.http.server import Server
+
+    try:
+        server = Server(
+            collector,
+            on_listening=lambda url: click.echo(f"listening on {url}"),
+            certificate=options["tls_certificate"],
+            key=options["tls_key"],
+        )
+        server.config.load()
+    except OSError as error:  # a missing or invalid certificate
+        raise BadRequest(f"cannot set up TLS: {error}; correct --tls-certificate and --tls-key") from None
+    server.run([bound])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    from fencepost.impl.http.server import listener
+
+    try:
+        return listener(host, port)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadRequest(
+            f"cannot listen on {host} port {port}: {why}; give another --host or --port"
+        ) from None
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _allow_connections(count: int) -> None:
+    """Raise the soft limit on file descriptors, one per connection; in a shell it is often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 512  # for the store, and for ourselves
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        if allowed < wanted:
+            print_error(f"the system allows {hard} open files: --connections {count} is out of reach")
+
+
+@subcommand(
+    "enrol",
+    "Make a token for an agent or an operator.",
+    click.argument("file"),
+    click.argument("name"),
+    click.option("--operator", is_flag=True, help="For an operator."),
+    click.option(
+        "--token-file",
+        "out_file",
+        metavar="FILE",
+        help="Write the token there, readable only by you.  [default: print it]",
+    ),
+    json=False,
+)
+def enrol(file: str, name: str, operator: bool, out_file: str | None) -> Result:
+    """Add a token of NAME to FILE, which keeps only its hash: the token itself appears this once. Collectors
+    that use FILE accept it at once.
+    """
+    role = "operator" if operator else "agent"
+    with contextlib.ExitStack() as parts:
+        out = None if out_file is None else parts.enter_context(_private_file(out_file))
+        try:
+            with names_from_user(), _token_errors():
+                agent_path(name)
+                token = token_file(file).enrol(Principal(role, name), ENV)
+        except BadRequest:
+            if out_file is not None:
+                Path(out_file).unlink()
+            raise
+        if out is None:
+            return Result({}, token)
+        out.write(f"{token}\n")
+    return Result({}, f"{role} {name} is enrolled in {file}; its token is in {out_file}")
+
+
+def _private_file(file: str) -> IO[str]:
+    """Opened before there is a token to lose, and never over another file."""
+    try:
+        return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
+    except OSError as error:
+        raise BadRequest(f"cannot write {file}: {error.strerror}; give --token-file a new file") from None
+
+
+@subcommand("revoke", "Revoke tokens.", click.argument("file"), click.argument("name"), json=False)
+def revoke(file: str, name: str) -> Result:
+    """Remove all tokens of NAME from FILE, or the one token whose part before the dot is NAME."""
+    with _token_errors():
+        count = token_file(file).revoke(name) if Path(file).exists() else 0
+    if not count:
+        raise BadRequest(f"{file} has no token of {name!r}")
+    return Result({}, f"revoked {count} {'token' if count == 1 else 'tokens'} of {name}")
+
+
+@contextlib.contextmanager
+def _token_errors() -> Any:
+    try:
+        yield
+    except BadTokens as error:
+        raise BadRequest(str(error)) from None

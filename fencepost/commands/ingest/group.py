@@ -1,0 +1,195 @@
+"""The command group, and what its commands share: options, opening a store, and how they end."""
+
+import functools
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.operating import refuse_memory
+from fencepost.commands.output_files import TARGET, write_json
+from fencepost.impl.cursor import CursorError
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.ingest import (
+    IdentityError,
+    IngestError,
+    InventoryError,
+    Settings,
+    SettingsError,
+    StoreUnavailable,
+)
+from fencepost.impl.ingest.settings import STANDARD_SETTINGS
+from fencepost.impl.store import Store, open_store
+
+EPILOG = """Exit codes: 0 done, 1 data is lost, damaged or parked: an operator must look, 2 the request makes
+no sense, 3 not finished: run it again. Example: fencepost ingest enrol tokens.json agent-a, then fencepost
+ingest serve --store file:///data/metrics --agents tokens.json."""
+ENV = SystemEnvironment()
+OPTIONAL = ("starlette", "uvicorn", "httpx", "h11", "prometheus_client")
+"""Installed by the extra `ingest`."""
+
+STORE = click.option(
+    "--store", "url", required=True, metavar="URL", help="file:///directory or s3://bucket/prefix"
+)
+JSON = click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
+)
+EVERY = click.option(
+    "--every", "every_s", type=click.FloatRange(0.01), metavar="SECONDS", help="Repeat for ever, this often."
+)
+NOTE = click.option("--note", default="", help="Reason, kept with the decision.")
+BY = click.option("--by", metavar="NAME", help="Author of the decision.  [default: your user name]")
+
+
+class Result(NamedTuple):
+    """How a command ended: JSON for programs, a text for people, an exit code."""
+
+    found: Mapping[str, Any]
+    text: str = ""
+    code: int = Exit.HOLDS
+
+
+@click.group("ingest", short_help="Accept batches once, by any of several collectors.", epilog=EPILOG)
+def command() -> None:
+    """Agents send batches to any of several collectors. These share nothing but a bucket, and the creation of
+    a small object in it is the only moment at which a batch becomes accepted.
+
+    Collectors (`serve`) keep the indexes and rollups in order on their own, whichever of them is killed;
+    `maintenance`, or `reconcile` and `rollup`, do so where collectors do not. `reconcile` finds batches by
+    their place in time. A batch whose collector died before it wrote that is found by the search of `serve`
+    and `maintenance` within hours, or by `audit` at once. Only `gc` deletes, and only after an `audit`.
+    """
+
+
+Parameter = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def subcommand(
+    name: str, summary: str, *parameters: Parameter, group: click.Group = command, json: bool = True
+) -> Callable[[Callable[..., Result | Iterator[Result]]], click.Command]:
+    """Add a command with these parameters and, with `json`, `--json`. It may return several results."""
+
+    def add(act: Callable[..., Result | Iterator[Result]]) -> click.Command:
+        @functools.wraps(act)
+        def run(json_file: str | None = None, **options: Any) -> int:
+            return _run(lambda: _finish(act(**options), json_file))
+
+        parametrized: Callable[..., int] = run
+        for parameter in (*((JSON,) if json else ()), *reversed(parameters)):
+            parametrized = parameter(parametrized)
+        return group.command(name, short_help=summary)(parametrized)
+
+    return add
+
+
+def _finish(results: Result | Iterator[Result], json_file: str | None) -> int:
+    code: int = Exit.HOLDS
+    for result in [results] if isinstance(results, Result) else results:
+        if result.text:
+            stream = sys.stderr if json_file == "-" else sys.stdout
+            stream.write(result.text if result.text.endswith("\n") else f"{result.text}\n")
+            stream.flush()
+        if json_file:
+            write_json(result.found, json_file)
+        code = result.code
+    return code
+
+
+def _run(act: Callable[[], int]) -> int:
+    """Turn the exceptions of ingest into one line and an exit code."""
+    try:
+        return act()
+    except (SettingsError, InventoryError) as error:
+        raise BadRequest(str(error)) from error
+    except StoreUnavailable as error:
+        return print_error(f"{error}; run the command again", Exit.UNDECIDED)
+    except (IngestError, CursorError) as error:
+        return print_error(str(error), Exit.VIOLATED)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in OPTIONAL:
+            raise
+        raise BadRequest("the collector and the agent need more: pip install 'fencepost[ingest]'") from None
+
+
+def print_error(text: str, code: Exit = Exit.HOLDS) -> Exit:
+    click.echo(f"fencepost: {' '.join(text.split())}", err=True)
+    return code
+
+
+def settings_options(act: Callable[..., Any]) -> Callable[..., Any]:
+    """The times on which a whole deployment must agree."""
+    for name, text in (
+        ("overlap_s", "How far behind its cursor a reader starts."),
+        ("skew_bound_s", "How far apart two clocks may be."),
+        ("landing_bound_s", "How long after it was sent a request may be applied."),
+        ("horizon_s", "How long an acceptance may rely on a stored blob."),
+    ):
+        default = getattr(STANDARD_SETTINGS, name)
+        flag = f"--{name.removesuffix('_s').replace('_', '-')}"
+        act = click.option(
+            flag, name, type=float, default=default, show_default=True, metavar="SECONDS", help=text
+        )(act)
+    return act
+
+
+def settings_of(options: Mapping[str, Any], **more: Any) -> Settings:
+    """The settings in the values of `settings_options`."""
+    names = ("horizon_s", "landing_bound_s", "skew_bound_s", "overlap_s")
+    return Settings(**{name: options[name] for name in names}, **more)
+
+
+@contextmanager
+def names_from_user() -> Iterator[None]:
+    """Names in the block come from the command line: an invalid one makes the request invalid."""
+    try:
+        yield
+    except IdentityError as error:
+        raise BadRequest(str(error)) from None
+
+
+@contextmanager
+def opened(url: str, *, creates: bool = False) -> Iterator[Store]:
+    """The store at `url`, which must exist, except for a collector, which creates a missing directory.
+
+    Any other command would open a misspelt one, find it in order, and report that every night.
+    """
+    refuse_memory(url)
+    with open_store(url, ENV) as store:
+        path = getattr(store, "path", None)
+        if path is not None and not creates and not Path(path).exists():
+            raise BadRequest(f"there is no directory {path}; correct --store: a collector creates it")
+        store.verify()
+        if path is not None and creates:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        yield store
+
+
+def rounds(once: Callable[[], Result], every_s: float | None) -> Iterator[Result]:
+    """One result, or one per interval until interrupted. An unavailable store ends nothing."""
+    if every_s is None:
+        yield once()
+        return
+    while True:
+        try:
+            result = once()
+        except StoreUnavailable as error:
+            print_error(f"{error}; trying again in {every_s:g} s")
+        else:
+            yield result
+        ENV.sleep(every_s)
+
+
+def log_to_stderr(*, verbose: bool) -> None:
+    """One line a message, with its time; requests only when `verbose`."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log = logging.getLogger("fencepost")
+    log.handlers[:] = [handler]
+    log.setLevel(logging.DEBUG if verbose else logging.INFO)
+    # The sender of a broken request sees the reason; a log that any sender can fill serves nobody.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

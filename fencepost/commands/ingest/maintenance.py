@@ -1,0 +1,243 @@
+"""`fencepost ingest maintenance`, `reconcile`, `audit`, `rollup`, `gc`, `policy`: the work behind
+collectors."""
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.ingest.group import (
+    ENV,
+    EVERY,
+    STORE,
+    Result,
+    opened,
+    rounds,
+    settings_of,
+    settings_options,
+    subcommand,
+)
+from fencepost.impl.ingest import (
+    IngestError,
+    Reconciler,
+    Report,
+    Rollups,
+    audit_by_report,
+    bucket_policy,
+    collect,
+    full_audit,
+    lifecycle_rules,
+    report_at,
+    report_in,
+)
+from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S, Maintenance
+from fencepost.impl.store import Store, StoreError
+
+IN_STORE = "store:"
+
+
+@subcommand(
+    "maintenance",
+    "What a collector does on its own: indexes, rollups, search.",
+    STORE,
+    EVERY,
+    click.option(
+        "--search-every",
+        "search_s",
+        type=click.FloatRange(0),
+        default=SEARCH_EVERY_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often to search all accepted batches for those that no index shows.",
+    ),
+    settings_options,
+)
+def maintenance(url: str, every_s: float | None, search_s: float, **options: Any) -> Iterator[Result]:
+    """Repair the indexes, roll up new batches, and continue the search for batches that no index shows. For
+    deployments whose collectors run with --maintenance-every 0. Of all processes that do it, collectors or
+    not, one at a time holds the lease; the others do nothing.
+    """
+    holder = f"{socket.gethostname()} {ENV.new_id()}"
+    with opened(url) as store:
+        worker = Maintenance(
+            store, ENV, holder, settings_of(options), every_s=every_s or EVERY_S, search_every_s=search_s
+        )
+
+        def once() -> Result:
+            found = worker.run_once()
+            if found is None:
+                return Result({"turn": False}, "another process holds the lease; nothing was done")
+            text = (
+                f"{found.seen} batches seen, {found.found} were in no index, {found.repaired} missing index "
+                f"objects written, {found.rolled_up} batches rolled up"
+            )
+            text += "".join(f"\nfailed: {reason}" for reason in found.failed)
+            result = _result({"turn": True, **asdict(found)}, text, found.missing, found.damaged)
+            unfinished = found.failed and result.code == Exit.HOLDS
+            return result._replace(code=Exit.UNDECIDED) if unfinished else result
+
+        try:
+            yield from rounds(once, every_s)
+        finally:
+            with contextlib.suppress(IngestError, StoreError):  # then the lease expires
+                worker.release()
+
+
+@subcommand("reconcile", "Repair the indexes, from where it last stopped.", STORE, EVERY, settings_options)
+def reconcile(url: str, every_s: float | None, **options: Any) -> Iterator[Result]:
+    """Check every batch accepted since the last run, and an overlap before, and write its missing index
+    objects.
+
+    It finds batches by the index of time. A batch whose collector died before it wrote that is found by
+    `audit`, or by the search of `serve` and `maintenance`.
+    """
+    with opened(url) as store:
+        reconciler = Reconciler(store, ENV, settings_of(options))
+
+        def once() -> Result:
+            found = reconciler.once()
+            text = f"{found.seen} batches seen, {found.repaired} missing index objects written"
+            return _result(asdict(found), text, found.missing, found.damaged)
+
+        yield from rounds(once, every_s)
+
+
+@subcommand("rollup", "Roll up new batches. One owner at a time.", STORE, EVERY, settings_options)
+def rollup(url: str, every_s: float | None, **options: Any) -> Iterator[Result]:
+    """Write immutable chunks of sums by metric and hour for the batches that are in none yet."""
+    with opened(url) as store:
+        rollups = Rollups(store, ENV, settings_of(options))
+
+        def once() -> Result:
+            found = rollups.once()
+            text = f"{found.batches} batches of {found.hours} hours rolled up in {found.chunks} chunks"
+            return _result(asdict(found), text, found.missing, [])
+
+        yield from rounds(once, every_s)
+
+
+@subcommand(
+    "audit",
+    "Check every accepted batch; repair all indexes.",
+    STORE,
+    click.option("--deep", is_flag=True, help="Read every blob and compare its hash."),
+    click.option(
+        "--inventory",
+        metavar="PLACE",
+        help="Read this inventory report instead of listing everything: its manifest.json or folder on this "
+        "disk, s3://bucket/key, or store:KEY in --store itself.",
+    ),
+    settings_options,
+)
+def audit(url: str, deep: bool, inventory: str | None, **options: Any) -> Result:
+    """Compare every accepted batch with the indexes, write what is missing, and record what that proves: `gc`
+    trusts nothing else. Its cost grows with the number of batches.
+
+    A report of S3 Inventory replaces the listings. It is old, so a key that it lacks is requested before it
+    is written, and a key that it has is trusted until the next report, or checked with --deep. Batches
+    accepted since the report are checked if they have a place in time. `gc` checks by itself what only a
+    report covers.
+    """
+    settings = settings_of(options)
+    with opened(url) as store:
+        if inventory is None:
+            found = full_audit(store, ENV, settings, deep=deep)
+        else:
+            bucket, prefix = _bucket_of(url)
+            with _report(inventory, url, store) as report:
+                report.check(bucket=bucket, now_ns=ENV.now_ns())
+                found = audit_by_report(store, ENV, settings, report=report, prefix=prefix, deep=deep)
+            click.echo(f"report taken {report.taken}: {found.since} batches accepted since", err=True)
+    text = (
+        f"{found.accepted} batches and {found.quarantined} conflicts checked, "
+        f"{found.repaired} missing index objects written"
+    )
+    text += "".join(f"\naccepted, but its manifest was deleted: {key}" for key in found.gone)
+    result = _result(asdict(found), text, found.missing, found.damaged)
+    return result._replace(code=Exit.VIOLATED) if found.gone else result
+
+
+@contextlib.contextmanager
+def _report(place: str, url: str, store: Store) -> Iterator[Report]:
+    if place.startswith(IN_STORE):
+        yield report_in(store, ENV, place.removeprefix(IN_STORE).lstrip("/"))
+    elif place.startswith("s3://"):
+        # Opened at its root: a manifest names data files by their whole keys.
+        parts = urlsplit(place)
+        query = parts.query or (urlsplit(url).query if url.startswith("s3://") else "")
+        with opened(f"s3://{parts.netloc}{'?' if query else ''}{query}") as elsewhere:
+            yield report_in(elsewhere, ENV, unquote(parts.path.strip("/")))
+    elif "://" in place:
+        raise BadRequest(
+            f"--inventory {place!r} names no report: give a file or folder, s3://bucket/key, or "
+            f"{IN_STORE}KEY for one in --store itself"
+        )
+    else:
+        yield report_at(Path(place))
+
+
+def _bucket_of(url: str) -> tuple[str | None, str]:
+    """The bucket and prefix that the keys of a store have in a report; a directory has neither."""
+    parts = urlsplit(url)
+    if parts.scheme != "s3":
+        return None, ""
+    prefix = unquote(parts.path.strip("/"))
+    return parts.netloc, f"{prefix}/" if prefix else ""
+
+
+@subcommand(
+    "gc",
+    "Delete unreferenced blobs.",
+    STORE,
+    click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing."),
+    settings_options,
+)
+def gc(url: str, dry_run: bool, **options: Any) -> Result:
+    """Delete blobs of batches that were never accepted, when they are old enough and an audit since then
+    proves that nothing refers to them. In doubt a blob is kept.
+    """
+    with opened(url) as store:
+        found = collect(store, ENV, settings_of(options), dry_run=dry_run)
+    text = (
+        f"{found.blobs} blobs: {found.referenced} referenced, {found.young} too young, "
+        f"{found.unproven} not covered by an audit, {found.foreign} foreign, "
+        f"{len(found.deleted)} {'would be deleted' if dry_run else 'deleted'}"
+    )
+    if found.unclear:
+        text += f", {len(found.unclear)} with an unknown outcome: run it again"
+    code = Exit.UNDECIDED if found.unclear else Exit.HOLDS
+    return Result(asdict(found) | {"dry_run": dry_run}, text, code)
+
+
+@subcommand(
+    "policy",
+    "Print the bucket policy that enforces the protocol.",
+    click.argument("bucket"),
+    click.option("--prefix", default="", help="Place of the store in the bucket."),
+    click.option("--gc-role", required=True, metavar="ARN", help="The role that may delete orphan blobs."),
+    click.option("--partition", default="aws", show_default=True, help="aws, aws-cn or aws-us-gov."),
+    click.option("--lifecycle", is_flag=True, help="Print the matching lifecycle rules instead."),
+    json=False,
+)
+def policy(bucket: str, prefix: str, gc_role: str, partition: str, lifecycle: bool) -> Result:
+    """Print, as JSON, a policy that binds all principals with access to BUCKET to the protocol: `aws s3api
+    put-bucket-policy` reads it, and `put-bucket-lifecycle-configuration` the output of --lifecycle.
+    """
+    found = bucket_policy(bucket, prefix, gc_role=gc_role, partition=partition)
+    return Result(
+        {}, json.dumps(lifecycle_rules(prefix) if lifecycle else found, indent=2, ensure_ascii=True)
+    )
+
+
+def _result(found: dict[str, Any], text: str, missing: list[str], damaged: list[str]) -> Result:
+    lines = [text]
+    lines += [f"its blob is missing or incomplete: {key}" for key in missing]
+    lines += [f"damaged: {reason}" for reason in damaged]
+    return Result(found, "\n".join(lines), Exit.VIOLATED if missing or damaged else Exit.HOLDS)
