@@ -130,7 +130,7 @@ def _blocked(handle: Handle, plan: PublishPlan, result: Blocked) -> PublishError
 def _take_back(handle: Handle, plan: PublishPlan, why: Why, parent: Manifest, moved: set[str] | None) -> bool:
     """Undo our own heads (`moved`; None for all). True if nobody can ever commit the plan."""
     tables = {action.table for action in plan.actions if action.contested} if moved is None else moved
-    newest = undo_own(handle.context, handle.reader, plan, parent, handle.epoch, tables)
+    newest = undo_own(handle, plan, parent, tables)
     if newest is not None:
         handle.learn([newest])
         if why is Why.EXHAUSTED and newest.id == parent.id:

@@ -29,7 +29,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from fencepost.impl.publish import keys
-from fencepost.impl.publish.cache import TableReader
 from fencepost.impl.publish.commit import (
     Blocked,
     PlanResult,
@@ -118,10 +117,7 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
             tables = _to_restore(plan, parent, slots, standing)
             if not tables:
                 return _retire(handle, plan, classified, "retired")
-            result, done = (
-                undo(handle.context, handle.reader, plan, parent, handle.epoch, tables),
-                "rolled-back",
-            )
+            result, done = _undo(handle, plan, parent, tables), "rolled-back"
         if isinstance(result, Published):
             handle.learn([result.manifest])
             return _retire(handle, plan, classified, done)
@@ -212,19 +208,17 @@ def _restorable(plan: PublishPlan, parent: Manifest) -> list[Action]:
     return [a for a in plan.actions if a.contested and parent.pin(a.table) == a.base]
 
 
-def _undo_plan(
-    plan: PublishPlan, parent: Manifest, epoch: int, reader: TableReader, tables: Collection[str]
-) -> PublishPlan:
+def _undo_plan(handle: Handle, plan: PublishPlan, parent: Manifest, tables: Collection[str]) -> PublishPlan:
     """The plan that restores `tables` as `parent` pins them."""
     entries = {table: parent.tables[table] for table in sorted(tables)}
-    documents = reader.documents(entries)
+    documents = handle.reader.documents(entries)
     return PublishPlan(
         id=undo_id(plan.id),
         branch=plan.branch,
         kind="undo",
         author=plan.author,
         time_ns=plan.time_ns,
-        epoch=epoch,
+        epoch=handle.epoch,
         base=parent.id,
         incarnation=parent.incarnation,
         undoes=plan.id,
@@ -235,20 +229,14 @@ def _undo_plan(
     )
 
 
-def undo(
-    context: BranchContext,
-    reader: TableReader,
-    plan: PublishPlan,
-    parent: Manifest,
-    epoch: int,
-    tables: Collection[str],
-) -> PlanResult:
+def _undo(handle: Handle, plan: PublishPlan, parent: Manifest, tables: Collection[str]) -> PlanResult:
     """Restore `tables`. A table whose place a rival occupies needs no restoring while another one does: the
     pin that moves there kills the plan. With a rival in every place nothing is undone (`Blocked`).
     """
     left = set(tables)
     while True:
-        result = execute(context, _undo_plan(plan, parent, epoch, reader, left), parent, epoch)
+        undoing = _undo_plan(handle, plan, parent, left)
+        result = execute(handle.context, undoing, parent, handle.epoch)
         if not (isinstance(result, Blocked) and result.why is Why.STALE):
             return result
         left.discard(result.table)
@@ -256,20 +244,13 @@ def undo(
             return result
 
 
-def undo_own(
-    context: BranchContext,
-    reader: TableReader,
-    plan: PublishPlan,
-    parent: Manifest,
-    epoch: int,
-    moved: Collection[str],
-) -> Manifest | None:
+def undo_own(handle: Handle, plan: PublishPlan, parent: Manifest, moved: Collection[str]) -> Manifest | None:
     """Undo one's own heads; returns the newest manifest then known, or None if that was not possible."""
     for _ in range(5):
         tables = {action.table for action in _restorable(plan, parent)} & set(moved)
         if not tables:
             return parent
-        result = undo(context, reader, plan, parent, epoch, tables)
+        result = _undo(handle, plan, parent, tables)
         if isinstance(result, Published):
             return result.manifest
         if not isinstance(result, Refused) or result.why is not Why.STALE:
@@ -283,17 +264,8 @@ def finish_undo(handle: Handle, found: Version) -> bool:
     not know of the undo, retired the sidecar. Any process may commit it, because it changes no visible row.
     """
     parent = handle.latest
-    undone = PublishPlan(
-        id=found.undoes,
-        branch=handle.context.branch,
-        kind="publish",
-        author="",
-        time_ns=0,
-        epoch=found.epoch,
-        base=parent.id,
-    )
-    result = undo(handle.context, handle.reader, undone, parent, handle.epoch, {found.table})
-    return isinstance(result, Published)
+    undone = PublishPlan(found.undoes, handle.context.branch, "publish", "", 0, found.epoch, parent.id)
+    return isinstance(_undo(handle, undone, parent, {found.table}), Published)
 
 
 # Holds.
