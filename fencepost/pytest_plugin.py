@@ -241,11 +241,14 @@ class Present:
 
     def record(self, result: dict[str, Any], why: str) -> None:
         """Keep what the summary needs; it travels with the report."""
-        from fencepost.reports.driven_text import cost_summary
+        from fencepost.reports.audit_text import cost_summary
+        from fencepost.results import AuditResult, from_json
 
         kept = {key: result[key] for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
         findings = [] if why else list(result["findings"])
-        self.results.append({**kept, "findings": findings, "cost": cost_summary(result)})
+        self.results.append(
+            {**kept, "findings": findings, "cost": cost_summary(from_json(AuditResult, result))}
+        )
         self._item.user_properties.append((KEY, f"{result['verdict']}: {result['bound']}"))
 
     def command(self, token: str) -> str:

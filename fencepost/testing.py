@@ -188,8 +188,9 @@ def run(function: Callable[..., Any], options: Options, arguments: Mapping[str, 
         token = found.counterexamples[0].token
         again = test.command(token) if test is not None else _command(function, arguments, token)
     from fencepost.reports.audit_text import failure_text
+    from fencepost.results import AuditResult, from_json
 
-    raise AuditFailed(failure_text(result, why, again), result)
+    raise AuditFailed(failure_text(from_json(AuditResult, result), why, again), result)
 
 
 def _result(

@@ -1,119 +1,133 @@
-"""What people see of an audit, made from its JSON result and nothing else.
+"""The text reports of `fencepost audit` and of audited tests.
 
-The same lines serve the terminal (coloured) and a test report (plain).
+Lines of plain text serve the terminal, which colours them, and test reports.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from fencepost.reports.driven_text import cost_lines, model_lines
-from fencepost.reports.quantities import amount
+from fencepost.reports.text import (
+    COLOURS,
+    SCREEN,
+    amount,
+    first,
+    plural,
+    reproduce,
+    settings,
+    verdict_line,
+    wrapped,
+)
+from fencepost.results import AuditCoverage, AuditResult, CompareResult, MutantsResult, Row, Share, Violation
 
-COLOURS = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
-WIDTH = 104
+JUDGED = {"worse": "red", "better": "green", "other": ""}
+LONG = 1.5
+"""A counterexample with more than so many times the steps of the model's shortest one is called long."""
 
 
-def audit_text(result: Mapping[str, Any], *, quiet: bool = False, gaps: bool = False) -> RenderableType:
-    """The whole page but for the last word: size, coverage, findings, counterexamples."""
-    page = [*size_lines(result), *coverage_lines(result["coverage"]), *cost_lines(result)]
+def audit_text(
+    result: AuditResult, again: str = "", *, verbose: bool = False, gaps: bool = False, quiet: bool = False
+) -> RenderableType:
+    """Verdict with its bound, size, findings and counterexamples; with `verbose` also everything covered.
+
+    `again` is the command that repeats the failure, or that continues an undecided search.
+    """
+    lines: list[str] = [] if quiet or result.strategy == "replay" else [*size_lines(result)]
+    if verbose and lines:
+        lines += [*coverage_lines(result.coverage), *cost_lines(result)]
+    elif lines and result.real is None:
+        lines += _covered_briefly(result.coverage)
+    if result.model is not None and not quiet:
+        shares = [*model_lines(result.model, gaps=gaps)]
+        lines += shares if verbose or gaps else shares[:1]
+    steps = counterexample_lines(result) or [f"  {line}" for line in result.counterexample]
+    why = "to reproduce" if result.verdict == "violated" else "to continue"
     return Group(
-        *map(Text, [] if quiet else [*page, *model_lines(result, gaps=gaps)]),
-        *(Text(line, "yellow") for line in finding_lines(result)),
-        *(Text(line, _colour(line)) for line in counterexample_lines(result)),
+        verdict_line(result.verdict, result.bound),
+        *map(Text, lines),
+        *first(finding_lines(result), verbose=verbose, style="yellow"),
+        *(Text(line, _colour(line)) for line in steps),
+        *reproduce(again, why),
     )
 
 
-def last_words(result: Mapping[str, Any], again: str) -> RenderableType:
-    """The verdict with its bound; after a failure the command that replays it stands alone on the last
-    line, so that it can be copied."""
-    verdict = result["verdict"]
-    said = Text.assemble((verdict, COLOURS[verdict]), f": {result['bound']}")
-    said = Text.assemble("\n", said) if result["violations"] else said
-    if not again:
-        return said
-    why = "to see it again" if verdict == "violated" else "to go on from here"
-    return Group(said, Text(f"{why}:"), Text(again))
-
-
-def replay_text(result: Mapping[str, Any]) -> RenderableType:
-    """One run that was repeated from a token: its steps, and what they led to."""
-    lines = counterexample_lines(result) or [f"  {line}" for line in result["counterexample"]]
-    return Group(
-        *(Text(line, _colour(line)) for line in lines),
-        *(Text(line, "yellow") for line in finding_lines(result)),
-    )
-
-
-def failure_text(result: Mapping[str, Any], why: str, again: str) -> str:
-    """For a test report: what is wrong in the first line, then the counterexample, and the replay command
-    last."""
+def failure_text(result: AuditResult, why: str, again: str) -> str:
+    """For a test report: the reason first, then the counterexample, and the replay command last."""
     lines = [why, ""]
-    if result["violations"]:
-        lines += [*(line.rstrip() for line in _steps(result["violations"][0])), ""]
-    lines += [f"{result['verdict']}: {result['bound']}"]
-    if result["strategy"] != "replay":
+    if result.violations:
+        lines += [*(line.rstrip() for line in _steps(result.violations[0])), ""]
+    lines += [f"{result.verdict}: {result.bound}"]
+    if result.strategy != "replay":
         lines += size_lines(result)
     lines += finding_lines(result)
-    if not result["violations"] and result["strategy"] != "replay":
-        lines += coverage_lines(result["coverage"])
-    if again:
-        lines += ["to see it again:", again]
-    return "\n".join(lines)
+    if not result.violations and result.strategy != "replay":
+        lines += coverage_lines(result.coverage)
+    return "\n".join([*lines, *(["to reproduce:", again] if again else [])])
 
 
-def size_lines(result: Mapping[str, Any]) -> list[str]:
+def size_lines(result: AuditResult) -> list[str]:
     """What was run: the system, how much of it, in what time."""
-    parameters = "".join(f" {name}={value}" for name, value in result["parameters"].items())
-    seconds = result["seconds"]
-    runs = result["schedules"] + result["pruned"]
-    rate = f", {amount(round(runs / seconds))} a second" if seconds > 0.05 else ""
+    name = f"  {result.system}{settings(result.parameters.items())}"
+    if result.real is not None:
+        real = result.real
+        return [
+            f"{name} (for real): {plural(result.schedules, 'round')} of {plural(real.threads, 'thread')}, "
+            f"{plural(real.requests, 'request')}, up to {real.at_once} at once, "
+            f"{plural(real.looks, 'check')}, {result.seconds:.2f} s"
+        ]
+    runs = result.schedules + result.pruned
+    rate = f", {amount(round(runs / result.seconds))} a second" if result.seconds >= 1 else ""
     return [
-        f"{result['system']}{parameters} ({result['strategy']}): {amount(result['schedules'])} interleavings "
-        f"to their end, {amount(result['pruned'])} given up early as repetitions, {seconds:.2f} s{rate}"
+        f"{name} ({result.strategy}): {amount(result.schedules)} interleavings to their end, "
+        f"{amount(result.pruned)} given up early as repetitions, {result.seconds:.2f} s{rate}"
     ]
 
 
-def met_lines(coverage: Mapping[str, Any]) -> list[str]:
-    """The steps of every process and every answer the store gave."""
+def coverage_lines(coverage: AuditCoverage) -> list[str]:
+    """What the runs met: the steps of every process, every reply of the store, every fault."""
     return [
-        *_wrapped("steps", _counts(coverage["steps"])),
-        *_wrapped("answers", _counts(coverage["outcomes"])),
+        *wrapped("steps", _counts(coverage.steps)),
+        *wrapped("replies", _counts(coverage.outcomes)),
+        *wrapped("faults", _counts(coverage.faults) or ["none landed"]),
+        f"  conflicts   {amount(coverage.conflicts)} pairs of steps whose order mattered",
+        *(
+            f"  sometimes   {name}: {'it happened' if happened else 'it NEVER happened'}"
+            for name, happened in coverage.sometimes.items()
+        ),
     ]
 
 
-def coverage_lines(coverage: Mapping[str, Any]) -> list[str]:
-    """What the runs met: the steps of every process, every answer the store gave, every fault."""
-    lines = met_lines(coverage)
-    lines += _wrapped("faults", _counts(coverage["faults"]) or ["none landed"])
-    lines.append(f"  conflicts   {amount(coverage['conflicts'])} pairs of steps whose order mattered")
-    for name, happened in coverage.get("sometimes", {}).items():
-        lines.append(f"  sometimes   {name}: {'it happened' if happened else 'it NEVER happened'}")
-    return lines
+def _covered_briefly(coverage: AuditCoverage) -> list[str]:
+    faults = ", ".join(_counts(coverage.faults)) or "none landed"
+    never = [name for name, happened in coverage.sometimes.items() if not happened]
+    return [
+        f"  {amount(coverage.conflicts)} pairs of steps whose order mattered; faults: {faults}",
+        *(f"  sometimes   {name}: it NEVER happened" for name in never),
+    ]
 
 
-def finding_lines(result: Mapping[str, Any]) -> list[str]:
-    return [f"finding: {finding}" for finding in result["findings"]]
+def finding_lines(result: AuditResult) -> list[str]:
+    return [f"finding: {finding}" for finding in result.findings]
 
 
-def counterexample_lines(result: Mapping[str, Any]) -> list[str]:
+def counterexample_lines(result: AuditResult) -> list[str]:
     """Every violation: the property, and the numbered steps that break it."""
     lines: list[str] = []
-    for violation in result["violations"]:
-        lines += [f"{violation['property']} is violated: {violation['reason']}", ""]
-        lines += _steps(violation)
+    for violation in result.violations:
+        lines += [f"{violation.property} is violated: {violation.reason}", "", *_steps(violation)]
     return lines
 
 
-def _steps(violation: Mapping[str, Any]) -> list[str]:
-    raised = violation.get("raised_at", ())
-    return [*(f"  {line}" for line in violation["counterexample"]), *(f"     at {line}" for line in raised)]
+def _steps(violation: Violation) -> list[str]:
+    raised = (f"     at {line}" for line in violation.raised_at)
+    return [*(f"  {line}" for line in violation.counterexample), *raised]
 
 
 def _colour(line: str) -> str:
-    """Steps in which something went wrong are marked with `!` after their number."""
+    """Steps with a fault are marked with `!` after their number."""
     if line.lstrip().startswith("=>"):
         return "bold red"
     words = line.split(maxsplit=2)
@@ -124,17 +138,190 @@ def _counts(counts: Mapping[str, int]) -> list[str]:
     return [f"{name} {amount(count)}" for name, count in counts.items()]
 
 
-def _wrapped(label: str, parts: Sequence[str]) -> list[str]:
-    return list(_lines(label, parts))
+def cost_lines(result: AuditResult) -> list[str]:
+    """The cost of operations, with a column for each number of faults, and other measured numbers.
+
+    Nothing where a property broke: the search ended there, and the maximum may be higher.
+    """
+    cost = {} if result.violations else result.cost
+    measured = {verb: row for verb, row in cost.items() if "faults" not in row}
+    by_faults = {verb: row for verb, row in cost.items() if "faults" in row}
+    return [*_by_faults(by_faults), *_maxima(measured)]
 
 
-def _lines(label: str, parts: Sequence[str]) -> Iterator[str]:
-    """The parts after their label, broken between parts and never inside one."""
-    start = f"  {label:<10}  "
-    line = start
-    for part in parts:
-        if len(line) > len(start) and len(line) + len(part) + 2 > WIDTH:
-            yield line.rstrip()
-            line = " " * len(start)
-        line += ("" if line.endswith("  ") else ", ") + part
-    yield line.rstrip()
+def cost_summary(result: AuditResult) -> str:
+    """The same in a few words: requests and serial hops, at most; empty where nothing was counted."""
+    words = []
+    for name, row in ({} if result.violations else result.cost).items():
+        levels = row.get("faults", ())
+        most = [f"{level['requests']}/{level['hops']}" for level in levels]
+        if levels:
+            tail = f", {most[-1]} with any" if most[-1] != most[0] else ""
+            words.append(f"{name} {most[0]} {_faults(levels[0]['faults'])}{tail}")
+    return "; ".join(words)
+
+
+def _maxima(cost: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """The largest numbers of all runs, a line a verb."""
+    label = "cost, at most"
+    return [
+        f"  {label if not number else '':<13}  {verb}: "
+        + ", ".join(f"{amount(count)} {what}" for what, count in sorted(counts.items()))
+        for number, (verb, counts) in enumerate(cost.items())
+    ]
+
+
+def _by_faults(cost: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    levels = sorted({level["faults"] for row in cost.values() for level in row["faults"]})
+    if not levels:
+        return []
+    rows = [["requests/hops at most (median)", *(_faults(level) for level in levels), "may take"]]
+    for name, row in cost.items():
+        cells = {found["faults"]: _level(found) for found in row["faults"]}
+        rows.append([name, *(cells.get(level, "") for level in levels), _bound(row)])
+    if not any(row[-1] for row in rows[1:]):
+        rows[0][-1] = ""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    lines = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)) for row in rows]
+    return [f"  {'cost' if not at else '':<12}{line}".rstrip() for at, line in enumerate(lines)]
+
+
+def _level(row: Mapping[str, Any]) -> str:
+    """`3/3 (2/2)`: the maximum, and the median."""
+    return f"{row['requests']}/{row['hops']} ({row['requests_median']}/{row['hops_median']})"
+
+
+def _bound(row: Mapping[str, Any]) -> str:
+    """The declared bounds, for any run or by faults."""
+    general = _limit(row)
+    special = [
+        f"{_limit(level)} {_faults(level['faults'])}" for level in row["faults"] if _limit(level) != general
+    ]
+    return ", ".join(part for part in [general, *special] if part.strip() and part[0] != " ")
+
+
+def _limit(row: Mapping[str, Any]) -> str:
+    if "requests_max" not in row and "hops_max" not in row:
+        return ""
+    return "/".join(str(row.get(f"{unit}_max", "any")) for unit in ("requests", "hops"))
+
+
+def _faults(count: int) -> str:
+    return "without faults" if not count else f"with {plural(count, 'fault')}"
+
+
+def model_lines(model: Share, *, gaps: bool = False) -> Iterator[str]:
+    """The share of the model's transitions that were driven, by action, and the labels that never were."""
+    yield (
+        f"  model       {model.driven:,} of {model.transitions:,} transitions ({model.share:.2%}) of "
+        f"{model.model}{settings(model.parameters.items())} were driven, by {model.runs:,} different runs; "
+        f"{model.runs_beyond_the_bound:,} of them left that bound"
+    )
+    yield from wrapped(
+        "",
+        (f"{name} {counts['driven'] / counts['transitions']:.1%}" for name, counts in model.actions.items()),
+    )
+    if not model.gaps:
+        yield "              every label was driven"
+        return
+    more = "" if gaps else "; --gaps shows the model's way to each"
+    yield f"              {len(model.gaps)} labels were never driven{more}"
+    for gap in model.gaps if gaps else ():
+        yield f"    {gap.label} ({amount(gap.transitions)} transitions)"
+        yield from (f"      {number:>2} {step}" for number, step in enumerate(gap.path, 1))
+
+
+# fencepost audit --mutants
+
+
+def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableType:
+    """The verdict, then a line for each mutant, or only those that need attention when they are many."""
+    mutants = [row for row in result.rows if row.safeguard]
+    found = sum(1 for row in mutants if row.found)
+    fixed = next((row.verdict for row in result.rows if not row.safeguard), "not audited")
+    parts = [f"{found} of {plural(len(mutants), 'mutant')} found", f"{result.system} as it is: {fixed}"]
+    long = sum(1 for row in result.rows if row.long)
+    if any(row.model for row in result.rows):
+        parts.append(
+            f"{plural(long, 'counterexample') if long else 'no counterexample'} over {LONG} times the model's"
+        )
+    rows = result.rows
+    if not verbose and len(rows) >= SCREEN:
+        rows = tuple(row for row in rows if row.unexpected or row.long or row.verdict == "undecided")
+    return Group(
+        verdict_line(result.verdict, ", ".join(parts)),
+        *(mutant_text(row, verbose=verbose) for row in rows),
+        *([Text("-v shows every mutant")] if len(rows) < len(result.rows) else []),
+    )
+
+
+def mutant_text(row: Row, *, verbose: bool = True) -> RenderableType:
+    """One audit: the safeguard that is off, the consequence, the effort; with `verbose`, how to see it."""
+    name = f"without {row.safeguard}" if row.safeguard else f"{row.system} as it is"
+    size = f"  {plural(row.schedules, 'schedule')}, {row.seconds:.1f} s"
+    line = Text.assemble(f"  {name:<40} ", _consequence(row), size)
+    shows_command = row.found and (verbose or row.unexpected)
+    return Group(line, Text(f"    {replay_command(row)}")) if shows_command else line
+
+
+def replay_command(row: Row) -> str:
+    """The command that shows the counterexample."""
+    mutant = ["--mutant", row.safeguard] if row.safeguard else []
+    values = [word for name, value in row.parameters.items() for word in ("--set", f"{name}={value}")]
+    return shlex.join(["fencepost", "audit", row.system, *mutant, *values, "--replay", row.token])
+
+
+def _consequence(row: Row) -> tuple[str, str]:
+    if row.verdict == "undecided":
+        return "UNDECIDED: a limit was hit first, or too little was covered", COLOURS["undecided"]
+    if row.found:
+        expected = COLOURS["holds" if row.safeguard else "violated"]
+        return f"breaks {row.property} in {_length(row)}", COLOURS["undecided"] if row.long else expected
+    if row.safeguard:
+        return "NOT FOUND: every schedule holds", COLOURS["violated"]
+    return "holds", COLOURS["holds"]
+
+
+def _length(row: Row) -> str:
+    """The length of the counterexample, beside the model's."""
+    lines = f"{row.length} lines"
+    if not isinstance(row.model, Mapping):
+        return lines
+    note = f", {row.times:g} times as many: LONG" if row.long else ""
+    return f"{row.moves} steps (model {row.model['length']}, {row.model['property']}{note}), {lines}"
+
+
+# fencepost audit --base
+
+
+def compare_text(result: CompareResult, revision: str, again: Sequence[str]) -> RenderableType:
+    """The verdict on a change, every difference, and the counterexamples of the files as they are now.
+
+    `revision` is the name that the user gave, and `again` has the command to reproduce each violation.
+    """
+    assert result.after is not None, "the audit of the files now ran"
+    lines = [f"  {result.system}, {revision} ({result.base[:12]}) against the files now"]
+    if result.before is None:
+        lines.append(f"  at {revision} it could not be audited: there is nothing to compare with")
+    else:
+        lines.append(f"  before  {result.before.verdict}: {result.before.bound}")
+    lines.append(f"  now     {result.after.verdict}: {result.after.bound}")
+    page: list[RenderableType] = [verdict_line(result.verdict, _judged(result)), *map(Text, lines)]
+    for change in result.changes:
+        text = f"  {change.judged:<7} {change.what}: {change.before} -> {change.after}"
+        page.append(Text(text, JUDGED[change.judged]))
+    for violation, command in zip(result.after.violations, again, strict=True):
+        page += [Text(""), *map(Text, violation.counterexample), *reproduce(command)]
+    return Group(*page)
+
+
+def _judged(result: CompareResult) -> str:
+    if result.before is None:
+        return "of the files as they are now"
+    worse, better = (sum(1 for c in result.changes if c.judged == kind) for kind in ("worse", "better"))
+    still = (
+        ", and it is still violated"
+        if result.after and result.after.verdict == "violated" and not worse
+        else ""
+    )
+    return f"{plural(worse, 'thing')} worse, {better} better{still}"

@@ -1,92 +1,108 @@
-"""What people see of a check, made from its JSON result and nothing else."""
+"""The text reports of `fencepost check` and `fencepost zoo`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.reports.quantities import amount, byte_size
-from fencepost.reports.uncut import Uncut
+from fencepost.reports.text import (
+    COLOURS,
+    SCREEN,
+    Uncut,
+    amount,
+    byte_size,
+    first,
+    plural,
+    reproduce,
+    settings,
+    table,
+    verdict_line,
+    wrapped,
+)
+from fencepost.results import CheckResult, PropertyResult, Row, Step, ZooResult
 
 SENTENCE = 30
 """A sentence in a narrower column than this cannot be read."""
-COLOURS = {"holds": "green", "violated": "bold red", "undecided": "yellow"}
 
 
-def check_text(result: Mapping[str, Any]) -> RenderableType:
-    """The whole page but for the verdict: size, properties, counterexamples, coverage."""
+def check_text(result: CheckResult, again: str = "", *, verbose: bool = False) -> RenderableType:
+    """Verdict, size, warnings and counterexamples; with `verbose` also every property and action."""
+    violated = [row for row in result.properties if row.verdict == "violated"]
+    warnings = [f"warning: {warning}" for warning in [*_never_fired(result), *result.vacuity_warnings]]
     return Group(
-        _headline(result),
-        *_notes(result.get("notes", ())),
-        Uncut(_properties(result["properties"]), folded=True),
-        *_counterexamples(result["properties"]),
-        *_coverage(result["coverage"], complete=not result.get("stopped_by")),
-        *(Text(f"warning: {doubt}", "yellow") for doubt in result.get("vacuity_warnings", ())),
+        verdict_line(result.verdict, _about(result, violated)),
+        *map(Text, [_size(result), *(f"note: {note}" for note in result.notes)]),
+        *([Uncut(_properties(result.properties), folded=True)] if verbose else []),
+        *([_actions(result)] if verbose and result.coverage else []),
+        *first(warnings, verbose=verbose, style="yellow"),
+        *(line for row in violated for line in _counterexample(row)),
+        *(reproduce(again) if violated else []),
     )
 
 
-def verdict_line(result: Mapping[str, Any], again: str) -> Text:
-    """The last word: the verdict, the bound it was given within, and the command that shows it again."""
-    verdict = result["verdict"]
-    bound = f" ({result['stopped_by']})" if verdict == "undecided" and result.get("stopped_by") else ""
-    return Text.assemble((f"{verdict}{bound}", COLOURS[verdict]), f": {again}")
+def _about(result: CheckResult, violated: Sequence[PropertyResult]) -> str:
+    without = "".join(f" without {name}" for name in result.without)
+    name = f"{result.model}{settings(result.parameters.items())}{without}"
+    if violated:
+        return f"{name}: {', '.join(row.name for row in violated)}"
+    if result.verdict == "undecided":
+        left = sum(1 for row in result.properties if row.verdict == "undecided")
+        bound = f" ({result.stopped_by})" if result.stopped_by else ""
+        return f"{name}: {left} of {len(result.properties)} properties{bound}"
+    return f"{name}: {len(result.properties)} properties"
 
 
-def _headline(result: Mapping[str, Any]) -> Text:
-    parameters = "".join(f" {name}={value}" for name, value in result["parameters"].items())
-    without = "".join(f" without {name}" for name in result["without"])
-    distinct = result["distinct"]
-    share = f"{result['peak_bytes'] / max(1, distinct):.0f} bytes a state"
-    odds = result.get("collision_odds", 0)
+def _size(result: CheckResult) -> str:
+    share = f"{result.peak_bytes / max(1, result.distinct):.0f} bytes a state"
+    odds = result.collision_odds
     hidden = f"; two states taken for one: probability {odds:.1e}" if odds else ""
-    return Text(
-        f"{result['model']}{parameters}{without}: {amount(distinct)} distinct states, "
-        f"{amount(result['generated'])} generated, depth {result['depth']}, {result['seconds']:.2f} s, "
-        f"{byte_size(result['peak_bytes'])} ({share}){hidden}"
+    return (
+        f"  {amount(result.distinct)} distinct states, {amount(result.generated)} generated, depth "
+        f"{result.depth}, {result.seconds:.2f} s, {byte_size(result.peak_bytes)} ({share}){hidden}"
     )
 
 
-def _notes(notes: Sequence[str]) -> Iterator[Text]:
-    """How it was found out, where a reader should know: a reduction, an estimate, a trip to the disk."""
-    for note in notes:
-        yield Text(f"note: {note}")
-
-
-def _properties(properties: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("property", "kind", "verdict"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("what it says", min_width=SENTENCE)
+def _properties(properties: Sequence[PropertyResult]) -> Table:
+    made = table(("property", "kind", "verdict"))
+    made.add_column("what it says", min_width=SENTENCE)
     for row in properties:
-        reason = f" ({row['reason']})" if row.get("reason") else ""
-        verdict = row["verdict"]
-        table.add_row(row["name"], row["kind"], Text(verdict, COLOURS[verdict]), Text(row["doc"] + reason))
-    return table
+        reason = f" ({row.reason})" if row.reason else ""
+        made.add_row(row.name, row.kind, Text(row.verdict, COLOURS[row.verdict]), Text(row.doc + reason))
+    return made
 
 
-def _counterexamples(properties: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
-    for row in properties:
-        if row["verdict"] != "violated":
-            continue
-        said = f"\n{row['name']} is violated: {row.get('reason') or row['doc']}"
-        yield Text("\n".join([said, *(f"  {line}" for line in counterexample_lines(row["trace"]))]))
+def _actions(result: CheckResult) -> Text:
+    counts = ", ".join(f"{action} {amount(count)}" for action, count in result.coverage.items())
+    return Text(f"actions fired: {counts}")
 
 
-def counterexample_lines(trace: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _never_fired(result: CheckResult) -> Iterator[str]:
+    for action, count in result.coverage.items():
+        if not result.stopped_by and not count:
+            yield f"{action} never fired: no reachable state enables it"
+
+
+def _counterexample(row: PropertyResult) -> Iterator[Text]:
+    yield Text(f"{row.name} is violated: {row.reason or row.doc}")
+    for line in trace_lines(row.trace):
+        yield Text(f"  {line}")
+
+
+def trace_lines(trace: Sequence[Step]) -> Iterator[str]:
     """A trace as numbered steps: the start with every field, then only what changed."""
     for step in trace:
-        if step["action"] is None:
-            yield "0. start  " + ", ".join(f"{name}: {shown(value)}" for name, value in step["state"].items())
+        if step.action is None:
+            yield "0. start  " + ", ".join(f"{name}: {shown(v)}" for name, v in (step.state or {}).items())
         else:
-            given = ", ".join(f"{name}={value}" for name, value in step["parameters"].items())
+            parameters = ", ".join(f"{name}={value}" for name, value in step.parameters.items())
             changes = ", ".join(
-                f"{name}: {shown(old)} -> {shown(new)}" for name, (old, new) in step["changes"].items()
+                f"{name}: {shown(old)} -> {shown(new)}" for name, (old, new) in (step.changes or {}).items()
             )
-            yield f"{step['step']}. {step['action']}({given})  {changes or 'nothing changes'}"
-        if "back_to" in step:
-            yield f"   ... and again from step {step['back_to']}"
+            yield f"{step.step}. {step.action}({parameters})  {changes or 'nothing changes'}"
+        if step.back_to is not None:
+            yield f"   ... and again from step {step.back_to}"
 
 
 def shown(value: object) -> str:
@@ -94,11 +110,49 @@ def shown(value: object) -> str:
     return "[" + ", ".join(map(shown, value)) + "]" if isinstance(value, list) else str(value)
 
 
-def _coverage(coverage: Mapping[str, int], *, complete: bool) -> Iterator[Text]:
-    if not coverage:
-        return  # it was stopped before anything was counted
-    counts = ", ".join(f"{action} {amount(count)}" for action, count in coverage.items())
-    yield Text(f"\nactions fired: {counts}")
-    for action, count in coverage.items():
-        if complete and not count:
-            yield Text(f"warning: {action} never fired: no reachable state enables it", "yellow")
+def zoo_text(result: ZooResult, *, verbose: bool = False) -> RenderableType:
+    """The verdict, then a line for each row, or for each model where the rows do not fit on a screen."""
+    unexpected = sum(1 for row in result.rows if row.unexpected)
+    undecided = sum(1 for row in result.rows if row.verdict == "undecided")
+    parts = [plural(len(result.rows), "row"), f"{unexpected} of them unexpected"]
+    parts += [f"{undecided} undecided"] if undecided else []
+    shows_rows = verbose or len(result.rows) < SCREEN
+    lines = [row_text(row) for row in result.rows] if shows_rows else list(_by_model(result.rows))
+    return Group(verdict_line(result.verdict, ", ".join(parts)), *lines)
+
+
+def _by_model(rows: Sequence[Row]) -> Iterator[Text]:
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[str(row.model)].append(row)
+    for model, own in groups.items():
+        fine = [row for row in own if not row.unexpected and row.verdict != "undecided"]
+        needed = sum(1 for row in fine if row.kind in ("safeguard", "broken"))
+        words = [plural(needed, "safeguard") + " needed"] if needed else []
+        for kind, found in (("assumption", True), ("assumption", False)):
+            names = [row.safeguard for row in fine if row.kind == kind and row.found is found]
+            words += [f"{plural(len(names), kind)} {'needed' if found else 'not needed'}"] if names else []
+        yield from (Text(line) for line in wrapped(model, words or ["holds"], width=24))
+    yield from (row_text(row) for row in rows if row.unexpected or row.verdict == "undecided")
+
+
+def row_text(row: Row) -> Text:
+    """What was switched off, and the consequence."""
+    name = {"model": row.model, "fixed": f"{row.model} fixed", "broken": f"{row.model} {row.safeguard}"}.get(
+        row.kind, f"{row.model} without {row.safeguard}"
+    )
+    return Text.assemble(f"  {name:<48} ", _consequence(row), f"  {row.seconds:.2f} s")
+
+
+def _consequence(row: Row) -> tuple[str, str]:
+    if row.verdict == "undecided":
+        return "undecided: a limit was hit first, or too little was covered", COLOURS["undecided"]
+    if row.found:
+        expected = row.kind in ("safeguard", "broken")
+        text = f"breaks {row.property} in {plural(row.length, 'step')}"
+        return text, COLOURS["violated"] if row.unexpected else COLOURS["holds"] if expected else ""
+    return {
+        "safeguard": ("NOTHING BREAKS: dead weight, or a hole in the properties", COLOURS["violated"]),
+        "broken": ("NOT FOUND: every schedule holds", COLOURS["violated"]),
+        "assumption": ("nothing breaks: the protocol does not need it within these sizes", ""),
+    }.get(row.kind, ("holds", COLOURS["holds"]))

@@ -1,94 +1,88 @@
-"""What a replay found out, for people."""
+"""The text report of `fencepost replay`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fencepost.reports.driven_text import model_lines
-from fencepost.reports.quantities import amount
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from fencepost.reports.audit_text import model_lines
+from fencepost.reports.text import amount, first, verdict_line
+from fencepost.results import LabelCoverage, ReplayResult, RunVerdict
+
+SHOWN = 20
+"""Runs and problems of each kind with `-v`."""
+BRIEF = 3
+"""Without."""
 
 
-def replay_text(found: Mapping[str, Any], shown: int, *, gaps: bool = False) -> str:
-    """The whole result as lines; of runs and problems the first `shown`."""
-    lines = [*_wrong(found, shown), *_problems(found, shown), *_statistics(found["statistics"])]
-    return "\n".join([*lines, *_coverage(found.get("coverage"), gaps), _last(found)])
-
-
-def _wrong(found: Mapping[str, Any], shown: int) -> list[str]:
-    lines = []
-    for kind, rows in (("REJECTED", found["violations"]), ("UNDECIDED", found["untold"])):
-        for row in rows[:shown]:
-            lines.append(f"{kind}  {row.get('rule') or 'run ' + row['run']}  {_place(row)}{row['event']}")
-            lines.append(f"  {row['reason']}")
-            lines += [f"  before: {row['state']}"] if row.get("state") else []
-            lines += [f"  possible: {row['possible']}"] if row.get("possible") else []
-        many = found[kind.lower()]
-        if many > shown:
-            lines.append(f"  and {many - min(shown, len(rows)):,} more that are {kind.lower()}")
-    return lines
-
-
-def _place(row: Mapping[str, Any]) -> str:
-    return f"event {row['seq']}: " if row.get("seq", -1) >= 0 else ""
-
-
-def _problems(found: Mapping[str, Any], shown: int) -> list[str]:
-    lines = [f"NOT READ  {problem}" for problem in found["problems"][:shown]]
-    if len(found["problems"]) > shown:
-        lines.append(f"  and {len(found['problems']) - shown:,} more")
-    if found.get("left_out"):
-        lines.append(f"NOT JUDGED  {found['left_out']:,} events belong to no run")
-    return lines
-
-
-def _statistics(told: Mapping[str, Any]) -> list[str]:
-    lines = []
-    for kind, one in told["operations"].items():
-        outcomes = ", ".join(
-            f"{name or 'no outcome'} {amount(count)}" for name, count in one["outcomes"].items()
-        )
-        latency = ""
-        if "p50" in one:
-            latency = f"  p50 {one['p50']:g} p90 {one['p90']:g} p99 {one['p99']:g} max {one['max']:g} ms"
-        lines.append(f"{kind:16} {outcomes}{latency}")
-    rates = ", ".join(f"{code} {share:.2%}" for code, share in told["rates"].items())
-    lines.append(
-        f"rates {rates}; duplicates {amount(told['duplicates'])}; unanswered {amount(told['unanswered'])}"
-    )
-    if told["conflicts"]:
-        one = told["conflicts"][0]
-        lines.append(
-            f"most contended: {one['key']} ({one['refused']:,} of {one['answered']:,} answers refused)"
-        )
-    if told["hot_prefixes"]:
-        one = told["hot_prefixes"][0]
-        lines.append(f"hottest prefix: {one['prefix'] or '(none)'} ({one['requests']:,} requests)")
-    if told["stalls"]:
-        one = told["stalls"][0]
-        lines.append(f"longest stall: {one['seconds']:g} s before event {one['seq']} of run {one['run']}")
-    return lines
-
-
-def _coverage(covered: Mapping[str, Any] | None, gaps: bool) -> list[str]:
-    if not covered:
-        return []
-    line = f"labels of the model that these runs took: {covered['taken']:,} of {covered['of']:,}"
-    missing = covered.get("missing", [])
-    return [
-        line,
-        *(["  never: " + ", ".join(missing[:10]) + (" ..." if len(missing) > 10 else "")] if missing else []),
-        *model_lines(covered, gaps=gaps),
+def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = False) -> RenderableType:
+    """The verdict, and the first runs that are not accepted; with `verbose` statistics."""
+    shown = SHOWN if verbose else BRIEF
+    lines = [
+        *_runs("REJECTED", result.violations, result.rejected, shown),
+        *_runs("UNDECIDED", result.undecided_runs, result.undecided, 1 if not verbose else shown),
+        *(
+            line.plain
+            for line in first((f"NOT READ  {p}" for p in result.problems), verbose=False, shown=shown)
+        ),
     ]
+    if result.left_out:
+        lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run")
+    lines += _coverage(result.coverage, verbose=verbose, gaps=gaps)
+    lines += _statistics(result.statistics) if verbose else []
+    return Group(verdict_line(result.verdict, _about(result)), *map(Text, lines))
 
 
-def _last(found: Mapping[str, Any]) -> str:
-    what = "requests" if found["source"] == "access-log" else "events"
+def _about(result: ReplayResult) -> str:
+    what = "requests" if result.source == "access-log" else "events"
     judged = (
-        f"{found['runs']:,} runs: {found['accepted']:,} accepted, {found['rejected']:,} rejected, "
-        f"{found['undecided']:,} undecided"
-        if found["source"] == "traces"
-        else f"{found['rejected']:,} broken promises, {found['undecided']:,} undecided"
+        f"{result.runs:,} runs: {result.accepted:,} accepted, {result.rejected:,} rejected, "
+        f"{result.undecided:,} undecided"
+        if result.source == "traces"
+        else f"{result.rejected:,} broken promises, {result.undecided:,} undecided"
     )
     return (
-        f"{found['verdict'].upper()}  {judged}; {found['events']:,} {what} in {found['seconds']:.2f} s "
-        f"({found['events_per_second']:,}/s, {found['engine']})"
+        f"{judged}; {result.events:,} {what} in {result.seconds:.2f} s "
+        f"({result.events_per_second:,}/s, {result.engine})"
     )
+
+
+def _runs(kind: str, rows: Sequence[RunVerdict], count: int, shown: int) -> Iterator[str]:
+    for row in rows[:shown]:
+        place = f"event {row.seq}: " if row.seq >= 0 else ""
+        yield f"{kind}  {row.rule or 'run ' + row.run}  {place}{row.event}"
+        yield f"  {row.reason}"
+        yield from [f"  before: {row.state}"] if row.state else []
+        yield from [f"  possible: {row.possible}"] if row.possible else []
+    if count > shown:
+        yield f"  and {count - min(shown, len(rows)):,} more that are {kind.lower()}"
+
+
+def _coverage(covered: LabelCoverage | None, *, verbose: bool, gaps: bool) -> Iterator[str]:
+    if covered is None:
+        return
+    yield f"labels of the model that these runs took: {covered.taken:,} of {covered.of:,}"
+    if covered.missing and verbose:
+        yield "  never: " + ", ".join(covered.missing[:10]) + (" ..." if len(covered.missing) > 10 else "")
+    if covered.model is not None:
+        shares = [*model_lines(covered.model, gaps=gaps)]
+        yield from shares if verbose or gaps else shares[:1]
+
+
+def _statistics(counted: Mapping[str, Any]) -> Iterator[str]:
+    for kind, one in counted["operations"].items():
+        outcomes = ", ".join(f"{name or 'no outcome'} {amount(n)}" for name, n in one["outcomes"].items())
+        times = " ".join(f"{name} {one[name]:g}" for name in ("p50", "p90", "p99", "max") if name in one)
+        yield f"{kind:16} {outcomes}{times and f'  {times} ms'}"
+    rates = ", ".join(f"{code} {share:.2%}" for code, share in counted["rates"].items())
+    yield (
+        f"rates {rates}; duplicates {amount(counted['duplicates'])}; "
+        f"unanswered {amount(counted['unanswered'])}"
+    )
+    for one in counted["conflicts"][:1]:
+        yield f"most contended: {one['key']} ({one['refused']:,} of {one['answered']:,} answers refused)"
+    for one in counted["hot_prefixes"][:1]:
+        yield f"hottest prefix: {one['prefix'] or '(none)'} ({one['requests']:,} requests)"
+    for one in counted["stalls"][:1]:
+        yield f"longest stall: {one['seconds']:g} s before event {one['seq']} of run {one['run']}"

@@ -1,6 +1,6 @@
-"""What people see of a simulation in a terminal, made from its JSON result and nothing else."""
+"""The text report of `fencepost simulate`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -8,70 +8,77 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fencepost.reports.uncut import Uncut
+from fencepost.reports.text import Uncut, amount, plural, table, verdict_line
+from fencepost.results import Objective, OperationStats, SimulatedRun, SimulateResult, SimulationCheck
 
 RUNS_MAX = 60
-"""Rows of a table that a person reads; the rest is in the JSON."""
-Row = Mapping[str, Any]
+"""Runs in the table with `-v`; the JSON has all."""
+ROWS_BRIEF = 8
+"""Rows of the table without."""
+HEADS = (
+    *("operation", "count", "p50 ms", "p90 ms", "p99 ms", "requests", "hops", "retries"),
+    *("per s", "$/month", "$/million"),
+)
 
 
-def simulate_text(found: Row) -> RenderableType:
-    """Everything: what was asked, the runs, the checks, the objectives."""
-    parts: list[RenderableType] = [Text(found["title"], "bold"), Text(found["about"]), Text("")]
-    parts += [Uncut(_runs(found)), Text("")]
-    if found["checks"]:
-        parts += [Uncut(_checks(found["checks"])), *_residuals(found["checks"]), Text("")]
-    parts += [_objective(objective) for objective in found["objectives"]]
+def simulate_text(result: SimulateResult, *, verbose: bool = False) -> RenderableType:
+    """Verdict, title, the first runs, failed checks and objectives; with `verbose` everything."""
+    parts: list[RenderableType] = [verdict_line(result.verdict, _about(result)), Text(result.title, "bold")]
+    parts += [Text(result.about)] if verbose else []
+    parts += _runs(result, verbose=verbose)
+    failed = [check for check in result.checks if not check.ok]
+    if result.checks and (verbose or failed):
+        parts += [Uncut(_checks(result.checks if verbose else failed)), *_errors(result.checks)]
+    parts += [
+        objective_text(objective) for objective in result.objectives if verbose or objective.broken_runs
+    ]
     return Group(*parts)
 
 
-def verdict_line(found: Row) -> str:
-    """How it ended, in one line."""
-    runs, planned = len(found["runs"]), found["planned"]
-    of = (
-        f"{runs} run{'s' if runs != 1 else ''}"
-        if runs == planned
-        else f"{runs} of {planned} runs, then stopped"
-    )
-    good = sum(check["ok"] for check in found["checks"])
-    checks = f", {good} of {len(found['checks'])} checks within tolerance" if found["checks"] else ""
-    return f"{found['verdict']}: {found['scenario']}, {of}, seed {found['seed']}{checks}"
+def _about(result: SimulateResult) -> str:
+    runs = len(result.runs)
+    of = plural(runs, "run") if runs == result.planned else f"{runs} of {result.planned} runs, then stopped"
+    good = sum(check.ok for check in result.checks)
+    checks = f", {good} of {plural(len(result.checks), 'check')} within tolerance" if result.checks else ""
+    return f"{result.scenario}, {of}, seed {result.seed}{checks}"
 
 
-def _runs(found: Row) -> Table:
-    # What a case sets is said by its name.
-    names = [name for name in _names(found["runs"]) if name not in found["case_keys"]]
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in names:
-        table.add_column(_short(name, names))
-    for head in (
-        "operation",
-        "count",
-        "p50 ms",
-        "p90 ms",
-        "p99 ms",
-        "requests",
-        "hops",
-        "retries",
-        "per s",
-        "$/month",
-        "$/million",
-    ):
-        table.add_column(head, justify="left" if head == "operation" else "right")
-    for run in found["runs"][:RUNS_MAX]:
-        first = True
-        for operation, stats in run["operations"].items():
-            settings = [setting(run["parameters"].get(name, "")) if first else "" for name in names]
-            table.add_row(*settings, *_numbers(operation, stats, run, first=first))
-            first = False
-        if first:
-            table.add_row(
-                *[setting(run["parameters"].get(name, "")) for name in names], "none succeeded", "0"
-            )
-    left = len(found["runs"]) - RUNS_MAX
-    if left > 0:
-        table.add_row(f"... and {left} more")
-    return table
+def _runs(result: SimulateResult, *, verbose: bool) -> Iterator[RenderableType]:
+    names = list(dict.fromkeys(name for run in result.runs for name in run.parameters))
+    names = [name for name in names if name not in result.case_keys]  # a case's name stands for what it sets
+    made = table([*(_short(name, names) for name in names), *HEADS], numbers=True)
+    for at in range(len(names) + 1):
+        made.columns[at].justify = "left"
+    rows = [[*_rows(run, names)] for run in result.runs]
+    if verbose or sum(map(len, rows)) <= ROWS_BRIEF:
+        kept = [row for of_run in rows[:RUNS_MAX] for row in of_run]
+    else:
+        kept = [of_run[0] for of_run in rows[:ROWS_BRIEF]]
+    for row in kept:
+        made.add_row(*row)
+    yield Uncut(made)
+    left = sum(map(len, rows)) - len(kept)
+    if left:
+        yield Text(
+            f"... and {plural(left, 'row')} more; the JSON has all{'' if verbose else ', -v shows them'}"
+        )
+
+
+def _rows(run: SimulatedRun, names: Sequence[str]) -> Iterator[list[str]]:
+    """A row for each operation; the run's own numbers stand in the first."""
+    values = [setting(run.parameters.get(name, "")) for name in names]
+    if not run.operations:
+        yield [*values, "none succeeded", "0"]
+    for at, (operation, stats) in enumerate(run.operations.items()):
+        yield [*(values if not at else [""] * len(names)), *_numbers(operation, stats, run, of_run=not at)]
+
+
+def _numbers(operation: str, stats: OperationStats, run: SimulatedRun, *, of_run: bool) -> list[str]:
+    failed = sum(run.failed.values()) if of_run else 0
+    own = (stats.p50, stats.p90, stats.p99, stats.requests, stats.serial_hops, stats.retries)
+    whole = (run.throughput, run.dollars_month, run.dollars_million)
+    count = f"{stats.count:,}" + (f" (+{failed} failed)" if failed else "")
+    return [operation, count, *map(amount, own), *(amount(value) if of_run else "" for value in whole)]
 
 
 def setting(value: Any) -> str:
@@ -81,82 +88,55 @@ def setting(value: Any) -> str:
     return str(value)
 
 
-def _names(runs: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(name for run in runs for name in run["parameters"]))
-
-
-def _numbers(operation: str, stats: Row, run: Row, *, first: bool) -> list[str]:
-    failed = sum(run["failed"].values()) if first else 0
-    return [
-        operation,
-        f"{stats['count']:,}" + (f" (+{failed} failed)" if failed else ""),
-        *(number(stats[name]) for name in ("p50", "p90", "p99", "requests", "serial_hops", "retries")),
-        number(run["throughput"]) if first else "",
-        number(run["dollars_month"]) if first else "",
-        number(run["dollars_million"]) if first else "",
-    ]
-
-
 def _short(name: str, names: Sequence[str]) -> str:
-    """`writers` for `workload.writers`, unless another parameter ends so too."""
+    """`writers` for `workload.writers`, unless another parameter has the same last part."""
     last = name.rpartition(".")[2]
     return name if sum(other.rpartition(".")[2] == last for other in names) > 1 else last
 
 
-def number(value: float) -> str:
-    """Three figures that matter, thousands apart."""
-    if value == int(value):
-        return f"{int(value):,}"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
-
-
-def _checks(checks: Sequence[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for head in ("check", "measured", "simulated", "error", "tolerance", ""):
-        table.add_column(head, justify="left" if head in ("check", "") else "right")
+def _checks(checks: Sequence[SimulationCheck]) -> Table:
+    made = table(("check", "measured", "simulated", "error", "tolerance", ""), numbers=True)
     for check in checks:
-        table.add_row(
-            escape(check["name"]),
-            _with_unit(check["reference"], check["unit"]),
-            _with_unit(check["simulated"], check["unit"]),
-            f"{100 * check['error']:+.1f} %",
-            f"{100 * check['tolerance']:g} %",
-            Text("ok", "green") if check["ok"] else Text("outside", "bold red"),
+        made.add_row(
+            escape(check.name),
+            _with_unit(check.reference, check.unit),
+            _with_unit(check.simulated, check.unit),
+            f"{100 * check.error:+.1f} %",
+            f"{100 * check.tolerance:g} %",
+            Text("ok", "green") if check.ok else Text("outside", "bold red"),
         )
-    return table
+    return made
 
 
 def _with_unit(value: float, unit: str) -> str:
     if unit == "ms" and abs(value) >= 1000:
         return f"{value / 1000:.3g} s"
-    return f"{number(value)} {unit}".rstrip()
+    return f"{amount(value)} {unit}".rstrip()
 
 
-def _residuals(checks: Sequence[Row]) -> list[RenderableType]:
-    """What the errors suggest, and the worst of them."""
-    worst = max(checks, key=lambda check: abs(check["error"]))
-    lines: list[RenderableType] = [
-        Text(f"The largest error is {100 * worst['error']:+.1f} %, of {worst['name']}.")
-    ]
-    lines += [
-        Text(f"{check['name']} ({100 * check['error']:+.1f} %): {check['says']}.")
-        for check in checks
-        if check["says"]
-    ]
-    return lines
+def _errors(checks: Sequence[SimulationCheck]) -> Iterator[Text]:
+    """The largest error, and the scenario's remarks on errors."""
+    worst = max(checks, key=lambda check: abs(check.error))
+    yield Text(f"The largest error is {100 * worst.error:+.1f} %, of {worst.name}.")
+    for check in checks:
+        if check.says:
+            yield Text(f"{check.name} ({100 * check.error:+.1f} %): {check.says}.")
 
 
-def _objective(found: Row) -> RenderableType:
-    text, broken = found["objective"], found["broken_runs"]
-    if not broken:
-        where = f" in all {found['runs']} runs" if found["runs"] > 1 else ""
-        return Text(f"Objective {text}: holds{where}.", "green")
-    first = found["first_broken"]
-    shown = {name: value for name, value in first.items() if name == "case"} or first
-    where = ", ".join(f"{name} = {setting(value)}" for name, value in shown.items())
-    value = found["first_value"]
-    said = "no operation succeeded" if value is None else f"{number(value)} there"
-    of = f"{broken} of {found['runs']} runs"
-    return Text(f"Objective {text}: first broken at {where or 'the one run'} ({said}); in {of}.", "yellow")
+def objective_text(found: Objective) -> RenderableType:
+    """One objective: whether it holds, and the first run in which it does not."""
+    if not found.broken_runs:
+        where = f" in all {found.runs} runs" if found.runs > 1 else ""
+        return Text(f"Objective {found.objective}: holds{where}.", "green")
+    chosen = (
+        {name: value for name, value in (found.first_broken or {}).items() if name == "case"}
+        or found.first_broken
+        or {}
+    )
+    where = ", ".join(f"{name} = {setting(value)}" for name, value in chosen.items())
+    value = "no operation succeeded" if found.first_value is None else f"{amount(found.first_value)} there"
+    return Text(
+        f"Objective {found.objective}: first broken at {where or 'the one run'} ({value}); "
+        f"in {found.broken_runs} of {found.runs} runs.",
+        "yellow",
+    )

@@ -14,8 +14,8 @@ MAY_IMPORT = {
     "model": {"model"},
     "impl": {"impl"},
     "properties": {"properties", "model", "impl"},
-    "sim": {"sim", "properties", "model", "impl"},
-    "reports": {"reports"},
+    "sim": {"sim", "properties", "model", "impl", "results"},
+    "reports": {"reports", "results"},
 }
 
 

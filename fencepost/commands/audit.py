@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.audit_mutants import audit_mutants, refuse_beside_mutants
 from fencepost.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
-from fencepost.commands.output_files import TARGET, write_file, write_result
+from fencepost.commands.output_files import TARGET, json_option, write_file, write_result
 from fencepost.commands.systems import (
     Audited,
     complete_system,
@@ -26,13 +25,14 @@ from fencepost.commands.systems import (
     read_shipped,
     shipped,
 )
-from fencepost.commands.terminal import StatusLine
+from fencepost.commands.terminal import StatusLine, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import neighbours, place
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
-from fencepost.reports.audit_text import audit_text, last_words, replay_text
-from fencepost.reports.quantities import amount
+from fencepost import results
+from fencepost.reports.audit_text import audit_text
+from fencepost.reports.text import amount
 from fencepost.sim.explore import AuditRequest, AuditResult, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
@@ -82,9 +82,8 @@ LOOK_EVERY_S = 0.1
 @click.option(
     "--trace", type=TARGET, metavar="FILE", help="Write the events of the failing run as JSON lines."
 )
-@click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
-)
+@json_option
+@verbose_option
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the counterexample and the verdict only.")
 @click.option("--list", "listing", is_flag=True, help="List the systems and end.")
@@ -110,6 +109,7 @@ def command(
     flat: str | None,
     trace: str | None,
     json_file: str | None,
+    verbose: bool,
     gaps: bool,
     quiet: bool,
     listing: bool,
@@ -147,7 +147,9 @@ def command(
         arguments = read_parameters(system, settings, processes)
         console = console_for(stderr=json_file == "-")
         with _blamed(system), _prints_aside(aside=json_file == "-"):
-            return audit_plainly(system, arguments, store_url, wanted, console, json_file, quiet=quiet)
+            return audit_plainly(
+                system, arguments, store_url, wanted, console, json_file, verbose=verbose, quiet=quiet
+            )
     if rounds is not None:
         raise BadRequest("--rounds counts the rounds of a real run; give --store with it, or leave it out")
     searching = {"--strategy": strategy, "--budget": budget, "--max-schedules": max_schedules}
@@ -182,7 +184,9 @@ def command(
     )
     if mutants:
         console = console_for(stderr=json_file == "-")
-        return audit_mutants(system_name, settings, processes, said, console, json_file, jobs)
+        return audit_mutants(
+            system_name, settings, processes, said, console, json_file, jobs, verbose=verbose
+        )
     system = find_system(system_name, mutant)
     sized = [(*settings, f"{name}={value}") for value in sizes] or [settings]
     every = [_wanted(system, read_parameters(system, one, processes), said, jobs, resume) for one in sized]
@@ -190,27 +194,32 @@ def command(
     console = console_for(stderr=json_file == "-")
 
     def search(one: AuditRequest) -> AuditResult:
-        return _searched(one, console) if token is None else run_token(one, token)
+        return _searched(one) if token is None else run_token(one, token)
 
     with _blamed(system), _prints_aside(aside=json_file == "-"):
         if flat is None:
             found = search(wanted)
         else:
-            found = audit_sizes(name, every, lambda one: _searched(one, console), search)
+            found = audit_sizes(name, every, lambda one: _searched(one), search)
         if trace:
             # Without a failing run, the run in which nothing goes wrong.
             _write_trace(found.events or run_token(wanted, "default").events, trace)
-    result = found.to_json()
     again = _Command(
         system_name,
         {"--set": settings, "--faults": faults},
         given,
         {**searching, "--depth": depth, "--max-steps": max_steps},
     )
-    _show(console, result, again, resume, quiet=quiet, gaps=gaps)
+    result: results.AuditResult = results.from_json(results.AuditResult, found.to_json())
+    repeat_command = ""
+    if result.violations:
+        repeat_command = again.replaying(result.violations[0].token)
+    elif resume and result.verdict == "undecided":
+        repeat_command = again.resuming(resume)
+    console.print(audit_text(result, repeat_command, verbose=verbose, gaps=gaps, quiet=quiet))
     if json_file:
         write_result(result, json_file)
-    return VERDICT_EXITS[found.verdict]
+    return VERDICT_EXITS[result.verdict]
 
 
 def _wanted(
@@ -309,8 +318,8 @@ def _prints_aside(*, aside: bool) -> Iterator[None]:
         yield
 
 
-def _searched(request: AuditRequest, console: Console) -> AuditResult:
-    with _Line(console) as line:
+def _searched(request: AuditRequest) -> AuditResult:
+    with _Line() as line:
         found = run_audit(request, line.show)
     if found.interrupted and not found.counterexamples:
         return replace(found, findings=("interrupted: this is what was found so far", *found.findings))
@@ -360,27 +369,6 @@ def _given(values: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _show(
-    console: Console,
-    result: Mapping[str, Any],
-    command: _Command,
-    resume: str | None,
-    *,
-    quiet: bool,
-    gaps: bool,
-) -> None:
-    again = ""
-    if result["violations"]:
-        again = command.replaying(result["violations"][0]["token"])
-    elif resume and result["verdict"] == "undecided":
-        again = command.resuming(resume)
-    if result["strategy"] == "replay":
-        console.print(replay_text(result))
-    else:
-        console.print(audit_text(result, quiet=quiet, gaps=gaps))
-    console.print(last_words(result, again))
-
-
 def _list() -> int:
     console = console_for(stderr=False)
     for stem, module_name in shipped().items():
@@ -394,8 +382,8 @@ def _list() -> int:
 
 
 class _Line(StatusLine):
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
+    def __init__(self) -> None:
+        super().__init__()
         self._started = self._shown = time.perf_counter()
 
     def show(self, search: Any) -> None:

@@ -21,10 +21,11 @@ import click
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import write_result
+from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import is_file_name, split
-from fencepost.comparing import Change, compare, verdict_of
-
-COLOURS = {"worse": "red", "better": "green", "other": None}
+from fencepost.comparing import compare, verdict_of
+from fencepost.reports.audit_text import compare_text
+from fencepost.results import AuditResult, Change, CompareResult, from_json
 
 
 @dataclass(frozen=True)
@@ -57,60 +58,19 @@ def compare_with_base(
     if after is None:
         raise BadRequest(f"the audit of {system} as it is now could not run; see the line above")
     changes = compare(before, after) if before is not None else []
-    verdict = after["verdict"] if before is None else verdict_of(changes, after)
-    for line, colour in lines(system, repository, before, after, changes, replaying):
-        click.secho(line, fg=colour, err=json_file == "-")
-    click.secho(_last_line(verdict, before, after, changes), err=json_file == "-")
+    result = CompareResult(
+        system=system,
+        base=repository.revision,
+        verdict=after["verdict"] if before is None else verdict_of(changes, after),
+        changes=tuple(from_json(Change, change.as_json()) for change in changes),
+        before=None if before is None else from_json(AuditResult, before),
+        after=from_json(AuditResult, after),
+    )
+    again = [replaying(violation["token"]) for violation in after["violations"]]
+    console_for(stderr=json_file == "-").print(compare_text(result, revision, again))
     if json_file:
-        found = {
-            "system": system,
-            "base": repository.revision,
-            "verdict": verdict,
-            "changes": [change.as_json() for change in changes],
-            "before": before,
-            "after": after,
-        }
-        write_result(found, json_file)
-    return VERDICT_EXITS[verdict]
-
-
-def lines(
-    system: str,
-    repository: Repository,
-    before: Any,
-    after: Any,
-    changes: Sequence[Change],
-    replaying: Callable[[str], str],
-) -> list[tuple[str, str | None]]:
-    """What people read, with the colour of each line."""
-    short = repository.revision[:12]
-    said: list[tuple[str, str | None]] = [
-        (f"{system}, {repository.asked} ({short}) against the files now", None)
-    ]
-    if before is None:
-        said.append(
-            (f"  at {repository.asked} it could not be audited: there is nothing to compare with", None)
-        )
-    else:
-        said.append((f"  before  {before['verdict']}: {before['bound']}", None))
-    said.append((f"  now     {after['verdict']}: {after['bound']}", None))
-    for change in changes:
-        said.append(
-            (f"  {change.judged:<7} {change.what}: {change.before} -> {change.after}", COLOURS[change.judged])
-        )
-    for violation in after["violations"]:
-        said += [("", None), *((line, None) for line in violation["counterexample"])]
-        said += [("to see it again:", None), (replaying(violation["token"]), None)]
-    return said
-
-
-def _last_line(verdict: str, before: Any, after: Any, changes: Sequence[Change]) -> str:
-    if before is None:
-        return f"{verdict}: of the files as they are now"
-    worse = sum(1 for change in changes if change.judged == "worse")
-    better = sum(1 for change in changes if change.judged == "better")
-    still = ", and it is still violated" if after["verdict"] == "violated" and not worse else ""
-    return f"{verdict}: {worse} thing{'' if worse == 1 else 's'} worse, {better} better{still}"
+        write_result(result, json_file)
+    return VERDICT_EXITS[result.verdict]
 
 
 def find_repository(system: str, revision: str) -> Repository:

@@ -8,21 +8,22 @@ counterexample of more than half as many again is called long.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 
-from fencepost.commands.audited_row import Row, audited_row
+from fencepost.commands.audited_row import audited_row
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest
 from fencepost.commands.models import SHIPPED, find_machine
 from fencepost.commands.output_files import write_result
 from fencepost.commands.systems import find_system, mutants_of, read_parameters
-from fencepost.reports.mutants_text import row_text, total_text
+from fencepost.commands.zoo import collect, verdict_of
+from fencepost.reports.audit_text import LONG, mutants_text
+from fencepost.results import MutantsResult, Row, from_json
 from fencepost.testing import Options, request_of
 
 MUTANT_SECONDS, FIXED_SECONDS = 120.0, 600.0
 """What breaks is found in seconds; that nothing does takes all schedules."""
-LONG = 1.5
-"""So many times the steps of the model's shortest counterexample may the code's take."""
 
 
 def audit_mutants(
@@ -33,29 +34,17 @@ def audit_mutants(
     console: Console,
     json_file: str | None,
     jobs: int = 1,
+    *,
+    verbose: bool = False,
 ) -> int:
     """Audit every mutant of the system, and the system; one row each."""
-    rows: list[Row] = []
-    interrupted = False
-    try:
-        for row in _rows(name, settings, processes, said, jobs):
-            rows.append(row)
-            console.print(row_text(row))
-    except KeyboardInterrupt:
-        interrupted = True
-    verdict = _verdict(rows, complete=not interrupted)
-    result = {"system": name, "rows": rows, "verdict": verdict}
-    console.print(total_text(result))
+    found = _rows(name, settings, processes, said, jobs)
+    rows, complete = collect(found, lambda row: f"{row.safeguard or row.system}: {row.verdict}")
+    result = MutantsResult(system=name, rows=rows, verdict=verdict_of(rows, complete=complete))
+    console.print(mutants_text(result, verbose=verbose))
     if json_file:
         write_result(result, json_file)
-    return VERDICT_EXITS[verdict]
-
-
-def _verdict(rows: list[Row], *, complete: bool) -> str:
-    """Whether every row is as it should be, and none is missing."""
-    if any(row["wrong"] for row in rows):
-        return "violated"
-    return "holds" if complete and all(row["verdict"] != "undecided" for row in rows) else "undecided"
+    return VERDICT_EXITS[result.verdict]
 
 
 def _rows(
@@ -80,18 +69,18 @@ def mutant_row(
     row, worst = audited_row(mutant or "", request)
     model = _counterexample_of_model(name, mutant) if mutant and worst else None
     times = worst["moves"] / model["length"] if model and worst else None
-    return {
+    more = {
         "system": name,
-        **row,
         "moves": worst.get("moves", 0),
         "model": model,
         "times": round(times, 2) if times is not None else None,
         "long": times is not None and times > LONG,
         "parameters": dict(request.parameters),
     }
+    return from_json(Row, row | more)
 
 
-def _counterexample_of_model(name: str, safeguard: str) -> Row | None:
+def _counterexample_of_model(name: str, safeguard: str) -> dict[str, Any] | None:
     """The shortest counterexample of the model of this name without this safeguard; None when there is
     none."""
     if name not in SHIPPED:

@@ -13,7 +13,8 @@ from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest
 from fencepost.commands.output_files import write_result
 from fencepost.commands.systems import Audited
 from fencepost.impl.store import open_store
-from fencepost.reports.plain_text import plain_text
+from fencepost.reports.audit_text import audit_text
+from fencepost.results import AuditCoverage, AuditResult, RealRun, Violation
 from fencepost.sim.explore.reporting import bind
 from fencepost.sim.real import Found, NotForReal, Plain, run_rounds
 
@@ -40,6 +41,7 @@ def audit_plainly(
     console: Console,
     json_file: str | None,
     *,
+    verbose: bool,
     quiet: bool,
 ) -> int:
     """Run the rounds, say what came of them, and answer the exit code."""
@@ -55,47 +57,42 @@ def audit_plainly(
         except NotForReal as error:
             raise BadRequest(f"{system.name}: {error}") from error
         result = _result(system, arguments, store.url, wanted, found)
-    console.print(plain_text(result, quiet=quiet))
+    console.print(audit_text(result, verbose=verbose, quiet=quiet))
     if json_file:
         write_result(result, json_file)
-    return VERDICT_EXITS[result["verdict"]]
+    return VERDICT_EXITS[result.verdict]
 
 
 def _result(
     system: Audited, arguments: Mapping[str, Any], url: str, wanted: Plain, found: Found
-) -> dict[str, Any]:
-    violations = []
+) -> AuditResult:
+    violations: tuple[Violation, ...] = ()
     if found.violation is not None:
         name, reason = found.violation
-        violations = [
-            {"property": name, "reason": reason, "counterexample": found.counterexample, "token": ""}
-        ]
-    return {
-        "system": system.name,
-        "strategy": "plain",
-        "store": url,
-        "parameters": dict(arguments),
-        "verdict": "violated" if violations else "undecided",
-        "bound": _bound(found),
-        "schedules": found.rounds,
-        "pruned": 0,
-        "seconds": found.seconds,
-        "violations": violations,
-        "findings": found.findings,
-        "coverage": {
-            "outcomes": dict(sorted(found.outcomes.items())),
-            "faults": {},
-            "steps": dict(sorted(found.steps.items())),
-        },
-        "seed": wanted.seed,
-        "threads": found.processes,
-        "requests": found.requests,
-        "at_once": found.at_once,
-        "looks": found.looks,
-        "unconfirmed": found.unconfirmed,
-        "prefix": found.prefix,
-        "left": found.left,
-    }
+        violations = (Violation(name, reason, tuple(found.counterexample)),)
+    return AuditResult(
+        system=system.name,
+        strategy="plain",
+        parameters=dict(arguments),
+        verdict="violated" if violations else "undecided",
+        bound=_bound(found),
+        schedules=found.rounds,
+        seconds=found.seconds,
+        violations=violations,
+        findings=tuple(found.findings),
+        coverage=AuditCoverage(dict(sorted(found.outcomes.items())), {}, dict(sorted(found.steps.items()))),
+        seed=wanted.seed,
+        real=RealRun(
+            url,
+            found.processes,
+            found.requests,
+            found.at_once,
+            found.looks,
+            found.unconfirmed,
+            found.prefix,
+            tuple(found.left),
+        ),
+    )
 
 
 def _bound(found: Found) -> str:

@@ -28,7 +28,7 @@ def audited_row(mutant: str, request: AuditRequest) -> tuple[Row, Mapping[str, A
         "kind": "broken" if mutant else "fixed",
         "verdict": result["verdict"],
         "found": bool(worst),
-        "wrong": result["verdict"] == ("holds" if mutant else "violated"),
+        "unexpected": result["verdict"] == ("holds" if mutant else "violated"),
         "property": worst.get("property", ""),
         "length": len(worst.get("counterexample", ())) - 1 if worst else 0,
         "schedules": result["schedules"],

@@ -1,165 +1,196 @@
 """`fencepost check MODEL`: explore every reachable state of a model and decide its properties."""
 
 import contextlib
-import shlex
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
 
-from fencepost.commands.check_line import Line
-from fencepost.commands.check_result import drawn, stopped_result, strictly
-from fencepost.commands.engines import explorer, refuse_contradictions
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
-from fencepost.commands.output_files import TARGET, write_result
+from fencepost.commands.output_files import json_option, write_result
+from fencepost.commands.provenance import command_line
 from fencepost.commands.set_option import numbers
+from fencepost.commands.terminal import StatusLine, verbose_option
 from fencepost.commands.terminal import console as console_for
-from fencepost.model import Model, ModelError, check, walk
-from fencepost.reports.check_text import check_text, verdict_line
-from fencepost.reports.quantities import parse_bytes
+from fencepost.model import Model, ModelError, Progress, check, reachable_graph, walk
+from fencepost.reports.check_text import check_text
+from fencepost.reports.text import amount, byte_size, parse_bytes
+from fencepost.results import CheckResult, Graph, GraphState, PropertyResult, from_json
 
 EPILOG = """Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 a bound was hit before all was
 decided. Examples: fencepost check two-phase --set managers=5;  fencepost check two-phase --without
 all-prepared;  fencepost check my_protocol.py:Ledger --explore."""
+GRAPH_STATES = 60
+"""A picture of more states than this cannot be read."""
+SPARK_ONLY = ("master", "work")
+LOCAL_ONLY = ("walks", "stepping", "memory")
+WALKS_ONLY = ("steps", "seed")
+SEARCH_ONLY = ("symmetry", "max_states")
+NAMES = {"stepping": "--explore", "max_states": "--max-states"}
 
 
 @click.command("check", short_help="Explore every reachable state of a model.", epilog=EPILOG)
 @click.argument("model_name", metavar="MODEL", required=False, shell_complete=complete_model)
-@click.option("--set", "settings", metavar="SIZE=N", multiple=True, help="Give a size of the model a value.")
+@click.option("--set", "settings", metavar="SIZE=N", multiple=True, help="Set a size of the model.")
 @click.option("--without", metavar="NAME", multiple=True, help="Switch a safeguard or an assumption off.")
-@click.option("--symmetry", is_flag=True, help="Take states for one that differ by interchangeable parts.")
+@click.option("--symmetry", is_flag=True, help="Merge states that differ by interchangeable parts.")
 @click.option("--max-states", type=click.IntRange(1), metavar="N", help="Stop after N distinct states.")
+@click.option("--memory", metavar="SIZE", help="Memory limit, as 500M or 4G; the rest goes to disk.")
+@click.option("--keep-going", is_flag=True, help="Find every violation, not only the nearest.")
+@click.option("--walks", type=click.IntRange(1), metavar="N", help="Take N random walks instead of a search.")
+@click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps per random walk.  [default: 100]")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the random walks.  [default: 0]")
+@click.option("--strict", is_flag=True, help="Treat an action that never fires as a violation.")
 @click.option(
-    "--memory", metavar="SIZE", help="Memory to use at most, as 500M or 4G; what is over goes to disk."
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Where the search runs.",
 )
-@click.option("--keep-going", is_flag=True, help="Look for every violation, not only the nearest.")
-@click.option(
-    "--walks", type=click.IntRange(1), metavar="N", help="N random walks, where a space is too large."
-)
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="Of each random walk.  [default: 100]")
-@click.option("--seed", type=click.IntRange(0), help="Of the random walks.  [default: 0]")
-@click.option("--strict", is_flag=True, help="An action that never fired is a violation.")
-@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True)
-@click.option("--master", metavar="URL", help="Of the Spark cluster.  [default: all cores of this machine]")
-@click.option("--work", metavar="DIR", help="Where Spark keeps levels: a folder that all its workers see.")
+@click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
+@click.option("--work", metavar="DIR", help="Folder for Spark's levels, visible to all its workers.")
 @click.option("--explore", "stepping", is_flag=True, help="Walk the model by hand in the terminal.")
-@click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
-)
-@click.option("--list", "listing", is_flag=True, help="List the models and end.")
-def command(
-    model_name: str | None,
-    settings: tuple[str, ...],
-    without: tuple[str, ...],
-    symmetry: bool,
-    max_states: int | None,
-    memory: str | None,
-    keep_going: bool,
-    walks: int | None,
-    steps: int | None,
-    seed: int | None,
-    strict: bool,
-    engine: str,
-    master: str | None,
-    work: str | None,
-    stepping: bool,
-    json_file: str | None,
-    listing: bool,
-) -> int:
+@verbose_option
+@json_option
+@click.option("--list", "listing", is_flag=True, help="List the models.")
+def command(listing: bool, **options: Any) -> int:
     """Explore every reachable state of MODEL and decide every property, with the shortest counterexample of
-    each
-    violation. MODEL is one of --list, or a machine of your own: path/to/file.py:Machine.
+    each violation. MODEL is one of --list, or a machine of your own: path/to/file.py:Machine.
     """
     if listing:
         return _list()
-    if model_name is None:
+    if options["model_name"] is None:
         raise BadRequest("name the model to check, as in: fencepost check two-phase; --list lists them")
-    _refuse_contradictions(
-        {"--walks": walks, "--steps": steps, "--seed": seed},
-        {"--symmetry": symmetry, "--max-states": max_states},
-        {"--explore": stepping, "--json": json_file},
-    )
-    refuse_contradictions(engine, master, work, {"--walks": walks, "--explore": stepping, "--memory": memory})
-    limit = _memory(memory)
+    _refuse_contradictions(options)
+    limit = _memory(options["memory"])
+    sizes = numbers(options["settings"], "SIZE=N, as in --set managers=5")
     try:
-        model = Model(
-            find_machine(model_name), numbers(settings, "SIZE=N, as in --set managers=5"), without=without
-        )
-        if stepping:
+        model = Model(find_machine(options["model_name"]), sizes, without=options["without"])
+        if options["stepping"]:
             from fencepost.commands.stepper import walk_by_hand
 
             return walk_by_hand(model)
-        console = console_for(stderr=json_file == "-")
-        with (
-            explorer(engine, master, work) as explore,
-            Line(console) as line,
-            _told_when_stopped(model, line, console, json_file, keep_going),
-        ):
-            if walks is not None:
+        result, interrupted = _run(model, options, limit)
+    except ModelError as error:
+        raise BadRequest(str(error)) from error
+    again = command_line(without=("--json",), flags=("-v", "--verbose"))
+    json_file = options["json_file"]
+    console = console_for(stderr=json_file == "-")
+    console.print(check_text(result, again, verbose=options["verbose"]), crop=False)
+    if json_file:
+        write_result(result if interrupted else replace(result, graph=_graph(model, result)), json_file)
+    if interrupted:
+        raise KeyboardInterrupt
+    return VERDICT_EXITS[result.verdict]
+
+
+def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[CheckResult, bool]:
+    """The result, and whether Ctrl-C ended the search: how far it came is still worth knowing."""
+    shared = {"memory": limit, "keep_going": options["keep_going"]}
+    with _explorer(options) as explore, _Line() as line:
+        try:
+            if options["walks"] is not None:
                 result = walk(
                     model,
-                    walks=walks,
-                    steps=steps or 100,
-                    seed=seed or 0,
-                    memory=limit,
-                    keep_going=keep_going,
+                    walks=options["walks"],
+                    steps=options["steps"] or 100,
+                    seed=options["seed"] or 0,
                     progress=line.show,
+                    **shared,
                 )
             else:
                 result = check(
                     model,
-                    symmetry=symmetry,
-                    max_states=max_states,
-                    memory=limit,
-                    keep_going=keep_going,
+                    symmetry=options["symmetry"],
+                    max_states=options["max_states"],
                     spill=Path(tempfile.gettempdir()) if limit else None,
                     progress=line.show,
                     explore=explore,
+                    **shared,
                 )
-    except ModelError as error:
-        raise BadRequest(str(error)) from error
-    again = _again(
-        model_name,
-        {"--set": settings, "--without": without},
-        {
-            "--walks": walks,
-            "--steps": steps,
-            "--seed": seed,
-            "--max-states": max_states,
-            "--memory": memory,
-            "--engine": engine if engine != "local" else None,
-            "--master": master,
-            "--work": work,
-        },
-        {"--symmetry": symmetry, "--keep-going": keep_going, "--strict": strict},
+        except KeyboardInterrupt:
+            return _stopped(model, line.last, options["keep_going"]), True
+    found = from_json(CheckResult, result.as_json())
+    return (_strict(found) if options["strict"] and not result.stopped_by else found), False
+
+
+def _stopped(model: Model, at: Progress, keep_going: bool) -> CheckResult:
+    """What is known of a search that was interrupted: its extent, and that nothing was violated there,
+    for the search ends at the first violation, unless it is to keep going."""
+    reason = "interrupted" if keep_going else f"interrupted; not violated up to depth {max(0, at.depth - 1)}"
+    properties = tuple(
+        PropertyResult(
+            row.name,
+            row.kind,
+            "undecided",
+            doc=row.doc,
+            reason=reason if row.kind in ("invariant", "step") else "interrupted",
+        )
+        for row in model.properties
     )
-    found = result.as_json()
-    if strict and result.never_fired and not result.stopped_by:
-        found = strictly(found)
-    console.print(check_text(found))
-    console.print(verdict_line(found, again))
-    if json_file:
-        write_result({**found, **drawn(model, result.distinct)}, json_file)
-    return VERDICT_EXITS[found["verdict"]]
+    return CheckResult(
+        model=model.name,
+        parameters=dict(model.sizes),
+        without=tuple(sorted(model.without)),
+        verdict="undecided",
+        distinct=at.distinct,
+        generated=at.generated,
+        depth=at.depth,
+        seconds=at.seconds,
+        peak_bytes=at.held_bytes,
+        properties=properties,
+        coverage={},
+        stopped_by="an interruption",
+    )
 
 
-@contextlib.contextmanager
-def _told_when_stopped(
-    model: Model, line: Line, console: Console, json_file: str | None, keep_going: bool
-) -> Iterator[None]:
-    """Ctrl-C ends a search; how far it had come is still worth knowing."""
+def _strict(result: CheckResult) -> CheckResult:
+    """The result under --strict: an action that never fired is a violated property of its own."""
+    rows = tuple(
+        PropertyResult(
+            f"{action}-fires",
+            "coverage",
+            "violated",
+            doc="Under --strict, every action must fire somewhere.",
+            reason="no reachable state enables it",
+        )
+        for action, count in result.coverage.items()
+        if count == 0
+    )
+    return replace(result, verdict="violated", properties=result.properties + rows) if rows else result
+
+
+def _graph(model: Model, result: CheckResult) -> Graph | None:
+    """The whole state graph of a small model, for a picture of it."""
+    if result.distinct > GRAPH_STATES:
+        return None
     try:
-        yield
-    except KeyboardInterrupt:
-        found = stopped_result(model, line.last, keep_going)
-        line.__exit__()
-        console.print(check_text(found))
-        if json_file:
-            write_result(found, json_file)
-        raise
+        graph = reachable_graph(model, max_states=GRAPH_STATES).to_networkx()
+    except ModelError:
+        return None  # it was not explored to the end, and is not small after all
+    return Graph(
+        tuple(GraphState(text, graph.nodes[node]["initial"]) for node, text in graph.nodes(data="text")),
+        tuple(graph.edges(data="label")),
+    )
+
+
+class _Line(StatusLine):
+    """Depth, states and rate of the search."""
+
+    last = Progress(0, 0, 0, 0, 0.0, 0)
+
+    def show(self, at: Progress) -> None:
+        self.last = at
+        rate = at.distinct / at.seconds if at.seconds else 0
+        self.show_text(
+            f"depth {at.depth}, frontier {amount(at.frontier)}, distinct {amount(at.distinct)}, "
+            f"generated {amount(at.generated)}, {amount(round(rate))}/s, {byte_size(at.held_bytes)}"
+        )
 
 
 def _memory(text: str | None) -> int | None:
@@ -169,35 +200,42 @@ def _memory(text: str | None) -> int | None:
         raise BadRequest(f"--memory {error}") from None
 
 
-def _refuse_contradictions(
-    walking: Mapping[str, object], exploring: Mapping[str, object], ending: Mapping[str, object]
-) -> None:
-    walks = walking["--walks"] is not None
-    for name, value in walking.items():
-        if value is not None and not walks:
-            raise BadRequest(f"{name} belongs to random walks; give --walks N with it")
-    for name, value in exploring.items():
-        if value and walks:
-            raise BadRequest(f"{name} belongs to the full exploration; leave out either it or --walks")
-    if ending["--explore"] and (ending["--json"] or walks):
+def _refuse_contradictions(options: dict[str, Any]) -> None:
+    def given(*names: str) -> list[str]:
+        return [NAMES.get(name, f"--{name}") for name in names if options[name] not in (None, False)]
+
+    walks = options["walks"] is not None
+    for option in given(*WALKS_ONLY) if not walks else ():
+        raise BadRequest(f"{option} belongs to random walks; give --walks N with it")
+    for option in given(*SEARCH_ONLY) if walks else ():
+        raise BadRequest(f"{option} belongs to the full exploration; leave out either it or --walks")
+    if options["stepping"] and (options["json_file"] or walks):
         raise BadRequest("--explore is for a person at a terminal; leave out --json and --walks")
+    for option in given(*SPARK_ONLY) if options["engine"] != "spark" else ():
+        raise BadRequest(f"{option} belongs to --engine spark")
+    for option in given(*LOCAL_ONLY) if options["engine"] == "spark" else ():
+        raise BadRequest(f"{option} runs on --engine local only")
 
 
-def _again(
-    name: str,
-    lists: Mapping[str, tuple[str, ...]],
-    values: Mapping[str, object],
-    flags: Mapping[str, bool],
-) -> str:
-    """The command that shows the same again."""
-    words = ["fencepost", "check", name]
-    for option, given in lists.items():
-        for value in given:
-            words += [option, value]
-    for option, value in values.items():
-        words += [option, str(value)] if value is not None else []
-    words += [option for option, given in flags.items() if given]
-    return shlex.join(words)
+@contextlib.contextmanager
+def _explorer(options: dict[str, Any]) -> Iterator[Callable[..., Any] | None]:
+    """The search engine for `check`; None for its own. Spark is imported only on request."""
+    if options["engine"] != "spark":
+        yield None
+        return
+    from fencepost.sim.spark import SparkAway, SparkEngine, start
+
+    work = options["work"]
+    if work is not None and not Path(work).is_dir():
+        raise BadRequest(f"--work {work} is no folder; give one that the driver and all workers see")
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="fencepost-levels-", dir=work) as folder,
+            start(options["master"] or "", name="fencepost check") as session,
+        ):
+            yield SparkEngine(session, Path(folder))
+    except SparkAway as error:
+        raise BadRequest(str(error)) from error
 
 
 def _list() -> int:
@@ -206,10 +244,8 @@ def _list() -> int:
         machine = find_machine(name)
         summary = (machine.__doc__ or "").strip().split("\n")[0]
         console.print(f"[bold]{name}[/]  {summary}")
-        model = Model(machine)
-        console.print(
-            f"  sizes: {', '.join(f'{size}={value}' for size, value in model.sizes.items()) or 'none'}"
-        )
+        sizes = ", ".join(f"{size}={value}" for size, value in Model(machine).sizes.items())
+        console.print(f"  sizes: {sizes or 'none'}")
         for what in ("safeguards", "assumptions"):
             for switch, doc in getattr(machine, what).items():
                 console.print(f"  {what[:-1]} {switch}: {doc}")

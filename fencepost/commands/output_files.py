@@ -13,6 +13,7 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.provenance import provenance
+from fencepost.results import Result, to_json
 from fencepost.sim.whole_files import write_whole
 
 
@@ -57,9 +58,18 @@ def obstacle(target: str, *, makes_folders: bool = False) -> str:
         return str(error.strerror)
 
 
-def write_result(result: Mapping[str, Any], target: str) -> None:
+json_option = click.option(
+    "--json",
+    "json_file",
+    type=TARGET,
+    metavar="FILE",
+    help="Write the result as JSON; - is standard output.",
+)
+
+
+def write_result(result: Result | Mapping[str, Any], target: str) -> None:
     """Write a command's result and its provenance to `target`, atomically."""
-    write_json({**result, "provenance": provenance()}, target)
+    write_json({**to_json(result), "provenance": to_json(provenance())}, target)
 
 
 def write_json(result: Mapping[str, Any], target: str) -> None:

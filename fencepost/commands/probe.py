@@ -14,10 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
-from fencepost.commands.output_files import TARGET, write_json, write_result
+from fencepost.commands.output_files import TARGET, json_option, write_json, write_result
 from fencepost.commands.terminal import console as console_for
+from fencepost.commands.terminal import verbose_option
 from fencepost.impl.store import Store, open_store
-from fencepost.reports.probe_table import probe_page
+from fencepost.reports.probe_text import probe_text
+from fencepost.results import ProbeResult, from_json
 from fencepost.sim.probe import BY_NAME, FEATURES, QUICK, THOROUGH, Plan, Probe, Report
 
 EPILOG = """Exit codes: 0 safe, 1 unsafe, 2 the request made no sense or the store cannot be used, 3 undecided
@@ -29,17 +31,16 @@ still happen. Probe the very bucket you will use, for versioning changes the ans
 @click.argument("url", required=False)
 @click.option("--quick", is_flag=True, help="Fewer rounds and keys: about 10 s.")
 @click.option("--thorough", is_flag=True, help="Ten times the rounds: up to 15 min.")
-@click.option("--rounds", type=click.IntRange(1, 1_000_000), help="Rounds of each race, at most.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Time for all of it, about.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the mixed workload.")
-@click.option("--only", metavar="FEATURE,...", help="Ask only these; the verdict is then about them alone.")
-@click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
-)
+@click.option("--rounds", type=click.IntRange(1, 1_000_000), help="Limit of rounds of each race.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Approximate time limit.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the mixed workload.")
+@click.option("--only", metavar="FEATURE,...", help="Probe only these features.")
+@json_option
 @click.option(
     "--profile", type=TARGET, metavar="FILE", help="Write the latency profile, for `fencepost simulate`."
 )
-@click.option("--list", "listing", is_flag=True, help="List the features and end.")
+@verbose_option
+@click.option("--list", "listing", is_flag=True, help="List the features.")
 def command(
     url: str | None,
     quick: bool,
@@ -50,6 +51,7 @@ def command(
     only: str | None,
     json_file: str | None,
     profile: str | None,
+    verbose: bool,
     listing: bool,
 ) -> int:
     """Certify the store at URL (memory://, file:///directory, s3://bucket/prefix?endpoint=...) for
@@ -70,12 +72,15 @@ def command(
     plan = _plan(QUICK if quick else THOROUGH if thorough else Plan(), rounds, seconds, seed)
     names = _names(only)
     with open_store(url) as store, _interruptible():
-        report = _probe(store, plan, names, console_for(stderr="-" in (json_file, profile), wrapped=True))
+        console = console_for(stderr="-" in (json_file, profile), wrapped=True)
+        report = _probe(store, plan, names, console)
+    result: ProbeResult = from_json(ProbeResult, report.to_json())
+    console.print(probe_text(result, verbose=verbose))
     if json_file:
-        write_result(report.to_json(), json_file)
+        write_result(result, json_file)
     if profile:
         write_json(report.profile, profile)
-    return VERDICT_EXITS[report.verdict.value]
+    return VERDICT_EXITS[result.verdict]
 
 
 def _plan(plan: Plan, rounds: int | None, seconds: float | None, seed: int) -> Plan:
@@ -95,7 +100,7 @@ def _names(only: str | None) -> list[str]:
 
 
 def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Report:
-    """Say what will happen, let it happen, show what came out."""
+    """Announce what the probe will write, run it, and report what it could not remove."""
     # In memory there is nothing another process could open.
     shared = not store.url.startswith("memory:")
     opener = functools.partial(open_store, store.url) if shared else None
@@ -104,8 +109,6 @@ def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Repo
     console.print(probe.announcement(), markup=False, highlight=False, soft_wrap=True)
     with _progress() as watch:
         report = probe.run(watch)
-    console.print()
-    console.print(probe_page(report.to_json()))
     if report.left:
         rest = f" and {len(report.left) - 1} more" if len(report.left) > 1 else ""
         click.echo(

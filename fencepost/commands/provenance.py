@@ -1,42 +1,42 @@
 """How a result was made: what a reader needs to make it again, kept beside the numbers.
 
-It names versions, the revision of the code that lay around the command, and the command itself. It holds
-no date and no path of the machine, so that the same seed still gives the same bytes.
+It names versions, the revision of the code in the current folder, and the command itself. It holds no date
+and no path of the machine, so that the same seed still gives the same bytes.
 """
 
 import platform
-import shlex
 import subprocess
+from collections.abc import Collection
 from importlib import metadata
-from typing import Any
 
 import click
 
 import fencepost
 from fencepost.commands.entry import WORDS
+from fencepost.results import Provenance, drop_options
 
 LIBRARIES = ("numpy", "hypothesis", "greenlet", "simpy", "pyarrow", "pyspark")
 
 
-def provenance() -> dict[str, Any]:
+def provenance(command: str = "") -> Provenance:
     """The command that is running, and everything its numbers may depend on."""
     commit, changed = revision()
-    return {
-        "command": command_line(),
-        "fencepost": fencepost.__version__,
-        "commit": commit,
-        "uncommitted_changes": changed,
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "libraries": versions(),
-    }
+    return Provenance(
+        command or command_line(),
+        fencepost.__version__,
+        commit,
+        changed,
+        platform.python_version(),
+        platform.system(),
+        versions(),
+    )
 
 
-def command_line() -> str:
-    """What was typed, from the words the entry point was given."""
+def command_line(*, without: Collection[str] = (), flags: Collection[str] = ()) -> str:
+    """The command that is running, as it was typed, without some options and the values of those."""
     context = click.get_current_context(silent=True)
     words = context.meta.get(WORDS, []) if context is not None else []
-    return shlex.join(["fencepost", *words])
+    return drop_options(["fencepost", *words], without, flags)
 
 
 def versions() -> dict[str, str]:

@@ -12,8 +12,11 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
-from fencepost.commands.output_files import TARGET, write_json
+from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.refinements import find_refinement
+from fencepost.commands.terminal import console as console_for
+from fencepost.commands.terminal import verbose_option
+from fencepost.results import ReplayResult, from_json, to_json
 from fencepost.sim.systems import SYSTEMS
 
 _EXAMPLE = next(iter(SYSTEMS))
@@ -22,7 +25,6 @@ EPILOG = f"""Exit codes: 0 every run is a behaviour of the model, 1 one is not, 
 fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from access-log --layout
 {_EXAMPLE}."""
 
-SHOWN = 20
 SOURCES = ("traces", "access-log")
 
 
@@ -53,10 +55,9 @@ SOURCES = ("traces", "access-log")
 )
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--out", metavar="DIR", help="Write verdicts (Parquet) and the summary (JSON) there.")
-@click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
-)
-@click.option("--list", "listing", is_flag=True, help="List the models and end.")
+@verbose_option
+@json_option
+@click.option("--list", "listing", is_flag=True, help="List the models.")
 def command(
     traces: tuple[str, ...],
     model_name: str | None,
@@ -70,6 +71,7 @@ def command(
     coverage: bool,
     gaps: bool,
     out: str | None,
+    verbose: bool,
     json_file: str | None,
     listing: bool,
 ) -> int:
@@ -106,14 +108,23 @@ def command(
                 found = _replayed(traces, refinement, model_name or "", by, engine, slots, folder, replay)
         except (TraceError, SparkAway) as error:
             raise BadRequest(str(error)) from error
+        result = _typed(found)
         if out:
-            write_json(found, str(folder / "summary.json"))
+            write_json(to_json(result), str(folder / "summary.json"))
     from fencepost.reports.replay_text import replay_text
 
-    click.echo(replay_text(found, SHOWN, gaps=gaps), err=json_file == "-")
+    console_for(stderr=json_file == "-").print(replay_text(result, verbose=verbose, gaps=gaps))
     if json_file:
-        write_json(found, json_file)
-    return VERDICT_EXITS[found["verdict"]]
+        write_json(to_json(result), json_file)
+    return VERDICT_EXITS[result.verdict]
+
+
+def _typed(found: dict[str, Any]) -> ReplayResult:
+    covered = found.get("coverage")
+    result: ReplayResult = from_json(
+        ReplayResult, {**found, "undecided_runs": found["untold"], "coverage": covered or None}
+    )
+    return result
 
 
 def _refuse_contradictions(

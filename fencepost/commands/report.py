@@ -7,11 +7,9 @@ import click
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import write_file, write_result
-from fencepost.reports.junit import junit
-from fencepost.reports.markdown import markdown
-from fencepost.reports.page.found import Findings, read_folder, shaped
+from fencepost.reports.code_hosts import junit, markdown, sarif
+from fencepost.reports.folder import Findings, read_folder
 from fencepost.reports.page.page import page
-from fencepost.reports.sarif import sarif
 
 EPILOG = """Exit codes: 0 every result holds, 1 something is violated or cannot be read, 2 the request made no
 sense, 3 something is not decided. Example: fencepost check publish --json out/check.json; fencepost audit
@@ -93,7 +91,7 @@ def _read(folder: Path) -> Findings:
         raise BadRequest(
             f"{folder} is no folder; name the one that holds what the commands wrote with --json"
         )
-    found = shaped(read_folder(folder), [page, markdown, junit, sarif])
+    found = read_folder(folder)
     if not found.results and not found.unread:
         raise BadRequest(
             f"{folder} holds no results; write some into it, as in: fencepost check two-phase --json "

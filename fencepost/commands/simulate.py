@@ -1,9 +1,9 @@
 """`fencepost simulate SCENARIO`: capacity what-ifs in simulated time."""
 
 import contextlib
-import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
-from fencepost.commands.output_files import TARGET, write_json
-from fencepost.commands.provenance import provenance
+from fencepost.commands.output_files import json_option, write_json
+from fencepost.commands.provenance import command_line, provenance
 from fencepost.commands.terminal import console as console_for
-from fencepost.reports.simulate_text import simulate_text, verdict_line
+from fencepost.commands.terminal import verbose_option
+from fencepost.reports.simulate_text import simulate_text
+from fencepost.results import SimulateResult, from_json, to_json
 from fencepost.sim.scenarios import BadScenario, Order, RunFailed, load, perform, shipped
 from fencepost.sim.scenarios.output import prepare, write_out
 
@@ -25,6 +27,9 @@ give the same bytes. Examples: fencepost simulate cap-tail;  fencepost simulate 
 simulate mine.toml --sweep writers=1,4,16 --out out/mine."""
 
 ENGINES = ("local", "spark")
+OUTPUT_OPTIONS = ("--jobs", "--engine", "--master", "--out", "--json")
+OUTPUT_FLAGS = ("--no-traces", "--no-plots", "-v", "--verbose")
+"""Options that do not change the result: they are no part of the command that makes it again."""
 
 
 @click.command("simulate", short_help="Capacity what-ifs in simulated time.", epilog=EPILOG)
@@ -43,10 +48,9 @@ ENGINES = ("local", "spark")
 @click.option("--out", metavar="DIR", help="Write results, traces and plots there.")
 @click.option("--no-traces", is_flag=True, help="No traces in DIR: they take most of its time and room.")
 @click.option("--no-plots", is_flag=True, help="No plots in DIR.")
-@click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
-)
-@click.option("--list", "listing", is_flag=True, help="List the scenarios that are shipped and end.")
+@verbose_option
+@json_option
+@click.option("--list", "listing", is_flag=True, help="List the scenarios that are shipped.")
 def command(
     scenario_name: str | None,
     sweeps: tuple[str, ...],
@@ -57,6 +61,7 @@ def command(
     out: str | None,
     no_traces: bool,
     no_plots: bool,
+    verbose: bool,
     json_file: str | None,
     listing: bool,
 ) -> int:
@@ -78,9 +83,10 @@ def command(
         with _Bar() as bar:
             found = _perform(order, engine, master, bar)
     console = console_for(stderr=json_file == "-", wrapped=True)
-    console.print(simulate_text(found), crop=False)
-    console.print(verdict_line(found), markup=False)
-    result = {**found, "provenance": {**provenance(), "command": _again(scenario_name, sweeps, seed)}}
+    outcome: SimulateResult = from_json(SimulateResult, found)
+    console.print(simulate_text(outcome, verbose=verbose), crop=False)
+    made = provenance(command_line(without=OUTPUT_OPTIONS, flags=OUTPUT_FLAGS))
+    result = to_json(replace(outcome, provenance=made))
     if folder is not None:
         plots = {} if no_plots else _figures(result)
         with _refusing(out):
@@ -88,7 +94,7 @@ def command(
         console.print(f"written: {', '.join(written)}", markup=False, soft_wrap=True)
     if json_file:
         write_json(result, json_file)
-    return VERDICT_EXITS[found["verdict"]]
+    return VERDICT_EXITS[outcome.verdict]
 
 
 @contextlib.contextmanager
@@ -129,15 +135,6 @@ def _figures(result: dict[str, Any]) -> dict[str, bytes]:
     from fencepost.reports.simulation_plots import figures  # only here: it loads matplotlib
 
     return figures(result)
-
-
-def _again(name: str, sweeps: tuple[str, ...], seed: int | None) -> str:
-    """The command that gives the same result; where it was written does not belong to it."""
-    words = ["fencepost", "simulate", name]
-    for sweep in sweeps:
-        words += ["--sweep", sweep]
-    words += ["--seed", str(seed)] if seed is not None else []
-    return shlex.join(words)
 
 
 def _list() -> int:

@@ -3,6 +3,7 @@
 import sys
 from typing import Self
 
+import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
@@ -22,13 +23,17 @@ def console(*, stderr: bool, wrapped: bool = False) -> Console:
     return made
 
 
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Print everything that was found.")
+
+
 class StatusLine:
-    """One line of progress, shown on a terminal only and removed at the end.
+    """One line of progress on standard error, shown on a terminal only and removed at the end.
 
     It does not capture what programs print meanwhile.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self) -> None:
+        console = Console(stderr=True)
         self._line = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -36,7 +41,7 @@ class StatusLine:
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
-            disable=not (console.is_terminal and sys.stderr.isatty()),
+            disable=not console.is_terminal,
         )
         self._task = self._line.add_task("exploring")
 

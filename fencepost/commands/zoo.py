@@ -1,66 +1,63 @@
-"""`fencepost zoo`: is every safeguard needed? Off they go, one at a time, and something must break each time.
+"""`fencepost zoo`: is every safeguard needed? Each is switched off in turn, and some property must break.
 
-The first row of a model has everything on and must hold; else the others would show nothing. A safeguard
-that can be removed without anything breaking is dead weight or a hole in the properties: both are findings,
-and the exit code is 1. An assumption that nothing needs is good news, and only told.
+The first row of a model has everything on and must hold; otherwise the other rows would show nothing. A
+safeguard that can be removed without a violation is dead weight or a hole in the properties: both are
+findings, and the exit code is 1. An assumption that nothing needs is good news, and only reported.
 
-With --programs the entries are programs with failures that really happened: what is broken must be found,
-what is fixed must be proven.
+With --programs the entries are programs with failures that really happened: each broken program must be
+found, and each fixed one proven.
 """
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
-from rich.console import Console
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
-from fencepost.commands.output_files import TARGET, write_result
+from fencepost.commands.output_files import json_option, write_result
+from fencepost.commands.terminal import StatusLine, verbose_option
+from fencepost.commands.terminal import console as console_for
 from fencepost.model import Machine, Model, ModelError, check
-from fencepost.reports.zoo_text import row_text, total_text
+from fencepost.reports.check_text import row_text, zoo_text
+from fencepost.results import Row, Verdict, ZooResult, from_json
 
 EPILOG = """Exit codes: 0 everything is needed (and every fixed program is proven), 1 a safeguard can be
-taken off without anything breaking, or a model or program is not as it should be, 2 the request made no
-sense, 3 a limit was hit first. Examples: fencepost zoo;  fencepost zoo two-phase;  fencepost zoo
---programs."""
+switched off without a violation, or a row is unexpected, 2 the request made no sense, 3 a limit was hit
+first.
+Examples: fencepost zoo;  fencepost zoo two-phase;  fencepost zoo --programs."""
 
 PROGRAMS = "fencepost.examples.zoo"
 PROGRAM_SECONDS = 60.0
-PLAIN_WIDTH = 160
-
-Row = dict[str, Any]
 
 
 @click.command("zoo", short_help="Every safeguard off, one at a time: what breaks.", epilog=EPILOG)
 @click.argument("name", metavar="[MODEL]", required=False, shell_complete=complete_model)
-@click.option("--programs", is_flag=True, help="Failures that really happened, as programs: audit them all.")
-@click.option("--no-assumptions", is_flag=True, help="Leave out what is asked of the world.")
-@click.option("--max-states", type=click.IntRange(1), metavar="N", help="Of each model, at most.")
+@click.option("--programs", is_flag=True, help="Audit programs with failures that really happened.")
+@click.option("--no-assumptions", is_flag=True, help="Leave out assumptions about the environment.")
+@click.option("--max-states", type=click.IntRange(1), metavar="N", help="State limit of each model.")
 @click.option(
     "--budget",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="Of each program.  [default: 60]",
+    help="Time limit of each program.  [default: 60]",
 )
-@click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the rows as JSON; - is standard output."
-)
-@click.option("--list", "listing", is_flag=True, help="List models and programs and end.")
+@verbose_option
+@json_option
+@click.option("--list", "listing", is_flag=True, help="List models and programs.")
 def command(
     name: str | None,
     programs: bool,
     no_assumptions: bool,
     max_states: int | None,
     budget: float | None,
+    verbose: bool,
     json_file: str | None,
     listing: bool,
 ) -> int:
-    """Take every safeguard off MODEL (or off every model), one at a time, and show the property that breaks
-    and the length of its shortest counterexample. Assumptions follow, in the same way. MODEL is one of
-    `fencepost
-    check --list`, or a machine of your own: path/to/file.py:Machine.
+    """Switch every safeguard of MODEL (or of every model) off, one at a time, and show the property that
+    breaks and the length of its shortest counterexample. Assumptions follow, in the same way. MODEL is one of
+    `fencepost check --list`, or a machine of your own: path/to/file.py:Machine.
     """
     if listing:
         return _list()
@@ -68,35 +65,39 @@ def command(
         raise BadRequest("--no-assumptions and --max-states are about models; leave out them or --programs")
     if not programs and budget is not None:
         raise BadRequest("--budget is the time of each program; give --programs with it, or leave it out")
-    console = Console(file=sys.stderr if json_file == "-" else sys.stdout, soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = PLAIN_WIDTH
-    found = (
-        program_rows(name, budget or PROGRAM_SECONDS)
-        if programs
-        else model_rows(name, max_states, assumptions=not no_assumptions)
-    )
-    rows: list[Row] = []
-    interrupted = False
-    try:
-        for row in found:
-            rows.append(row)
-            console.print(row_text(row))
-    except KeyboardInterrupt:
-        interrupted = True
-    verdict = verdict_of(rows, complete=not interrupted)
-    result = {"rows": rows, "verdict": verdict}
-    console.print(total_text(result))
+    if name is not None and not programs:
+        find_machine(name)  # an unknown name is refused before the status line appears
+    if programs:
+        found = program_rows(name, budget or PROGRAM_SECONDS)
+    else:
+        found = model_rows(name, max_states, assumptions=not no_assumptions)
+    rows, complete = collect(found, lambda row: row_text(row).plain.strip())
+    result = ZooResult(rows=rows, verdict=verdict_of(rows, complete=complete))
+    console_for(stderr=json_file == "-").print(zoo_text(result, verbose=verbose))
     if json_file:
         write_result(result, json_file)
-    return VERDICT_EXITS[verdict]
+    return VERDICT_EXITS[result.verdict]
 
 
-def verdict_of(rows: list[Row], *, complete: bool = True) -> str:
-    """Whether every row is as it should be, and none is missing."""
-    if any(row["wrong"] for row in rows):
+def collect(found: Iterable[Row], describe: Callable[[Row], str]) -> tuple[tuple[Row, ...], bool]:
+    """The rows, each shown on the status line when it is done; and whether all were, before Ctrl-C."""
+    rows: list[Row] = []
+    with StatusLine() as line:
+        try:
+            for row in found:
+                rows.append(row)
+                line.show_text(describe(row))
+        except KeyboardInterrupt:
+            return tuple(rows), False
+    return tuple(rows), True
+
+
+def verdict_of(rows: Iterable[Row], *, complete: bool = True) -> Verdict:
+    """Whether every row is as expected, and none is missing."""
+    every = list(rows)
+    if any(row.unexpected for row in every):
         return "violated"
-    return "holds" if complete and all(row["verdict"] != "undecided" for row in rows) else "undecided"
+    return "holds" if complete and all(row.verdict != "undecided" for row in every) else "undecided"
 
 
 def model_rows(name: str | None, max_states: int | None, *, assumptions: bool) -> Iterator[Row]:
@@ -119,18 +120,18 @@ def _model_row(name: str, machine: type[Machine], without: str, kind: str, max_s
     broken = [row for row in result["properties"] if row["verdict"] == "violated"]
     nearest = min(broken, key=lambda row: len(row["trace"]), default=None)
     verdict = result["verdict"]
-    return {
-        "model": name,
-        "safeguard": without,
-        "property": nearest["name"] if nearest else "",
-        "length": max(0, len(nearest["trace"]) - 1) if nearest else 0,
-        "seconds": result["seconds"],
-        "found": nearest is not None,
-        "kind": kind or "model",
-        "verdict": verdict,
-        # Undecided is neither right nor wrong; nobody is to blame for an assumption that is not needed.
-        "wrong": verdict == ("holds" if kind == "safeguard" else "violated") and kind != "assumption",
-    }
+    return Row(
+        model=name,
+        safeguard=without,
+        property=nearest["name"] if nearest else "",
+        length=max(0, len(nearest["trace"]) - 1) if nearest else 0,
+        seconds=result["seconds"],
+        found=nearest is not None,
+        kind=kind or "model",
+        verdict=verdict,
+        # Undecided is no surprise of its own, and an assumption that is not needed does no harm.
+        unexpected=verdict == ("holds" if kind == "safeguard" else "violated") and kind != "assumption",
+    )
 
 
 def program_rows(name: str | None, seconds: float) -> Iterator[Row]:
@@ -154,7 +155,7 @@ def _program_row(system: str, mutant: str, program: Callable[..., Any], seconds:
 
     function, options = unwrapped(program)
     row, _ = audited_row(mutant, request_of(function, options.under(Options(seconds=seconds)), {}, system))
-    return {"model": system, **row}
+    return from_json(Row, {"model": system, **row})
 
 
 def _list() -> int:
@@ -162,9 +163,8 @@ def _list() -> int:
 
     for name in SHIPPED:
         machine = find_machine(name)
-        click.echo(
-            f"model {name}: {', '.join([*machine.safeguards, *machine.assumptions]) or 'nothing to take off'}"
-        )
+        switches = ", ".join([*machine.safeguards, *machine.assumptions])
+        click.echo(f"model {name}: {switches or 'nothing to switch off'}")
     for stem, module in shipped(PROGRAMS).items():
         for name, found in read_shipped(stem, module).items():
             click.echo(f"program {name}: {found.doc}")

@@ -1,5 +1,5 @@
-"""The page: what the commands found out, in one HTML file that can be attached to a pull request.
+"""The page: the results of a folder in one HTML file that can be attached to a pull request.
 
-It is made from the results in a folder and from nothing else, fetches nothing, and can be read without
-JavaScript. Each section is a module that answers HTML for the results it understands, or nothing.
+It is made from the results and nothing else, fetches nothing, and can be read without JavaScript. Each
+section is a function from the results to HTML, or to None when there is nothing to show.
 """

@@ -1,18 +1,28 @@
-"""HTML and SVG as values that escape themselves.
+"""HTML and SVG as values that escape themselves, and the pieces that sections share.
 
     tag("td", "a < b", title="3 & 4")      # <td title="3 &amp; 4">a &lt; b</td>
     tag("ul", (tag("li", name) for name in names))
 
-A string is text and is escaped; what `tag` answers is markup and is not. So a key, an error message or a
+A string is text and is escaped; the result of `tag` is markup and is not. So a key, an error message or a
 body that somebody else chose can never become markup.
 """
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from fencepost.reports.quantities import printable
+from fencepost.reports.folder import Entry
 
 VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
+SIGNS = {
+    "holds": ("good", "✓"),
+    "safe": ("good", "✓"),
+    "violated": ("bad", "✗"),
+    "unsafe": ("bad", "✗"),
+    "undecided": ("open", "?"),
+    "unsupported": ("open", "-"),
+}
+ROWS_MAX = 200
+"""Of one table: keeps the page small however much there is to show."""
 
 
 class Markup(str):
@@ -59,3 +69,68 @@ def _attribute(key: str, value: object) -> str:
         return f" {name}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return f' {name}="{html.escape(printable(text))}"'
+
+
+def printable(text: str) -> str:
+    """Control characters, which neither XML nor HTML may hold, shown as Python writes them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
+def verdict(word: str, text: str = "") -> Markup:
+    """A verdict, recognizable by its word and its sign, not by colour alone."""
+    kind, sign = SIGNS.get(word, ("open", "?"))
+    return tag("span", tag("span", f"{sign} ", aria_hidden="true"), text or word, class_=f"verdict {kind}")
+
+
+def anchor(entry: Entry) -> str:
+    """The id of a result on the page."""
+    return "r-" + "".join(c if c.isalnum() else "-" for c in entry.file)
+
+
+def article(entry: Entry, *content: Content) -> Markup:
+    """The part of a section about one result."""
+    return tag("article", tag("h3", entry.title, id=anchor(entry)), *content)
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[Content]], *, numbers: str = ""
+) -> Markup:
+    """A table whose first column names its rows. `numbers` has an `n` for each column of numbers."""
+    cells = list(rows)
+    left_out = max(0, len(cells) - ROWS_MAX)
+    kinds = [("n" if at < len(numbers) and numbers[at] == "n" else None) for at in range(len(head))]
+    body = [
+        tag(
+            "tr",
+            tag("th", row[0], scope="row"),
+            (tag("td", c, class_=k) for c, k in zip(row[1:], kinds[1:], strict=True)),
+        )
+        for row in cells[:ROWS_MAX]
+    ]
+    if left_out:
+        more = f"and {left_out:,} more, in the results themselves"
+        body.append(tag("tr", tag("td", more, colspan=len(head))))
+    heads = (tag("th", name, scope="col", class_=k) for name, k in zip(head, kinds, strict=True))
+    whole = tag("table", tag("caption", caption), tag("thead", tag("tr", heads)), tag("tbody", body))
+    return scrolling(whole, caption)
+
+
+def scrolling(content: Content, label: str) -> Markup:
+    """What may be wider than the screen scrolls by itself, by touch and by keyboard."""
+    return tag("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
+
+
+def folded(summary: Content, *content: Content, open_: bool = False) -> Markup:
+    """A part that is opened when wanted; open in print."""
+    return tag("details", tag("summary", summary), *content, open=open_)
+
+
+def amount(value: object) -> str:
+    """Numbers with separators, few digits behind the point; everything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,7 +1,7 @@
 """The page as a whole: one file, which fetches nothing, from the results of a folder.
 
-The order is a reviewer's: what was decided, what each safeguard is for, how it failed, what was looked at and
-what was not, what it costs, how fast it is, and how all of it was made.
+The order is a reviewer's: the verdicts, what each safeguard is for, how it failed, what was covered and what
+not, what it costs, how fast it is, and how the results were made.
 """
 
 import base64
@@ -9,53 +9,37 @@ import hashlib
 from collections.abc import Callable
 from importlib import resources
 
+from fencepost.reports.folder import Findings
+from fencepost.reports.page import measurements, protocols, verdicts
 from fencepost.reports.page.elements import Markup, join, tag
-from fencepost.reports.page.found import Findings, shaped
-from fencepost.reports.page.sections import (
-    changes,
-    costs,
-    counterexamples,
-    coverage,
-    making,
-    matrix,
-    probes,
-    replays,
-    simulations,
-    states,
-    verdicts,
-)
 
 BYTES_MAX = 5_000_000
 """Of the page, however large the runs were."""
 
 SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
-    ("verdicts", "Verdicts", verdicts.section),
-    ("changes", "What the change did", changes.section),
-    ("matrix", "Safeguards", matrix.section),
-    ("counterexamples", "Counterexamples", counterexamples.section),
-    ("states", "State graphs", states.section),
-    ("coverage", "Coverage", coverage.section),
-    ("costs", "Cost contract", costs.section),
-    ("simulations", "Capacity", simulations.section),
-    ("replays", "Replayed traces", replays.section),
-    ("probes", "Stores", probes.section),
-    ("making", "How it was made", making.section),
+    ("verdicts", "Verdicts", verdicts.verdicts),
+    ("changes", "What the change did", verdicts.changes),
+    ("safeguards", "Safeguards", protocols.safeguards),
+    ("counterexamples", "Counterexamples", protocols.counterexamples),
+    ("states", "State graphs", protocols.states),
+    ("coverage", "Coverage", protocols.coverage),
+    ("costs", "Cost contract", protocols.costs),
+    ("simulations", "Capacity", measurements.simulations),
+    ("replays", "Replayed traces", measurements.replays),
+    ("probes", "Stores", measurements.probes),
+    ("provenances", "How it was made", verdicts.provenances),
 )
 
 
 def page(found: Findings, *, title: str = "Fencepost report") -> str:
     """The HTML text."""
-    found = shaped(found, [make for _, _, make in SECTIONS])
     parts = [(name, heading, html) for name, heading, make in SECTIONS if (html := make(found)) is not None]
     body = join(
         tag("a", "Skip to the verdicts", href="#verdicts", class_="skip"),
         tag(
             "header",
             tag("h1", title),
-            tag(
-                "p",
-                "What was proven, attacked, timed and watched, of protocols on an object store.",
-            ),
+            tag("p", "What Fencepost checked, and what it found."),
         ),
         tag(
             "nav",
@@ -144,5 +128,5 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """For the policy that lets nothing else run: what is in a result can never become a script."""
+    """For the content security policy: nothing in a result can become a script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -143,7 +143,7 @@ def test_a_program_that_holds_says_for_what_it_was_proven(
     target = tmp_path / "r.json"
     assert ends(f"{election}:fixed", "--json", str(target)) == Exit.HOLDS
     said = capsys.readouterr().out
-    assert said.splitlines()[-1] == (
+    assert said.splitlines()[0] == (
         "holds: every schedule of 2 processes with at most 1 crash, 1 lost reply or request, 1 pause"
     )
     found = result(target)
@@ -190,7 +190,7 @@ def test_a_failure_ends_with_the_command_that_replays_it(
     assert len(violation["counterexample"]) == 7
     again = f"fencepost audit {election}:broken --replay {violation['token']}"
     assert lines[-1] == again
-    assert lines[-3].startswith("violated: a schedule of 2 processes with")
+    assert any(line.startswith("violated: a schedule of 2 processes with") for line in lines)
 
     assert ends(*again.split()[2:], "--json", str(target)) == Exit.VIOLATED
     repeated = capsys.readouterr().out
@@ -202,7 +202,7 @@ def test_what_a_program_costs_is_told_and_a_bound_that_is_broken_has_its_counter
     election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "out.json"
-    assert ends(f"{election}:fixed", "--json", str(file)) == Exit.HOLDS
+    assert ends(f"{election}:fixed", "-v", "--json", str(file)) == Exit.HOLDS
     said = capsys.readouterr().out.splitlines()
     at = next(number for number, line in enumerate(said) if line.startswith("  cost  "))
     head = "cost requests/hops at most (median) without faults with 1 fault with 2 faults"
@@ -256,7 +256,7 @@ def test_a_token_that_breaks_nothing_holds_for_its_one_schedule(
     assert ends(f"{election}:fixed", "--replay", "p1:put:leader:1") == Exit.HOLDS
     said = capsys.readouterr().out
     assert "put leader if absent b'p1'" in said
-    assert said.splitlines()[-1] == "holds: this one schedule, and nothing is claimed about any other"
+    assert said.splitlines()[0] == "holds: this one schedule, and nothing is claimed about any other"
 
 
 def test_a_token_that_no_longer_fits_says_what_is_missing(
@@ -305,7 +305,7 @@ def test_parameters_are_read_by_their_type(election: str, tmp_path: Path) -> Non
 
 def test_a_limit_decides_nothing(election: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ends(f"{election}:long", "--max-schedules", "20") == Exit.UNDECIDED
-    assert capsys.readouterr().out.splitlines()[-1].startswith("undecided: 20 schedules")
+    assert capsys.readouterr().out.splitlines()[0].startswith("undecided: 20 schedules")
     assert ends(f"{election}:long", "--budget", "0.2", "--quiet") == Exit.UNDECIDED
     assert len(capsys.readouterr().out.splitlines()) == 1
 

@@ -2,18 +2,18 @@
 
 import io
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from fencepost.commands import systems
-from fencepost.commands.audit_mutants import LONG, mutant_row
+from fencepost.commands.audit_mutants import mutant_row
 from fencepost.commands.exit_codes import Exit
 from fencepost.commands.systems import mutants_of
-from fencepost.reports.mutants_text import row_text
+from fencepost.reports.audit_text import LONG, mutant_text
 from fencepost.testing import Options
 from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
@@ -45,22 +45,24 @@ def test_every_mutant_is_a_row_and_the_system_the_last(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "r.json"
-    assert ends("election", "--mutants", "--json", str(target)) == Exit.HOLDS
+    assert ends("election", "--mutants", "-v", "--json", str(target)) == Exit.HOLDS
     found = json.loads(target.read_text())
-    assert [(row["safeguard"], row["kind"], row["found"], row["wrong"]) for row in found["rows"]] == [
+    assert [(row["safeguard"], row["kind"], row["found"], row["unexpected"]) for row in found["rows"]] == [
         ("check-then-create", "broken", True, False),
         ("own-write-taken-as-a-loss", "broken", True, False),
         ("", "fixed", False, False),
     ]
     worst = found["rows"][0]
-    assert (worst["property"], worst["length"], worst["model"]) == ("at most one leads", 6, None)
+    assert (worst["property"], worst["length"], worst.get("model")) == ("at most one leads", 6, None)
     assert worst["schedules"] > 0
     assert worst["counterexample"][-1].startswith("  => at most one leads")
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("without check-then-create                breaks at most one leads in 6 lines")
-    assert said[-1] == "holds: 2 of 2 mutants found, election as it is: holds"
+    assert said[0] == "holds: 2 of 2 mutants found, election as it is: holds"
+    assert said[1].startswith(
+        "  without check-then-create                breaks at most one leads in 6 lines"
+    )
     # The second line of a row is a command that shows the counterexample.
-    words = said[1].split()
+    words = said[2].split()
     assert words[:2] == ["fencepost", "audit"]
     assert ends(*words[2:]) == Exit.VIOLATED
 
@@ -72,7 +74,7 @@ def test_a_mutant_that_is_not_found_is_told_and_fails(
     assert ends("ballot", "--mutants") == Exit.VIOLATED
     said = capsys.readouterr().out
     assert "without in-name-only                     NOT FOUND: every schedule holds" in said
-    assert said.splitlines()[-1] == "violated: 1 of 2 mutants found, ballot as it is: holds"
+    assert said.splitlines()[0] == "violated: 1 of 2 mutants found, ballot as it is: holds"
 
 
 def test_a_system_that_does_not_hold_shows_nothing(
@@ -82,14 +84,14 @@ def test_a_system_that_does_not_hold_shows_nothing(
     elections.write_text(text.replace("def broken_in_name_only", "def broken_x").replace("well)", "badly)"))
     assert ends("ballot", "--mutants") == Exit.VIOLATED
     said = capsys.readouterr().out.splitlines()
-    assert said[-1] == "violated: 2 of 2 mutants found, ballot as it is: violated"
+    assert said[0] == "violated: 2 of 2 mutants found, ballot as it is: violated"
 
 
 def test_too_little_is_undecided(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends("election", "--mutants", "--max-schedules", "1") == Exit.UNDECIDED
     said = capsys.readouterr().out
     assert "UNDECIDED: a limit was hit first" in said
-    assert said.splitlines()[-1].endswith("election as it is: undecided")
+    assert said.splitlines()[0].endswith("election as it is: undecided")
 
 
 def test_it_works_on_plain_boto3_as_well() -> None:
@@ -114,15 +116,15 @@ def test_what_makes_no_sense(words: list[str], said: str, capsys: pytest.Capture
 
 def test_the_counterexample_of_the_model_stands_beside() -> None:
     row = mutant_row("publish", "inbound-check-on-removal", (), None, Options(), 1)
-    assert row["model"] == {"model": "publish", "property": "referential_integrity", "length": 6}
-    assert (row["moves"], row["times"], row["long"]) == (3, 0.5, False)
+    assert row.model == {"model": "publish", "property": "referential_integrity", "length": 6}
+    assert (row.moves, row.times, row.long) == (3, 0.5, False)
 
 
 def test_a_long_counterexample_is_called_so() -> None:
     row = mutant_row("publish", "inbound-check-on-removal", (), None, Options(), 1)
-    long = {**row, "moves": 10, "times": round(10 / 6, 2), "long": LONG < 10 / 6}
+    long = replace(row, moves=10, times=round(10 / 6, 2), long=LONG < 10 / 6)
     console = Console(width=200, file=io.StringIO())
-    console.print(row_text(long))
+    console.print(mutant_text(long))
     assert isinstance(console.file, io.StringIO)
     said = console.file.getvalue()
     assert "in 10 steps (model 6, referential_integrity, 1.67 times as many: LONG)" in said
@@ -132,7 +134,7 @@ def test_a_long_counterexample_is_called_so() -> None:
 @pytest.mark.parametrize("mutant", mutants_of("publish"))
 def test_the_code_breaks_about_as_soon_as_the_model(mutant: str) -> None:
     """Every safeguard of publish, left out of the code: found, and at most half as many steps again."""
-    row: dict[str, Any] = mutant_row("publish", mutant, (), None, Options(), 1)
-    assert row["found"]
-    assert row["model"] is not None
-    assert not row["long"], row
+    row = mutant_row("publish", mutant, (), None, Options(), 1)
+    assert row.found
+    assert row.model is not None
+    assert not row.long, row

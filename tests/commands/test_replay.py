@@ -93,7 +93,7 @@ def test_one_bad_run_is_found_among_good_ones(
     assert error["event"].startswith("bob: response put locks/b")
     told = capsys.readouterr().out
     assert "REJECTED  run locks/b  event 11: bob: response put" in told
-    assert "VIOLATED  3 runs: 2 accepted, 1 rejected, 0 undecided; 14 events" in told
+    assert "violated: 3 runs: 2 accepted, 1 rejected, 0 undecided; 14 events" in told
     assert found["coverage"]["taken"] > 0  # type: ignore[index]
 
 
@@ -131,7 +131,7 @@ def test_publish_ships(tmp_path: Path) -> None:
     write_parquet(tmp_path / "t.parquet", table_of([*good, *bad]))
     ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", "publish")
     assert (ended, found["accepted"], found["rejected"]) == (1, 1, 1)
-    assert 's.require(s.at[w] == "heads")' in found["violations"][0]["reason"]  # type: ignore[index]
+    assert 's.require((s.at[w] == "heads") & s.touches(w, t))' in found["violations"][0]["reason"]  # type: ignore[index]
 
 
 def test_damage_is_named_hides_nothing_and_leaves_it_undecided(
@@ -152,7 +152,7 @@ def test_damage_is_named_hides_nothing_and_leaves_it_undecided(
     ended, found = replayed(tmp_path, str(folder), "--model", mine)
     assert ended == 3
     assert (found["accepted"], found["rejected"], found["undecided"]) == (1, 0, 3)
-    reasons = {row["run"]: row["reason"] for row in found["untold"]}  # type: ignore[attr-defined]
+    reasons = {row["run"]: row["reason"] for row in found["undecided_runs"]}  # type: ignore[attr-defined]
     assert "the phase 'later' is unknown" in reasons["locks/z"]
     assert "the kind 'rename' is unknown" in reasons["locks/y"]
     assert "whose request is missing" in reasons["locks/x"]
@@ -195,7 +195,7 @@ def test_access_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [one["rule"] for one in found["violations"]] == ["never-deleted"]  # type: ignore[attr-defined]
     told = capsys.readouterr().out
     assert f"REJECTED  never-deleted  event 7: arn@192.0.2.1: delete {key} -> done" in told
-    assert "VIOLATED  1 broken promises, 0 undecided; 4 requests" in told
+    assert "violated: 1 broken promises, 0 undecided; 4 requests" in told
     assert found["statistics"]["rates"]["412"] == 0.25  # type: ignore[index]
 
 

@@ -50,6 +50,7 @@ PROBE = {
 
 SIMULATE = {
     "scenario": "cap",
+    "verdict": "violated",
     "runs": [
         {
             "parameters": {"cap": cap, "mode": "a"},
@@ -83,6 +84,7 @@ REPLAY = {
     "accepted": 999_999,
     "rejected": 1,
     "undecided": 0,
+    "verdict": "violated",
     "seconds": 8.0,
     "events_per_second": 1_250_000.0,
     "violations": [
@@ -99,8 +101,6 @@ COMPARE = {
         {"judged": "worse", "what": "at most, append requests", "before": "7", "after": "8"},
         {"judged": "other", "what": "schedules", "before": "21", "after": "30"},
     ],
-    "before": {},
-    "after": {},
 }
 
 AUDIT = {
@@ -156,7 +156,7 @@ MUTANTS = {
             "kind": "broken",
             "verdict": "violated",
             "found": True,
-            "wrong": False,
+            "unexpected": False,
             "property": "no-wedge at rest",
             "length": 15,
             "moves": 6,
@@ -170,7 +170,7 @@ MUTANTS = {
             "kind": "fixed",
             "verdict": "holds",
             "found": False,
-            "wrong": False,
+            "unexpected": False,
             "property": "",
             "length": 0,
             "schedules": 67_881,

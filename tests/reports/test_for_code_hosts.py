@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from fencepost.reports.junit import junit
-from fencepost.reports.markdown import markdown
-from fencepost.reports.page.found import Findings, Result, read_folder
-from fencepost.reports.sarif import sarif
+from fencepost.reports.code_hosts import junit, markdown, sarif
+from fencepost.reports.folder import Entry, Findings, read_folder
+from fencepost.results import AuditResult, ProbeResult, from_json
 from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
 
 
@@ -31,7 +30,7 @@ def test_a_comment_has_a_line_for_each_result_and_folds_the_counterexamples(tmp_
 
 def test_nothing_of_a_result_becomes_markup_of_a_comment() -> None:
     evil = "a|b <img src=x> `code` @everyone [x](y)"
-    said = markdown(Findings([Result("x.json", "probe", {**PROBE, "url": evil})]))
+    said = markdown(Findings([Entry("x.json", from_json(ProbeResult, {**PROBE, "url": evil}))]))
     assert "a\\|b &lt;img src=x&gt; \\`code\\` \\@everyone \\[x\\](y)" in said
 
 
@@ -54,26 +53,18 @@ def test_junit_has_a_case_for_each_property(tmp_path: Path) -> None:
 def test_junit_survives_control_characters() -> None:
     """XML cannot hold them, in no form."""
     probe = {**PROBE, "features": [{"name": "a\x00b", "verdict": "unsafe", "detail": "\x1b[31m\ufffe"}]}
-    root = ET.fromstring(junit(Findings([Result("x.json", "probe", probe)])).encode())
+    root = ET.fromstring(junit(Findings([Entry("x.json", from_json(ProbeResult, probe))])).encode())
     assert [case.get("name") for case in root.iter("testcase")] == ["a\\x00b"]
 
 
 def test_sarif_points_at_the_users_own_file() -> None:
     """At the line that raised when one did, and nowhere for a shipped system."""
     violation = {"property": "p", "reason": "r", "counterexample": ["1 a put"], "token": "t"}
-    data = {"strategy": "exhaustive", "schedules": 1, "verdict": "violated", "coverage": {}}
+    raised = {**violation, "raised_at": ["m.py:3 in f: g()", "h.py:7 in g: x"]}
+    data = {"strategy": "exhaustive", "schedules": 1, "verdict": "violated", "bound": "", "seconds": 1.0}
     results = [
-        Result("a.json", "audit", {**data, "system": "src/mine.py:claim", "violations": [violation]}),
-        Result("b.json", "audit", {**data, "system": "election", "violations": [violation]}),
-        Result(
-            "c.json",
-            "audit",
-            {
-                **data,
-                "system": "m.py:f",
-                "violations": [{**violation, "raised_at": ["m.py:3 in f: g()", "h.py:7 in g: x"]}],
-            },
-        ),
+        Entry(f"{system}.json", from_json(AuditResult, {**data, "system": system, "violations": [one]}))
+        for system, one in (("src/mine.py:claim", violation), ("election", violation), ("m.py:f", raised))
     ]
     found = json.loads(sarif(Findings(results)))["runs"][0]
     places = [row.get("locations", [{}])[0].get("physicalLocation") for row in found["results"]]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fencepost.reports.page.found import read_folder
+from fencepost.reports.folder import read_folder
 from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fencepost.commands.exit_codes import Exit
+from fencepost.reports.folder import read_folder
 from fencepost.reports.page.elements import VOID
-from fencepost.reports.page.found import read_folder
 from fencepost.reports.page.page import BYTES_MAX, page
 from tests.commands.running import exit_of
 from tests.reports.samples import AUDIT, PROBE, REPLAY, write, write_everything
@@ -102,7 +102,7 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         "26 of 30",
         "The code of publish without each safeguard",
         "breaks no-wedge at rest",
-        "Situations that were asked for and never came about: two race",
+        "Situations that never happened: two race",
         "fencepost check peterson --json",
     ):
         assert expected in said
@@ -115,12 +115,12 @@ def test_the_worst_comes_first(folder: Path) -> None:
 
 def test_nothing_of_a_result_becomes_markup(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
-    probe = {**PROBE, "url": evil, "features": [{"name": evil, "verdict": evil, "detail": evil}]}
+    probe = {**PROBE, "url": evil, "features": [{"name": evil, "verdict": "unsafe", "detail": evil}]}
     write(tmp_path, "probe.json", probe)
     write(
         tmp_path,
         "replay.json",
-        {**REPLAY, "violations": [dict.fromkeys(("run", "seq", "event", "reason"), evil)]},
+        {**REPLAY, "violations": [{"seq": 1, **dict.fromkeys(("run", "event", "reason"), evil)}]},
     )
     reader = read(page(read_folder(tmp_path), title=evil))
     assert not reader.fetched
@@ -175,6 +175,7 @@ def test_the_page_stays_small_however_large_the_run(tmp_path: Path) -> None:
         "schedules": 1,
         "verdict": "violated",
         "bound": "b",
+        "seconds": 1.0,
         "violations": [violation],
         "coverage": {},
     }
@@ -281,7 +282,7 @@ def test_the_line_that_replays_a_failure_is_one_the_audit_takes(
     violation = {"property": "p", "reason": "r", "token": "a:put:k:1", "counterexample": ["1 a"]}
     audit = {**AUDIT, "verdict": "violated", "violations": [violation], "provenance": {"command": command}}
     write(tmp_path, "audit.json", audit)
-    assert f"To see it again: {again}" in read(page(read_folder(tmp_path))).text
+    assert f"To reproduce: {again}" in read(page(read_folder(tmp_path))).text
 
 
 @pytest.mark.parametrize(
@@ -289,7 +290,7 @@ def test_the_line_that_replays_a_failure_is_one_the_audit_takes(
     [
         {"violations": [{"property": "p", "token": "t"}]},
         {"violations": [3]},
-        {"coverage": None},
+        {"coverage": 3},
         {"verdict": "maybe", "schedules": "many"},
     ],
 )

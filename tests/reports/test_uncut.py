@@ -27,7 +27,7 @@ def test_the_figures_of_a_simulation_are_whole(columns: int, monkeypatch: pytest
     """If this fails, 13,063 ms is `13,...` on an ordinary terminal of eighty columns."""
     from fencepost.commands import simulate
 
-    words = ["simulate", "rfc-013-hops", "--jobs", "1"]
+    words = ["simulate", "rfc-013-hops", "--jobs", "1", "-v"]
     wide, narrow = (shown(words, width, monkeypatch, simulate) for width in (200, columns))
     rows = [line.split() for line in wide.splitlines() if "write" in line.split()[2:5]]
     assert len(rows) == 15
@@ -39,6 +39,6 @@ def test_the_figures_of_a_simulation_are_whole(columns: int, monkeypatch: pytest
 def test_what_a_property_says_can_be_read(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from fencepost.commands import check
 
-    said = shown(["check", "two-phase"], columns, monkeypatch, check)
+    said = shown(["check", "two-phase", "-v"], columns, monkeypatch, check)
     assert "\N{HORIZONTAL ELLIPSIS}" not in said
     assert "No manager has committed while" in said

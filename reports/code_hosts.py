@@ -1,0 +1,190 @@
+"""Results in the forms that code hosts understand: a Markdown comment, JUnit XML, and SARIF 2.1.0.
+
+In Markdown, a table of verdicts and a folded counterexample for each violation, with its sequence diagram in
+Mermaid where the events are known. In JUnit, a suite a result and a case a property; what is undecided is
+`skipped`, which is not passed. In SARIF, what is violated: a result points at the file of the program when
+the program is the user's own (`file.py:function`), and at the line that raised when one did. A violation in a
+shipped system points nowhere: there is no line to blame.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from fencepost.reports.check_text import trace_lines
+from fencepost.reports.folder import Entry, Findings
+from fencepost.reports.page.elements import printable
+from fencepost.reports.page.sequence import mermaid
+from fencepost.reports.page.verdicts import summary, within
+from fencepost.results import (
+    AuditResult,
+    CheckResult,
+    CompareResult,
+    MutantsResult,
+    ProbeResult,
+    SimulateResult,
+    Violation,
+    ZooResult,
+)
+
+BAD = ("violated", "unsafe")
+OPEN = ("undecided", "unsupported")
+SIGNS = {"holds": "✅", "safe": "✅", "violated": "❌", "unsafe": "❌"}
+LINES_MAX = 60
+"""Of one counterexample: a comment has a limit, and a reader too."""
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+RAISED = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that a result decided."""
+
+    name: str
+    verdict: str
+    message: str = ""
+    trace: list[str] = field(default_factory=list)
+    violation: Violation | None = None
+    """The violation of an audit."""
+
+
+def cases(entry: Entry) -> Iterator[Case]:
+    """What one result decided, piece by piece."""
+    match entry.data:
+        case CheckResult(properties=properties):
+            for row in properties:
+                yield Case(row.name, row.verdict, row.reason or row.doc, [*trace_lines(row.trace)])
+        case AuditResult(violations=violations) as audit:
+            for one in violations:
+                yield Case(one.property, "violated", one.reason, list(one.counterexample), one)
+            if not violations:
+                yield Case("every schedule", audit.verdict, audit.bound)
+        case CompareResult(changes=changes):
+            for change in changes:
+                verdict = "violated" if change.judged == "worse" else "holds"
+                yield Case(change.what, verdict, f"{change.before} -> {change.after}")
+            if not changes:
+                yield Case("nothing is different", entry.verdict)
+        case ZooResult(rows=rows) | MutantsResult(rows=rows):
+            for row in rows:
+                name = row.model if isinstance(entry.data, ZooResult) else entry.data.system
+                verdict = "violated" if row.unexpected else row.verdict if row.verdict in OPEN else "holds"
+                yield Case(f"{name} {row.safeguard or 'as it is'}", verdict, row.property)
+        case ProbeResult(features=features):
+            for feature in features:
+                yield Case(feature.name, feature.verdict, feature.detail)
+        case SimulateResult(checks=checks):
+            for check in checks:
+                yield Case(check.name, "holds" if check.ok else "violated", f"error {check.error:+.1%}")
+            if not checks:
+                yield Case("objectives", entry.verdict)
+        case replay:
+            yield Case("every run", entry.verdict, f"{replay.rejected} of {replay.runs} rejected")
+
+
+def counterexamples(entry: Entry) -> Iterator[Case]:
+    """The violated properties of a model or of a program."""
+    if isinstance(entry.data, CheckResult | AuditResult):
+        yield from (case for case in cases(entry) if case.verdict == "violated")
+
+
+def markdown(found: Findings) -> str:
+    """The text of a comment."""
+    lines = [f"### Fencepost: {summary(found)}", "", "| what | verdict | within |", "|---|---|---|"]
+    for entry in found.results:
+        sign = SIGNS.get(entry.verdict, "❔")
+        lines.append(f"| {_cell(entry.title)} | {sign} {entry.verdict} | {_cell(within(entry))} |")
+    lines += [f"\n**{name} could not be read:** {_cell(why)}" for name, why in found.unread.items()]
+    for entry in found.results:
+        for case in counterexamples(entry):
+            shown = case.trace if len(case.trace) <= LINES_MAX else [*case.trace[:LINES_MAX], "..."]
+            lines += ["", f"<details><summary>{_escaped(f'{entry.title}: {case.name}')}</summary>", ""]
+            lines += ["    " + line for line in shown]
+            if case.violation is not None and case.violation.events:
+                lines += ["", "```mermaid", mermaid(case.violation.events), "```"]
+            lines += ["", "</details>"]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return _escaped(" ".join(text.split())).replace("|", "\\|")
+
+
+def _escaped(text: str) -> str:
+    """Text of a result, of which nothing becomes markup of a comment."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{c}" if c in "`*_[]@#" else c for c in escaped)
+
+
+def junit(found: Findings) -> str:
+    """The XML text."""
+    root = ET.Element("testsuites", name="fencepost")
+    for entry in found.results:
+        suite = ET.SubElement(root, "testsuite", name=entry.title)
+        every = list(cases(entry))
+        for case in every:
+            _add(suite, entry, case)
+        suite.set("failures", str(sum(case.verdict in BAD for case in every)))
+        suite.set("skipped", str(sum(case.verdict in OPEN for case in every)))
+        suite.set("tests", str(len(every)))
+        seconds = getattr(entry.data, "seconds", None)
+        if seconds is not None:
+            suite.set("time", f"{seconds:.3f}")
+    for name, why in found.unread.items():
+        suite = ET.SubElement(root, "testsuite", name=name, tests="1", errors="1")
+        error = ET.SubElement(ET.SubElement(suite, "testcase", name="can be read", classname=name), "error")
+        error.set("message", printable(why))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _add(suite: ET.Element, entry: Entry, case: Case) -> None:
+    element = ET.SubElement(suite, "testcase", name=printable(case.name), classname=printable(entry.title))
+    message = printable(case.message or case.verdict)
+    if case.verdict in BAD:
+        ET.SubElement(element, "failure", message=message).text = printable("\n".join(case.trace))
+    elif case.verdict in OPEN:
+        ET.SubElement(element, "skipped", message=message)
+
+
+def sarif(found: Findings) -> str:
+    """The JSON text."""
+    versions = [entry.data.provenance.fencepost for entry in found.results if entry.data.provenance]
+    results = [_finding(entry, case) for entry in found.results for case in counterexamples(entry)]
+    rules = sorted({row["ruleId"] for row in results})
+    driver = {
+        "name": "fencepost",
+        "version": next(filter(None, versions), "0"),
+        "rules": [{"id": rule, "shortDescription": {"text": rule}} for rule in rules],
+    }
+    runs = [{"tool": {"driver": driver}, "results": results}]
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": runs}, indent=2) + "\n"
+
+
+def _finding(entry: Entry, case: Case) -> dict[str, Any]:
+    text = f"{entry.title}: {case.message}"
+    text = (
+        "\n".join([text, *case.trace])
+        if case.violation
+        else f"{text} Violated in {len(case.trace) - 1} steps."
+    )
+    row: dict[str, Any] = {"ruleId": case.name, "level": "error", "message": {"text": text}}
+    where = place(entry, case.violation)
+    if where is not None:
+        uri, line = where[0].replace("\\", "/"), where[1]
+        location = {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}
+        row["locations"] = [{"physicalLocation": location}]
+    return row
+
+
+def place(entry: Entry, violation: Violation | None) -> tuple[str, int] | None:
+    """The innermost line of the user's code, else the file of the program or model."""
+    for line in reversed(violation.raised_at if violation else ()):
+        match = RAISED.match(line)
+        if match:
+            return match["file"], int(match["line"])
+    file, colon, _ = str(getattr(entry.data, "system", "") or entry.data.model).rpartition(":")
+    return (file, 1) if colon and file.endswith(".py") else None

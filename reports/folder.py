@@ -1,0 +1,99 @@
+"""The results in a folder, read as the types of `fencepost.results`.
+
+A folder may hold anything. A file that is no result is passed over; one that should be a result and cannot be
+read is named in the report, and hides none of the others.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fencepost.results import COMMANDS, CheckResult, Result, ZooResult, command_of, from_json
+
+BYTES_MAX = 64 << 20
+"""Of one result. A trace belongs beside a result, not into it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One result of one command."""
+
+    file: str
+    """Its path within the folder."""
+    data: Any
+    """One of the types of `fencepost.results`."""
+
+    @property
+    def command(self) -> str:
+        return next(name for name, kind in COMMANDS.items() if type(self.data) is kind)
+
+    @property
+    def title(self) -> str:
+        """The command and its subject, in a few words."""
+        subjects = (getattr(self.data, name, "") for name in ("system", "model", "url", "scenario"))
+        subject = next(filter(None, subjects), "")
+        if isinstance(self.data, ZooResult):
+            models = {str(row.model) for row in self.data.rows}
+            subject = models.pop() if len(models) == 1 else ""
+        without = self.data.without if isinstance(self.data, CheckResult) else ()
+        return f"{self.command} {subject}{''.join(f' without {name}' for name in without)}".strip()
+
+    @property
+    def verdict(self) -> str:
+        return str(self.data.verdict)
+
+
+@dataclass
+class Findings:
+    """Everything that a folder holds for a report."""
+
+    results: list[Entry] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+    """Files that should be results, and why they could not be read."""
+
+    def of(self, kind: type[Result]) -> list[Entry]:
+        return [entry for entry in self.results if type(entry.data) is kind]
+
+
+def read_folder(folder: Path) -> Findings:
+    """Every result below `folder`, by path, so that the same folder gives the same page."""
+    found = Findings()
+    for path in sorted(folder.rglob("*.json")):
+        name = path.relative_to(folder).as_posix()
+        if not path.is_file() or any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
+        try:
+            data = _read_json(path)
+            command = command_of(data)
+            if command:
+                found.results.append(Entry(name, _typed(command, data)))
+        except ValueError as error:
+            found.unread[name] = str(error)
+    return found
+
+
+def _typed(command: str, data: Mapping[str, Any]) -> Any:
+    try:
+        return from_json(COMMANDS[command], data)
+    except ValueError as error:
+        raise ValueError(f"it looks like a result of fencepost {command}, but is not one: {error}") from error
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    """The JSON object in a file; an empty one where it is other JSON; ValueError when it cannot be read."""
+    try:
+        size = path.stat().st_size
+        if size > BYTES_MAX:
+            raise ValueError(f"it has {size:,} bytes, more than the {BYTES_MAX:,} a result may have")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"it cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not text: byte {error.start} is no UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}: it is not whole JSON ({error.msg})") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    return data if isinstance(data, dict) else {}
