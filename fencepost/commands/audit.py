@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from fencepost import results
 from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.audit_mutants import audit_mutants, refuse_beside_mutants
 from fencepost.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
@@ -30,7 +31,6 @@ from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import neighbours, place
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
-from fencepost import results
 from fencepost.reports.audit_text import audit_text
 from fencepost.reports.text import amount
 from fencepost.sim.explore import AuditRequest, AuditResult, BadToken, Diverged
