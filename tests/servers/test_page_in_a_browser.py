@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.reports.page.found import read_folder
+from fencepost.reports.folder import read_folder
 from fencepost.reports.page.page import page
 from tests.reports.samples import REPLAY, write, write_everything
 
