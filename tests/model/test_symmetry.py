@@ -542,7 +542,7 @@ def test_a_number_that_names_a_member_is_renamed_only_when_it_says_so() -> None:
     ("machine", "what"),
     [
         (FirstIsSpecial, "what may happen next"),
-        (FirstIsWatched, "what `never_first` says"),
+        (FirstIsWatched, "the verdict of `never_first`"),
         (FirstMayEnd, "whether it may end"),
         (FirstStepWatched, "what may happen next"),
         (FirstStarts, "whether it is a start"),
@@ -559,7 +559,7 @@ def test_what_cannot_be_symmetric_is_refused() -> None:
         check(Philosophers, symmetry=True)
     with pytest.raises(ModellingMistake, match="'chairs', which is no size"):
         check(type("Chairs", (Philosophers,), {"symmetric": ("chairs",)}), symmetry=True)
-    with pytest.raises(ModellingMistake, match="nothing in the state has to do with"):
+    with pytest.raises(ModellingMistake, match="no field depends on it"):
         check(type("Idle", (Philosophers,), {"symmetric": ("idle",), "idle": Size(2)}), symmetry=True)
     with pytest.raises(ModellingMistake, match=r"must be a tuple: write \('seats',\)"):
         type("Text", (Philosophers,), {"symmetric": "seats"})

@@ -81,10 +81,10 @@ def _only_once(s: Any, how: str) -> None:
             "more never happens: it has no choice of its parameters at these sizes",
         ),
         ({"still": Int(1, 3)}, "the same in every reachable state, for nothing changes it: still"),
-        ({"p": eventually()(lambda s: s.turn == 0)}, "p asks for nothing: every run begins with it"),
+        ({"p": eventually()(lambda s: s.turn == 0)}, "p demands nothing: every run begins with it"),
         (
             {"p": always_recoverable(lambda s: s.turn < 3)},
-            "p asks for nothing: it is true in every reachable state",
+            "p demands nothing: it is true in every reachable state",
         ),
         (
             {"ends": may_end(lambda s: s.turn >= 0)},
@@ -112,7 +112,7 @@ def test_an_implication_from_nothing_is_said_with_its_line() -> None:
 
     line = q.__code__.co_firstlineno + 1
     assert vacuity_warnings(q=invariant(q)) == (
-        f"q says what follows from what is true in no reachable state (test_vacuity.py:{line})",
+        f"q has an implication whose condition is true in no reachable state (test_vacuity.py:{line})",
     )
 
 

@@ -1,16 +1,16 @@
-"""What to know before believing "holds": the parts of a machine that no reachable state ever tests.
+"""Vacuity warnings: the parts of a machine that no reachable state ever tests.
 
-A property that holds because nothing ever happens holds for nothing. After a whole exploration this looks for
+A property that holds because nothing ever happens proves nothing. After a complete exploration this finds
 
     a choice of a parameter with which an action never happens, though with others it does
     an action that has no choice of its parameters at these sizes
     a field that is the same in every reachable state (as one that marks a violation should be)
-    an `implies` whose first part is true nowhere
+    an `implies` whose condition is true nowhere
     a goal that every run begins with, or that is true everywhere; a `may_end` that allows every state
-    a demand of fairness to what never happens
+    a demand of fairness for actions that never happen
 
-Each is a sentence, and none changes a verdict. All but the labels, which were counted on the way, look at the
-states once more and stop where they have seen enough: mostly in the first levels.
+Each is a sentence, and none changes a verdict. Labels were counted during the exploration; everything else
+reads the states once more and stops when it has seen enough, mostly in the first levels.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _CHUNK = 1 << 15
 
 
 def vacuity_warnings(search: Search, *, whole: bool = True) -> tuple[str, ...]:
-    """Sentences; none where a bound was hit, for then it is not known. `whole`: no reduction was used."""
+    """The sentences; none after an incomplete exploration. `whole`: no reduction was used."""
     if not search.complete:
         return ()
     found = [*_no_choice(search.model), *_never_with(search), *_fair_to_nothing(search)]
@@ -94,14 +94,14 @@ def _never_changes(search: Search) -> Iterator[str]:
 def _goal(search: Search, wanted: Property) -> Iterator[str]:
     model = search.model
     if wanted.kind == "eventually" and model.holds(wanted, search.levels[0]).all():
-        yield f"{wanted.name} asks for nothing: every run begins with it"
+        yield f"{wanted.name} demands nothing: every run begins with it"
     everywhere = wanted.kind == "always_recoverable"
     if everywhere and all(model.holds(wanted, chunk).all() for chunk in _states(search)):
-        yield f"{wanted.name} asks for nothing: it is true in every reachable state"
+        yield f"{wanted.name} demands nothing: it is true in every reachable state"
 
 
 def _antecedents(search: Search, wanted: Property) -> Iterator[str]:
-    """Every `implies` of a property of states whose first part no reachable state makes true."""
+    """Every `implies` in a property of states whose condition is true in no reachable state."""
     if wanted.kind == "step":
         return
     seen: dict[str, bool] = {}
@@ -109,6 +109,6 @@ def _antecedents(search: Search, wanted: Property) -> Iterator[str]:
         search.model.watch(wanted, chunk, seen)
         if all(seen.values()):
             return
-    for place, met in seen.items():
-        if not met:
-            yield f"{wanted.name} says what follows from what is true in no reachable state ({place})"
+    for place, was_true in seen.items():
+        if not was_true:
+            yield f"{wanted.name} has an implication whose condition is true in no reachable state ({place})"

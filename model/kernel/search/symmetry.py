@@ -58,11 +58,11 @@ from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.explore import Search
 
 _TESTED = 2_000
-"""States, about, on which the claim of symmetry is tested."""
+"""Approximate number of states on which the claim of symmetry is tested."""
 
 
 class Reduced(Model):
-    """A model whose states stand for all that differ from them by renumbering."""
+    """A model whose states represent all that differ from them by renumbering."""
 
     def __init__(
         self, machine: type[Machine], sizes: Mapping[str, int] | None = None, *, without: Iterable[str] = ()
@@ -73,7 +73,7 @@ class Reduced(Model):
         for permuter in self.permuters:
             if not permuter.touches_anything:
                 raise ModellingMistake(
-                    f"symmetric names '{permuter.size}', and nothing in the state has to do with it: "
+                    f"symmetric names '{permuter.size}', but no field depends on it: "
                     f"declare fields as Each({permuter.size}, ...), or leave it out"
                 )
         self._check_starts()
@@ -97,30 +97,30 @@ class Reduced(Model):
         alike = (self.representatives(starts) == one_row(first)).all(axis=0)
         real = starts[:, alike][:, :1]
         naming = [invert(order) for order in self._orders(real)]
-        told: list[Transition] = []
+        found: list[Transition] = []
         for state, label in steps:
-            # `real` is `state` renumbered by `naming`; so is what follows the one and the other.
+            # `real` is `state` renumbered by `naming`, and so are their successors.
             after = self.successors(one_row(state), label).states
             naming_after = [
                 [invert(order)[number] for number in named]
                 for order, named in zip(self._orders(after), naming, strict=True)
             ]
             real_after = self._renumbered(after, naming)
-            told.append((packed(real, 0), self._label(real, real_after)))
+            found.append((packed(real, 0), self._label(real, real_after)))
             real, naming = real_after, naming_after
-        return told, packed(real, 0)
+        return found, packed(real, 0)
 
     def reduction(self, search: Search) -> str:
-        """What the reduction brought, in words; exact where the states of every orbit can be counted."""
+        """The effect of the reduction, in words; exact if the states of every orbit can be counted."""
         sizes = " and ".join(permuter.size for permuter in self.permuters)
-        told = f"symmetry of {sizes}: {search.distinct:,} states stand for"
+        text = f"symmetry of {sizes}: {search.distinct:,} states stand for"
         if len(self.permuters) == 1 and self.permuters[0].is_exact:
             stood_for = sum(self.permuters[0].orbits(level) for level in search.levels)
-            return f"{told} {stood_for:,}, {stood_for / max(1, search.distinct):.1f} times as many"
-        return f"{told} up to {prod(factorial(p.members) for p in self.permuters):,} times as many"
+            return f"{text} {stood_for:,}, {stood_for / max(1, search.distinct):.1f} times as many"
+        return f"{text} up to {prod(factorial(p.members) for p in self.permuters):,} times as many"
 
     def check_claim(self, search: Search) -> None:
-        """Test on a spread of explored states that renumbering changes nothing; refuse what is caught."""
+        """Test on a sample of explored states that renumbering changes nothing; an error if it does."""
         states = keys.concatenated(
             [level[:, :: max(1, search.distinct // _TESTED)] for level in search.levels]
         )
@@ -133,16 +133,16 @@ class Reduced(Model):
         for wanted in self.properties:
             if wanted.kind != "step":
                 differs = self.holds(wanted, states) != self.holds(wanted, other)
-                self._refuse(permuter, order, states, differs, f"what `{wanted.name}` says")
-        self._refuse(
+                self._raise_where(permuter, order, states, differs, f"the verdict of `{wanted.name}`")
+        self._raise_where(
             permuter, order, states, self.may_end(states) != self.may_end(other), "whether it may end"
         )
         same = partial(permuter.renumbered, order=order)
         differs = self._outcomes(states, same) != self._outcomes(other, lambda after: after)
-        self._refuse(permuter, order, states, differs, "what may happen next")
+        self._raise_where(permuter, order, states, differs, "what may happen next")
 
     def _outcomes(self, states: U64, renamed: Callable[[U64], U64]) -> U64:
-        """A number for each state that tells apart what follows it, in any order of the labels."""
+        """A fingerprint of the successors of each state, independent of the order of the labels."""
         total = np.zeros(states.shape[1], np.uint64)
         steps = [wanted for wanted in self.properties if wanted.kind == "step"]
         for label in self.labels:
@@ -157,7 +157,7 @@ class Reduced(Model):
             np.add.at(total, found.origin, keys.fingerprints(np.stack([*after, verdicts])))
         return total
 
-    def _refuse(
+    def _raise_where(
         self, permuter: "Permuter", order: tuple[int, ...], states: U64, differs: Mask, what: str
     ) -> None:
         if differs.any():
@@ -170,7 +170,7 @@ class Reduced(Model):
             )
 
     def _orders(self, state: U64) -> list[list[int]]:
-        """How `representatives` renumbers one state, size by size."""
+        """The renumbering of one state by `representatives`, size by size."""
         found = []
         for permuter in self.permuters:
             found.append(permuter.order_of(state))
@@ -189,7 +189,7 @@ class Reduced(Model):
                 return label
         raise ModellingMistake(
             f"{self.machine.__name__} is not symmetric in {names(self.machine.symmetric)}: from state "
-            f"{self.unpack(before[:, 0])} it cannot do what it does under other numbers"
+            f"{self.unpack(before[:, 0])} it has no step that it has under other numbers"
         )
 
     def _check_declared(self) -> None:
@@ -231,7 +231,7 @@ class Reduced(Model):
             for order in permuter.orders():
                 renumbered = permuter.renumbered(starts, order)
                 differs = [packed(renumbered, row) not in known for row in range(starts.shape[1])]
-                self._refuse(permuter, order, starts, np.array(differs), "whether it is a start")
+                self._raise_where(permuter, order, starts, np.array(differs), "whether it is a start")
 
 
 def invert(order: Sequence[int]) -> list[int]:
@@ -244,7 +244,7 @@ def invert(order: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of cells that a size has to do with: `axes` are its dimensions by that size."""
+    """A run of cells that depends on a size: `axes` are its dimensions by that size."""
 
     slot: Slot
     axes: tuple[int, ...]
@@ -258,7 +258,7 @@ class Run:
 
 
 def runs_of(model: Model, size: str) -> list[Run]:
-    """What a size has to do with, field by field."""
+    """The runs of cells that depend on a size, field by field."""
     found = []
     for field_name, field in model.fields.items():
         for name, dimensions, cell in field.cells(field_name, ()):
@@ -281,7 +281,7 @@ def is_size(extent: AnyExtent, size: str) -> bool:
 
 
 class Permuter:
-    """All that one size has to do with, in the states of one model."""
+    """Renumbers the members of one size in the states of one model."""
 
     def __init__(self, model: Model, size: str) -> None:
         self.size = size
@@ -303,7 +303,7 @@ class Permuter:
 
     @property
     def is_exact(self) -> bool:
-        """Whether sorting gives all states of an orbit one and the same form."""
+        """Whether sorting gives all states of an orbit the same form."""
         return not self._related
 
     def sorted(self, states: U64) -> U64:
@@ -329,7 +329,7 @@ class Permuter:
         return sorted(range(self.members), key=lambda member: [int(word[0]) for word in signatures[member]])
 
     def orbits(self, states: U64) -> int:
-        """How many states these stand for together, when sorting is exact."""
+        """How many states these represent together, if sorting is exact."""
         signatures = self._signatures(self.sorted(states))
         counts = np.ones(states.shape[1])
         alike = np.ones(states.shape[1])
@@ -454,7 +454,7 @@ def _cell(slot: Slot, states: U64, index: int) -> U64:
 
 
 def _used_at(run: Run, states: U64, index: int) -> Mask:
-    """Whether a place of a sequence is below its length; the places beyond name nobody."""
+    """Whether a place of a sequence is below its length; places beyond it name nobody."""
     assert run.lengths is not None
     sequence, place = divmod(index, run.slot.shape[-1])
     return _cell(run.lengths, states, sequence) > np.uint64(place)

@@ -1,15 +1,15 @@
 """The part of an explored space that avoids a goal, as a graph.
 
-Every question about whole runs is a question about runs that avoid a goal, so the states that
-satisfy it are left out from the start: a transition into one of them is a mark on the state it
-leaves, not an edge. States are numbered by the rank of their key.
+Properties of whole runs depend only on the runs that avoid a goal, so states that satisfy it are no nodes: a
+transition into one of them is a mark on the state that it leaves, not an edge. States are numbered by the
+rank of their key.
 
     keys, states   8 bytes a state and word, and 8 for the key where it is not the state itself
     forward        8 bytes a state, 4 bytes an edge (parallel edges once, loops on a state apart)
     marks          3 bytes a state
 
-The labels of the edges are not kept: whoever needs them, for the few states of a counterexample or
-of the components that may be fair, applies the actions once more.
+The labels of the edges are not kept: for the few states of a counterexample or of a component that may be
+fair, the actions are applied once more.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,11 +30,11 @@ from fencepost.model.kernel.temporal.digraph import Digraph, from_pairs, pairs
 _CHUNK = 1 << 15
 
 _NODE, _EDGE = 59, 12
-"""Bytes, at most, that a state and an edge take while the graph is built, reversed and decided on."""
+"""Bytes, at most, of a state and of an edge while the graph is built, reversed and searched."""
 
 
-class TooLarge(Exception):  # not an error: how a graph that outgrows its memory ends early
-    """The graph needs more memory than was allowed; the message says how much."""
+class TooLarge(Exception):  # not an error: it makes the property undecided
+    """The graph needs more memory than the limit."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Avoiding:
         return self.nodes.nbytes + self.forward.nbytes + 3 * len(self)
 
     def find(self, states: U64) -> tuple[I64, Mask]:
-        """The number of each state, and whether it is in the graph at all."""
+        """The number of each state, and whether it is in the graph."""
         return _find(self.nodes.keys, states)
 
     def packed(self, node: int) -> tuple[int, ...]:
         return packed(self.nodes.states, node)
 
     def expand(self, nodes: I64, labels: tuple[Label, ...]) -> Iterator[tuple[Label, I64, I64, Mask]]:
-        """For each label: the places in `nodes` where it is enabled, where it leads, and if that avoids."""
+        """For each label: the places in `nodes` that enable it, the nodes after, and if they avoid."""
         states = self.nodes.states.take(nodes, axis=1)
         for label in labels:
             frame = self.model.apply(states, label)

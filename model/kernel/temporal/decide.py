@@ -1,20 +1,22 @@
 """Properties about whole runs: `eventually` and `always_recoverable`.
 
-    eventually           every run from a start reaches the goal. A *run* goes on while anything is
-                         enabled, or forever, and is fair to what the property names (`fairness.py`).
-                         Counterexample: a stem that ends where nothing is enabled, or a stem and a
-                         loop, all of it without the goal (`lasso.py`).
-    always_recoverable   from every reachable state some way leads to the goal. Counterexample: the
-                         shortest counterexample to a state from which none does.
+    eventually           every run from a start reaches the goal. A *run* goes on while anything is enabled,
+    or
+                         forever, and is fair to the actions that the property names (`language/fairness.py`).
+                         Counterexample: a stem that ends where nothing is enabled, or a stem and a loop, all
+                         of it without the goal (`lasso.py`).
+    always_recoverable   from every reachable state some path leads to the goal (AG EF). Counterexample: the
+                         shortest path to a state from which none does.
 
-Runs are maximal: without any demand of fairness a machine does not stop where something can still
-happen (TLA+ lets it stop there). A state that `may_end` allows is an end like any other here, it has
-still missed the goal. A transition that changes nothing is a transition: repeated forever it is a run.
+Runs are maximal: even without any demand of fairness a machine does not stop where something can still happen
+(TLA+ lets it stop there). A state that `may_end` allows is an end like any other: a run that ends there
+without the goal has missed it. A transition that changes nothing is a transition: repeated forever it is a
+run.
 
-Both are decided on the graph of the states that avoid the goal (`avoiding.py`), once the whole space
-has been explored; while a bound has hidden a part of it the answer is `undecided`. Memory: 8 bytes a
-state and word for the states again (and 8 for the fingerprint of wider ones), up to 59 bytes a state
-and 12 an edge for the graph and what is worked out on it; all counted, and a limit is respected.
+Both are decided on the graph of the states that avoid the goal (`avoiding.py`), after the whole space has
+been explored; if a bound has hidden a part of it the verdict is `undecided`. Memory: 8 bytes a state and word
+for the states again (and 8 for the fingerprint of wider ones), up to 59 bytes a state and 12 an edge for the
+graph and the work on it; all of it is counted and limited.
 """
 
 import numpy as np
@@ -33,7 +35,7 @@ from fencepost.model.kernel.temporal.lasso import Run, shortest_run
 def decide(
     search: Search, wanted: Property, *, memory: int | None = None, workers: int | None = None
 ) -> PropertyResult:
-    """The verdict on one temporal property over a finished exploration."""
+    """The verdict on one temporal property after an exploration."""
     if not search.complete:
         return PropertyResult.of(wanted, "undecided", reason=search.reason)
     try:

@@ -94,7 +94,7 @@ def pairs(sources: I64, targets: I64) -> U64:
 def from_pairs(nodes: int, parts: list[U64]) -> Digraph:
     """The graph of edges made by `pairs`; each part's sources lie after those of the part before.
 
-    Takes the parts out of the caller's list, so that each is gone when its edges have been stored.
+    Empties the list of the caller, so that each part is freed when its edges have been stored.
     """
     degrees = np.zeros(nodes, np.int64)
     targets = np.empty(sum(map(len, parts)), np.uint32)
@@ -145,7 +145,7 @@ def subgraph(graph: Digraph, kept: Mask) -> tuple[Digraph, I64]:
 
 
 def distances(graph: Digraph, begin: I64) -> NDArray[np.int32]:
-    """The fewest edges from any node of `begin`; -1 where there is no way."""
+    """The fewest edges from any node of `begin`; -1 where there is no path."""
     found = np.full(graph.nodes, -1, np.int32)
     frontier = once(begin.copy())
     depth = 0
@@ -166,7 +166,7 @@ def once(nodes: U32 | I64) -> I64:
 
 
 def closure(graph: Digraph, begin: I64, within: Mask) -> Mask:
-    """What can be reached from `begin` without leaving `within`."""
+    """The nodes that `begin` reaches without leaving `within`."""
     seen = np.zeros(graph.nodes, np.bool_)
     frontier = begin
     while len(frontier):
@@ -177,10 +177,7 @@ def closure(graph: Digraph, begin: I64, within: Mask) -> Mask:
 
 
 def walk(graph: Digraph, backward: Digraph, begin: I64, wanted: Mask, within: Mask) -> list[int]:
-    """A shortest walk inside `within` from a node of `begin` to a wanted node, both of them included.
-
-    The list is empty where there is none.
-    """
+    """A shortest path inside `within` from a node of `begin` to a wanted node, both included; [] if none."""
     depth = np.full(graph.nodes, -1, np.int32)
     frontier = once(begin.copy())
     steps = 0
@@ -205,9 +202,9 @@ def _back(backward: Digraph, depth: NDArray[np.int32], node: int) -> list[int]:
 
 
 def trimmed(graph: Digraph, backward: Digraph) -> Mask:
-    """The nodes that can lie between cycles: what is left when dead ends, and then sources, are peeled off.
+    """The nodes that can lie between cycles: the rest after peeling off dead ends, and then sources.
 
-    What a dead end leads to is a dead end, so no node that stays had an edge from it; and a source that
+    The successors of a dead end are dead ends, so no node that stays had an edge from it; and a source that
     is peeled takes no successor from a node that stays. One pass in each direction is therefore enough.
     """
     alive = np.ones(graph.nodes, np.bool_)
@@ -231,7 +228,7 @@ SMALL = 1 << 17
 """Edges below which Tarjan's algorithm is as fast as whole columns."""
 
 _PIVOT_SHARE = 8
-"""Go on with pivots while each finds at least one node in this many."""
+"""Continue with pivots while each finds at least one node in this many."""
 
 _ROUNDS = 3000
 """Rounds of one colouring after which the graph is a long chain, and Tarjan is faster."""

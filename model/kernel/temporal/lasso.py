@@ -26,17 +26,17 @@ from fencepost.model.kernel.temporal.digraph import Digraph, components, distanc
 
 _CHUNK = 1 << 15
 _EXACT_STATES = 2_000
-"""A component with more states than this gets a loop made of shortest walks."""
+"""A component with more states than this gets a loop made of shortest paths."""
 
 _EXACT_TOTAL = 200_000
 """Steps of exact searching for one property."""
 
-_ASKED = 200
+_COMPONENTS = 200
 """Components that are searched for a short loop, those nearest to a start first."""
 
 
 _EACH = 20_000
-"""Pairs of a state and the demands met so far that one search may look at."""
+"""Pairs of a state and the demands met so far that one search may visit."""
 
 Move = tuple[int, int, Label]
 """From a node to a node by a label."""
@@ -44,17 +44,15 @@ Move = tuple[int, int, Label]
 
 @dataclass
 class Loops:
-    """The moves inside a component, and for each node the demands it meets by enabling none of them.
+    """The moves inside a small component, and for each node the demands that it meets by not enabling them.
 
-    Sets of demands are bits of a number. `spent` counts the work, `exact` says whether the last
-    search looked everywhere.
+    Sets of demands are bits of a number. `spent` counts the work.
     """
 
     moves: Mapping[int, Sequence[Move]]
     idle: Mapping[int, int]
     demands: tuple[Demand, ...]
     spent: int = 0
-    exact: bool = True
     _met_by: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,7 +66,6 @@ class Loops:
         begin = (node, self.idle[node])
         came: dict[tuple[int, int], tuple[tuple[int, int], Move]] = {}
         waiting = deque([(begin, 0)])
-        self.exact = True
         while waiting:
             pair, steps = waiting.popleft()
             if below is not None and steps + 1 >= below:
@@ -84,7 +81,6 @@ class Loops:
                 waiting.append((reached, steps + 1))
                 self.spent += 1
             if len(came) > _EACH:
-                self.exact = False
                 return None
         return None
 
@@ -124,7 +120,7 @@ def shortest_run(avoiding: Avoiding, begin: I64, demands: tuple[Demand, ...]) ->
 
 
 class _Region:
-    """What runs from the start that avoid the goal can be in. Nodes are numbered anew, from 0."""
+    """The nodes that runs from a start can reach without the goal, numbered anew from 0."""
 
     def __init__(self, avoiding: Avoiding, begin: I64) -> None:
         self.avoiding = avoiding
@@ -145,7 +141,7 @@ class _Region:
         return self.run(int(ends[self.depth.take(ends).argmin()]), []) if len(ends) else None
 
     def inner(self, nodes: I64, labels: tuple[Label, ...]) -> Iterator[tuple[Label, I64, I64, I64]]:
-        """For each label: the places that enable it; the places that stay in their component, and where."""
+        """For each label: the places that enable it; those that stay in their component, and where."""
         for label, places, after, inside in self.avoiding.expand(self.old.take(nodes), labels):
             after = self._new.take(after)
             here = nodes.take(places)
@@ -203,7 +199,7 @@ def _fair_components(region: _Region, demands: tuple[Demand, ...]) -> Iterator[I
     nodes = nodes.take(np.lexsort((region.depth.take(nodes), component.take(nodes))))
     _, first = np.unique(component.take(nodes), return_index=True)
     ends = np.append(first[1:], len(nodes))
-    for place in np.argsort(region.depth.take(nodes.take(first)), kind="stable")[:_ASKED]:
+    for place in np.argsort(region.depth.take(nodes.take(first)), kind="stable")[:_COMPONENTS]:
         yield nodes[first[place] : ends[place]]
 
 
@@ -217,7 +213,7 @@ class _Component:
         self.spent = 0
 
     def shorter_than(self, best: Run | None, left: int) -> Run | None:
-        """The best run so far, or one with a loop among these members that is shorter."""
+        """The best run so far, or a shorter one with a loop among these members."""
         depth = self._region.depth
         if best is not None and int(depth[self._members[0]]) + 1 >= len(best):
             return best
@@ -248,7 +244,7 @@ class _Component:
         return Loops(moves, idle, self._demands)
 
     def _patched(self, begin: int) -> list[Move]:
-        """A fair loop through `begin`: a shortest walk to each demand that is not met yet, and home."""
+        """A fair loop through `begin`: a shortest path to each demand that is not met yet, and back."""
         path: list[Move] = []
         at = begin
         for demand in self._demands:
@@ -277,7 +273,7 @@ class _Component:
         return region.moves(path)
 
     def _move(self, node: int, labels: tuple[Label, ...]) -> Move:
-        """The first of some labels that leads on from a node inside the component."""
+        """A move from a node inside the component by the first of some labels that allows one."""
         for label, _, _, after in self._region.inner(np.array([node]), labels):
             if len(after):
                 return node, int(after[0]), label
