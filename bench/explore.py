@@ -60,7 +60,7 @@ def two_readers(world: World) -> None:
 
 def _read(store: Any) -> None:
     for _ in range(1_000):
-        # In turn: asking for the same again and again would be taken for a loop that waits.
+        # In turn: requesting the same again and again would be taken for a loop that waits.
         store.get("k")
         store.get("l")
 

@@ -82,8 +82,8 @@ def sending(port: int, tokens: list[str], points: int) -> Act:
         asked = urlencode({"agent_id": name, "boot_id": boot, "seq_start": turn, "seq_end": turn})
         connections[worker].request("POST", f"/v1/batches?{asked}", body, headers)
         answer = connections[worker].getresponse()
-        said = json.loads(answer.read())
-        assert (answer.status, said["duplicate"]) == (200, False), said
+        reply = json.loads(answer.read())
+        assert (answer.status, reply["duplicate"]) == (200, False), reply
 
     return act
 

@@ -251,7 +251,7 @@ def main(arguments: list[str]) -> int:
             f"{'ok' if ok else 'MISSED':7} {row['work']}: {row['seconds_median']:.2f} s "
             f"(slowest {row['seconds_max']:.2f}, bar {SECONDS_MAX:g}), "
             f"{row['accepted']} of {row['runs']} accepted, "
-            f"{row['found']} of {row['planted']} planted violations found and told in "
+            f"{row['found']} of {row['planted']} planted violations found and explained in "
             f"{row['explained_seconds_max']:.2f} s by {row['counterexample_max']} operations at most\n"
         )
     path = report.write("linearizability", {"works": rows, "seconds_allowed": SECONDS_MAX, "ok": good})

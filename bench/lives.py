@@ -53,8 +53,8 @@ def lives(
 
 def as_in_production(run: list[Event]) -> list[Event]:
     """The run as a tracer of production writes it: requests and responses, nobody knows when they landed."""
-    told = [event for event in run if event.phase in ("request", "response")]
-    return [replace(event, seq=seq) for seq, event in enumerate(told)]
+    kept = [event for event in run if event.phase in ("request", "response")]
+    return [replace(event, seq=seq) for seq, event in enumerate(kept)]
 
 
 def _life(world: World, *, writers: int, plans: int, claims: int, cleans: int) -> None:

@@ -1,4 +1,4 @@
-"""Runs made wrong on purpose, and where that must be noticed.
+"""Runs with deliberate errors, and where replay must notice them.
 
     drop     an event that something later builds on did not happen
     flip     it was answered `exists` instead of `done`
@@ -30,7 +30,7 @@ _SIDECAR = re.compile(r"recovery/([^/]+)\.json$")
 
 @dataclass(frozen=True)
 class Mutation:
-    """A run that is wrong, and the numbers of the events at which that may be seen."""
+    """A run with an error, and the numbers of the events at which it may be seen."""
 
     kind: str
     what: str

@@ -1,10 +1,10 @@
-"""Wrong events planted into good runs, each kind against another promise of the publish protocol.
+"""Violations planted into good runs, each kind against another promise of the publish protocol.
 
     planted = plant("create-only-manifest", run, draw)      # None: this run offers no place for it
-    planted.events, planted.at                              # the run, and the number of the wrong event
+    planted.events, planted.at                              # the run, and the number of the planted event
 
 Where a kind may be planted at several places of a run, chance says at which. Keys and trace fields alone,
-without the model, decide here what makes an event wrong. `PLANTS` names the promise that is broken.
+without the model, decide here what makes an event a violation. `PLANTS` names the promise that is broken.
 """
 
 import re
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"(\d{20})\.json$")
 
 @dataclass(frozen=True)
 class Planted:
-    """A run that is wrong from the event with the number `at` on."""
+    """A run that violates its promise from the event with the number `at` on."""
 
     kind: str
     events: list[Event]
@@ -27,7 +27,7 @@ class Planted:
 
 
 Place = tuple[list[Event], int]
-"""The run with the wrong event, and its place."""
+"""The run with the planted event, and its place."""
 
 
 def plant(kind: str, run: list[Event], draw: Any) -> Planted | None:

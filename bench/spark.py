@@ -38,8 +38,8 @@ def checked(managers: int, *words: str) -> dict[str, Any]:
             process.wait()
         seconds = perf_counter() - begun
         found = json.loads(target.read_text())
-    told = {name: found[name] for name in (*SAME, "seconds", "peak_bytes")}
-    return {**told, "with_start_seconds": round(seconds, 1), "peak_resident_bytes": peak[0]}
+    shared = {name: found[name] for name in (*SAME, "seconds", "peak_bytes")}
+    return {**shared, "with_start_seconds": round(seconds, 1), "peak_resident_bytes": peak[0]}
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 
 
 class BadExpression(Exception):
-    """What is wrong with the text, in a clause."""
+    """The error in the text, as a clause."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""An event loop that wakes up when it was told to.
+"""An event loop that wakes up on time.
 
 asyncio waits with `epoll`, which counts whole milliseconds and is rounded up: a sleep of 20 ms takes up to
 21. A proxy that promises 20 ms would add half a millisecond to each on average. An epoll object can itself be

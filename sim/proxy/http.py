@@ -1,7 +1,7 @@
 """As much of HTTP/1.1 as a proxy must know: where a message ends.
 
 Heads are passed on byte for byte, so that signatures, which cover the Host header among others, stay true. A
-message whose end is told in two ways, or in none, is refused: whoever reads it otherwise than we do would see
+message whose end is given in two ways, or in none, is refused: a server that reads it differently would see
 another message (request smuggling).
 """
 
@@ -14,8 +14,8 @@ HEAD_BYTES_MAX = 64 << 10
 class BadMessage(Exception):
     """Not HTTP as we know it. Carries the status that says so."""
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
@@ -83,7 +83,7 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
 def _check_framing(head: Head) -> None:
     length, coding = head.fields.get("content-length"), head.fields.get("transfer-encoding")
     if length is not None and (coding is not None or not (length.isascii() and length.isdigit())):
-        raise BadMessage(400, "its end is told in two ways, or by no number")
+        raise BadMessage(400, "its length is given in two ways, or not as a number")
     if coding is not None and coding.lower() != "chunked":
         raise BadMessage(501, f"transfer encoding {coding!r}")
 

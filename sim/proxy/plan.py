@@ -1,6 +1,6 @@
 """What a proxy is asked to do to the requests that pass through it.
 
-Kinds of requests are told by their method and address, as S3 spells them:
+Kinds of requests are recognised by method and address, as S3 spells them:
 
     get head put delete       one object
     list                      a listing (GET of a bucket)
@@ -157,9 +157,7 @@ class Plan:
         for kind in ("", *KINDS):
             total = sum(self.chance_of(way, kind) for way in ("throttled", "reply_lost", "late"))
             if total > 1:
-                raise BadPlan(
-                    f"the chances of {kind or 'a request'} to go wrong add up to {total:g}; at most 1"
-                )
+                raise BadPlan(f"the chances of {kind or 'a request'} add up to {total:g}; at most 1")
 
     def chance_of(self, way: str, kind: str) -> float:
         chances: Mapping[str, float] = getattr(self, way)
@@ -171,14 +169,14 @@ class Plan:
 
     def describe(self) -> str:
         """In words, on one line."""
-        said = []
+        words = []
         for name, delays in (("there", self.latency), ("back", self.reply_latency)):
-            said += [f"{kind + ' ' if kind else ''}{delay} {name}" for kind, delay in delays.items()]
+            words += [f"{kind + ' ' if kind else ''}{delay} {name}" for kind, delay in delays.items()]
         if self.cap is not None:
-            said.append(f"{self.cap} at once")
+            words.append(f"{self.cap} at once")
         for name, chances in (("503", self.throttled), ("reply lost", self.reply_lost), ("late", self.late)):
-            said += [f"{chance:g} {kind + ' ' if kind else ''}{name}" for kind, chance in chances.items()]
-        return ", ".join(said) or "changing nothing"
+            words += [f"{chance:g} {kind + ' ' if kind else ''}{name}" for kind, chance in chances.items()]
+        return ", ".join(words) or "changing nothing"
 
 
 def kind_of(method: str, target: str) -> str:

@@ -12,8 +12,8 @@ A request holds its place in flight from before its latency until its reply has 
 at a store that far away. What is late holds one only while it is forwarded: nobody is waiting for it.
 
 A connection to the upstream that was closed while it was idle is replaced; one that breaks after a request
-was written to it is not tried again: whether the request took effect is not known, and the client is told so
-by the closed connection, as it would be without us.
+was written to it is not retried: whether the request took effect is unknown, and the closed connection tells the
+client so, as it would without the proxy.
 """
 
 import asyncio
@@ -154,7 +154,7 @@ class Proxy:
             await self._wait("latency", kind)
             if fate == "throttled":
                 self.statistics.fates[kind]["503 by the proxy"] += 1
-                said, keeps = (
+                response, keeps = (
                     _reply(503, "Please reduce your request rate.", bare=head.first[0] == "HEAD"),
                     True,
                 )
@@ -165,10 +165,10 @@ class Proxy:
                     self.statistics.fates[kind][name] += 1
                     return False
                 await self._wait("reply_latency", kind)
-                said, keeps = passed[0].raw + passed[1], passed[2]
+                response, keeps = passed[0].raw + passed[1], passed[2]
                 self.statistics.fates[kind][passed[0].first[1]] += 1
             self.statistics.took(self.statistics.whole_s, kind, time.perf_counter() - begun)
-            writer.write(said)
+            writer.write(response)
         await writer.drain()
         return keeps and head.keeps_alive
 

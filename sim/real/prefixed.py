@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Reply)
 class Prefixed(Layer):
     """Puts `prefix` before every key that goes in, and takes it off every key that comes out.
 
-    The ground is told of all that is written, so that it can be removed."""
+    `ground` records every key that is written, so that it can be removed."""
 
     def __init__(self, inner: Store, prefix: str, ground: Ground) -> None:
         super().__init__(inner)
@@ -65,5 +65,5 @@ class Prefixed(Layer):
             changed["prefixes"] = tuple(group.removeprefix(self._prefix) for group in reply.prefixes)
         return replace(reply, **changed) if changed else reply
 
-    def _bare(self, told: Any) -> Any:
-        return replace(told, key=told.key.removeprefix(self._prefix))
+    def _bare(self, answer: Any) -> Any:
+        return replace(answer, key=answer.key.removeprefix(self._prefix))

@@ -144,7 +144,7 @@ def _conclude(found: Found, never: set[str]) -> None:
             found.findings.append("no two requests were ever under way at once: no order was put to the test")
     if found.unconfirmed:
         found.findings.append(
-            f"{found.unconfirmed} times a check found something wrong that was right when nobody wrote: "
+            f"{found.unconfirmed} times a check found a violation that was gone when nobody wrote: "
             "either it lasted for an instant, or the check saw half of a change"
         )
     if found.left:

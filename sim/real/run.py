@@ -1,14 +1,12 @@
 """One round for real: processes that are threads, a store that answers as it likes, and checks that look on.
 
 Theory. A check looks at several keys, and between two looks others write: what it then says may be true of
-no moment at all. So a check that finds something wrong (or finds that the good thing has happened) is asked
-again with the gate closed: no request of ours is under way then, and nobody notes or ends. Only what is said
-twice counts; what was wrong once is counted as unconfirmed. A violation that lasts for an instant is
-therefore missed more often than found. That is the price of never inventing one, and the adversary is there
-for those.
+no moment at all. A check that finds a violation (or finds that the expected situation has occurred) therefore
+runs again with the gate closed: no request of ours is under way then, and no process notes or ends. Only a
+finding that repeats counts; one that does not is counted as unconfirmed. A violation that lasts for an instant
+is missed more often than found. That is the price of never inventing one; the adversary finds those.
 
-What is told of a run is in the order in which replies came back, which is not the order in which the store
-decided.
+The printed run is in the order in which replies came back, which is not the order in which the store decided.
 
 There are no crashes, lost replies or skewed clocks here but those that happen by themselves.
 """
@@ -29,7 +27,7 @@ from fencepost.sim.real.store import Blind, Ended, Glass, Interruptible, JudgedS
 from fencepost.sim.world.view import EVENTUALLY, FINALLY, Property, View, Violation
 
 LINES_MAX = 60
-"""The end of a round is told this far back."""
+"""Printed lines of a round, counted from its end."""
 GRACE_S = 10.0
 """For a request that is under way when the round is over."""
 
@@ -159,14 +157,14 @@ class RealRun:
     def _judge_the_end(self) -> None:
         for promise in self.properties:
             try:
-                wrong = promise.judge(self._view)
+                broken = promise.judge(self._view)
             except Blind:
                 self._find("the store did not answer a check at the end of a round")
                 continue
             if promise.kind == EVENTUALLY and not promise.met:
-                wrong = "it had not happened when every process had ended"
-            if wrong is not None:
-                self._violated(promise.name, wrong)
+                broken = "it had not happened when every process had ended"
+            if broken is not None:
+                self._violated(promise.name, broken)
 
     # Judging.
 
@@ -193,9 +191,9 @@ class RealRun:
             return
         promise.met = False
         with self._gate.closed():
-            wrong = promise.judge(self._view)
-        if wrong is not None:
-            self._violated(promise.name, wrong)
+            broken = promise.judge(self._view)
+        if broken is not None:
+            self._violated(promise.name, broken)
         elif not promise.met:
             self.unconfirmed += 1
 
@@ -216,7 +214,7 @@ class RealRun:
     # What happened.
 
     def send(self, send: Callable[[], Sequence[Any]], requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        """Send for a process: with the others, told, and judged afterwards."""
+        """Send for a process: with the others, recorded, and judged afterwards."""
         if self.looking or not self._started:
             return send()
         if self._ended.is_set():

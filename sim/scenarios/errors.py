@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, and where: the one error users of scenario files meet."""
+"""An error in a scenario, and its place: the one error that users of scenario files meet."""
 
 
 class BadScenario(Exception):
@@ -6,4 +6,4 @@ class BadScenario(Exception):
 
 
 class BadValue(Exception):
-    """What is wrong with one value, in a clause; whoever knows its place makes a `BadScenario` of it."""
+    """An error in one value, as a clause; the caller that knows its place raises a `BadScenario`."""

@@ -7,8 +7,14 @@ from typing import Any
 from fencepost.sim.des.paths import Path
 from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
-from fencepost.sim.scenarios.asking import OF_A_RUN, STATISTICS, read_checks, read_formula, read_objectives
 from fencepost.sim.scenarios.errors import BadScenario, BadValue
+from fencepost.sim.scenarios.expectations import (
+    OF_A_RUN,
+    STATISTICS,
+    read_checks,
+    read_formula,
+    read_objectives,
+)
 from fencepost.sim.scenarios.keys import KEYS, OPEN_TABLES, PRICES
 from fencepost.sim.scenarios.pathfiles import LIBRARY, find_path
 from fencepost.sim.scenarios.reading import Source, suggestion

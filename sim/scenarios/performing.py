@@ -17,7 +17,7 @@ from fencepost.sim.scenarios.running import Task, cores, run_all
 from fencepost.sim.scenarios.scenario import Point, Scenario
 
 Show = Callable[[int, int], None]
-"""Told how many runs are done, of how many."""
+"""Called with the number of runs that are done, and of all runs."""
 
 
 @dataclass(frozen=True, slots=True)

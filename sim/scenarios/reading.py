@@ -1,4 +1,4 @@
-"""A TOML file with the places of its keys: whatever is wrong in it is said with file and line."""
+"""A TOML file with the places of its keys: every error names file and line."""
 
 import difflib
 import re

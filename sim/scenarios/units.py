@@ -193,11 +193,11 @@ def one_of(*words: str) -> Callable[[Any], str]:
 
 def shown(value: Any) -> str:
     """A value as the file has it, cut short."""
-    said = (
+    shown = (
         f'"{value}"'
         if isinstance(value, str)
         else str(value).lower()
         if isinstance(value, bool)
         else str(value)
     )
-    return said if len(said) <= 60 else said[:57] + "..."
+    return shown if len(shown) <= 60 else shown[:57] + "..."

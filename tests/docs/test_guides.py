@@ -126,8 +126,8 @@ def follow(
                 else:
                     printed = printed_by(words, pytester, capsys)
                 printed = [line.replace(stands, FOLDER) for line in printed]
-                told = [f"{guide.name} shows for `{command}`:", *shown, "and it prints:", *printed]
-                assert agrees(shown, printed), "\n".join(told)
+                lines = [f"{guide.name} shows for `{command}`:", *shown, "and it prints:", *printed]
+                assert agrees(shown, printed), "\n".join(lines)
 
 
 def edited(text: str, body: str) -> str:
@@ -166,7 +166,7 @@ def started(words: list[str]) -> Iterator[str]:
             yield process.stdout.readline().rstrip()
         finally:
             process.terminate()
-            assert process.wait(60) == 0, "told to stop, it must end well"
+            assert process.wait(60) == 0, "it must end well when it is stopped"
 
 
 def printed_by(words: list[str], pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -179,8 +179,8 @@ def printed_by(words: list[str], pytester: pytest.Pytester, capsys: pytest.Captu
     else:
         assert words[0] == "pytest", f"a guide may run fencepost and pytest, not {words[0]}"
         pytester.runpytest_inprocess("-p", "no:cacheprovider", *words[1:])
-    said = capsys.readouterr()
-    return [*said.out.splitlines(), *said.err.splitlines()]
+    captured = capsys.readouterr()
+    return [*captured.out.splitlines(), *captured.err.splitlines()]
 
 
 def test_a_guide_that_shows_something_else_is_caught() -> None:

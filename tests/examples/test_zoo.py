@@ -1,4 +1,4 @@
-"""The zoo: every broken program is found, by the counterexample it is told for; every fixed one is proven.
+"""The zoo: every broken program is found, by the counterexample that its docstring describes; every fixed one is proven.
 
 Users will judge the audit by how many of their own incidents it would have found. So it is not enough that
 something is found: the counterexample must be the one that happened.
@@ -210,13 +210,13 @@ def test_an_entry_is_complete(name: str) -> None:
     entry = ENTRIES[name]
     module = importlib.import_module(entry.module(name))
     assert all(callable(getattr(module, kind)) for kind in ("broken", "fixed", "broken_boto3", "fixed_boto3"))
-    said = " ".join((module.__doc__ or "").split())
-    assert [source for source in entry.sources if source not in said] == []
-    assert "Counterexample (" in said
-    assert "Fixed" in said
-    assert "Why that is enough: " in said
+    doc = " ".join((module.__doc__ or "").split())
+    assert [source for source in entry.sources if source not in doc] == []
+    assert "Counterexample (" in doc
+    assert "Fixed" in doc
+    assert "Why that is enough: " in doc
     tempting = [attribute for attribute in vars(module) if attribute.startswith("tempting_")]
-    assert "Tempting, but incorrect" in said if tempting else True
+    assert "Tempting, but incorrect" in doc if tempting else True
 
 
 def test_nothing_is_forgotten() -> None:

@@ -25,7 +25,7 @@ AT_ONCE = 25
 
 
 def frame(spool: Spool, number: int, start: int, end: int) -> bytes:
-    """The points of batch `number`: their values are told apart in every sum."""
+    """The points of batch `number`: their values differ in every sum."""
     values = range(number * POINTS, (number + 1) * POINTS)
     points = [Point(METRIC, {"agent": spool.agent_id}, AT_NS, float(value)) for value in values]
     return encode(Identity(spool.agent_id, spool.boot_id, start, end), points)
@@ -41,8 +41,8 @@ def main(folder: str, agent: str, token_file: str, batches: str, *collectors: st
                 sender.drain()
         sent = sender.drain()
         sender.close()
-        told = {**asdict(sent), "agent": agent, "boot": spool.boot_id, "parked": len(spool.parked())}
-    sys.stdout.write(f"{json.dumps(told)}\n")
+        summary = {**asdict(sent), "agent": agent, "boot": spool.boot_id, "parked": len(spool.parked())}
+    sys.stdout.write(f"{json.dumps(summary)}\n")
 
 
 if __name__ == "__main__":

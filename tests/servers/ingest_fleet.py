@@ -131,7 +131,7 @@ def chaos(made: Fleet, seed: int, pause_s: tuple[float, float]) -> Iterator[None
 
 
 def run_agents(made: Fleet, counts: dict[str, int], seconds_max: float) -> list[dict[str, Any]]:
-    """One process an agent, all at once; what each told."""
+    """One process an agent, all at once; what each printed."""
     running = []
     for name, count in counts.items():
         words = [str(made.folder / f"spool-{name}"), name, str(made.enrol(name)), str(count), *made.addresses]
@@ -140,12 +140,12 @@ def run_agents(made: Fleet, counts: dict[str, int], seconds_max: float) -> list[
         )
     deadline = time.monotonic() + seconds_max
     try:
-        said = [agent.communicate(timeout=deadline - time.monotonic())[0] for agent in running]
+        printed = [agent.communicate(timeout=deadline - time.monotonic())[0] for agent in running]
     finally:
         for agent in running:
             agent.kill()
             agent.communicate()
-    return [json.loads(line) for line in said]
+    return [json.loads(line) for line in printed]
 
 
 def command(*words: str) -> tuple[int, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Ingest end to end: real collectors that are killed, real agents, a real store; every batch once.
 
-Four collectors, eight agents. Collectors are killed at random (some told to stop) and come back at once. Then
+Four collectors, eight agents. Collectors are killed at random (some stopped) and come back at once. Then
 what works behind them runs, and all is counted: acceptances, indexes, rollups, orphans, and one conflict,
 from the agent that parks it to the operator who settles it.
 """
@@ -57,9 +57,9 @@ def test_nobody_does_anything_and_all_of_it_is_in_order(
     with open_store(url) as store, fleet(url, tmp_path, COLLECTORS, *often) as made:
         counts = {f"agent-{at}": SMALL // AGENTS for at in range(AGENTS)}
         with chaos(made, seed=SMALL, pause_s=PAUSES_S[SMALL]):
-            told = run_agents(made, counts, seconds_max=600)
+            summaries = run_agents(made, counts, seconds_max=600)
         assert made.ended["SIGKILL"] >= 1, "nothing was killed: the test shows nothing"
-        _accepted_once(store, told, counts)
+        _accepted_once(store, summaries, counts)
         deadline = time.monotonic() + 120
         while not _in_order(store, SMALL):
             assert time.monotonic() < deadline, "it never came to order"
@@ -115,10 +115,10 @@ def test_a_single_collector_whose_disk_accepts(tmp_path: Path) -> None:
     with open_store(url) as store, fleet(url, tmp_path, 1, *mode) as made:
         counts = {f"agent-{at}": batches // AGENTS for at in range(AGENTS)}
         with chaos(made, seed=1, pause_s=(0.2, 0.6)):
-            told = run_agents(made, counts, seconds_max=300)
+            summaries = run_agents(made, counts, seconds_max=300)
         assert made.ended["SIGKILL"] >= 1
         _landed(made.addresses[0])
-        _accepted_once(store, told, counts)
+        _accepted_once(store, summaries, counts)
         made.end(0, signal.SIGTERM)
     code, found = command("audit", "--store", url, "--deep")
     assert (code, found["accepted"], found["missing"]) == (0, batches, [])
@@ -154,17 +154,17 @@ def _end_to_end(url: str, folder: Path, batches: int) -> None:
         orphans = _orphans(store)
         counts = {f"agent-{at}": batches // AGENTS for at in range(AGENTS)}
         with chaos(made, seed=batches, pause_s=PAUSES_S.get(batches, (0.3, 2.0))):
-            told = run_agents(made, counts, seconds_max=max(600, batches / 4))
-        _say(f"{batches} batches, {dict(made.ended)} collectors ended, {_sum(told)}", begun)
+            summaries = run_agents(made, counts, seconds_max=max(600, batches / 4))
+        _say(f"{batches} batches, {dict(made.ended)} collectors ended, {_sum(summaries)}", begun)
         assert made.ended["SIGKILL"] >= 1, "nothing was killed: the test shows nothing"
-        _accepted_once(store, told, counts)
+        _accepted_once(store, summaries, counts)
         _rolled_up(url, store, sum(counts.values()), complete=False)
         _repaired(url, store, sum(counts.values()))
         _say("repaired", begun)
         _rolled_up(url, store, sum(counts.values()), complete=True)
         _collected(url, store, orphans)
         _say("collected", begun)
-        _conflict(made, told[0])
+        _conflict(made, summaries[0])
         _say("settled", begun)
 
 
@@ -174,18 +174,18 @@ def _say(what: str, begun: float) -> None:
     sys.stdout.flush()
 
 
-def _sum(told: list[dict[str, Any]]) -> dict[str, int]:
-    return {name: sum(one[name] for one in told) for name in ("accepted", "duplicates", "retries")}
+def _sum(summaries: list[dict[str, Any]]) -> dict[str, int]:
+    return {name: sum(one[name] for one in summaries) for name in ("accepted", "duplicates", "retries")}
 
 
-def _accepted_once(store: Store, told: list[dict[str, Any]], counts: dict[str, int]) -> None:
-    """Every agent was told so of every batch, and the bucket holds exactly these."""
-    for one in told:
+def _accepted_once(store: Store, summaries: list[dict[str, Any]], counts: dict[str, int]) -> None:
+    """Every agent got an answer for every batch, and the bucket holds exactly these."""
+    for one in summaries:
         assert one["accepted"] + one["duplicates"] == counts[one["agent"]], one
         assert (one["left"], one["parked"]) == (0, 0), one
     expected = {
         Identity(one["agent"], one["boot"], 1 + POINTS * at, POINTS * (at + 1))
-        for one in told
+        for one in summaries
         for at in range(counts[one["agent"]])
     }
     found = [Identity.of_key(key) for key in _keys(store, keys.ACCEPTED)]

@@ -71,13 +71,13 @@ def test_nothing_is_fetched_refused_or_wider_than_the_screen(browser: Any, file:
     """A picture that is wider scrolls by itself; a page that does so is no page for a phone."""
     context = browser.new_context(**WAYS[way])
     tab = context.new_page()
-    said: list[str] = []
-    tab.on("console", lambda message: said.append(message.text))
-    tab.on("request", lambda asked: said.append(asked.url) if asked.url != file.as_uri() else None)
+    messages: list[str] = []
+    tab.on("console", lambda message: messages.append(message.text))
+    tab.on("request", lambda request: messages.append(request.url) if request.url != file.as_uri() else None)
     tab.goto(file.as_uri())
     wide = tab.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     context.close()
-    assert said == []
+    assert messages == []
     assert wide[0] <= wide[1]
 
 

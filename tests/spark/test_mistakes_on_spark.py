@@ -1,4 +1,4 @@
-"""What goes wrong in a worker comes out as one sentence, not as pages of traces."""
+"""An error in a worker comes out as one sentence, not as pages of traces."""
 
 import subprocess
 import sys
@@ -22,13 +22,13 @@ class Grows(Machine):
 
 def test_a_mistake_of_the_model_is_said_as_it_is_here(tmp_path: Path) -> None:
     (tmp_path / "grows.py").write_text(GROWS)
-    told = []
+    outputs = []
     for engine in ("local", "spark"):
         words = [sys.executable, "-m", "fencepost", "check", "grows.py:Grows", "--engine", engine]
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, cwd=tmp_path)
         assert done.returncode == 2
-        told.append(done.stderr)
-    here, there = told
+        outputs.append(done.stderr)
+    here, there = outputs
     assert "in grow()" in here or "grow" in here
     assert there.count("\n") == 1
     assert here.removeprefix("fencepost: ").strip()[:60] in there

@@ -43,14 +43,14 @@ def turns(run: str, count: int, *, wrong_at: int = -1) -> list[Event]:
 
 
 def events() -> list[Event]:
-    """Many small runs, a giant one, two that are wrong."""
+    """Many small runs, a giant one, two that violate the model."""
     made = [event for number in range(300) for event in turns(f"run-{number:03d}", 2)]
     made += turns("run-100-giant", 1)
     made += turns("run-500", 2, wrong_at=0) + turns("run-501", 3, wrong_at=1)
     return made + turns("run-900", 1)[:1] + [replace(turns("run-901", 1)[0], phase="odd")]
 
 
-def told(outcome: Outcome) -> dict[str, Any]:
+def summary(outcome: Outcome) -> dict[str, Any]:
     found = outcome.as_json(1.0)
     found["problems"].sort()
     return found
@@ -74,7 +74,7 @@ def compared(
     on_spark.ship(maps.LockMap)
     recipe = Recipe(refinement, 4, counted=True, whole=by == "run", token=str(tmp_path))
     there = on_spark.replay(session, recipe, files, by, tmp_path / "verdicts")
-    return told(here), told(there)
+    return summary(here), summary(there)
 
 
 def sorted_parquet(folder: Path) -> list[Path]:
