@@ -12,7 +12,8 @@ A request holds its place in flight from before its latency until its reply has 
 at a store that far away. What is late holds one only while it is forwarded: nobody is waiting for it.
 
 A connection to the upstream that was closed while it was idle is replaced; one that breaks after a request
-was written to it is not retried: whether the request took effect is unknown, and the closed connection tells the
+was written to it is not retried: whether the request took effect is unknown, and the closed connection tells
+the
 client so, as it would without the proxy.
 """
 

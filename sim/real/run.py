@@ -3,7 +3,8 @@
 Theory. A check looks at several keys, and between two looks others write: what it then says may be true of
 no moment at all. A check that finds a violation (or finds that the expected situation has occurred) therefore
 runs again with the gate closed: no request of ours is under way then, and no process notes or ends. Only a
-finding that repeats counts; one that does not is counted as unconfirmed. A violation that lasts for an instant
+finding that repeats counts; one that does not is counted as unconfirmed. A violation that lasts for an
+instant
 is missed more often than found. That is the price of never inventing one; the adversary finds those.
 
 The printed run is in the order in which replies came back, which is not the order in which the store decided.

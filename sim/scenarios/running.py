@@ -91,7 +91,7 @@ def cores() -> int:
 
 
 def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[int, Result], Any]) -> None:
-    """Run every task, `jobs` at a time, and call `done` for each as it ends. Ctrl-C keeps the finished ones."""
+    """Run every task, `jobs` at a time, and call `done` for each as it ends. Ctrl-C keeps them."""
     if jobs < 2 or len(tasks) <= ALONE:
         for task in tasks:
             done(*run_task(task))

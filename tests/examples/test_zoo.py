@@ -1,4 +1,5 @@
-"""The zoo: every broken program is found, by the counterexample that its docstring describes; every fixed one is proven.
+"""The zoo: every broken program is found, by the counterexample that its docstring describes; every fixed
+one is proven.
 
 Users will judge the audit by how many of their own incidents it would have found. So it is not enough that
 something is found: the counterexample must be the one that happened.
