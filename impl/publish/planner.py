@@ -111,16 +111,19 @@ class Planned:
 
 @dataclass
 class _Touched:
-    """What one draft added and removed, for the checks at its end."""
+    """The keys that one draft added and removed, by table, for the checks at its end.
 
-    added: dict[str, list[Row]] = field(default_factory=dict)
+    Keys, not rows: a later verb of the draft may change the rows, and the checks are about the final ones.
+    """
+
+    added: dict[str, dict[Any, None]] = field(default_factory=dict)
     removed: dict[str, list[Any]] = field(default_factory=dict)
 
-    def add(self, table: str, rows: Iterable[Row]) -> None:
-        self.added.setdefault(table, []).extend(rows)
+    def add(self, table: str, keys: Iterable[Any]) -> None:
+        self.added.setdefault(table, {}).update(dict.fromkeys(keys))
 
-    def remove(self, table: str, gone: Iterable[Any]) -> None:
-        self.removed.setdefault(table, []).extend(gone)
+    def remove(self, table: str, keys: Iterable[Any]) -> None:
+        self.removed.setdefault(table, []).extend(keys)
 
 
 class Planner:
@@ -225,16 +228,16 @@ class Planner:
         elif verb == "drop-edge":
             del edges[column]
         table.alter(Schema.of(table.table, columns, schema.key, edges), rewrite=verb == "drop-column")
-        touched.add(table.table, table.rows() if verb == "add-edge" else ())
+        touched.add(table.table, table.by_key() if verb == "add-edge" else ())
 
     # Referential integrity.
 
     def _check(self, touched: _Touched) -> None:
-        for name, rows in touched.added.items():
+        for name, added in touched.added.items():
             table = self._table(name)
             if table.schema is not None:
-                key = table.schema.key
-                self._check_outbound(table, [row for row in rows if table.get(row[key]) == row])
+                rows = (table.get(key) for key in added)
+                self._check_outbound(table, [row for row in rows if row is not None])
         for name, gone in touched.removed.items():
             table = self._table(name)
             self._check_inbound(table, [key for key in gone if table.get(key) is None])

@@ -93,8 +93,8 @@ class WorkingTable:
         self.schema, self.fresh, self.changes = schema, True, {}
         self._record("register")
 
-    def add(self, rows: tuple[Row, ...], verb: str) -> list[Row]:
-        """Append or upsert; returns the rows as stored."""
+    def add(self, rows: tuple[Row, ...], verb: str) -> list[Any]:
+        """Append or upsert; returns the keys."""
         schema = self.existing()
         added = [schema.check_row(self.table, row) for row in rows]
         if verb == "append":
@@ -107,10 +107,10 @@ class WorkingTable:
         if added:
             self.changes.update((row[schema.key], row) for row in added)
             self._record(verb)
-        return added
+        return [row[schema.key] for row in added]
 
-    def overwrite(self, rows: tuple[Row, ...]) -> tuple[list[Row], list[Any]]:
-        """Replace all rows; returns the rows as stored, and the keys that are gone."""
+    def overwrite(self, rows: tuple[Row, ...]) -> tuple[list[Any], list[Any]]:
+        """Replace all rows; returns the keys, and those that are gone."""
         before = self.by_key()
         self.fresh, self.changes = True, {}
         self._record("overwrite")
