@@ -228,7 +228,7 @@ class Catalog:
         return result
 
     def publish_all(self, drafts: Sequence[Draft]) -> list[Published | Unknown | PublishError]:
-        """Publish drafts as one plan. The result of a draft that is invalid by itself is its error."""
+        """Publish drafts as one plan, as if one after another. The result of a refused draft is its error."""
         handle = self._handle
         handle.check_writable()
         planner = Planner(handle.latest, handle.reader, handle.context.safeguards)
@@ -245,13 +245,12 @@ class Catalog:
         latest = self._handle.latest
         results: list[Published | Unknown | PublishError | None] = [None] * len(drafts)
         for at, draft in enumerate(drafts):
+            changed = planner.changed_read(draft)
             if isinstance(draft, Transaction) and draft.snapshot.id != latest.id:
-                changed = _changed(draft.snapshot.manifest, latest, draft)
-                if changed is not None:
-                    results[at] = StaleView(
-                        f"table {changed} changed since the transaction began; begin again"
-                    )
-                    continue
+                changed = changed or _changed(draft.snapshot.manifest, latest, draft)
+            if changed is not None:
+                results[at] = StaleView(f"table {changed} changed since the transaction began; begin again")
+                continue
             try:
                 planner.add(draft)
             except Invalid as error:

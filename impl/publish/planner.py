@@ -1,7 +1,9 @@
 """From drafts to a plan: apply verbs to a pinned snapshot, check the result, and describe what to publish.
 
 A draft collects verbs and knows no snapshot and no store. Several drafts can be planned on one snapshot, one
-after another (group commit): each is tried on a copy of the tables, so that a refused one leaves no trace.
+after another (group commit): each is tried on a copy of the tables, so that a refused one leaves no trace. A
+draft that has read a table which an earlier draft changed must begin again (`changed_read`): its reads are
+of the snapshot, and no pin of the common plan would show the conflict.
 
 **Referential integrity**: no visible edge points at a missing row. Adding rows with edges checks the tables
 that they point at; removing rows checks every table that points at theirs. Both decisions depend on what was
@@ -153,6 +155,14 @@ class Planner:
             raise
         self._pins_schema |= any(change.verb in _REMOVING | _SCHEMA for change in draft.changes)
         self._members.append(draft.message)
+
+    def changed_read(self, draft: Draft) -> str | None:
+        """A table that `draft` has read and an earlier draft changed; `draft` may write it too."""
+        for change in draft.changes:
+            table = self._tables.get(change.table)
+            if change.verb == "read" and table is not None and set(table.verbs) - {"rewrite"}:
+                return change.table
+        return None
 
     # One parallel read of the tables that the verbs need.
 
