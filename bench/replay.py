@@ -31,8 +31,8 @@ from bench.traces import Spoiled, driven, random_choice, write
 from fencepost.impl.store.events import Event
 from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton, follow
+from fencepost.sim.replay.arrow import events as events_in
 from fencepost.sim.replay.judging import Judge
-from fencepost.sim.replay.letters import events as events_in
 from fencepost.sim.replay.local import Outcome, replay
 from fencepost.sim.replay.parts import in_order, plan
 from fencepost.sim.trace import table_of
@@ -146,12 +146,12 @@ def mutated(base: list[list[Event]], count: int) -> dict[str, Any]:
             where = "elsewhere" if row["verdict"] == "rejected" else row["verdict"]
             why = row["reason"].partition(":")[2][:100] or "a behaviour of the model all the same"
             rest[f"{one.kind} of a {one.what}: {where}: {why}"] += 1
-    meaning = counts["at the right event"] + sum(rest.values())
+    actions = counts["at the right event"] + sum(rest.values())
     return {
         "mutations": len(made),
-        "that_change_the_meaning": meaning,
+        "that_change_the_meaning": actions,
         "at_the_right_event": counts["at the right event"],
-        "share": round(counts["at the right event"] / max(1, meaning), 4),
+        "share": round(counts["at the right event"] / max(1, actions), 4),
         "rest": dict(rest.most_common()),
         "others": {name: n for name, n in counts.items() if name.startswith("nothing")},
     }

@@ -171,8 +171,8 @@ def _folder(out: str | None) -> Iterator[Path]:
 
 
 def _access_log(traces: tuple[str, ...], layout_name: str) -> dict[str, Any]:
+    from fencepost.sim.replay.arrow import events
     from fencepost.sim.replay.layouts import layout
-    from fencepost.sim.replay.letters import events
     from fencepost.sim.replay.parts import in_order
     from fencepost.sim.replay.rules import broken
     from fencepost.sim.replay.statistics import statistics
@@ -245,7 +245,7 @@ def _locally(
     driven: bool = False,
 ) -> tuple[Any, float]:
     from fencepost.properties.refinement import Automaton
-    from fencepost.sim.replay.driving import Driving
+    from fencepost.sim.replay.coverage import DrivenTransitions
     from fencepost.sim.replay.judging import Judge
     from fencepost.sim.replay.local import Outcome, replay
     from fencepost.sim.replay.parts import plan
@@ -261,7 +261,7 @@ def _locally(
 
         judge = Judge(Automaton(refinement(), slots=slots), whole=by == "run")
         if driven:
-            judge.driving = Driving(judge.automaton, _modelled(judge.automaton.refinement))
+            judge.driven = DrivenTransitions(judge.automaton, _modelled(judge.automaton.refinement))
         outcome = replay(judge, found.parts, verdicts=folder / "verdicts.parquet", progress=told)
     show("")
     outcome.problems = problems + outcome.problems

@@ -11,11 +11,11 @@ from fencepost.model import Label, Model, Truth
 from fencepost.model.ingest import Ingest
 from fencepost.properties.ingest.refinement import IngestRefinement
 from fencepost.properties.refinement import (
-    NO_ROOM,
-    SILENT,
-    Meaning,
+    OUT_OF_BOUNDS,
+    STUTTER,
+    Action,
+    Actions,
     Observation,
-    Reading,
     Refinement,
     Role,
     where,
@@ -46,11 +46,11 @@ class AsModelled(Refinement):
             return dict(label.parameters)["answer"] not in ASKED[label.action]
         return label.action not in SHOWN
 
-    def meaning(self, seen: Observation) -> Meaning:
+    def actions(self, seen: Observation) -> Actions:
         if seen.phase == "note" or not seen.done:
-            return SILENT
+            return STUTTER
         if seen.kind == "delete":
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         h = seen.rank("sha")
         if seen.what == "blob":
             return self.of_batch(h, ("put_blob", "store_anew", "put_blob_back"))
@@ -63,16 +63,16 @@ class AsModelled(Refinement):
             readings = (*self.does("follow_up", entry=entry), *self.does("repair", entry=entry))
         return where(f"batch {h} is what is accepted", lambda s: s.manifest.holds(content=h), readings)
 
-    def of_batch(self, h: int, actions: tuple[str, ...]) -> Meaning:
+    def of_batch(self, h: int, actions: tuple[str, ...]) -> Actions:
         """By a collector that is at batch h."""
-        found: tuple[Reading, ...] = ()
+        found: tuple[Action, ...] = ()
         for c in range(self.model.sizes["collectors"]):
             readings = tuple(reading for action in actions for reading in self.applied(action, c=c))
             found += where(f"collector {c} is at batch {h}", _is_at(c, h), readings)
         # Needless, or by somebody who died: nothing that the bound without time notices.
-        return (*found, *where("it stood before", lambda s: ~s.blob[h].is_empty(), SILENT))
+        return (*found, *where("it stood before", lambda s: ~s.blob[h].is_empty(), STUTTER))
 
-    def applied(self, action: str, **parameters: object) -> Meaning:
+    def applied(self, action: str, **parameters: object) -> Actions:
         answers = {"answer": ASKED[action]} if action in ASKED else {}
         return self.does(action, **parameters, **answers)
 

@@ -25,10 +25,10 @@ from fencepost.properties.ingest.followed import Followed
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
-    NO_ROOM,
-    SILENT,
+    OUT_OF_BOUNDS,
+    STUTTER,
+    Actions,
     Keys,
-    Meaning,
     Observation,
     Refinement,
     Role,
@@ -80,11 +80,11 @@ class IngestRefinement(Refinement):
 
         return AsModelled()
 
-    def meaning(self, seen: Observation) -> Meaning:
+    def actions(self, seen: Observation) -> Actions:
         if seen.phase == "note":
             return self.noted(seen)
         if not seen.done:
-            return SILENT
+            return STUTTER
         if seen.kind == "delete":
             return self.deleted(seen) if seen.what == "blob" else IMPOSSIBLE
         return _PUT[seen.what](self, seen)
@@ -97,43 +97,43 @@ class IngestRefinement(Refinement):
         """Whether the names are those of a bucket of the other kind."""
         return (seen.rank("generation") >= 0) is self.versioned
 
-    def stored(self, seen: Observation) -> Meaning:
+    def stored(self, seen: Observation) -> Actions:
         if self.is_foreign(seen):
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         return self.does("blob_stands", h=seen.rank("sha"), **self.generation(seen))
 
-    def deleted(self, seen: Observation) -> Meaning:
+    def deleted(self, seen: Observation) -> Actions:
         if self.is_foreign(seen):
-            return NO_ROOM
-        if seen.fact("what") == "everything":
+            return OUT_OF_BOUNDS
+        if seen.trace_field("what") == "everything":
             return IMPOSSIBLE  # whatever stands there by then
         h, given = seen.rank("sha"), self.generation(seen)
         gone = where(
             "it was gone before",
             lambda s: ~s.blob[h].has(given["generation"]) if given else s.blob[h].is_empty(),
-            SILENT,
+            STUTTER,
         )
         return (*self.does("deleted", h=h, **given), *gone)
 
-    def accepted(self, seen: Observation) -> Meaning:
+    def accepted(self, seen: Observation) -> Actions:
         if self.is_foreign(seen):
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         h = seen.rank("sha")
         # Put over what stands: a create would have been told that one does.
         return self.does("accepted", h=h, **self.generation(seen))
 
-    def recorded(self, seen: Observation) -> Meaning:
+    def recorded(self, seen: Observation) -> Actions:
         if self.is_foreign(seen):
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         return self.does("recorded", h=seen.rank("sha"), **self.generation(seen))
 
-    def listed(self, seen: Observation) -> Meaning:
+    def listed(self, seen: Observation) -> Actions:
         return self._derived(seen, "listing")
 
-    def referenced(self, seen: Observation) -> Meaning:
+    def referenced(self, seen: Observation) -> Actions:
         return self._derived(seen, "reference")
 
-    def _derived(self, seen: Observation, entry: str) -> Meaning:
+    def _derived(self, seen: Observation, entry: str) -> Actions:
         h = seen.rank("sha")
         return where(
             f"batch {h} is what is accepted",
@@ -141,13 +141,13 @@ class IngestRefinement(Refinement):
             self.does("derived", entry=entry),
         )
 
-    def noted(self, seen: Observation) -> Meaning:
-        h, what = seen.rank("sha"), seen.fact("what")
+    def noted(self, seen: Observation) -> Actions:
+        h, what = seen.rank("sha"), seen.trace_field("what")
         if seen.what == "live":
             return self.does("shown_live", h=h)
         if what in STORED:
             return self.does("answered", h=h, outcome="stored")
-        return self.does("answered", h=h, outcome="parked") if what == "conflict" else SILENT
+        return self.does("answered", h=h, outcome="parked") if what == "conflict" else STUTTER
 
 
 _PUT = {

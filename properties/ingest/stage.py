@@ -39,7 +39,7 @@ from fencepost.impl.store.requests import Request
 from fencepost.properties.ingest.refinement import IngestRefinement
 from fencepost.properties.ingest.unsteady import Crashed, Fault, Unsteady
 from fencepost.properties.ingest.watching import Watch
-from fencepost.properties.refinement import Automaton, Lens, Verdict
+from fencepost.properties.refinement import Automaton, Reader, Verdict
 
 HORIZON_S = 3600.0
 SETTINGS = Settings(
@@ -63,13 +63,13 @@ MAINTENANCE: dict[str, Callable[..., object]] = {
     "roll-up": roll_up,
 }
 
-_lenses: dict[bool, Lens] = {}
+_readers: dict[bool, Reader] = {}
 
 
-def _lens(*, versioned: bool) -> Lens:
-    if versioned not in _lenses:
-        _lenses[versioned] = Lens(Automaton(IngestRefinement(2, HORIZONS, versioned=versioned)))
-    return _lenses[versioned]
+def _reader(*, versioned: bool) -> Reader:
+    if versioned not in _readers:
+        _readers[versioned] = Reader(Automaton(IngestRefinement(2, HORIZONS, versioned=versioned)))
+    return _readers[versioned]
 
 
 class Stage:
@@ -81,7 +81,7 @@ class Stage:
         self.env = SeededEnvironment(start_ns=START_NS)
         self.bucket = MemoryStore(versioned=versioned, env=self.env)
         self.late: list[Request[Any]] = []
-        self.watch = Watch(_lens(versioned=versioned), versioned=versioned)
+        self.watch = Watch(_reader(versioned=versioned), versioned=versioned)
         self.error: list[str] = []
         self.stored: set[int] = set()
         self.parked: set[int] = set()

@@ -1,6 +1,6 @@
 """What a store does, read along with the model: one follower for each identity.
 
-watch = Watch(lens)
+watch = Watch(reader)
 watch.landed(request, reply)            # None, or the verdict, as soon as there is one that is final
 watch.told(identity, sha256, "accepted")
 """
@@ -9,7 +9,7 @@ from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.requests import CompleteUpload, Delete, Put, Reply, Request
 from fencepost.properties.ingest.grouping import Names
-from fencepost.properties.refinement import Follower, Lens, Verdict
+from fencepost.properties.refinement import Follower, Reader, Verdict
 
 SHOWN = (Put, Delete, CompleteUpload)
 """Requests that can mean something. Deleting a blob in parts is no thing."""
@@ -18,8 +18,8 @@ SHOWN = (Put, Delete, CompleteUpload)
 class Watch:
     """Follows the runs of all identities of one bucket, in the order in which requests land."""
 
-    def __init__(self, lens: Lens, *, versioned: bool) -> None:
-        self.lens = lens
+    def __init__(self, reader: Reader, *, versioned: bool) -> None:
+        self.reader = reader
         self.versioned = versioned
         self.names = Names()
         self.followers: dict[str, Follower] = {}
@@ -44,7 +44,7 @@ class Watch:
         topic = "live" if what == "live" else "outcome"
         return self._see(identity.path, ("note", "note", topic, "", "", f"sha={sha256} what={what}"))
 
-    def _see(self, identity: str, looks: tuple[str, str, str, str, str, str]) -> Verdict | None:
+    def _see(self, identity: str, row: tuple[str, str, str, str, str, str]) -> Verdict | None:
         if identity not in self.followers:
-            self.followers[identity] = Follower(self.lens.automaton, self.lens)
-        return self.followers[identity].see(looks, "", 0)
+            self.followers[identity] = Follower(self.reader)
+        return self.followers[identity].see(row, "", 0)

@@ -21,7 +21,7 @@ Differences from `model/publish.py`, and why this is the same protocol:
 **A long run in a small machine.** A catalog publishes thousands of plans, and this machine has room for a
 few. But few are under way at a time, and nobody looks at one that is over. So a long run is read in a window
 that moves along with it: between its events are labels of this machine that no process does, and that only
-rename (`sim.replay.windows` places them, from what the rest of the run still names).
+rename (`properties.refinement.windowing` places them, from what the rest of the run still names).
 
     forget(w)          nothing later in the run names plan w: its slot is free for another one
     leave(w)           the same, though its sidecar may still be deleted: w is settled
@@ -54,7 +54,7 @@ happen:
 
 Where a guard does not hold, the answer is not known: such a run is undecided from there on, and the guard
 says why. Deletions behind the window show nothing here; whether they are allowed is seen from the run itself
-(`sim.replay.sweeping`)."""
+(`properties.refinement.windowing`)."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -28,10 +28,10 @@ from fencepost.properties.publish.followed import Followed
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
-    NO_ROOM,
-    SILENT,
+    OUT_OF_BOUNDS,
+    STUTTER,
+    Actions,
     Keys,
-    Meaning,
     Observation,
     Refinement,
     Role,
@@ -92,49 +92,49 @@ class PublishMap(Refinement):
 
     # What has other names in other machines.
 
-    def begins(self, w: int, kind: str, base: int) -> Meaning:
+    def begins(self, w: int, kind: str, base: int) -> Actions:
         """The sidecar lands of a plan made on manifest `base`."""
         raise AssertionError
 
-    def rolls_forward(self, w: int) -> Meaning:
+    def rolls_forward(self, w: int) -> Actions:
         raise AssertionError
 
-    def undoes_head(self, w: int, epoch: int, table: str) -> Meaning:
+    def undoes_head(self, w: int, epoch: int, table: str) -> Actions:
         raise AssertionError
 
-    def commits_undo(self, w: int) -> Meaning:
+    def commits_undo(self, w: int) -> Actions:
         raise AssertionError
 
-    def retires(self, w: int) -> Meaning:
+    def retires(self, w: int) -> Actions:
         raise AssertionError
 
-    def moves_boundary(self, to: int) -> Meaning:
+    def moves_boundary(self, to: int) -> Actions:
         raise AssertionError
 
     # What is the same.
 
-    def meaning(self, seen: Observation) -> Meaning:
+    def actions(self, seen: Observation) -> Actions:
         if seen.phase == "note":
             return self.told(seen)
         if not seen.done:
-            return SILENT
-        if seen.fact("wide"):
-            return NO_ROOM
+            return STUTTER
+        if seen.trace_field("wide"):
+            return OUT_OF_BOUNDS
         ways = _DELETED if seen.kind == "delete" else _PUT
         return ways[seen.what](self, seen)
 
     # Plans.
 
-    def begun(self, seen: Observation) -> Meaning:
-        kind = KINDS.get((seen.fact("moves"), seen.fact("reads")))
+    def begun(self, seen: Observation) -> Actions:
+        kind = KINDS.get((seen.trace_field("moves"), seen.trace_field("reads")))
         base = seen.rank("base")
-        if kind is None or seen.fact("kind") != "publish" or base < 1:
-            return NO_ROOM
+        if kind is None or seen.trace_field("kind") != "publish" or base < 1:
+            return OUT_OF_BOUNDS
         w, epoch = seen.rank("plan"), seen.rank("epoch")
         if epoch < 0:
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         if base > self.ids or min(seen.rank(f"{table}_base") for table in _based_on(seen)) < 0:
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         begins = (*self.begins(w, kind, base), *self.does("stage_again", w=w))
         return where(
             f"manifest {base} has epoch {epoch} and the pins that the plan names",
@@ -142,29 +142,29 @@ class PublishMap(Refinement):
             begins,
         )
 
-    def told(self, seen: Observation) -> Meaning:
+    def told(self, seen: Observation) -> Actions:
         """A caller was told that its plan is published. What else it is told, the audit judges."""
         w = seen.rank("plan")
         if seen.outcome != "acked" or w < 0:
-            return SILENT
-        return where(f"the caller of {w} can be told", lambda s: s.outcome[w] == "published", SILENT)
+            return STUTTER
+        return where(f"the caller of {w} can be told", lambda s: s.outcome[w] == "published", STUTTER)
 
-    def retired(self, seen: Observation) -> Meaning:
+    def retired(self, seen: Observation) -> Actions:
         w = seen.rank("plan")
         by_writer = self.does("retire", w=w) if seen.own else IMPOSSIBLE
-        gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.sidecar[w], SILENT)
+        gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.sidecar[w], STUTTER)
         return (*by_writer, *self.retires(w), *gone)
 
     # Heads.
 
-    def head(self, seen: Observation) -> Meaning:
+    def head(self, seen: Observation) -> Actions:
         table = next((table for table in TABLES if seen.rank(table) == 0), None)
-        w, undo, epoch = seen.rank("plan"), seen.fact("undo") == "yes", seen.rank("epoch")
+        w, undo, epoch = seen.rank("plan"), seen.trace_field("undo") == "yes", seen.rank("epoch")
         if table is None:
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         t, number = TABLES.index(table), seen.rank(f"{table}_number")
         if number < 1 or epoch < 0:
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         if undo:
             moved = self.undoes_head(w, epoch, table)
             own = self.does("undo_own_head", w=w, table=table)
@@ -172,7 +172,7 @@ class PublishMap(Refinement):
             moved = IMPOSSIBLE
             own = (*self.does("move_head", w=w, table=table), *self.does("head_lands", w=w, table=table))
         if number > 2 * self.model.sizes["writers"]:
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         return where(
             f"it stands at number {number}",
             lambda s: s.version[t][number - 1].holds(plan=w, undo=undo, epoch=epoch),
@@ -180,13 +180,13 @@ class PublishMap(Refinement):
             moved,
         )
 
-    def head_deleted(self, seen: Observation) -> Meaning:
+    def head_deleted(self, seen: Observation) -> Actions:
         table = next((table for table in TABLES if seen.rank(table) == 0 or self._at(seen, table)), None)
         number = seen.rank("number in version")
         if table is None or number < 1:
-            return SILENT
+            return STUTTER
         t = TABLES.index(table)
-        gone = where("it was gone before", lambda s: ~s.version[t][number - 1].is_there, SILENT)
+        gone = where("it was gone before", lambda s: ~s.version[t][number - 1].is_there, STUTTER)
         return (*self.does("delete_version", table=table, number=number - 1), *gone)
 
     def _at(self, seen: Observation, table: str) -> bool:
@@ -194,10 +194,10 @@ class PublishMap(Refinement):
 
     # Manifests.
 
-    def committed(self, seen: Observation) -> Meaning:
-        kind, id_ = seen.fact("kind"), seen.rank("id in manifest")
+    def committed(self, seen: Observation) -> Actions:
+        kind, id_ = seen.trace_field("kind"), seen.rank("id in manifest")
         if id_ < 2:
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         w, epoch = seen.rank("plan"), seen.rank("epoch")
         if kind == "claim":
             readings = self.does("claim")
@@ -211,31 +211,36 @@ class PublishMap(Refinement):
             if seen.own:
                 readings = (*self.does("undo_own_commit", w=w), *readings)
         else:
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         return where(
             f"it is manifest {id_} of epoch {epoch} and pins what it pins",
             lambda s: ((s.last == id_) & (s.epoch == epoch) & _pinned(s, seen)) | (s.deleted >= id_),
             readings,
         )
 
-    def deleted(self, seen: Observation) -> Meaning:
+    def deleted(self, seen: Observation) -> Actions:
         id_ = seen.rank("id in manifest")
-        gone = where(f"manifest {id_} was gone before", lambda s: s.deleted >= id_, SILENT)
+        gone = where(f"manifest {id_} was gone before", lambda s: s.deleted >= id_, STUTTER)
         return (
             *where(f"manifest {id_} may go", lambda s: s.deleted >= id_, self.does("delete_manifests")),
             *gone,
         )
 
-    def boundary(self, seen: Observation) -> Meaning:
+    def boundary(self, seen: Observation) -> Actions:
         to = seen.rank("boundary in manifest")
         if to >= self.ids:
-            return NO_ROOM
-        return SILENT if to < 1 else self.moves_boundary(to)
+            return OUT_OF_BOUNDS
+        return STUTTER if to < 1 else self.moves_boundary(to)
 
 
 def _based_on(seen: Observation) -> list[str]:
     """The tables that a plan moves or has read."""
-    return [table for fact in ("moves", "reads") for table in seen.fact(fact).split(",") if table]
+    return [
+        table
+        for trace_field in ("moves", "reads")
+        for table in seen.trace_field(trace_field).split(",")
+        if table
+    ]
 
 
 def _based(s: Followed, w: int, seen: Observation) -> Truth:
@@ -257,15 +262,15 @@ def _agree(seen: Observation, name: str, column: object) -> Truth:
     return holds
 
 
-_PUT: Mapping[str, Callable[[PublishMap, Observation], Meaning]] = {
+_PUT: Mapping[str, Callable[[PublishMap, Observation], Actions]] = {
     "sidecar": PublishMap.begun,
     "version": PublishMap.head,
     "manifest": PublishMap.committed,
     "boundary": PublishMap.boundary,
 }
-_DELETED: Mapping[str, Callable[[PublishMap, Observation], Meaning]] = {
+_DELETED: Mapping[str, Callable[[PublishMap, Observation], Actions]] = {
     "sidecar": PublishMap.retired,
     "version": PublishMap.head_deleted,
     "manifest": PublishMap.deleted,
-    "boundary": lambda _self, _seen: NO_ROOM,
+    "boundary": lambda _self, _seen: OUT_OF_BOUNDS,
 }

@@ -9,7 +9,7 @@ from fencepost.model.kernel.language.layout import U64
 from fencepost.model.publish import Publish
 from fencepost.properties.publish.followed import Followed, renamed, window
 from fencepost.properties.publish.meanings import PublishMap
-from fencepost.properties.refinement import Meaning, Observation, where
+from fencepost.properties.refinement import Actions, Observation, where
 
 RECOVERY = ("roll_forward", "undo_head", "undo_commit", "retire_settled")
 BY_THEMSELVES = ("leave_unmoved", "begin_undo", "leave_to_rival", "undo_lost", "give_up")
@@ -51,12 +51,12 @@ class PublishRefinement(PublishMap):
         """As in general; but labels of epochs in which nobody has read the sidecar are not tried."""
         first, *others = self.eager
         for label in self._labels[first]:
-            states = self.hurried(states, label)
+            states = self.after_eager(states, label)
         for (w, epoch), (word, shift) in self._read.items():
             if (states[word] >> np.uint64(shift) & np.uint64(1)).any():
                 for name in others:
                     for label in self._of(name, w, epoch):
-                        states = self.hurried(states, label)
+                        states = self.after_eager(states, label)
         return states
 
     def _of(self, action: str, w: int, epoch: int) -> list[Label]:
@@ -73,22 +73,22 @@ class PublishRefinement(PublishMap):
     def renamed(self, seen: Observation, label: Label) -> Observation | None:
         return renamed(seen, label)
 
-    def begins(self, w: int, kind: str, base: int) -> Meaning:
+    def begins(self, w: int, kind: str, base: int) -> Actions:
         return self.does("begin_on", w=w, kind=kind, parent=base - 1)
 
-    def rolls_forward(self, w: int) -> Meaning:
+    def rolls_forward(self, w: int) -> Actions:
         return self.does("somebody_rolls_forward", w=w)
 
-    def undoes_head(self, w: int, epoch: int, table: str) -> Meaning:
+    def undoes_head(self, w: int, epoch: int, table: str) -> Actions:
         return self.does("somebody_undoes_head", w=w, epoch=epoch, table=table)
 
-    def commits_undo(self, w: int) -> Meaning:
+    def commits_undo(self, w: int) -> Actions:
         return self.does("somebody_commits_undo", w=w)
 
-    def retires(self, w: int) -> Meaning:
+    def retires(self, w: int) -> Actions:
         return self.does("somebody_retires", w=w)
 
-    def moves_boundary(self, to: int) -> Meaning:
+    def moves_boundary(self, to: int) -> Actions:
         return self.does("boundary_to", to=to)
 
 
@@ -104,21 +104,21 @@ class AsModelled(PublishMap):
     def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
         super().__init__(Model(Publish, sizes))
 
-    def begins(self, w: int, kind: str, base: int) -> Meaning:
+    def begins(self, w: int, kind: str, base: int) -> Actions:
         begins = self.does("begin", w=w, kind=kind)
         return where(f"manifest {base} is the newest", lambda s: s.parent[w] == base, begins)
 
-    def rolls_forward(self, w: int) -> Meaning:
+    def rolls_forward(self, w: int) -> Actions:
         return self.does("roll_forward", w=w)
 
-    def undoes_head(self, w: int, epoch: int, table: str) -> Meaning:
+    def undoes_head(self, w: int, epoch: int, table: str) -> Actions:
         return self.does("undo_head", w=w, table=table)
 
-    def commits_undo(self, w: int) -> Meaning:
+    def commits_undo(self, w: int) -> Actions:
         return self.does("undo_commit", w=w)
 
-    def retires(self, w: int) -> Meaning:
+    def retires(self, w: int) -> Actions:
         return self.does("retire_settled", w=w)
 
-    def moves_boundary(self, to: int) -> Meaning:
+    def moves_boundary(self, to: int) -> Actions:
         return where(f"the boundary is {to}", lambda s: s.boundary == to, self.does("move_boundary"))

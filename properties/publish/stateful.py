@@ -42,7 +42,7 @@ from fencepost.properties.publish.checks import (
     person,
 )
 from fencepost.properties.publish.refinement import PublishRefinement
-from fencepost.properties.refinement import Automaton, Follower, Lens
+from fencepost.properties.refinement import Automaton, Follower, Reader
 
 PLANS_MAX, CLAIMS_MAX = 6, 4
 """Room in the model. A run that has used it up goes on without plans, or without claims."""
@@ -92,8 +92,8 @@ class Landing(Layer):
         if request.kind in ("put", "delete"):
             body = getattr(request, "body", b"")
             fields = trace_fields(request.subject, body) if request.kind == "put" else ""
-            looks = ("landed", request.kind, request.subject, "", reply.outcome.value, fields)
-            verdict = self._follower.see(looks, self._process, 0)
+            row = ("landed", request.kind, request.subject, "", reply.outcome.value, fields)
+            verdict = self._follower.see(row, self._process, 0)
             assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
         return reply
 
@@ -102,17 +102,17 @@ class PublishStateful(RuleBasedStateMachine):
     """See the top of this module."""
 
     checks: ClassVar[Mapping[str, Check]] = CHECKS
-    lens: ClassVar[Lens | None] = None
-    """One for all runs: a step that some run has taken is a look-up."""
+    event_reader: ClassVar[Reader | None] = None
+    """Shared by all runs: a step that some run has taken is a look-up."""
 
     def __init__(self) -> None:
         super().__init__()
-        if type(self).lens is None:
+        if type(self).event_reader is None:
             refinement = PublishRefinement(PLANS_MAX, CLAIMS_MAX, skew=True)
-            type(self).lens = Lens(Automaton(refinement))
-        lens = type(self).lens
-        assert lens is not None
-        self.follower = Follower(lens.automaton, lens)
+            type(self).event_reader = Reader(Automaton(refinement))
+        reader = type(self).event_reader
+        assert reader is not None
+        self.follower = Follower(reader)
         self.store = self.open()
         self.handles: list[tuple[Catalog, Landing]] = []
         self.plans: dict[str, Change] = {}
@@ -193,8 +193,8 @@ class PublishStateful(RuleBasedStateMachine):
         else:
             if isinstance(ended, Published):
                 self.answers.append(Answer(message, "acked", ended.plan))
-                looks = ("note", "note", f"outcome {message}", "", "acked", f"plan={ended.plan}")
-                verdict = self.follower.see(looks, "outcome", 0)
+                row = ("note", "note", f"outcome {message}", "", "acked", f"plan={ended.plan}")
+                verdict = self.follower.see(row, "outcome", 0)
                 assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
 
     @precondition(lambda self: self.handles)

@@ -1,20 +1,28 @@
-"""Whether what the code did is something the model allows. See docs/guides/write-a-refinement-map.md."""
+"""Whether a run of real code is a behaviour of a model. See docs/guides/write-a-refinement-map.md."""
 
-from fencepost.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Letter, Move
+from fencepost.properties.refinement.automaton import (
+    DEAD,
+    NOTHING,
+    OUTSIDE,
+    START,
+    Automaton,
+    Symbol,
+    SymbolKind,
+)
 from fencepost.properties.refinement.coverage import Driven, Gap, Share
 from fencepost.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
-from fencepost.properties.refinement.follow import Follower, Verdict, follow
+from fencepost.properties.refinement.follow import Follower, Reader, Verdict, follow
 from fencepost.properties.refinement.observation import COUNTED, SEEN, Keys, Observation, Order, Role
-from fencepost.properties.refinement.reader import Lens, Reader
 from fencepost.properties.refinement.refinement import (
     IMPOSSIBLE,
-    NO_ROOM,
-    SILENT,
-    Meaning,
-    Reading,
+    OUT_OF_BOUNDS,
+    STUTTER,
+    Action,
+    Actions,
     Refinement,
     where,
 )
+from fencepost.properties.refinement.rules import EventRow
 from fencepost.properties.refinement.window import Slide, Window, renaming
 
 __all__ = [
@@ -22,30 +30,30 @@ __all__ = [
     "DEAD",
     "IMPOSSIBLE",
     "NOTHING",
-    "NO_ROOM",
     "OUTSIDE",
+    "OUT_OF_BOUNDS",
     "SEEN",
-    "SILENT",
     "START",
+    "STUTTER",
+    "Action",
+    "Actions",
     "Automaton",
     "Driven",
+    "EventRow",
     "Explanation",
     "Follower",
     "Gap",
     "Keys",
-    "Lens",
-    "Letter",
-    "Meaning",
-    "Move",
     "Observation",
     "Order",
     "Reader",
-    "Reading",
     "Refinement",
     "Refused",
     "Role",
     "Share",
     "Slide",
+    "Symbol",
+    "SymbolKind",
     "Unmoved",
     "Verdict",
     "Window",

@@ -1,27 +1,29 @@
-"""The model as a machine that reads events, determinised while it is used.
+"""The model as an automaton that reads events, determinised while it is used.
 
-Theory. After some events the model may be in any of several states: what is hidden may or may not have
-happened. This machine's states are *sets* of model states, numbered in the order in which they are first
-met, and closed under hidden labels. Reading a letter, it goes from set to set:
+Theory. After some events the model may be in any of several states, because hidden labels may or may not
+have happened. The automaton's states are *sets* of model states, numbered in the order in which they are
+first met, and closed under hidden labels. Its input is a sequence of *symbols*: observations, each with the
+way it is read. Reading a symbol, it goes from set to set:
 
-    every reading of the letter's meaning    the successors by its label, where its test holds
-    their union                              closed under hidden labels again
-    the same set as one before               has that one's number
+    every action of the observation    the successors by its label, where its condition holds
+    their union                        closed under hidden labels again
+    the same set as an earlier one     has that one's number
 
-Nothing is computed twice: `table[set, letter]` is the next set, filled by the columnar kernel when a pair is
-asked for the first time. So a run of real code costs one look-up an event, and ten million events one
-`take` a column (`advance`). DEAD is the set without states: the model does not allow this run. OUTSIDE is
-where a run goes that the model is too small for. Nobody leaves either. The letter NOTHING changes nothing.
+Nothing is computed twice: `table[set, symbol]` is the next set, filled by the columnar kernel when a pair is
+first needed. So a run of real code costs one look-up an event, and ten million events one `take` a column
+(`advance`). DEAD is the set without states: the model does not allow this run. OUTSIDE is where a run goes
+that exceeds the model's bounds. No symbol leaves either. The symbol NOTHING changes nothing.
 
-Landings that nobody saw. Where a trace tells when requests landed, a letter is read at that place (`NOW`).
-Where it tells only when they were issued and answered, the landing is somewhere between, and both ends are
-letters: `ASKED` adds it to what is pending, `ANSWERED` keeps the states in which it has landed. What is
-pending may land whenever something hidden may happen. A request that nobody answered is only asked: it
-lands at some time or never. That is exact, but for more than `slots` pending requests at once: OUTSIDE.
+Landings that were not recorded. Where a trace records when requests landed, a symbol is read at that place
+(`LANDED`). Where it records only requests and responses, the landing is somewhere between, and both ends are
+symbols: `REQUESTED` adds the request to what is pending, `RESPONDED` keeps the states in which it has
+landed. A pending request may land whenever something hidden may happen. A request without a response is only
+requested: it lands at some time or never. This is exact, except for more than `slots` pending requests at
+once: OUTSIDE.
 
-Pending letters stand in extra words behind the packed state, one a slot, the largest first.
+Pending symbols are kept in extra words behind the packed state, one a slot, the largest first.
 
-A letter may be a *renaming* (`RENAMED`, see `window`): every state must allow it, or the run goes OUTSIDE.
+A symbol may be a *renaming* (`RENAMED`, see `window`): every state must allow it, or the run goes OUTSIDE.
 """
 
 import enum
@@ -34,39 +36,77 @@ from numpy.typing import NDArray
 from fencepost.model import FieldOverflow, Label, Property, Truth
 from fencepost.model.kernel.language.layout import I64, U64, Mask
 from fencepost.properties.refinement.observation import Observation
-from fencepost.properties.refinement.refinement import IMPOSSIBLE, NO_ROOM, Meaning, Reading, Refinement
-from fencepost.properties.refinement.space import Space
+from fencepost.properties.refinement.refinement import IMPOSSIBLE, OUT_OF_BOUNDS, Action, Actions, Refinement
 from fencepost.properties.refinement.window import PHASE
 
 DEAD, OUTSIDE, START = 0, 1, 2
 """Numbers of the first sets."""
 NOTHING = 0
-"""The letter that changes nothing: it fills columns of runs that have ended."""
+"""The symbol that changes nothing: it fills columns of runs that have ended."""
 ROWS_MAX = 1 << 16
-"""A larger set is given up as OUTSIDE: keeps a map that hides too much from filling the memory."""
+"""Larger sets become OUTSIDE: keeps a map that hides too much from filling the memory."""
 
 _EMPTY = -1
 _NEW = np.uint64(1 << 62)
 _I32 = NDArray[np.int32]
 
 
-class Move(enum.Enum):
-    """How a letter is read, see the top of this module."""
+class SymbolKind(enum.Enum):
+    """How a symbol is read, see the top of this module."""
 
-    NOW = "now"
-    ASKED = "asked"
-    ANSWERED = "answered"
+    LANDED = "landed"
+    REQUESTED = "requested"
+    RESPONDED = "responded"
     RENAMED = "renamed"
 
 
 @dataclass(frozen=True)
-class Letter:
-    """One letter: a observation, and how it is read."""
+class Symbol:
+    """An observation, and how it is read."""
 
-    move: Move
+    kind: SymbolKind
     observation: Observation
     left: int = 0
-    """Of an answer: how many equal requests are still unanswered."""
+    """Of a response: how many equal requests are still open."""
+
+
+class Space:
+    """Packed states by number: each is kept once, in the order in which they are first met."""
+
+    def __init__(self, words: int) -> None:
+        self._known: dict[bytes, int] = {}
+        self._rows: U64 = np.empty((words, 64), np.uint64)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def numbers(self, rows: U64) -> list[int]:
+        """The numbers of states; new ones get the next."""
+        if not rows.shape[1]:
+            return []
+        packed = np.ascontiguousarray(rows.T).tobytes()
+        width = 8 * len(rows)
+        known = self._known
+        found = []
+        for row, start in enumerate(range(0, len(packed), width)):
+            key = packed[start : start + width]
+            number = known.get(key)
+            if number is None:
+                number = self._add(key, rows[:, row])
+            found.append(number)
+        return found
+
+    def rows(self, numbers: I64) -> U64:
+        """States by their numbers."""
+        return self._rows.take(numbers, axis=1)
+
+    def _add(self, key: bytes, state: U64) -> int:
+        number = len(self._known)
+        if number == self._rows.shape[1]:
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)], axis=1)
+        self._rows[:, number] = state
+        self._known[key] = number
+        return number
 
 
 class Automaton:
@@ -76,45 +116,45 @@ class Automaton:
         self.refinement = refinement
         self.model = refinement.model
         self.slots = slots
-        self.letters: list[Letter | None] = [None]
-        self._numbers: dict[Letter, int] = {}
-        self._meanings: dict[Observation, Meaning] = {}
+        self.symbols: list[Symbol | None] = [None]
+        self._numbers: dict[Symbol, int] = {}
+        self._actions: dict[Observation, Actions] = {}
         self._hidden = refinement.hidden_labels()
         self.space = Space(self._words)
         self._onward: dict[int, list[int]] = {}
         """By state, where hidden labels and pending requests lead."""
-        self._at_once: dict[int, int] = {}
-        """By state, the state after everything that happens at once."""
+        self._after_eager: dict[int, int] = {}
+        """By state, the state after its eager labels."""
         self._known: dict[frozenset[int], int] = {}
         self._sets: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * START
         self.table: _I32 = np.full((8, 8), _EMPTY, np.int32)
-        """Next set by set and letter; -1 where nobody has asked."""
+        """Next set by set and symbol; -1 where it is not computed yet."""
         starts = self.model.initial()
         begun = np.zeros((self._words, starts.shape[1]), np.uint64)
         begun[: self.model.words] = refinement.forgotten(starts)
         self._number(self._closed(begun))
         self.table[[DEAD, OUTSIDE], :] = [[DEAD], [OUTSIDE]]
 
-    # Letters.
+    # Symbols.
 
-    def letter(self, observation: Observation, move: Move = Move.NOW, left: int = 0) -> int:
-        """The number of a letter."""
-        letter = Letter(move, observation, left)
-        number = self._numbers.get(letter)
+    def symbol(self, observation: Observation, kind: SymbolKind = SymbolKind.LANDED, left: int = 0) -> int:
+        """The number of a symbol."""
+        symbol = Symbol(kind, observation, left)
+        number = self._numbers.get(symbol)
         if number is None:
-            number = self._numbers[letter] = len(self.letters)
-            self.letters.append(letter)
+            number = self._numbers[symbol] = len(self.symbols)
+            self.symbols.append(symbol)
         return number
 
-    def meaning(self, observation: Observation) -> Meaning:
-        found = self._meanings.get(observation)
+    def actions(self, observation: Observation) -> Actions:
+        found = self._actions.get(observation)
         if found is None:
-            found = NO_ROOM if observation.stranger else self._meant(observation)
-            self._meanings[observation] = found
+            found = OUT_OF_BOUNDS if observation.out_of_bounds else self._actions_of(observation)
+            self._actions[observation] = found
         return found
 
-    def _meant(self, observation: Observation) -> Meaning:
-        return IMPOSSIBLE if observation.phase == PHASE else self.refinement.meaning(observation)
+    def _actions_of(self, observation: Observation) -> Actions:
+        return IMPOSSIBLE if observation.phase == PHASE else self.refinement.actions(observation)
 
     # Going from set to set.
 
@@ -130,20 +170,20 @@ class Automaton:
         found: list[int] = self._sets[number].tolist()
         return found
 
-    def steps(self, number: int, letter: int) -> Iterable[tuple[int, int, int]]:
-        """The transitions that a letter can be: state, label (-1 for none), state; those `inside` aside."""
-        read = self.letters[letter]
+    def steps(self, number: int, symbol: int) -> Iterable[tuple[int, int, int]]:
+        """The transitions that a symbol can be: state, label (-1 for none), state; without those `inside`."""
+        read = self.symbols[symbol]
         assert read is not None
         rows, members = self._rows(number), self._sets[number]
-        if read.move is Move.ASKED:
+        if read.kind is SymbolKind.REQUESTED:
             yield from self._edges(members, -1, self._pended(rows, read.observation))
-        elif read.move is Move.ANSWERED:
+        elif read.kind is SymbolKind.RESPONDED:
             members = members[self._waiting(rows, read.observation) <= read.left]
             yield from self._edges(members, -1, self.space.rows(members))
         else:
-            for reading in self.meaning(read.observation):
-                after, origin = self._after(rows, reading)
-                label = -1 if reading.label is None else reading.label.number
+            for action in self.actions(read.observation):
+                after, origin = self._after(rows, action)
+                label = -1 if action.label is None else action.label.number
                 yield from self._edges(members[origin], label, after)
 
     def inside(self, number: int) -> Iterable[tuple[int, int, int]]:
@@ -161,58 +201,58 @@ class Automaton:
 
     def _waiting(self, rows: U64, observation: Observation) -> I64:
         """How many equal requests are pending in each row."""
-        waiting: I64 = (rows[self.model.words :] == self.letter(observation)).sum(axis=0)
+        waiting: I64 = (rows[self.model.words :] == self.symbol(observation)).sum(axis=0)
         return waiting
 
     def _rows(self, number: int) -> U64:
         return self.space.rows(self._sets[number])
 
-    def step(self, number: int, letter: int) -> int:
-        """The set after one letter."""
-        if letter < self.table.shape[1] and number < self.table.shape[0]:
-            found = int(self.table[number, letter])
+    def step(self, number: int, symbol: int) -> int:
+        """The set after one symbol."""
+        if symbol < self.table.shape[1] and number < self.table.shape[0]:
+            found = int(self.table[number, symbol])
             if found != _EMPTY:
                 return found
-        return self._fill(number, letter)
+        return self._fill(number, symbol)
 
-    def advance(self, sets: NDArray[np.integer], letters: NDArray[np.integer]) -> _I32:
-        """The sets after one letter each; both columns line up. New pairs are worked out on the way."""
+    def advance(self, sets: NDArray[np.integer], symbols: NDArray[np.integer]) -> _I32:
+        """The sets after one symbol each; both columns line up. New pairs are computed on the way."""
         self._grow()
-        found: _I32 = self.table[sets, letters]
+        found: _I32 = self.table[sets, symbols]
         missing = found == _EMPTY
         if missing.any():
-            pairs = np.unique(np.stack([sets[missing], letters[missing]]), axis=1)
-            for number, letter in pairs.T.tolist():
-                self._fill(number, letter)
-            found = self.table[sets, letters]
+            pairs = np.unique(np.stack([sets[missing], symbols[missing]]), axis=1)
+            for number, symbol in pairs.T.tolist():
+                self._fill(number, symbol)
+            found = self.table[sets, symbols]
         return found
 
-    def _fill(self, number: int, letter: int) -> int:
+    def _fill(self, number: int, symbol: int) -> int:
         self._grow()
         try:
-            after = number if letter == NOTHING or number <= OUTSIDE else self._read(number, letter)
+            after = number if symbol == NOTHING or number <= OUTSIDE else self._read(number, symbol)
         except FieldOverflow:
             after = OUTSIDE  # a count of the model's own runs out of room
         self._grow()
-        self.table[number, letter] = after
+        self.table[number, symbol] = after
         return after
 
-    def _read(self, number: int, letter: int) -> int:
-        read = self.letters[letter]
+    def _read(self, number: int, symbol: int) -> int:
+        read = self.symbols[symbol]
         assert read is not None
         rows = self._rows(number)
-        if read.move is Move.ANSWERED:
+        if read.kind is SymbolKind.RESPONDED:
             kept = self._waiting(rows, read.observation) <= read.left
             return self._number(frozenset(self._sets[number][kept].tolist()))
-        if read.move is Move.RENAMED:
+        if read.kind is SymbolKind.RENAMED:
             return self._renamed(rows, self.refinement.renaming(read.observation))
-        meaning = self.meaning(read.observation)
-        if meaning == NO_ROOM:
+        meant = self.actions(read.observation)
+        if meant == OUT_OF_BOUNDS:
             return OUTSIDE
-        if read.move is Move.ASKED:
+        if read.kind is SymbolKind.REQUESTED:
             full = (rows[-1] != 0).any() if self.slots else True
             return OUTSIDE if full else self._number(self._closed(self._pended(rows, read.observation)))
-        return self._number(self._closed(self._taken(rows, meaning)))
+        return self._number(self._closed(self._taken(rows, meant)))
 
     def _renamed(self, rows: U64, label: Label) -> int:
         after, origin = self._successors(rows, label)
@@ -220,7 +260,7 @@ class Automaton:
             return OUTSIDE
         pending = after[self.model.words :]
         for number in np.unique(pending[pending != 0]).tolist():
-            read = self.letters[number]
+            read = self.symbols[number]
             assert read is not None
             name = self.refinement.renamed(read.observation, label)
             pending[pending == number] = self._later(name)
@@ -228,33 +268,35 @@ class Automaton:
         return self._number(self._closed(after))
 
     def _later(self, name: Observation | None) -> np.uint64:
-        """A letter that was just written, told from those that are still to be renamed."""
-        return np.uint64(0) if name is None else np.uint64(self.letter(name)) | _NEW
+        """A symbol that was just written, marked to distinguish it from those still to be renamed."""
+        return np.uint64(0) if name is None else np.uint64(self.symbol(name)) | _NEW
 
-    def _taken(self, rows: U64, meaning: Meaning) -> U64:
-        """The rows after an event of this meaning, hidden labels aside."""
-        return np.concatenate([rows[:, :0], *(self._after(rows, reading)[0] for reading in meaning)], axis=1)
+    def _taken(self, rows: U64, actions: Actions) -> U64:
+        """The rows after an event of these actions, without hidden labels."""
+        return np.concatenate([rows[:, :0], *(self._after(rows, action)[0] for action in actions)], axis=1)
 
-    def _after(self, rows: U64, reading: Reading) -> tuple[U64, I64]:
+    def _after(self, rows: U64, action: Action) -> tuple[U64, I64]:
         after, origin = rows, np.arange(rows.shape[1])
-        if reading.label is not None:
-            after, origin = self._successors(rows, reading.label)
-        if reading.test is None:
+        if action.label is not None:
+            after, origin = self._successors(rows, action.label)
+        if action.condition is None:
             return after, origin
-        holds = self.judge(after, reading)
+        holds = self.judge(after, action)
         return after[:, holds], origin[holds]
 
-    def judge(self, rows: U64, reading: Reading) -> Mask:
-        """In which rows the test of a reading holds."""
-        test = reading.test
-        assert test is not None
+    def judge(self, rows: U64, action: Action) -> Mask:
+        """In which rows the condition of an action holds."""
+        condition = action.condition
+        assert condition is not None
         if not rows.shape[1]:
             return np.empty(0, np.bool_)
 
-        def asked(s: object) -> Truth:
-            return test(s)
+        def holds(s: object) -> Truth:
+            return condition(s)
 
-        return self.model.holds(Property(reading.says, "invariant", asked, ""), rows[: self.model.words])
+        return self.model.holds(
+            Property(action.description, "invariant", holds, ""), rows[: self.model.words]
+        )
 
     def _successors(self, rows: U64, label: Label) -> tuple[U64, I64]:
         after = self.model.successors(rows[: self.model.words], label)
@@ -264,22 +306,20 @@ class Automaton:
         return states, after.origin
 
     def _closed(self, rows: U64) -> frozenset[int]:
-        """The states, and all that hidden labels and pending requests make of them; each with what happens
-        at once.
-        """
+        """The states and all that hidden labels and pending requests lead to, each after its eager labels."""
         known = set(self.space.numbers(rows))
         frontier = known
         while frontier and len(known) <= ROWS_MAX:
             self._look_onward([state for state in frontier if state not in self._onward])
             frontier = {after for state in frontier for after in self._onward[state]} - known
             known |= frontier
-        return self._hurried(known)
+        return self._eager(known)
 
     def _look_onward(self, fresh: list[int]) -> None:
-        """Work out where these states lead, and all that they lead to.
+        """Compute where these states lead, and all that they lead to.
 
-        Each label takes all states that it has not seen, those included that the labels before it have just
-        found: that asks the kernel a few times for many states instead of many times for a few.
+        Each label takes all states that it has not seen, including those that the labels before it have just
+        found: a few kernel calls for many states instead of many calls for a few.
         """
         self._onward.update((state, []) for state in fresh)
         ways = (*self._hidden, None)
@@ -292,7 +332,7 @@ class Automaton:
                     self._enter(states[origin], after, fresh)
 
     def _ways(self, rows: U64, label: Label | None) -> Iterable[tuple[U64, I64]]:
-        """What a hidden label, or without one any pending request, makes of rows."""
+        """The successors of rows by a hidden label, or without one by any pending request."""
         if not rows.shape[1]:
             return ()
         if label is None:
@@ -306,23 +346,23 @@ class Automaton:
                 self._onward[number] = []
                 fresh.append(number)
 
-    def _hurried(self, states: set[int]) -> frozenset[int]:
-        """The states after what happens at once."""
+    def _eager(self, states: set[int]) -> frozenset[int]:
+        """The states after their eager labels."""
         if not self.refinement.eager:
             return frozenset(states)
-        new = [state for state in states if state not in self._at_once]
+        new = [state for state in states if state not in self._after_eager]
         if new:
             rows = self.space.rows(np.array(new, np.int64))
             after = rows.copy()
             after[: self.model.words] = self.refinement.saturated(rows[: self.model.words])
-            self._at_once.update(zip(new, self.space.numbers(after), strict=True))
-        return frozenset(self._at_once[state] for state in states)
+            self._after_eager.update(zip(new, self.space.numbers(after), strict=True))
+        return frozenset(self._after_eager[state] for state in states)
 
     def _landings(self, rows: U64) -> Iterable[tuple[U64, I64, Label | None]]:
         """The rows after a pending request has landed, where each came from, and by which label."""
         pending = rows[self.model.words :]
         for number in np.unique(pending[pending != 0]).tolist():
-            read = self.letters[number]
+            read = self.symbols[number]
             assert read is not None
             origin = np.flatnonzero((pending == number).any(axis=0))
             having = rows[:, origin]
@@ -330,16 +370,16 @@ class Automaton:
             first = (slots == number).argmax(axis=0)
             slots[first, np.arange(slots.shape[1])] = 0
             slots[:] = -np.sort(-slots.astype(np.int64), axis=0)
-            for reading in self.meaning(read.observation):
-                after, came_from = self._after(having, reading)
-                yield after, origin[came_from], reading.label
+            for action in self.actions(read.observation):
+                after, came_from = self._after(having, action)
+                yield after, origin[came_from], action.label
 
     def _pended(self, rows: U64, observation: Observation) -> U64:
-        asked = rows.copy()
-        asked[-1] = self.letter(observation)
-        slots = asked[self.model.words :]
+        pended = rows.copy()
+        pended[-1] = self.symbol(observation)
+        slots = pended[self.model.words :]
         slots[:] = -np.sort(-slots.astype(np.int64), axis=0)
-        return asked
+        return pended
 
     # Sets.
 
@@ -360,12 +400,12 @@ class Automaton:
         return number
 
     def _grow(self) -> None:
-        """Room in the table for every set and letter that there is."""
-        sets, letters = self.table.shape
-        if len(self._sets) <= sets and len(self.letters) <= letters:
+        """Make room in the table for every set and symbol."""
+        sets, symbols = self.table.shape
+        if len(self._sets) <= sets and len(self.symbols) <= symbols:
             return
-        larger = (max(sets, 2 * len(self._sets)), max(letters, 2 * len(self.letters)))
+        larger = (max(sets, 2 * len(self._sets)), max(symbols, 2 * len(self.symbols)))
         table = np.full(larger, _EMPTY, np.int32)
-        table[:sets, :letters] = self.table
+        table[:sets, :symbols] = self.table
         table[[DEAD, OUTSIDE], :] = [[DEAD], [OUTSIDE]]
         self.table = table

@@ -1,13 +1,13 @@
-"""Which of a model's transitions runs of real code drove, out of all there are within a bound.
+"""Which of a model's transitions runs of real code took, out of all transitions within a bound.
 
-Theory. A run, read as letters, goes from set to set (see `automaton`). Which way it took through the states
-of those sets is not seen where something hidden may have happened. So a transition (state, label, state)
-counts as *driven* when some run can have taken it: when it lies on a way through the sets from the start to
-the run's end. Ways that the rest of the run rules out do not count; they are found by going back from
-the end. This counts too many transitions rather than too few: what is listed as never driven never was.
+Theory. A run, read as symbols, goes from set to set (see `automaton`). Which way it took through the states
+of those sets is unknown where something hidden may have happened. So a transition (state, label, state)
+counts as *driven* when some run may have taken it: when it lies on a way through the sets from the start to
+the run's end. Ways that the rest of the run rules out do not count; a backward pass from the end finds them.
+This counts too many transitions rather than too few: what is listed as never driven never was.
 
-Where runs are too many to be taken up one by one (`spread`), the ways from each set on are those of all
-runs that went through it together: a little more is counted, and never less.
+Where runs are too many to be taken up one by one (`spread`), the ways out of each set are those of all runs
+that went through it together: a little more is counted, and never less.
 
 The denominator is exact: every transition between reachable states of the bounded model. A run that leaves
 the bound (a third plan, a second crash) counts up to there.
@@ -22,9 +22,8 @@ import numpy as np
 from fencepost.model import Label, Model
 from fencepost.model.kernel.report.counterexample import chain, counterexample_of
 from fencepost.model.kernel.search.explore import Explorer, Search
-from fencepost.properties.refinement.automaton import OUTSIDE, START, Automaton
+from fencepost.properties.refinement.automaton import OUTSIDE, START, Automaton, Space
 from fencepost.properties.refinement.observation import Observation
-from fencepost.properties.refinement.space import Space
 
 Edge = tuple[int, int, int]
 """State, label, state, by number."""
@@ -78,7 +77,9 @@ class Share:
 
 
 class Driven:
-    """The transitions that runs drove. States must be the model's: nothing is hurried, nothing forgotten."""
+    """The transitions that runs drove. The map must be into the model itself: nothing eager, nothing
+    forgotten.
+    """
 
     def __init__(self, automaton: Automaton) -> None:
         refinement = automaton.refinement
@@ -94,27 +95,27 @@ class Driven:
     def drive(self, word: Iterable[Observation]) -> None:
         """Take up one run."""
         self.runs += 1
-        sets, letters = [START], []
+        sets, symbols = [START], []
         for observation in word:
-            letter = self.automaton.letter(observation)
-            after = self.automaton.step(sets[-1], letter)
+            symbol = self.automaton.symbol(observation)
+            after = self.automaton.step(sets[-1], symbol)
             if after <= OUTSIDE:
                 self.beyond += 1
                 break
             sets.append(after)
-            letters.append(letter)
+            symbols.append(symbol)
         alive = frozenset(self.automaton.members(sets[-1]))
         self._mark_inside(sets[-1], alive)
-        for number, letter in zip(reversed(sets[:-1]), reversed(letters), strict=True):
-            alive = self._before(number, letter, alive)
+        for number, symbol in zip(reversed(sets[:-1]), reversed(symbols), strict=True):
+            alive = self._before(number, symbol, alive)
 
     def spread(self, taken: Iterable[tuple[int, int]], ends: Iterable[int]) -> None:
-        """Take up all runs that read these letters in these sets, and ended in one of those sets."""
+        """Take up all runs that read these symbols in these sets, and ended in one of those sets."""
         before: dict[int, list[tuple[int, int]]] = {}
-        for number, letter in taken:
-            after = self.automaton.step(number, letter)
+        for number, symbol in taken:
+            after = self.automaton.step(number, symbol)
             if after > OUTSIDE:
-                before.setdefault(after, []).append((number, letter))
+                before.setdefault(after, []).append((number, symbol))
         alive: dict[int, frozenset[int]] = {}
         waiting: list[int] = []
         for number in ends:
@@ -123,18 +124,18 @@ class Driven:
             waiting.append(number)
         while waiting:
             after = waiting.pop()
-            for number, letter in before.get(after, ()):
+            for number, symbol in before.get(after, ()):
                 known = alive.get(number, frozenset())
-                grown = known | self._before(number, letter, alive[after])
+                grown = known | self._before(number, symbol, alive[after])
                 if len(grown) > len(known):
                     alive[number] = grown
                     waiting.append(number)
 
-    def _before(self, number: int, letter: int, after: frozenset[int]) -> frozenset[int]:
-        """The states of a set from which `letter` leads to one of `after`; on the way, marks what does."""
-        key = (number, letter, after)
+    def _before(self, number: int, symbol: int, after: frozenset[int]) -> frozenset[int]:
+        """The states of a set from which `symbol` leads to one of `after`; on the way, marks what does."""
+        key = (number, symbol, after)
         if key not in self._back:
-            steps = [edge for edge in self._steps(number, letter) if edge[2] in after]
+            steps = [edge for edge in self._steps(number, symbol) if edge[2] in after]
             self.edges.update(step for step in steps if step[1] >= 0)
             alive = {state for state, _, _ in steps}
             inside = self._within(number)
@@ -157,15 +158,15 @@ class Driven:
             self._inside[number] = list(self.automaton.inside(number))
         return self._inside[number]
 
-    def _steps(self, number: int, letter: int) -> list[Edge]:
-        """The transitions from a set that a letter can stand for."""
-        key = (number, letter)
+    def _steps(self, number: int, symbol: int) -> list[Edge]:
+        """The transitions from a set that a symbol can stand for."""
+        key = (number, symbol)
         if key not in self._across:
-            self._across[key] = list(self.automaton.steps(number, letter))
+            self._across[key] = list(self.automaton.steps(number, symbol))
         return self._across[key]
 
     def _transitions(self) -> Counter[int]:
-        """How many transitions of the model were driven, by label. What is pending is not in its states."""
+        """How many transitions of the model were driven, by label. Pending requests are not in its states."""
         automaton = self.automaton
         if not automaton.slots:
             return Counter(label for _, label, _ in self.edges)
@@ -177,7 +178,7 @@ class Driven:
         return Counter(label for _, label, _ in distinct)
 
     def share(self) -> Share:
-        """Against the whole model, which is explored for it."""
+        """The share of the whole model, which this explores."""
         model = self.automaton.model
         search = Explorer(model, properties=(), deadlocks=False).run()
         by_label = self._transitions()
@@ -202,7 +203,7 @@ class Driven:
 
 
 def shortest(model: Model, search: Search, label: Label) -> tuple[str, ...]:
-    """The model's shortest way to a label, as its steps."""
+    """The steps of the model's shortest way to a label."""
     for depth, level in enumerate(search.levels):
         after = model.successors(level, label)
         if len(after.origin):

@@ -1,43 +1,42 @@
-"""Runs of real code against the model: a verdict a run, and the first event that the model does not allow.
+"""Runs of real code against the model: a verdict for each run, and the first event that the model does not
+allow.
 
-    automaton = Automaton(refinement)
-    verdict = follow(automaton, events)       # a whole run
-    print(verdict)
+automaton = Automaton(refinement)
+verdict = follow(automaton, events)       # a whole run
+print(verdict)
 
-    follower = Follower(automaton)            # a run while it goes on
-    wrong = follower.see(looks, "ann", 0)     # None, or the verdict
-
-Where a run has events of landings, those are read, exactly as they happened. Where it has not, requests
-and responses are (see `automaton`): a request lands between the two; one whose outcome nobody learnt lands
-at some time after it was issued, or never. A response that says that nothing was done is read like any
-other: as a landing with that outcome. A request that the store refused for good was never there.
+reader = Reader(automaton)                # shared by many runs
+follower = Follower(reader)               # one run, while it goes on
+verdict = follower.see(row, "ann", 0)     # None until a verdict is final
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fencepost.impl.store.events import Event
-from fencepost.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton, Move
+from fencepost.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton
 from fencepost.properties.refinement.explain import Explanation, explain
 from fencepost.properties.refinement.observation import Observation
-from fencepost.properties.refinement.reader import Lens, Looks, Reader
+from fencepost.properties.refinement.rules import EventRow, Rules, events_of_rows
+from fencepost.properties.refinement.symbols import SymbolReader
 
-UNTOLD = frozenset({"", "unknown"})
-"""Outcomes of a response that say nothing."""
-NEVER_THERE = "refused"
+ROWS_MAX = 1 << 18
+"""Events that a reader remembers; in runs with names of their own every event is new."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one run."""
+    """The verdict on one run."""
 
     verdict: str
-    """`holds`, `violated`, or `undecided` where the model has no room for what was seen."""
-    letters: int
-    """How many events meant something."""
+    """`holds`, `violated`, or `undecided` where the run exceeds the model's bounds."""
+    symbols: int
+    """How many events were read."""
     at: int = -1
-    """The place, among the events given, of the one at which it was decided."""
+    """The place, among the events given, of the event that decided."""
     event: Event | None = None
     reason: str = ""
     """One sentence."""
@@ -48,109 +47,124 @@ class Verdict:
         return "\n".join(lines + (self.explanation.lines() if self.explanation else []))
 
 
+class Reader:
+    """Reads events of many runs one by one, and remembers every event that it has read.
+
+    How an event is read depends on the names that its run has introduced before. Equal names have one
+    number, and with it the events that introduced them; a new event is evaluated by the columns of `rules`
+    together with those few. So a run that repeats another one, up to some step, costs one look-up an event.
+    """
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self._rules = Rules(automaton.refinement)
+        self._introduced: list[tuple[tuple[EventRow, str, int], ...]] = [()]
+        self._numbers: dict[Hashable, int] = {
+            self._rules.names(self._rules.read_events(events_of_rows([]))): 0
+        }
+        self._read: dict[tuple[int, EventRow, str, int], tuple[int, int]] = {}
+        """By names so far and event: the symbol, and the names then."""
+        self._paths: dict[tuple[int, int], int] = {}
+        """A tree of the runs that were followed: by node (the root is 0) and symbol the next node."""
+
+    def read(self, names: int, row: EventRow, process: str, incarnation: int) -> tuple[int, int]:
+        """The symbol of an event, NOTHING when the map ignores it; and the names after it."""
+        key = (names, row, process, incarnation)
+        found = self._read.get(key)
+        if found is None:
+            if len(self._read) > ROWS_MAX:
+                self._read.clear()
+            seen, after = self.observe(*key)
+            symbol = NOTHING if seen is None else self.automaton.symbol(seen)
+            self._read[key] = found = (symbol, after)
+        return found
+
+    def observe(
+        self, names: int, row: EventRow, process: str, incarnation: int
+    ) -> tuple[Observation | None, int]:
+        """The observation of an event, None when the map ignores it; and the names after it."""
+        introduced = (*self._introduced[names], (row, process, incarnation))
+        read = self._rules.read_events(events_of_rows(introduced))
+        last = len(introduced) - 1
+        if not len(read.rows) or read.rows[-1] != last:
+            return None, names
+        (seen,) = self._rules.observations(read.take(np.array([len(read.rows) - 1]))).distinct
+        key = self._rules.names(read)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._introduced)
+            self._introduced.append(introduced)
+        return seen, self._numbers[key]
+
+    def step(self, node: int, symbol: int) -> int:
+        """The node of the tree of runs after a symbol."""
+        return self._paths.setdefault((node, symbol), len(self._paths) + 1)
+
+    def runs(self) -> Iterator[list[Observation]]:
+        """The runs that were followed, each once, without those that are the beginning of another."""
+        before = {node: step for step, node in self._paths.items()}
+        inner = {node for node, _ in self._paths}
+        for leaf in (node for node in before if node not in inner):
+            symbols, node = [], leaf
+            while node:
+                node, symbol = before[node]
+                symbols.append(symbol)
+            read = [self.automaton.symbols[symbol] for symbol in reversed(symbols)]
+            yield [symbol.observation for symbol in read if symbol is not None]
+
+
 class Follower:
     """One run, event by event."""
 
-    def __init__(self, automaton: Automaton, lens: Lens | None = None) -> None:
-        self.automaton = automaton
-        self.reader = Reader(lens or Lens(automaton))
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.automaton = reader.automaton
         self.set = START
-        self.letters: list[int] = []
-        self._lens = self.reader.lens
-        self._word = 0
+        self.symbols = 0
+        self._names = self._node = 0
 
     def state(self) -> tuple[object, ...]:
-        """Everything that what comes next is judged by."""
-        return (self.set, self.reader.names)
+        """Everything on which the verdict on the rest of the run depends."""
+        return (self.set, self._names)
 
-    def see(self, looks: Looks, process: str, incarnation: int) -> Verdict | None:
-        """Read an event where it stands; a verdict as soon as there is one that is final."""
-        letter = self.reader.letter(looks, process, incarnation)
-        return None if letter == NOTHING or self.set <= OUTSIDE else self.read(letter)
+    def see(self, row: EventRow, process: str, incarnation: int) -> Verdict | None:
+        """Read an event where it happened; a verdict as soon as there is one that is final."""
+        symbol, self._names = self.reader.read(self._names, row, process, incarnation)
+        if symbol == NOTHING or self.set <= OUTSIDE:
+            return None
+        self.symbols += 1
+        self._node = self.reader.step(self._node, symbol)
+        before, self.set = self.set, self.automaton.step(self.set, symbol)
+        return None if self.set > OUTSIDE else judge(self.automaton, before, symbol, self.set, self.symbols)
 
-    def read(self, letter: int) -> Verdict | None:
-        self.letters.append(letter)
-        self._word = self._lens.words.setdefault((self._word, letter), len(self._lens.words) + 1)
-        before, self.set = self.set, self.automaton.step(self.set, letter)
-        return None if self.set > OUTSIDE else judged(self.automaton, before, letter, self.set, self.letters)
 
-
-def judged(automaton: Automaton, before: int, letter: int, after: int, letters: list[int]) -> Verdict:
-    """The verdict on a run that `letter` ended."""
-    read = automaton.letters[letter]
+def judge(automaton: Automaton, before: int, symbol: int, after: int, symbols: int) -> Verdict:
+    """The verdict on a run that `symbol` ended."""
+    read = automaton.symbols[symbol]
     assert read is not None
     if after == OUTSIDE:
-        stranger = read.observation.stranger
-        room = f"the model has no room for this {stranger}" if stranger else "the model has no room for it"
-        return Verdict("undecided", len(letters), reason=f"{read.observation}: {room}")
+        value = read.observation.out_of_bounds
+        room = f"the model has no room for this {value}" if value else "the model has no room for it"
+        return Verdict("undecided", symbols, reason=f"{read.observation}: {room}")
     assert after == DEAD
-    told = explain(automaton, before, letter)
-    return Verdict("violated", len(letters), reason=told.sentence(), explanation=told)
+    explanation = explain(automaton, before, symbol)
+    return Verdict("violated", symbols, reason=explanation.sentence(), explanation=explanation)
 
 
 def follow(automaton: Automaton, events: Iterable[Event]) -> Verdict:
-    """A whole run, its events in the order of their numbers."""
+    """A whole run, its events in the order of their numbers. Windows are for `sim.replay`."""
     run = list(events)
-    lens = Lens(automaton)
-    follower = Follower(automaton, lens)
-    exact = any(event.phase == "landed" for event in run)
-    for place, letter in (_landed if exact else _told)(run, follower.reader):
-        ended = follower.read(letter)
-        if ended is not None:
-            return Verdict(ended.verdict, ended.letters, place, run[place], ended.reason, ended.explanation)
-    return Verdict("holds", len(follower.letters))
-
-
-def _landed(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
-    """The letters of landings and notes, each with the place of its event."""
-    for place, event in enumerate(run):
-        if event.phase in ("landed", "note"):
-            looks = (event.phase, _kind(event), event.key, event.condition, event.outcome, event.trace_fields)
-            letter = reader.letter(looks, event.process, event.incarnation)
-            if letter:
-                yield place, letter
-
-
-def _kind(event: Event) -> str:
-    return "note" if event.phase == "note" else event.kind
-
-
-def _told(run: list[Event], reader: Reader) -> Iterator[tuple[int, int]]:
-    """The letters of requests and of responses."""
-    outcomes = {_operation(event): event.outcome for event in run if event.phase == "response"}
-    lens, automaton = reader.lens, reader.lens.automaton
-    open_: Counter[Observation] = Counter()
-    asked: dict[tuple[str, int, int], Observation] = {}
-    for place, event in enumerate(run):
-        if event.phase == "note":
-            letter = reader.letter(
-                ("note", "note", event.key, "", "", event.trace_fields), event.process, event.incarnation
-            )
-            if letter:
-                yield place, letter
-        elif event.phase == "request" and outcomes.get(_operation(event)) != NEVER_THERE:
-            outcome = outcomes.get(_operation(event), "")
-            looks = (
-                "landed",
-                event.kind,
-                event.key,
-                event.condition,
-                "done" if outcome in UNTOLD else outcome,
-                event.trace_fields,
-            )
-            observation = reader.observation(looks, event.process, event.incarnation)
-            if observation is None or lens.silent(observation):
-                continue
-            open_[observation] += 1
-            if outcome not in UNTOLD:
-                asked[_operation(event)] = observation
-            yield place, automaton.letter(observation, Move.ASKED)
-        elif event.phase == "response" and _operation(event) in asked:
-            answered = asked.pop(_operation(event))
-            open_[answered] -= 1
-            yield place, automaton.letter(answered, Move.ANSWERED, open_[answered])
-
-
-def _operation(event: Event) -> tuple[str, int, int]:
-    """What ties a response to its request: processes number theirs by themselves."""
-    return (event.process, event.incarnation, event.op)
+    rows = [
+        ((e.phase, e.kind, e.key, e.condition, e.outcome, e.trace_fields), e.process, e.incarnation)
+        for e in run
+    ]
+    columns = events_of_rows(rows, op=[event.op for event in run])
+    symbols = SymbolReader(automaton, threading.Lock()).read(columns, windowed=False)
+    number = START
+    for count, (symbol, place) in enumerate(
+        zip(symbols.symbols.tolist(), symbols.rows.tolist(), strict=True), 1
+    ):
+        before, number = number, automaton.step(number, symbol)
+        if number <= OUTSIDE:
+            found = judge(automaton, before, symbol, number, count)
+            return Verdict(found.verdict, count, place, run[place], found.reason, found.explanation)
+    return Verdict("holds", len(symbols.symbols))

@@ -1,20 +1,20 @@
-"""What is seen of a run, with everything that tells runs apart taken away.
+"""What a model can see of an event, without everything that tells runs apart.
 
 A run's events are full of names of its own: plan ids, manifest numbers, the names of processes. A bounded
 model knows the first plan and the second, the first manifest after the start and the next. So the values that
 are such names are *roles*, and each is replaced by a small number, its rank in the run:
 
-    Role("plan", ("plan", "undoes"), most=1)             0 for the first plan that is seen, 1 for the next
-    Role("id", ("parent", "id"), COUNTED, start=1)       1 for the first number that is seen, 2 for one more
+    Role("plan", ("plan", "undoes"), most=1)             0 for the first plan in the run, 1 for the next
+    Role("id", ("parent", "id"), COUNTED, start=1)       1 for the first number in the run, 2 for one more
     Role("number", ("base@table", "number@table"), COUNTED)      the same from 0, for each table anew
 
-What is left of an event is a *observation*. A million runs with names of their own see the same few
-thousand observations, so what a observation means is asked once for each, and never for an event.
+What is left of an event is an *observation*. A million runs with names of their own share the same few
+thousand observations, so a map computes the actions of an observation once, and never for an event.
 
-A value comes from the event's process (`process`; `life` tells its restarts apart), from the named groups
-of the pattern that its key matches, or from its trace fields (see `impl.store.events`). A rank beyond
-the role's bounds, such as a number from before the run's first, is a *stranger*: the model is too small to
-say anything.
+A value comes from the event's process (`process`; `life` distinguishes its restarts), from the named groups
+of the pattern that its key matches, or from its trace fields (see `impl.store.events`). A rank beyond the
+role's bounds, such as a number from before the run's first, is out of bounds: the model is too small to
+decide.
 """
 
 import enum
@@ -29,7 +29,7 @@ class Order(enum.Enum):
     SEEN = "seen"
     """By first appearance."""
     COUNTED = "counted"
-    """Whole numbers, counted from the first that appears."""
+    """Whole numbers, relative to the first that appears."""
 
 
 SEEN, COUNTED = Order.SEEN, Order.COUNTED
@@ -39,7 +39,7 @@ SEEN, COUNTED = Order.SEEN, Order.COUNTED
 class Keys:
     """The keys of one kind: `pattern` must match the whole key, and its named groups are values.
 
-    Written in the part of the language that Python and RE2 share: no look-around, no back-references.
+    Use the syntax that Python and RE2 share: no look-around, no back-references.
     """
 
     name: str
@@ -48,21 +48,21 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Values that are names of the run's own. See the top of this module."""
+    """Values that are names of the run's own, see the top of this module."""
 
     name: str
     of: tuple[str, ...]
-    """The values that play it, in the order in which those of one event are looked at. `value@other` is
-    ranked anew for each text of the other value. `value?` is only looked up: it gets no rank when it
-    is new (or when nothing was counted before), and its rank is that of `value in role`.
+    """The values that play it, in the order in which those of one event are ranked. `value@other` is ranked
+    anew for each text of the other value. `value?` is only looked up: it gets no rank when it is new (or when
+    nothing was counted before), and observations call it `value in role`.
     """
     order: Order = SEEN
     most: int | None = None
-    """The largest rank that the model has room for."""
+    """The largest rank within the model's bounds."""
     start: int = 0
-    """What the first one is called."""
+    """The first rank."""
     least: int = 0
-    """The smallest rank that the model has room for."""
+    """The smallest rank within the model's bounds."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Observation:
     ranks: tuple[tuple[str, int], ...]
     """By value."""
     trace_fields: tuple[tuple[str, str], ...]
-    """Trace fields that play no role, as far as the map asks for them."""
+    """The trace fields that play no role and that the map names."""
     own: bool = False
-    """Whether the process is the one in which the role that `owned` names was seen first."""
-    stranger: str = ""
-    """A value for which the model has no room; then nothing else counts."""
+    """Whether the event's process is the first that named the value `owned` of the map."""
+    out_of_bounds: str = ""
+    """The name of a value beyond the model's bounds; then nothing else counts."""
 
     @cached_property
     def _ranks(self) -> Mapping[str, int]:
@@ -97,15 +97,15 @@ class Observation:
         return self.outcome == "done"
 
     def rank(self, value: str) -> int:
-        """The rank of a value; -1 when the event does not name it."""
+        """The rank of a value; -1 when the event does not have it."""
         return self._ranks.get(value, -1)
 
-    def fact(self, name: str) -> str:
-        """A fact; empty when the event does not tell it."""
+    def trace_field(self, name: str) -> str:
+        """A trace field; empty when the event lacks it."""
         return self._trace_fields.get(name, "")
 
     def __str__(self) -> str:
         words = [f"{name}={rank}" for name, rank in self.ranks if rank >= 0]
         words += [f"{name}={value}" for name, value in self.trace_fields if value]
-        said = f" -> {self.outcome}" if self.outcome else ""
-        return f"{self.phase} {self.kind} {self.what}{said} ({' '.join(words)})"
+        outcome = f" -> {self.outcome}" if self.outcome else ""
+        return f"{self.phase} {self.kind} {self.what}{outcome} ({' '.join(words)})"

@@ -1,26 +1,29 @@
-"""What has to be said so that runs of real code can be held against a bounded model.
+"""Refinement maps: how the events of real code correspond to the actions of a bounded model.
 
     class LockRefinement(Refinement):
         keys = (Keys("lock", "lock"),)
         roles = (Role("client", ("process",), most=1),)
         hidden = ("look", "try_again", "crash")
 
-        def meaning(self, seen):
+        def actions(self, seen):
             if seen.kind == "delete":
                 return self.does("give_back", c=seen.rank("process"), answer=("done", "reply-lost"))
             ...
 
-A map is small because the model need not be told everything. Labels of `hidden` actions may happen at any
-time, between any two events: what a process decides by itself, what only reading shows. The less is hidden,
-the more a run is held to; what is hidden is never wrong, only untested.
+The class attributes are the rules for reading events (compiled by `rules`): event -> observation. The method
+`actions` maps an observation to actions of the model.
 
-The meaning of a observation is a tuple of *readings*, of which one at least must be possible:
+A map is small because events need not show everything. Labels of `hidden` actions may happen at any time,
+between any two events: decisions within a process, and what only reading shows. The less is hidden, the more
+a run is constrained; what is hidden is never rejected, only untested.
 
-    does(action, **parameters)      one of these labels; parameters that are not given are anything
-    SILENT                          nothing that the model would notice
-    IMPOSSIBLE                      never
-    where(test, *readings)          the same, and then `test` holds, a condition on the model's state
-    NO_ROOM                         the model has no room for this: nothing is decided from here on
+At least one of the actions of an observation must be possible:
+
+    does(action, **parameters)      one of these labels; parameters that are not given are free
+    STUTTER                         a step that leaves the model's state unchanged
+    IMPOSSIBLE                      none
+    where(text, condition, *actions)    the same, and then the condition holds in the model's state
+    OUT_OF_BOUNDS                   beyond the model's bounds: nothing is decided from here on
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -34,68 +37,72 @@ from fencepost.model.kernel.language.layout import U64
 from fencepost.properties.refinement.observation import Keys, Observation, Role
 from fencepost.properties.refinement.window import Window
 
-Test = Callable[[Any], Truth]
+Condition = Callable[[Any], Truth]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """One thing that an event may have been: a label, or none; and what holds after it."""
+class Action:
+    """One step that an event may have been: a label, or none; and what holds after it."""
 
     label: Label | None = None
-    test: Test | None = None
-    says: str = ""
-    """What the test asks, in words."""
+    condition: Condition | None = None
+    description: str = ""
+    """The condition in words."""
 
     def __str__(self) -> str:
-        told = str(self.label) if self.label is not None else "nothing"
-        return f"{told} where {self.says}" if self.says else told
+        name = str(self.label) if self.label is not None else "nothing"
+        return f"{name} where {self.description}" if self.description else name
 
 
-Meaning = tuple[Reading, ...]
+Actions = tuple[Action, ...]
 
-SILENT: Meaning = (Reading(),)
-IMPOSSIBLE: Meaning = ()
-NO_ROOM: Meaning = (Reading(says="outside the model"),)
-
-
-def where(says: str, test: Test, *meanings: Meaning) -> Meaning:
-    """The readings of all `meanings`, each with a condition, or one more, on the state after it."""
-    return tuple(_with(reading, says, test) for meaning in meanings for reading in meaning)
+STUTTER: Actions = (Action(),)
+IMPOSSIBLE: Actions = ()
+OUT_OF_BOUNDS: Actions = (Action(description="outside the model"),)
 
 
-def _with(reading: Reading, says: str, test: Test) -> Reading:
-    before = reading.test
+def where(description: str, condition: Condition, *alternatives: Actions) -> Actions:
+    """The actions of all `alternatives`, each with one more condition on the state after it."""
+    return tuple(_with(action, description, condition) for actions in alternatives for action in actions)
+
+
+def _with(action: Action, description: str, condition: Condition) -> Action:
+    before = action.condition
     if before is None:
-        return replace(reading, test=test, says=says)
-    return replace(reading, test=lambda s: before(s) & test(s), says=f"{reading.says}, and {says}")
+        return replace(action, condition=condition, description=description)
+    return replace(
+        action,
+        condition=lambda s: before(s) & condition(s),
+        description=f"{action.description}, and {description}",
+    )
 
 
 class Refinement:
-    """Derive from it: say what is seen, what is hidden, and what an event means."""
+    """Base class of refinement maps."""
 
     keys: ClassVar[tuple[Keys, ...]] = ()
     roles: tuple[Role, ...] = ()
     trace_fields: ClassVar[tuple[str, ...]] = ()
-    """Trace fields that play no role and that `meaning` asks for. All others are left out of observations."""
+    """Trace fields that play no role and that `actions` reads. Observations leave out all others."""
     kinds: ClassVar[frozenset[str]] = frozenset({"put", "delete", "complete-upload"})
-    """The requests that can mean something. All others are not looked at."""
+    """The kinds of requests that the map reads. It ignores all others."""
     notes: ClassVar[frozenset[str]] = frozenset()
-    """First words of the topics of notes that mean something."""
+    """First words of the topics of the notes that the map reads."""
     owned: ClassVar[str] = ""
-    """The value whose first process owns it, see `Observation.own`."""
+    """The value that belongs to the first process that names it, see `Observation.own`."""
     hidden: ClassVar[tuple[str, ...]] = ()
     """Actions that no event shows."""
     eager: ClassVar[tuple[str, ...]] = ()
-    """Hidden actions that only ever add to what may happen later: in every state of a set they happen at
-    once, in this order, after the other hidden ones, which must take nothing away that lets them happen.
-    Where this applies, sets are as small as if these actions did not exist.
+    """Hidden actions that only ever add to what may happen later: in every state of a set they happen
+    immediately, in this order, after the other hidden ones, which must not disable them. So sets are as small
+    as if these actions did not exist.
     """
     left_out: ClassVar[tuple[str, ...]] = ()
-    """Actions that never happen: others stand for them."""
+    """Actions that never happen: others replace them."""
     forgets: ClassVar[tuple[str, ...]] = ()
-    """Fields that no guard and no test ever reads, only properties: as in the beginning, always."""
+    """Fields that no guard and no condition reads, only properties: they keep their initial values."""
     window: Window | None = None
-    """How a run that is too long for the model is read all the same; see `window`."""
+    """How runs that are too long for the model are read; see `window`."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -112,9 +119,9 @@ class Refinement:
     def name(self) -> str:
         return self.model.name
 
-    def meaning(self, seen: Observation) -> Meaning:
-        """What the event was to the model. Pure, and asked once for each observation."""
-        raise AssertionError("a refinement says what a observation means")
+    def actions(self, seen: Observation) -> Actions:
+        """The actions that the event may have been. Pure, and computed once for each observation."""
+        raise AssertionError("a refinement implements actions")
 
     def hides(self, label: Label) -> bool:
         """Whether no event shows this label."""
@@ -125,30 +132,30 @@ class Refinement:
         return not self.hides(label) and label.action not in (*self.eager, *self.left_out)
 
     def modelled(self) -> "Refinement | None":
-        """The map into the model as it is checked, whose transitions can be counted; this one, unless its
-        states stand for others.
+        """The map into the model as it is checked, whose transitions can be counted: this one, unless its
+        states represent others.
         """
         return None if self.eager or self.forgets else self
 
     def renaming(self, seen: Observation) -> Label:
-        """The renaming label that a observation is."""
-        (reading,) = self.does(seen.what, **dict(seen.ranks), **dict(seen.trace_fields))
-        assert reading.label is not None
-        return reading.label
+        """The renaming label that an observation stands for."""
+        (action,) = self.does(seen.what, **dict(seen.ranks), **dict(seen.trace_fields))
+        assert action.label is not None
+        return action.label
 
     def renamed(self, seen: Observation, label: Label) -> Observation | None:
-        """What is under way, after a renaming; None when it can show nothing any more."""
-        raise AssertionError("a refinement with a window says how what is under way is renamed")
+        """A pending request after a renaming; None when its landing would change nothing any more."""
+        raise AssertionError("a refinement with a window implements renamed")
 
     def saturated(self, states: U64) -> U64:
-        """The states after all that happens at once."""
+        """The states after the eager actions."""
         for name in self.eager:
             for label in self._labels[name]:
-                states = self.hurried(states, label)
+                states = self.after_eager(states, label)
         return states
 
-    def hurried(self, states: U64, label: Label) -> U64:
-        """The states, those in which a label can happen after it."""
+    def after_eager(self, states: U64, label: Label) -> U64:
+        """The states, after the label where it is enabled."""
         after = self.model.successors(states, label)
         if len(after.origin):
             states = states.copy()
@@ -156,14 +163,14 @@ class Refinement:
         return states
 
     def forgotten(self, states: U64) -> U64:
-        """The states with the fields that are forgotten as they were in the beginning."""
+        """The states with the initial values of the fields in `forgets`."""
         if self._forgetting is None:
             return states
         clear, put = self._forgetting
         return (states & clear) | put
 
     def _masks(self) -> tuple[U64, U64] | None:
-        """Of every word the bits that are kept, and what stands in the others."""
+        """For every word the bits that are kept, and the values of the others."""
         if not self.forgets:
             return None
         layout = self.model.layout
@@ -179,11 +186,11 @@ class Refinement:
     def hidden_labels(self) -> tuple[Label, ...]:
         return tuple(label for label in self.model.labels if self.hides(label))
 
-    def does(self, action: str, **parameters: object) -> Meaning:
+    def does(self, action: str, **parameters: object) -> Actions:
         """The labels of an action with these parameters. A tuple, list or set is any of its members."""
         if action not in self._labels:
             raise ValueError(f"{self.name} has no action {action}; it has {', '.join(self._labels)}")
-        return tuple(Reading(label) for label in self._fitting(action, parameters))
+        return tuple(Action(label) for label in self._fitting(action, parameters))
 
     def _fitting(self, action: str, wanted: dict[str, object]) -> Iterator[Label]:
         for label in self._labels[action]:

@@ -1,41 +1,72 @@
-"""Which of the model's transitions the runs took, of all that events could have shown, and which never.
+"""Which of the model's labels and transitions the runs of a trace took.
 
-A transition is counted by its label: an action with its parameters. What is hidden is not counted, neither
-taken nor to be taken. Where an event may have been one of several labels, all that were possible count, so
-that the share is at most what is told here.
+`taken_labels` and `label_coverage` count labels, of all that events can show: a transition counts by its
+label, an action with its parameters. Hidden labels do not count. Where an event may have been one of several
+labels, all possible ones count, so the true share is at most the share shown.
+
+`DrivenTransitions` counts transitions, as an audit does for its runs. The model for verdicts is made for
+verdicts: some of its states represent many, and it may have no bound. So every symbol is read a second time
+by the model as it is checked, whose transitions can be counted (`Refinement.modelled`, `refinement.Driven`).
+The observation is known by then, so this costs one more look-up an event. A run that leaves the bound counts
+up to there; so does a run that is read through a window, up to where the window moves.
 """
 
+import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fencepost.properties.refinement import OUTSIDE, Automaton, Move
-from fencepost.properties.refinement.refinement import Reading
+from fencepost.properties.refinement import (
+    OUTSIDE,
+    Action,
+    Automaton,
+    Driven,
+    Observation,
+    Refinement,
+    Share,
+    Symbol,
+    SymbolKind,
+)
+from fencepost.properties.refinement.symbols import Symbols
+from fencepost.properties.refinement.text import I64
 from fencepost.sim.replay.lockstep import Lockstep
 
 PAIRS_MAX = 20_000
-"""Pairs of set and letter that are looked at; a trace that takes more has taken the common ones by then."""
+"""Pairs of set and symbol that are examined; a trace that takes more has taken the common ones by then."""
+BEYOND = Observation("window", "beyond", "the bound", "", "", (), (), out_of_bounds="event")
 
 
-def taken(lockstep: Lockstep) -> set[int]:
+def taken_labels(lockstep: Lockstep) -> set[int]:
     """The numbers of the labels that the runs took."""
     automaton = lockstep.automaton
     found: set[int] = set()
-    pairs = np.argwhere(lockstep.taken())[:PAIRS_MAX].tolist()
-    for number, letter in pairs:
-        read = automaton.letters[letter] if 0 < letter < len(automaton.letters) else None
-        if number <= OUTSIDE or read is None or read.move is Move.ANSWERED or read.observation.stranger:
+    for number, symbol in np.argwhere(lockstep.taken())[:PAIRS_MAX].tolist():
+        read = automaton.symbols[symbol] if 0 < symbol < len(automaton.symbols) else None
+        if number <= OUTSIDE or read is None or read.kind is SymbolKind.RESPONDED:
             continue
-        open_ = [one for one in automaton.meaning(read.observation) if _counts(automaton, one, found)]
-        rows = automaton.states(number) if open_ else None
-        for reading in open_:
-            if _possible(automaton, rows, reading):
-                assert reading.label is not None
-                found.add(reading.label.number)
+        if read.observation.out_of_bounds:
+            continue
+        rows = None
+        for action in automaton.actions(read.observation):
+            label = action.label
+            if label is None or label.number in found or not automaton.refinement.shows(label):
+                continue
+            rows = automaton.states(number) if rows is None else rows
+            if _possible(automaton, rows, action):
+                found.add(label.number)
     return found
 
 
-def coverage(automaton: Automaton, labels: set[int]) -> dict[str, Any]:
+def _possible(automaton: Automaton, rows: Any, action: Action) -> bool:
+    assert action.label is not None
+    after = automaton.model.successors(rows, action.label).states
+    if action.condition is None or not after.shape[1]:
+        return bool(after.shape[1])
+    return bool(automaton.judge(after, action).any())
+
+
+def label_coverage(automaton: Automaton, labels: set[int]) -> dict[str, Any]:
     """How many of the labels that events can show were taken, and the names of the others, by action."""
     shown = [label for label in automaton.model.labels if automaton.refinement.shows(label)]
     missing = [label for label in shown if label.number not in labels]
@@ -52,14 +83,61 @@ def coverage(automaton: Automaton, labels: set[int]) -> dict[str, Any]:
     }
 
 
-def _counts(automaton: Automaton, reading: Reading, found: set[int]) -> bool:
-    label = reading.label
-    return label is not None and label.number not in found and automaton.refinement.shows(label)
+class DrivenTransitions:
+    """Follows the symbols of an automaton in the model as it is checked. Thread-safe."""
 
+    def __init__(self, automaton: Automaton, modelled: Refinement) -> None:
+        self._source = automaton
+        self._lock = threading.Lock()
+        self._automaton = Automaton(modelled, slots=automaton.slots)
+        self._lockstep = Lockstep(self._automaton, self._lock)
+        self._translation = np.zeros(1, np.int64)
+        self._ends: set[int] = set()
+        self._runs = self._beyond = 0
+        self._names = {
+            entry.partition("@")[0].rstrip("?") + (f" in {role.name}" if "?" in entry else ""): role
+            for role in modelled.roles
+            for entry in role.of
+        }
 
-def _possible(automaton: Automaton, rows: Any, reading: Reading) -> bool:
-    assert reading.label is not None
-    after = automaton.model.successors(rows, reading.label).states
-    if reading.test is None or not after.shape[1]:
-        return bool(after.shape[1])
-    return bool(automaton.judge(after, reading).any())
+    def follow(self, read: Symbols) -> None:
+        """Follow the runs of a part."""
+        found = self._lockstep.follow(self._translated(read.symbols), read.starts, read.lengths)
+        ended = np.where(found.sets > OUTSIDE, found.sets, found.before)
+        with self._lock:
+            self._ends.update(np.unique(ended).tolist())
+            self._runs += len(ended)
+            self._beyond += int((found.sets <= OUTSIDE).sum())
+
+    def share(self) -> Share:
+        """The share of the whole model, which this explores."""
+        driven = Driven(self._automaton)
+        taken = np.argwhere(self._lockstep.taken())
+        driven.spread(
+            ((int(number), int(symbol)) for number, symbol in taken if number > OUTSIDE), self._ends
+        )
+        driven.runs, driven.beyond = self._runs, self._beyond
+        return driven.share()
+
+    def _translated(self, symbols: I64) -> I64:
+        """The same events, as symbols of the model as it is checked."""
+        with self._lock:
+            for number in range(len(self._translation), len(self._source.symbols)):
+                self._translation = np.append(self._translation, self._symbol(self._source.symbols[number]))
+            translated: I64 = self._translation[symbols]
+        return translated
+
+    def _symbol(self, read: Symbol | None) -> int:
+        assert read is not None
+        if read.kind is SymbolKind.RENAMED or read.observation.out_of_bounds:
+            return self._automaton.symbol(BEYOND)
+        return self._automaton.symbol(self._seen(read.observation), read.kind, read.left)
+
+    def _seen(self, seen: Observation) -> Observation:
+        """The observation in the model as it is checked, which may have fewer roles and smaller bounds."""
+        ranks = [(name, rank) for name, rank in seen.ranks if name in self._names]
+        for name, rank in ranks:
+            role = self._names[name]
+            if rank < role.least or (role.most is not None and rank > role.most):
+                return BEYOND
+        return replace(seen, ranks=tuple(ranks))

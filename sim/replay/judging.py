@@ -1,8 +1,10 @@
-"""A part of a trace in, a verdict a run out; and what an operator asks of a rejected one.
+"""Verdicts on the runs of one part of a trace, and the explanation of those that are rejected.
 
-Of a rejected run: the first event that the model does not allow, the state before it, what the model
-allowed instead, and the guard that was false. That is worked out once for each way in which runs fail,
-however many do.
+For a rejected run: the first event that the model does not allow, the state before it, what the model allowed
+instead, and the guard that was false. This is computed once for each way in which runs fail, however many do.
+
+Runs that the trace does not record completely are undecided, whatever the automaton concludes: events of an
+unknown phase or kind, responses whose request is missing.
 """
 
 import threading
@@ -11,11 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, Move, explain, refusal
-from fencepost.sim.replay.driving import Driving
-from fencepost.sim.replay.letters import Events, Letters, Speller
+from fencepost.impl.store.events import PHASES
+from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, SymbolKind, explain, refusal
+from fencepost.properties.refinement.rules import Events
+from fencepost.properties.refinement.symbols import SymbolReader, Symbols
+from fencepost.properties.refinement.text import firsts
+from fencepost.properties.refinement.windowing import Lives
+from fencepost.sim.replay.coverage import DrivenTransitions
 from fencepost.sim.replay.lockstep import Ends, Lockstep
-from fencepost.sim.replay.windows import Lives
+from fencepost.sim.trace.schema import KINDS
 
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 VERDICTS = pa.schema(
@@ -31,130 +37,148 @@ VERDICTS = pa.schema(
         ("possible", pa.string()),
     ]
 )
-"""A row a run. `events` are all of them, `read` those that meant something; the rest is empty when
-accepted."""
+"""A row a run. `events` counts all of them, `read` those that were read; the rest is empty when accepted."""
 
 
 @dataclass
 class Judge:
-    """One automaton and what it has been asked. For several threads."""
+    """One automaton and the explanations that it has given. Thread-safe."""
 
     automaton: Automaton
     whole: bool = False
-    """Runs are as they were written down, so that numbers that are missing are events that are."""
-    driving: Driving | None = None
-    """What tells the share of the model's transitions that was driven, when somebody wants it."""
+    """Runs are as recorded, so that missing numbers are missing events."""
+    driven: DrivenTransitions | None = None
+    """Computes the share of the model's transitions that was driven, if requested."""
     lockstep: Lockstep = field(init=False)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self.lockstep = Lockstep(self.automaton, self._lock)
-        self._speller = Speller(self.automaton, self._lock)
-        self._told: dict[tuple[int, int], tuple[str, str, str]] = {}
+        self._reader = SymbolReader(self.automaton, self._lock)
+        self._explained: dict[tuple[int, int], tuple[str, str, str]] = {}
 
     def verdicts(self, seen: Events) -> pa.Table:
         """The verdicts on the runs of a part that is in order."""
         if not len(seen):
             return VERDICTS.empty_table()
-        letters = self._speller.letters(seen)
-        ends = self.lockstep.follow(letters.letters, letters.starts, letters.lengths)
-        if self.driving is not None:
-            self.driving.follow(letters)
-        return self._table(seen, letters, ends)
+        symbols = self._reader.read(seen)
+        unreadable = self._unreadable(seen, symbols)
+        ends = self.lockstep.follow(symbols.symbols, symbols.starts, symbols.lengths)
+        if self.driven is not None:
+            self.driven.follow(symbols)
+        return self._table(seen, symbols, ends, unreadable)
 
-    def _table(self, seen: Events, letters: Letters, ends: Ends) -> pa.Table:
+    def _table(self, seen: Events, symbols: Symbols, ends: Ends, unreadable: dict[int, str]) -> pa.Table:
         runs = len(seen.runs)
         verdict = np.zeros(runs, np.int8)
         verdict[ends.sets == DEAD], verdict[ends.sets == OUTSIDE] = 1, 2
-        verdict[list(letters.untold)] = 2
+        verdict[list(unreadable)] = 2
         columns = {name: [""] * runs for name in ("event", "reason", "state", "possible")}
         seq = np.full(runs, -1, np.int64)
         for run in np.flatnonzero(verdict).tolist():
-            row, told = self._why(seen, letters, ends, run)
+            row, why = (
+                (-1, ("", unreadable[run], "", ""))
+                if run in unreadable
+                else self._why(seen, symbols, ends, run)
+            )
             seq[run] = seen.seq[row] if row >= 0 else -1
-            for name, words in zip(columns, told, strict=True):
+            for name, words in zip(columns, why, strict=True):
                 columns[name][run] = words
         names = pa.array([ACCEPTED, REJECTED, UNDECIDED])
         return pa.table(
             [
-                seen.runs,
+                seen.runs.array,
                 names.take(pa.array(verdict)),
                 np.bincount(seen.run, minlength=runs),
-                letters.lengths - letters.renamings,
+                symbols.lengths - symbols.renamings,
                 seq,
                 *columns.values(),
             ],
             schema=VERDICTS,
         )
 
+    def _unreadable(self, seen: Events, symbols: Symbols) -> dict[int, str]:
+        """Runs that the trace does not record completely; the first reason for each."""
+        found = _strange(seen)
+        orphans = symbols.orphans
+        done = orphans[seen.outcome.codes[orphans] == seen.outcome.number("done")]
+        for row in done[self._reader.rules.matters(seen.take(done))].tolist():
+            why = f"event {seen.seq[row]}: the response to operation {seen.op[row]}, whose request is missing"
+            found.setdefault(int(seen.run[row]), why)
+        return found
+
     def _why(
-        self, seen: Events, letters: Letters, ends: Ends, run: int
+        self, seen: Events, symbols: Symbols, ends: Ends, run: int
     ) -> tuple[int, tuple[str, str, str, str]]:
-        """The row of the event that decided a run, and what is to be said."""
-        if run in letters.untold:
-            return -1, ("", letters.untold[run], "", "")
-        place = int(letters.starts[run] + ends.places[run])
-        row, letter = int(letters.rows[place]), int(letters.letters[place])
-        key = int(ends.before[run]), letter
+        """The row of the event that decided a run; the event, the reason, the state and what was possible."""
+        place = int(symbols.starts[run] + ends.places[run])
+        row, symbol = int(symbols.rows[place]), int(symbols.symbols[place])
+        key = int(ends.before[run]), symbol
         with self._lock:
-            if key not in self._told:
-                self._told[key] = self._explained(*key, outside=bool(ends.sets[run] == OUTSIDE))
-        reason, state, possible = self._told[key]
+            if key not in self._explained:
+                self._explained[key] = self._explain(*key, outside=bool(ends.sets[run] == OUTSIDE))
+        reason, state, possible = self._explained[key]
         return row, (
             _event(seen, row),
             reason
-            + (_under_way(seen, letters.lives, run, row) if ends.sets[run] == OUTSIDE else "")
+            + (_under_way(seen, symbols.lives, run, row) if ends.sets[run] == OUTSIDE else "")
             + (_gaps(seen, run, row) if self.whole else ""),
             state,
             possible,
         )
 
-    def _explained(self, before: int, letter: int, *, outside: bool) -> tuple[str, str, str]:
-        read = self.automaton.letters[letter]
+    def _explain(self, before: int, symbol: int, *, outside: bool) -> tuple[str, str, str]:
+        read = self.automaton.symbols[symbol]
         assert read is not None
-        if read.move is Move.RENAMED:
-            refused = refusal(self.automaton, before, letter)
+        if read.kind is SymbolKind.RENAMED:
+            refused = refusal(self.automaton, before, symbol)
             return f"{read.observation.what} is not possible here: {refused.why}", refused.state, ""
         if outside:
-            stranger = read.observation.stranger
-            what = f"this {stranger}" if stranger else "it"
+            out_of_bounds = read.observation.out_of_bounds
+            what = f"this {out_of_bounds}" if out_of_bounds else "it"
             return f"{read.observation}: the model has no room for {what}", "", ""
-        if read.move is Move.ANSWERED:
-            # It did not land since it was asked for: nor could it now, and that is what can be explained.
-            letter = self.automaton.letter(read.observation)
-        told = explain(self.automaton, before, letter)
-        return told.sentence(), told.state, ", ".join(told.possible)
+        if read.kind is SymbolKind.RESPONDED:
+            # It cannot have landed since its request, nor now; the latter can be explained.
+            symbol = self.automaton.symbol(read.observation)
+        found = explain(self.automaton, before, symbol)
+        return found.sentence(), found.state, ", ".join(found.possible)
 
 
 def _under_way(seen: Events, lives: Lives | None, run: int, row: int) -> str:
-    """The plans for which a model that moves along had to have room, by the events at which they began."""
+    """The plans that held slots of the window, by the events at which they began."""
     begun = [] if lives is None else lives.at(row, run).tolist()
-    keys = [str(seen.key.values[int(seen.key.codes[one])].as_py()) for one in begun]
-    told = ", ".join(f"{key} (event {seen.seq[one]})" for key, one in zip(keys, begun, strict=True))
-    return f"; under way: {told}" if told else ""
+    plans = ", ".join(f"{seen.key.at(one)} (event {seen.seq[one]})" for one in begun)
+    return f"; under way: {plans}" if plans else ""
 
 
 def _gaps(seen: Events, run: int, row: int) -> str:
-    """What the numbers of a run's events say of events that are not there."""
+    """How many events the trace of a run lacks before a row, by the numbers of its events."""
     first = int(np.searchsorted(seen.run, run))
     missing = int(seen.seq[row]) - (row - first)
     return f" ({missing} of the numbers before it are missing: so may events be)" if missing > 0 else ""
 
 
 def _event(seen: Events, row: int) -> str:
-    """An event in words, its own names in it."""
+    """An event in words, with its own names."""
+    process, *words, outcome = (
+        getattr(seen, name).at(row)
+        for name in ("process", "phase", "kind", "key", "condition", "trace_fields", "outcome")
+    )
+    words = [f"{process}:", *words, f"-> {outcome}" if outcome else ""]
+    return " ".join(word for word in words if word)
 
-    def said(name: str) -> str:
-        column = getattr(seen, name)
-        return str(column.values[int(column.codes[row])].as_py())
 
-    words = [
-        f"{said('process')}:",
-        said("phase"),
-        said("kind"),
-        said("key"),
-        said("condition"),
-        said("trace_fields"),
-    ]
-    outcome = said("outcome")
-    return " ".join(word for word in [*words, f"-> {outcome}" if outcome else ""] if word)
+def _strange(seen: Events) -> dict[int, str]:
+    """Runs with events of an unknown phase or kind, and the first of each."""
+    found: dict[int, str] = {}
+    requests = seen.phase.is_in(PHASES[:3])
+    for column, name, known, bad in (
+        (seen.phase, "phase", PHASES, ~seen.phase.is_in(PHASES)),
+        (seen.kind, "kind", sorted(KINDS), requests & ~seen.kind.is_in(sorted(KINDS))),
+    ):
+        rows = np.flatnonzero(bad)
+        first = rows[firsts(*seen.numbered(seen.run[rows]))] if len(rows) else rows
+        for row in first.tolist():
+            why = f"the {name} {column.at(row)!r} is unknown; there are {', '.join(known)}"
+            found.setdefault(int(seen.run[row]), f"event {seen.seq[row]}: {why}")
+    return found

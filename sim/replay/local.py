@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fencepost.sim.replay.coverage import coverage, taken
+from fencepost.sim.replay.arrow import COLUMNS, events
+from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
-from fencepost.sim.replay.letters import COLUMNS, events
 from fencepost.sim.replay.parts import Part, load
 from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
 from fencepost.sim.trace.schema import Problem
@@ -120,9 +120,9 @@ def replay(
             if progress is not None:
                 progress(outcome)
     if counted:
-        outcome.coverage = coverage(judge.automaton, taken(judge.lockstep))
-    if judge.driving is not None and outcome.runs:
-        outcome.coverage["model"] = judge.driving.share().as_json()
+        outcome.coverage = label_coverage(judge.automaton, taken_labels(judge.lockstep))
+    if judge.driven is not None and outcome.runs:
+        outcome.coverage["model"] = judge.driven.share().as_json()
     return outcome
 
 

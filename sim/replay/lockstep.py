@@ -17,11 +17,10 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fencepost.properties.refinement import DEAD, OUTSIDE, START, Automaton
+from fencepost.properties.refinement.text import I64, Mask
 
-I64 = NDArray[np.int64]
 FEW = 24
 """Fewer runs than this are followed one by one."""
 _STRETCH = 1 << 12
@@ -49,7 +48,7 @@ class Lockstep:
         self._taken = np.zeros((8, 8), np.bool_)
         self._count = 0
 
-    def follow(self, letters: I64, starts: I64, lengths: I64) -> Ends:
+    def follow(self, symbols: I64, starts: I64, lengths: I64) -> Ends:
         """Follow runs whose letters begin at `starts` and are `lengths` many."""
         count = len(starts)
         order = np.argsort(-lengths, kind="stable")
@@ -60,7 +59,7 @@ class Lockstep:
         place, active = 0, int(np.searchsorted(longest_first, 0, side="left"))
         while active >= max(1, self.few):
             here = sets[:active]
-            read = letters[begin[:active] + place]
+            read = symbols[begin[:active] + place]
             with self._lock:
                 after = self.automaton.advance(here, read)
                 self._mark(here, read)
@@ -73,7 +72,7 @@ class Lockstep:
             active = int(np.searchsorted(longest_first, -place, side="left"))
         for run in range(min(active, self.few)):
             if sets[run] > OUTSIDE:
-                stretch = letters[begin[run] + place : begin[run] + size[run]]
+                stretch = symbols[begin[run] + place : begin[run] + size[run]]
                 ended, at, was = self._alone(stretch, int(sets[run]))
                 sets[run] = ended
                 places[run], before[run] = (place + at, was) if at >= 0 else (-1, -1)
@@ -81,7 +80,7 @@ class Lockstep:
         back[order] = np.arange(count)
         return Ends(sets[back], places[back], before[back])
 
-    def taken(self) -> NDArray[np.bool_]:
+    def taken(self) -> Mask:
         """Which letters were read in which sets."""
         return self._taken
 
@@ -90,27 +89,27 @@ class Lockstep:
         before, self._count = self._count, int(self._taken.sum())
         return self._count > before
 
-    def _mark(self, sets: I64, letters: I64) -> None:
-        self._room(len(self.automaton), len(self.automaton.letters))
-        self._taken[sets, letters] = True
+    def _mark(self, sets: I64, symbols: I64) -> None:
+        self._room(len(self.automaton), len(self.automaton.symbols))
+        self._taken[sets, symbols] = True
 
-    def _room(self, sets: int, letters: int) -> None:
+    def _room(self, sets: int, symbols: int) -> None:
         rows, columns = self._taken.shape
-        if sets > rows or letters > columns:
-            larger = np.zeros((max(rows, 2 * sets), max(columns, 2 * letters)), np.bool_)
+        if sets > rows or symbols > columns:
+            larger = np.zeros((max(rows, 2 * sets), max(columns, 2 * symbols)), np.bool_)
             larger[:rows, :columns] = self._taken
             self._taken = larger
 
-    def _alone(self, letters: I64, number: int) -> tuple[int, int, int]:
+    def _alone(self, symbols: I64, number: int) -> tuple[int, int, int]:
         """One long run: the set it ends in, the place where it was decided or -1, and the set before."""
         with self._lock:
-            rows = _Rows(self.automaton, letters)
+            rows = _Rows(self.automaton, symbols)
             at = 0
-            while at < len(letters):
-                numbers = rows.read(letters[at : at + _STRETCH].tolist(), number)
+            while at < len(symbols):
+                numbers = rows.read(symbols[at : at + _STRETCH].tolist(), number)
                 gone = len(numbers)
                 here = np.array([number, *numbers[:-1]], np.int64)
-                self._mark(here[:gone], letters[at : at + gone])
+                self._mark(here[:gone], symbols[at : at + gone])
                 decided = np.flatnonzero(np.array(numbers, np.int64) <= OUTSIDE)
                 if len(decided):
                     place = int(decided[0])
@@ -122,21 +121,21 @@ class Lockstep:
 class _Rows:
     """Sets as lists of their successors. The last item of a list is the number of the set itself."""
 
-    def __init__(self, automaton: Automaton, letters: I64) -> None:
+    def __init__(self, automaton: Automaton, symbols: I64) -> None:
         self._automaton = automaton
-        self._width = int(letters.max()) + 1 if len(letters) else 1
+        self._width = int(symbols.max()) + 1 if len(symbols) else 1
         self._rows: dict[int, list[Any]] = {}
         self._unknown: list[Any] = []
         self._unknown += [self._unknown] * self._width + [-1]
 
-    def read(self, letters: list[int], number: int) -> list[int]:
+    def read(self, symbols: list[int], number: int) -> list[int]:
         """The sets after each letter, up to the first step that had to be worked out."""
-        rows = list(accumulate(letters, operator.getitem, initial=self._row(number)))[1:]
+        rows = list(accumulate(symbols, operator.getitem, initial=self._row(number)))[1:]
         numbers = [row[-1] for row in (rows if rows[-1] is not self._unknown else self._known(rows))]
         if numbers:
             return numbers
-        after = self._automaton.step(number, letters[0])
-        self._row(number)[letters[0]] = self._row(after)
+        after = self._automaton.step(number, symbols[0])
+        self._row(number)[symbols[0]] = self._row(after)
         return [after]
 
     def _known(self, rows: list[list[Any]]) -> list[list[Any]]:

@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts
+from fencepost.sim.replay.arrow import numbered, text
 from fencepost.sim.replay.layouts import Layout
-from fencepost.sim.replay.texts import I64, NONE, Text, extracted, firsts, numbered, text
 
 SECOND = 1_000_000_000
 WRITES = ("put", "complete-upload")
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Log:
 
     def matching(self, pattern: str) -> tuple[Mask, dict[str, Text]]:
         """The rows whose key a pattern matches, and what its groups caught there."""
-        matched, caught = extracted(self.key.values, pattern)
+        matched, caught = self.key.values.extract(pattern)
         groups = {}
         for name, values in caught.items():
-            whole = values.fill_null("").dictionary_encode()
-            groups[name] = Text(whole.indices.to_numpy().astype(np.int64)[self.key.codes], whole.dictionary)
+            whole = text(values.array.fill_null(""))
+            groups[name] = Text(whole.codes[self.key.codes], whole.values)
         return matched[self.key.codes] if len(self.key.values) else self.written, groups
 
     def finding(self, rule: str, row: int, reason: str, verdict: str = "violated") -> Finding:
@@ -175,15 +175,15 @@ def _filled(template: str, groups: dict[str, Text], rows: I64) -> tuple[I64, pa.
         if plain:
             pieces.append(pa.scalar(plain))
         if name:
-            pieces.append(groups[name].values.take(pa.array(groups[name].codes[rows])))
+            pieces.append(groups[name].values.take(groups[name].codes[rows]).array)
     whole = pc.binary_join_element_wise(*pieces, "").dictionary_encode()
     return whole.indices.to_numpy().astype(np.int64), whole.dictionary
 
 
 def _known_as(log: Log, names: pa.Array) -> I64:
     """For each row the number of the needed key that it is about: that key, or one that goes on behind it."""
-    exact = pc.index_in(log.key.values, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
-    bare = pc.replace_substring_regex(log.key.values, r"(?:~[0-9]+)?\.[A-Za-z0-9]+$", "")
+    exact = pc.index_in(log.key.values.array, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
+    bare = pc.replace_substring_regex(log.key.values.array, r"(?:~[0-9]+)?\.[A-Za-z0-9]+$", "")
     stem = pc.index_in(bare, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
     return np.where(exact != NONE, exact, stem)[log.key.codes]
 
@@ -234,13 +234,13 @@ def _running(scope: I64, value: I64) -> tuple[I64, I64]:
 
 
 def _scope(log: Log, groups: dict[str, Text], names: list[str], rows: I64) -> pa.Array:
-    parts = [log.run.values.take(pa.array(log.run.codes[rows]))]
-    parts += [groups[name].values.take(pa.array(groups[name].codes[rows])) for name in names]
+    parts = [log.run.values.take(log.run.codes[rows]).array]
+    parts += [groups[name].values.take(groups[name].codes[rows]).array for name in names]
     return pc.binary_join_element_wise(*parts, "\n")
 
 
 def _numbers(column: Text, rows: I64) -> I64:
-    bare = pc.utf8_ltrim(column.values, "0")
+    bare = pc.utf8_ltrim(column.values.array, "0")
     known = pc.match_substring_regex(bare, r"\A[0-9]{0,18}\z")
     plain = pc.if_else(pc.and_(known, pc.not_equal(bare, "")), bare, "0").cast(pa.int64())
     found: I64 = plain.to_numpy()[column.codes[rows]]

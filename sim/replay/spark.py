@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.properties.refinement import Automaton, Refinement
-from fencepost.sim.replay.coverage import coverage, taken
+from fencepost.sim.replay.arrow import COLUMNS, events
+from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.identities import SHA, halfway
 from fencepost.sim.replay.judging import VERDICTS, Judge
-from fencepost.sim.replay.letters import COLUMNS, events
 from fencepost.sim.replay.local import Outcome
 from fencepost.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
 from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
@@ -89,7 +89,7 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: str, verdicts: P
         labels |= set(told.get("labels", ()))
         _add(outcome, told)
     if recipe.counted:
-        outcome.coverage = coverage(Automaton(recipe.refinement()), labels)
+        outcome.coverage = label_coverage(Automaton(recipe.refinement()), labels)
     return outcome
 
 
@@ -230,7 +230,7 @@ def _judged(
         yield from verdicts.append_column("summary", blank).combine_chunks().to_batches()
     row = _row(outcome)
     if recipe.counted and judge.lockstep.grown():
-        row["labels"] = sorted(taken(judge.lockstep))
+        row["labels"] = sorted(taken_labels(judge.lockstep))
     empty = pa.Table.from_pylist([{"summary": json.dumps(row)}], schema=_SCHEMA)
     yield from empty.to_batches()
 

@@ -1,8 +1,8 @@
-"""What operators ask of a trace, counted by columns and added up part by part.
+"""Operational statistics of a trace, counted by columns and summed part by part.
 
-Latencies go into buckets an eighth of an octave wide, so a percentile is right to within 5 %; maxima and
+Latencies go into buckets an eighth of an octave wide, so a percentile is exact to within 5 %; maxima and
 counts are exact. Tables of keys and prefixes keep the largest of each part, so that memory does not grow
-with the trace: a key that is never among a part's thousand largest is not seen. A hop is a request, or
+with the trace: a key that is never among a part's thousand largest is not listed. A hop is a request, or
 several issued before any of them was answered, that a process waits for before it goes on.
 """
 
@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fencepost.sim.replay.letters import Events, operations
-from fencepost.sim.replay.texts import I64, NONE, Text, firsts, numbered
+from fencepost.properties.refinement.rules import Events
+from fencepost.properties.refinement.symbols import operations
+from fencepost.properties.refinement.text import I64, NONE, firsts
+from fencepost.sim.replay.arrow import numbered
 
 EXTRA = ("t_ns", "hash")
-"""Columns besides those that judging needs."""
+"""The columns that statistics need besides those for verdicts."""
 _PER_OCTAVE = 8
 _BUCKETS = 63 * _PER_OCTAVE
 _KEPT = 1000
@@ -39,11 +41,11 @@ class Statistics:
     """By key: refusals, and requests answered."""
     prefixes: dict[str, int] = field(default_factory=dict)
     duplicates: int = 0
-    """Writes of bytes that the same run had already sent to the same key."""
+    """Writes of bytes that the same run sent to the same key before."""
     open: int = 0
-    """Requests that nobody answered."""
+    """Requests without a response."""
     stalls: list[tuple[int, str, int]] = field(default_factory=list)
-    """The longest silences: nanoseconds, run, number of the event that ended it."""
+    """The longest gaps between events: nanoseconds, run, number of the event after it."""
 
     def add(self, other: "Statistics") -> None:
         for mine, theirs in ((self.requests, other.requests), (self.hops, other.hops)):
@@ -63,7 +65,7 @@ class Statistics:
         self.stalls = sorted(self.stalls + other.stalls, reverse=True)[:_SHOWN]
 
     def as_row(self) -> dict[str, Any]:
-        """Everything, in a form that travels as JSON."""
+        """Everything, as JSON that `from_row` reads."""
         return {
             "requests": [[*pair, count] for pair, count in self.requests.items()],
             "latency": {
@@ -119,16 +121,16 @@ class Statistics:
 
     def _operation(self, kind: str) -> dict[str, Any]:
         outcomes = {outcome: count for (one, outcome), count in sorted(self.requests.items()) if one == kind}
-        told: dict[str, Any] = {"count": sum(outcomes.values()), "outcomes": outcomes}
+        found: dict[str, Any] = {"count": sum(outcomes.values()), "outcomes": outcomes}
         buckets = self.latency.get(kind)
         if buckets is not None and buckets.sum():
             below = np.cumsum(buckets)
             for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
                 bucket = int(np.searchsorted(below, share * below[-1]))
                 middle = 2 ** ((bucket + 0.5) / _PER_OCTAVE)
-                told[name] = round(min(middle, self.longest_ns[kind]) / 1e6, 4)
-            told["max"] = round(self.longest_ns[kind] / 1e6, 4)
-        return told
+                found[name] = round(min(middle, self.longest_ns[kind]) / 1e6, 4)
+            found["max"] = round(self.longest_ns[kind] / 1e6, 4)
+        return found
 
     def _rates(self) -> dict[str, float]:
         total = max(1, sum(self.requests.values()))
@@ -158,18 +160,18 @@ def _count_outcomes(found: Statistics, seen: Events, response: I64) -> None:
     pair, count = numbered(seen.kind.codes[response], seen.outcome.codes[response])
     sizes = np.bincount(pair, minlength=count)
     for row, size in zip(response[firsts(pair, count)].tolist(), sizes.tolist(), strict=True):
-        found.requests[_said(seen.kind, row), _said(seen.outcome, row)] = size
+        found.requests[seen.kind.at(row), seen.outcome.at(row)] = size
 
 
 def _count_latencies(found: Statistics, seen: Events, time: I64, request: I64, response: I64) -> None:
     rows = np.concatenate([request, response])
     op, count = operations(seen, rows)
-    asked = np.full(count, NONE, np.int64)
-    asked[op[: len(request)]] = request
-    from_row = asked[op[len(request) :]]
+    issued = np.full(count, NONE, np.int64)
+    issued[op[: len(request)]] = request
+    from_row = issued[op[len(request) :]]
     answered = np.zeros(count, np.bool_)
     answered[op[len(request) :]] = True
-    found.open = int((asked != NONE).sum() - (answered & (asked != NONE)).sum())
+    found.open = int((issued != NONE).sum() - (answered & (issued != NONE)).sum())
     ends = response[from_row != NONE]
     taken = time[ends] - time[from_row[from_row != NONE]]
     known = taken >= 0
@@ -179,7 +181,7 @@ def _count_latencies(found: Statistics, seen: Events, time: I64, request: I64, r
     sizes = np.bincount(kind * _BUCKETS + buckets, minlength=len(seen.kind.values) * _BUCKETS)
     longest = np.full(len(seen.kind.values), NONE, np.int64)
     np.maximum.at(longest, kind, taken)
-    for code, name in enumerate(seen.kind.values.to_pylist()):
+    for code, name in enumerate(seen.kind.values.array.to_pylist()):
         if longest[code] >= 0:
             found.latency[name] = sizes[code * _BUCKETS : (code + 1) * _BUCKETS]
             found.longest_ns[name] = int(longest[code])
@@ -191,8 +193,8 @@ def _count_hops(found: Statistics, seen: Events) -> None:
     rows = np.flatnonzero(np.isin(seen.phase.codes, phases))
     life, count = numbered(seen.run[rows], seen.process.codes[rows], seen.incarnation[rows])
     order = np.argsort(life, kind="stable")
-    life, asks = life[order], seen.phase.codes[rows][order] == phases[0]
-    begins = asks & np.append(True, (life[1:] != life[:-1]) | ~asks[:-1])[: len(asks)]
+    life, issues = life[order], seen.phase.codes[rows][order] == phases[0]
+    begins = issues & np.append(True, (life[1:] != life[:-1]) | ~issues[:-1])[: len(issues)]
     hops = np.bincount(life[begins], minlength=count)
     for length, size in zip(*np.unique(hops, return_counts=True), strict=True):
         found.hops[int(length)] = int(size)
@@ -204,12 +206,12 @@ def _count_keys(found: Statistics, seen: Events, request: I64, response: I64) ->
     refused = np.bincount(seen.key.codes[refusal], minlength=keys)
     answered = np.bincount(seen.key.codes[response], minlength=keys)
     for code in _top(refused):
-        found.refused[seen.key.values[code].as_py()] = int(refused[code]), int(answered[code])
-    asked = np.bincount(seen.key.codes[request if len(request) else response], minlength=keys)
-    prefix = pc.extract_regex(seen.key.values, r"\A(?P<prefix>(?:[^/]*/){0,2})").field("prefix")
+        found.refused[seen.key.values.array[code].as_py()] = int(refused[code]), int(answered[code])
+    issued = np.bincount(seen.key.codes[request if len(request) else response], minlength=keys)
+    prefix = pc.extract_regex(seen.key.values.array, r"\A(?P<prefix>(?:[^/]*/){0,2})").field("prefix")
     whole = prefix.dictionary_encode()
     sizes = np.zeros(len(whole.dictionary), np.int64)
-    np.add.at(sizes, whole.indices.to_numpy(), asked)
+    np.add.at(sizes, whole.indices.to_numpy(), issued)
     for code in _top(sizes):
         found.prefixes[whole.dictionary[code].as_py()] = int(sizes[code])
 
@@ -230,7 +232,7 @@ def _find_stalls(found: Statistics, seen: Events, time: I64) -> None:
     gap[np.diff(seen.run) != 0] = NONE
     for row in _top(gap, _SHOWN):
         event = row + 1
-        run = seen.runs[int(seen.run[event])].as_py()
+        run = seen.runs.array[int(seen.run[event])].as_py()
         found.stalls.append((int(gap[row]), run, int(seen.seq[event])))
     found.stalls.sort(reverse=True)
 
@@ -241,7 +243,7 @@ def _top(sizes: NDArray[Any], most: int = _KEPT) -> list[int]:
     if len(sizes) > most:
         least = max(0, int(np.partition(sizes, len(sizes) - most)[len(sizes) - most]))
     places = np.flatnonzero(sizes > least)
-    # Of equal sizes the last: then it does not matter how a trace was cut into parts.
+    # Of equal sizes the last, so that the result does not depend on how a trace is cut into parts.
     equal = (
         np.flatnonzero(sizes == least)[len(places) - most :] if least and len(places) < most else places[:0]
     )
@@ -262,12 +264,8 @@ def _percentiles(sizes: Mapping[int, int]) -> dict[str, int]:
         return {}
     values = sorted(sizes)
     below = np.cumsum([sizes[value] for value in values])
-    told = {
+    found = {
         name: values[int(np.searchsorted(below, share * below[-1]))]
         for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
     }
-    return {**told, "max": values[-1]}
-
-
-def _said(column: Text, row: int) -> str:
-    return str(column.values[int(column.codes[row])].as_py())
+    return {**found, "max": values[-1]}

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Outcome
-from fencepost.properties.refinement import Automaton, Driven, Follower, Lens, Refinement, Verdict
+from fencepost.properties.refinement import Automaton, Driven, EventRow, Follower, Reader, Refinement, Verdict
 from fencepost.sim.world import World
 
 FIELDS_MAX = 50_000
@@ -28,25 +28,25 @@ RunOf = Callable[[str, str], str]
 """The run that an event belongs to, by its key and fields; empty for none."""
 
 
-class Lenses(Generic[K]):
-    """How runs of each kind are read into their automaton, and what they drove of the model so far."""
+class Readers(Generic[K]):
+    """The event readers of each kind of run, and what they drove of the model so far."""
 
     def __init__(self, refinement: Callable[[K], Refinement], modelled: Callable[[], Refinement]) -> None:
         """`modelled` is the refinement at the bound of the model at which coverage is counted."""
         self._refinement = refinement
         self._modelled = modelled
-        self._lenses: dict[K, Lens] = {}
+        self._readers: dict[K, Reader] = {}
 
-    def of(self, kind: K) -> Lens:
-        if kind not in self._lenses:
-            self._lenses[kind] = Lens(Automaton(self._refinement(kind)))
-        return self._lenses[kind]
+    def of(self, kind: K) -> Reader:
+        if kind not in self._readers:
+            self._readers[kind] = Reader(Automaton(self._refinement(kind)))
+        return self._readers[kind]
 
     def driven(self) -> dict[str, Any]:
         """The share of the model's transitions, at its bound, that runs of this process drove so far."""
         driven = Driven(Automaton(self._modelled()))
-        for lens in self._lenses.values():
-            for run in lens.runs():
+        for reader in self._readers.values():
+            for run in reader.runs():
                 driven.drive(run)
         return {"model": driven.share().as_json()} if driven.runs else {}
 
@@ -57,7 +57,7 @@ class Lockstep:
 
     def __init__(
         self,
-        lens: Lens,
+        reader: Reader,
         findings: list[str],
         fields: Fields,
         note: Note,
@@ -70,7 +70,7 @@ class Lockstep:
         """
         self.findings = findings
         self.followers: dict[str, Follower] = {}
-        self._lens = lens
+        self._reader = reader
         self._fields = fields
         self._note = note
         self._run_of = run_of or (lambda _key, _fields: ONE_RUN)
@@ -80,7 +80,7 @@ class Lockstep:
 
     def follower(self, run: str) -> Follower:
         if run not in self.followers:
-            self.followers[run] = Follower(self._lens.automaton, self._lens)
+            self.followers[run] = Follower(self._reader)
         return self.followers[run]
 
     def before(self, key: str, body: bytes) -> None:
@@ -111,13 +111,11 @@ class Lockstep:
         self, process: str, incarnation: int, kind: str, key: str, condition: str, outcome: str, fields: str
     ) -> str | None:
         run = self._run_of(key, fields)
-        looks = ("landed", kind, key, condition, outcome, fields)
-        return self._see(run, looks, process, incarnation) if run else None
+        row = ("landed", kind, key, condition, outcome, fields)
+        return self._see(run, row, process, incarnation) if run else None
 
-    def _see(
-        self, run: str, looks: tuple[str, str, str, str, str, str], process: str, incarnation: int
-    ) -> str | None:
-        return _violation(self.follower(run).see(looks, process, incarnation), self.findings)
+    def _see(self, run: str, row: EventRow, process: str, incarnation: int) -> str | None:
+        return _violation(self.follower(run).see(row, process, incarnation), self.findings)
 
 
 def _violation(verdict: Verdict | None, findings: list[str]) -> str | None:
@@ -135,12 +133,12 @@ def cached(fields: Fields) -> Fields:
     return lru_cache(FIELDS_MAX)(fields)
 
 
-def prepare_world(world: Any, fields: Fields, lenses: Lenses[Any], *, lockstep: str, coverage: str) -> bool:
+def prepare_world(world: Any, fields: Fields, readers: Readers[Any], *, lockstep: str, coverage: str) -> bool:
     """Have traces and coverage written as the parameters say; whether the model follows the runs."""
     if {lockstep, coverage} - {"on", "off"}:
         raise Misuse("lockstep is on or off, and so is coverage")
     if isinstance(world, World):
         world.trace_fields = fields  # so that a trace that is written can be replayed
         if coverage == "on":
-            world.report(lenses.driven)
+            world.report(readers.driven)
     return lockstep == "on"

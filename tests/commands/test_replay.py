@@ -15,7 +15,7 @@ from tests.properties.publish.test_refinement import history
 MAP = """
 from fencepost.model import Model
 from fencepost.model.create_only_lock import CreateOnlyLock
-from fencepost.properties.refinement import COUNTED, SILENT, Keys, Refinement, Role, where
+from fencepost.properties.refinement import COUNTED, STUTTER, Keys, Refinement, Role, where
 
 
 class LockMap(Refinement):
@@ -28,12 +28,12 @@ class LockMap(Refinement):
         super().__init__(Model(CreateOnlyLock, {"clients": clients}))
 
     def hides(self, label):
-        told = dict(label.parameters).get("answer", "done")
-        return super().hides(label) or told not in ("done", "reply-lost")
+        answer = dict(label.parameters).get("answer", "done")
+        return super().hides(label) or answer not in ("done", "reply-lost")
 
-    def meaning(self, seen):
+    def actions(self, seen):
         if not seen.done:
-            return SILENT
+            return STUTTER
         c = seen.rank("process")
         if seen.kind == "delete":
             gone = self.does("give_back", c=c), self.does("lands")

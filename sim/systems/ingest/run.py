@@ -41,7 +41,7 @@ from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, 
 from fencepost.properties.ingest import AsModelled, IngestRefinement, Names
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore
 from fencepost.sim.systems.ingest.batches import AGENT, BATCHES, BY_HASH, HORIZON_S, Batch
-from fencepost.sim.systems.lockstep import Lenses, Lockstep, cached
+from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
 from fencepost.sim.world import View, World
 
 SETTINGS = Settings(
@@ -73,7 +73,7 @@ class Bucket(NamedTuple):
         return IngestRefinement(CONTENTS, HORIZONS, versioned=self.versioned, bounded=self.bounded)
 
 
-LENSES = Lenses(Bucket.refinement, AsModelled)
+READERS = Readers(Bucket.refinement, AsModelled)
 _fields = cached(trace_fields)
 
 
@@ -101,8 +101,8 @@ def lockstep_of(findings: list[str], *, versioned: bool, bounded: bool = True) -
     Objects from before the run are shown to the model first, as if they had been stored in the same order.
     Unless `bounded`, requests of a plain bucket may land at any time.
     """
-    lens = LENSES.of(Bucket(versioned, bounded))
-    return Lockstep(lens, findings, _fields, _note, run_of=_NAMES.of, deletes_all_versions=versioned)
+    reader = READERS.of(Bucket(versioned, bounded))
+    return Lockstep(reader, findings, _fields, _note, run_of=_NAMES.of, deletes_all_versions=versioned)
 
 
 class Watched(WatchingStore):

@@ -23,7 +23,7 @@ from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems.ingest.batches import FIRST, OTHER, PRESENT, SECOND, Batch
 from fencepost.sim.systems.ingest.promises import promise
-from fencepost.sim.systems.ingest.run import LENSES, OLD_S, SETTINGS, ScenarioRun, inventory
+from fencepost.sim.systems.ingest.run import OLD_S, READERS, SETTINGS, ScenarioRun, inventory
 from fencepost.sim.systems.lockstep import prepare_world
 from fencepost.sim.world import View, World
 
@@ -333,5 +333,5 @@ def program(
     if scenario not in (*SCENARIOS, "small"):
         raise Misuse(f"no scenario is called {scenario!r}; choose from small, {', '.join(SCENARIOS)}")
     product = safeguards == STANDARD
-    followed = product and prepare_world(world, trace_fields, LENSES, lockstep=lockstep, coverage=coverage)
+    followed = product and prepare_world(world, trace_fields, READERS, lockstep=lockstep, coverage=coverage)
     play(ScenarioRun(world, safeguards, bounded=bounded, followed=followed), scenario)

@@ -9,7 +9,7 @@ from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
 from fencepost.properties.publish import AsModelled, PublishRefinement
 from fencepost.properties.publish.checks import Change, knows, person
-from fencepost.sim.systems.lockstep import Lenses, Lockstep, cached, prepare_world
+from fencepost.sim.systems.lockstep import Lockstep, Readers, cached, prepare_world
 from fencepost.sim.systems.publish.cost import costs
 from fencepost.sim.systems.publish.run import OLD_S, ScenarioRun, cache_parquet, declare_checks
 from fencepost.sim.world import World
@@ -196,7 +196,7 @@ class Size(NamedTuple):
         return PublishRefinement(self.plans, self.claims, skew=self.skew)
 
 
-LENSES = Lenses(Size.refinement, AsModelled)
+READERS = Readers(Size.refinement, AsModelled)
 _fields = cached(trace_fields)
 
 
@@ -211,7 +211,7 @@ def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
 def lockstep_of(run: ScenarioRun, claims: int, *, skew: bool) -> Lockstep:
     """The model following this run, with room for so many claims."""
     size = Size(min(max(len(run.changes), 2), PLANS_MAX), min(claims, CLAIMS_MAX), skew)
-    return Lockstep(LENSES.of(size), run.world.findings, _fields, _note)
+    return Lockstep(READERS.of(size), run.world.findings, _fields, _note)
 
 
 def play(
@@ -269,6 +269,6 @@ def program(
     if depth < 0 or tables < 0:
         raise Misuse("depth and tables are counted from 0")
     product = safeguards == STANDARD
-    followed = product and prepare_world(world, trace_fields, LENSES, lockstep=lockstep, coverage=coverage)
+    followed = product and prepare_world(world, trace_fields, READERS, lockstep=lockstep, coverage=coverage)
     run = ScenarioRun(world, safeguards, depth=depth, tables=tables)
     play(run, scenario, writers, plans, separate=epochs == "separate", followed=followed)

@@ -8,8 +8,8 @@ import pytest
 from fencepost.model import Model, check
 from fencepost.model.ingest import Ingest
 from fencepost.properties.ingest import AsModelled
-from fencepost.properties.refinement import Automaton, Driven
-from tests.properties.ingest import told
+from fencepost.properties.refinement import Automaton, Driven, Follower, Reader
+from tests.properties.ingest import shown_events
 
 
 @pytest.mark.parametrize("versioned", [0, 1])
@@ -17,35 +17,37 @@ from tests.properties.ingest import told
 def test_every_walk_of_the_model_is_allowed(versioned, contents) -> None:
     sizes = {"contents": contents, "shared": contents, "horizons": 3, "troubles": 3, "versioned": versioned}
     model = Model(Ingest, sizes)
-    teller = told.Teller(model)
-    automaton = told.automaton(versioned=bool(versioned), contents=contents)
+    writer = shown_events.EventWriter(model)
+    automaton = shown_events.automaton(versioned=bool(versioned), contents=contents)
     fired: Counter[str] = Counter()
-    for walk in told.walks(model, rows=60, length=50, seed=versioned):
-        letters = [looks for step in walk for looks in teller.tell(*step)]
+    for walk in shown_events.walks(model, rows=60, length=50, seed=versioned):
+        symbols = [looks for step in walk for looks in writer.events(*step)]
         fired.update(step[0].action for step in walk)
-        assert told.follow(automaton, letters) is None, [str(step[0]) for step in walk]
+        assert shown_events.follow(automaton, symbols) is None, [str(step[0]) for step in walk]
     assert {"create_manifest", "answer_duplicate", "decide", "late_manifest_lands"} <= set(fired)
 
 
 def test_every_walk_of_the_bound_is_a_run_of_the_model_as_it_is_checked() -> None:
     refinement = AsModelled()
-    teller, automaton = told.Teller(refinement.model), Automaton(refinement)
-    for walk in told.walks(refinement.model, rows=60, length=40, seed=5):
-        letters = [looks for step in walk for looks in teller.tell(*step)]
-        assert told.follow(automaton, letters) is None, [str(step[0]) for step in walk]
+    writer, automaton = shown_events.EventWriter(refinement.model), Automaton(refinement)
+    for walk in shown_events.walks(refinement.model, rows=60, length=40, seed=5):
+        symbols = [looks for step in walk for looks in writer.events(*step)]
+        assert shown_events.follow(automaton, symbols) is None, [str(step[0]) for step in walk]
 
 
 def test_what_a_run_can_have_driven_is_counted() -> None:
     """One batch that is stored, accepted and listed; no run ever met a blob that it had to store anew."""
     driven = Driven(Automaton(AsModelled()))
-    follower = told.Follower(driven.automaton)
-    for looks in (
-        told.landed("put", told.blob_key(0, 0, named=False)),
-        told.manifest(0, 0, named=False),
-        told.entry("listing", 0),
+    reader = Reader(driven.automaton)
+    follower = Follower(reader)
+    for row in (
+        shown_events.landed("put", shown_events.blob_key(0, 0, named=False)),
+        shown_events.manifest(0, 0, named=False),
+        shown_events.entry("listing", 0),
     ):
-        assert follower.see(looks, "x", 0) is None
-    driven.drive(driven.automaton.letters[letter].observation for letter in follower.letters)
+        assert follower.see(row, "x", 0) is None
+    (run,) = reader.runs()
+    driven.drive(run)
     share = driven.share()
     assert (share.states, share.transitions, share.runs, share.beyond) == (74_131, 467_388, 1, 0)
     assert share.actions["create_manifest"][0] > 0
@@ -85,8 +87,8 @@ def test_the_counterexample_of_every_switch_is_refused_as_far_as_it_can_be_seen(
         ),
         key=len,
     )
-    letters = list(told.Teller(model).counterexample(counterexample.steps))
-    error = told.follow(told.automaton(versioned=bool(model.sizes["versioned"])), letters)
+    symbols = list(shown_events.EventWriter(model).counterexample(counterexample.steps))
+    error = shown_events.follow(shown_events.automaton(versioned=bool(model.sizes["versioned"])), symbols)
     assert (error is None) == (switch in UNSEEN)
     assert error is None or error.verdict == "violated"
 
@@ -94,6 +96,8 @@ def test_the_counterexample_of_every_switch_is_refused_as_far_as_it_can_be_seen(
 @pytest.mark.parametrize("switch", ["bounded-landing", "bounded-skew"])
 def test_without_bounds_their_counterexamples_are_allowed(switch) -> None:
     model = Model(Ingest, Ingest.shown_at[switch], without=(switch,))
-    letters = list(told.Teller(model).counterexample(check(model)["gc_safe"].counterexample.steps))
-    assert told.follow(told.automaton(versioned=False, bounded=False), letters) is None
-    assert told.follow(told.automaton(versioned=False), letters) is not None
+    symbols = list(
+        shown_events.EventWriter(model).counterexample(check(model)["gc_safe"].counterexample.steps)
+    )
+    assert shown_events.follow(shown_events.automaton(versioned=False, bounded=False), symbols) is None
+    assert shown_events.follow(shown_events.automaton(versioned=False), symbols) is not None

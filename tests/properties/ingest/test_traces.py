@@ -78,7 +78,7 @@ def test_every_identity_of_a_trace_is_a_run_of_the_model(versioned: bool) -> Non
     found = verdicts(trace(versioned=versioned), versioned=versioned)
     assert set(found) == {identity.path for identity in (*IDENTITIES, ORPHAN)}
     assert {verdict.verdict for verdict in found.values()} == {"holds"}, found
-    assert min(found[identity.path].letters for identity in IDENTITIES) >= 6
+    assert min(found[identity.path].symbols for identity in IDENTITIES) >= 6
 
 
 @pytest.mark.parametrize(("safeguard", "error"), [("create-only-manifest", 5), ("gc-quarantine-refs", 2)])

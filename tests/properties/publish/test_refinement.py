@@ -82,7 +82,7 @@ def shown(events: list[Event]) -> list[str]:
 def test_a_run_of_the_library_is_a_run_of_the_model() -> None:
     events = history()
     verdict = judged(events)
-    assert (verdict.verdict, verdict.letters) == ("holds", 10), verdict
+    assert (verdict.verdict, verdict.symbols) == ("holds", 10), verdict
 
 
 def test_requests_and_responses_alone_are_enough() -> None:
@@ -90,7 +90,7 @@ def test_requests_and_responses_alone_are_enough() -> None:
     with traces.open("ann") as ann:
         write(ann, "one")
     verdict = judged(traces.events, slots=4)
-    assert (verdict.verdict, verdict.letters) == ("holds", 10), verdict
+    assert (verdict.verdict, verdict.symbols) == ("holds", 10), verdict
     lost = [event for event in traces.events if event.phase == "request" or "recovery" not in event.key]
     assert judged(lost, slots=4).verdict == "holds", "a sidecar that nobody was told about may have landed"
 

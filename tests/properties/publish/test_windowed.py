@@ -250,7 +250,7 @@ def test_who_gets_a_slot_has_nothing_of_who_had_it() -> None:
 
 def test_a_renaming_that_one_state_does_not_allow_leaves_the_run_undecided() -> None:
     automaton = Automaton(PublishRefinement(2, 2))
-    letter = automaton.letter(refinement.renaming("slide_manifests", {}, ()), refinement.Move.RENAMED)
-    assert automaton.step(refinement.START, letter) == refinement.OUTSIDE
-    claim = automaton.letter(refinement.renaming("forget", {"w": 0}, ()), refinement.Move.RENAMED)
+    symbol = automaton.symbol(refinement.renaming("slide_manifests", {}, ()), refinement.SymbolKind.RENAMED)
+    assert automaton.step(refinement.START, symbol) == refinement.OUTSIDE
+    claim = automaton.symbol(refinement.renaming("forget", {"w": 0}, ()), refinement.SymbolKind.RENAMED)
     assert automaton.step(refinement.START, claim) == refinement.START

@@ -10,11 +10,11 @@ from fencepost.model.swap_counter import SwapCounter
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
-    NO_ROOM,
-    SILENT,
+    OUT_OF_BOUNDS,
+    STUTTER,
+    Actions,
     Automaton,
     Keys,
-    Meaning,
     Observation,
     Refinement,
     Role,
@@ -40,9 +40,9 @@ class LockMap(Seen):
     roles = (Role("client", ("process",), most=1), Role("take", ("take",), COUNTED, most=2))
     hidden = ("look", "try_again", "crash", "trouble_ends")
 
-    def meaning(self, seen: Observation) -> Meaning:
+    def actions(self, seen: Observation) -> Actions:
         if not seen.done:
-            return SILENT
+            return STUTTER
         c = seen.rank("process")
         if seen.kind == "delete":
             gone = (self.does("give_back", c=c, answer=TOLD), self.does("lands"))
@@ -60,12 +60,12 @@ class CounterMap(Seen):
     trace_fields = ("count",)
     hidden = ("read", "find_itself", "crash", "trouble_ends")
 
-    def meaning(self, seen: Observation) -> Meaning:
+    def actions(self, seen: Observation) -> Actions:
         if not seen.done:
-            return SILENT
-        count = int(seen.fact("count"))
+            return STUTTER
+        count = int(seen.trace_field("count"))
         if count > 2:
-            return NO_ROOM
+            return OUT_OF_BOUNDS
         c = seen.rank("process")
         written = (self.does("write", c=c, answer=TOLD), self.does("lands"))
         return where(f"the count is {count}", lambda s: s.counter.count == count, *written)
@@ -79,14 +79,14 @@ class LeaseMap(Seen):
     trace_fields = ("number",)
     hidden = ("time_passes", "look", "read", "read_a_later_epoch", "check_clock", "step_down", "crash")
 
-    def meaning(self, seen: Observation) -> Meaning:
+    def actions(self, seen: Observation) -> Actions:
         if not seen.done:
-            return SILENT
+            return STUTTER
         c, epoch = seen.rank("process"), seen.rank("epoch")
         if seen.what == "lease":
             claimed = self.does("claim", c=c, answer=TOLD)
             return where(f"the lease has epoch {epoch}", lambda s: s.lease.epoch == epoch, claimed)
-        number = int(seen.fact("number"))
+        number = int(seen.trace_field("number"))
         written = (self.does("put_fence", c=c, answer=TOLD), self.does("write", c=c, answer=TOLD))
         return where(
             f"the data has epoch {epoch} and number {number}",
@@ -127,8 +127,8 @@ class DoorMap(Refinement):
     trace_fields = ("act",)
     hidden = ("knock_unheard",)
 
-    def meaning(self, seen: Observation) -> Meaning:
-        return self.does(seen.fact("act")) if seen.fact("act") in self._labels else IMPOSSIBLE
+    def actions(self, seen: Observation) -> Actions:
+        return self.does(seen.trace_field("act")) if seen.trace_field("act") in self._labels else IMPOSSIBLE
 
 
 def lock() -> Automaton:

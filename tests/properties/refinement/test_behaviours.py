@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.impl.store.events import Event
 from fencepost.model import Label, State, Stepper
-from fencepost.properties.refinement import DEAD, OUTSIDE, START, Automaton, Lens, Reader, follow
+from fencepost.properties.refinement import DEAD, OUTSIDE, START, Automaton, Reader, follow
 from tests.properties.refinement.maps import counter, landed, lease, lock
 
 Shown = Callable[[Label, State, State], str | None]
@@ -101,7 +101,7 @@ def test_columns_go_where_single_runs_go() -> None:
     automaton, single = lock(), lock()
     runs = [behaviour(automaton, show_lock, seed) for seed in range(25)]
     runs += [events[::-1] for events in runs]
-    words = [_letters(automaton, events) for events in runs]
+    words = [_symbols(automaton, events) for events in runs]
     longest = max(len(word) for word in words)
     columns = np.array([word + [0] * (longest - len(word)) for word in words])
     sets = np.full(len(runs), START)
@@ -112,16 +112,19 @@ def test_columns_go_where_single_runs_go() -> None:
     assert set(verdicts) >= {"holds", "violated"}
 
 
-def _letters(automaton: Automaton, events: list[Event]) -> list[int]:
-    reader = Reader(Lens(automaton))
-    looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.trace_fields) for e in events]
-    return [reader.letter(look, e.process, e.incarnation) for look, e in zip(looks, events, strict=True)]
+def _symbols(automaton: Automaton, events: list[Event]) -> list[int]:
+    reader, names, symbols = Reader(automaton), 0, []
+    for e in events:
+        row = ("landed", e.kind, e.key, e.condition, e.outcome, e.trace_fields)
+        symbol, names = reader.read(names, row, e.process, e.incarnation)
+        symbols.append(symbol)
+    return symbols
 
 
 def test_dead_and_outside_stay_so() -> None:
     automaton = lock()
-    word = _letters(automaton, landed("ann put locks/x done take=1", "ann delete locks/x done"))
+    word = _symbols(automaton, landed("ann put locks/x done take=1", "ann delete locks/x done"))
     for stuck in (DEAD, OUTSIDE):
         assert automaton.step(stuck, word[0]) == stuck
         assert list(automaton.advance(np.array([stuck]), np.array([word[1]]))) == [stuck]
-    assert automaton.step(START, 0) == START, "letter 0 changes nothing"
+    assert automaton.step(START, 0) == START, "symbol 0 changes nothing"

@@ -3,7 +3,15 @@
 import pytest
 
 from fencepost.model import Model
-from fencepost.properties.refinement import OUTSIDE, START, Automaton, Driven, Lens, Move, Observation, Reader
+from fencepost.properties.refinement import (
+    OUTSIDE,
+    START,
+    Automaton,
+    Driven,
+    Observation,
+    Reader,
+    SymbolKind,
+)
 from tests.properties.refinement.maps import Door, DoorMap, landed
 
 
@@ -14,11 +22,12 @@ class Heard(DoorMap):
 
 
 def observations(automaton: Automaton, run: tuple[str, ...]) -> list[Observation]:
-    reader = Reader(Lens(automaton))
-    events = landed(*(f"a put door/{act} done" for act in run))
-    looks = [("landed", e.kind, e.key, e.condition, e.outcome, e.trace_fields) for e in events]
-    read = [automaton.letters[reader.letter(look, "a", 0)] for look in looks]
-    return [letter.observation for letter in read if letter is not None]
+    reader, names, found = Reader(automaton), 0, []
+    for e in landed(*(f"a put door/{act} done" for act in run)):
+        row = ("landed", e.kind, e.key, e.condition, e.outcome, e.trace_fields)
+        seen, names = reader.observe(names, row, "a", 0)
+        found += [seen] if seen is not None else []
+    return found
 
 
 def driven(refinement: DoorMap, *runs: tuple[str, ...]) -> Driven:
@@ -78,11 +87,11 @@ def test_runs_that_are_taken_up_together_count_no_less_and_hardly_more(runs: lis
     for run in runs:
         number = START
         for seen in observations(together.automaton, run):
-            letter = together.automaton.letter(seen)
-            after = together.automaton.step(number, letter)
+            symbol = together.automaton.symbol(seen)
+            after = together.automaton.step(number, symbol)
             if after <= OUTSIDE:
                 break
-            taken.add((number, letter))
+            taken.add((number, symbol))
             number = after
         ends.add(number)
     together.spread(taken, ends)
@@ -95,8 +104,9 @@ def test_what_landed_between_a_request_and_its_answer_counts_once() -> None:
     """Before the answer it may not have landed yet; what is in flight is no part of the model's states."""
     automaton = Automaton(Heard(Model(Door)), slots=2)
     (seen,) = observations(automaton, ("knock",))
-    asked, answered = automaton.letter(seen, Move.ASKED), automaton.letter(seen, Move.ANSWERED)
-    waiting = automaton.step(START, asked)
+    requested = automaton.symbol(seen, SymbolKind.REQUESTED)
+    responded = automaton.symbol(seen, SymbolKind.RESPONDED)
+    waiting = automaton.step(START, requested)
     found = Driven(automaton)
-    found.spread({(START, asked), (waiting, answered)}, {automaton.step(waiting, answered)})
+    found.spread({(START, requested), (waiting, responded)}, {automaton.step(waiting, responded)})
     assert found.share().actions == {"knock": (1, 2), "knock_unheard": (0, 2), "swing": (0, 1)}

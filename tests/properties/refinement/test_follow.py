@@ -71,13 +71,13 @@ def test_runs_that_differ_by_names_alone_are_the_same_run() -> None:
     automaton = lock()
     lines = "{} put locks/{} done take={}", "{} delete locks/{} done"
     follow(automaton, landed(*(line.format("ann", "x", 5) for line in lines)))
-    sets, letters = len(automaton), len(automaton.letters)
+    sets, symbols = len(automaton), len(automaton.symbols)
     for name in range(50):
         verdict = follow(
             automaton, landed(*(line.format(f"p{name}", f"k{name}", 1000 + name) for line in lines))
         )
         assert verdict.verdict == "holds"
-    assert (len(automaton), len(automaton.letters)) == (sets, letters)
+    assert (len(automaton), len(automaton.symbols)) == (sets, symbols)
 
 
 def line_of(function: object, text: str) -> int:
@@ -167,4 +167,4 @@ def test_more_pending_requests_than_there_are_slots_are_undecided() -> None:
 
 def test_a_request_that_was_refused_for_good_was_never_there() -> None:
     lines = ("> 1 ann put counter count=2", "< 1 ann put counter refused")
-    assert follow(counter(slots=1), told(*lines)).letters == 0
+    assert follow(counter(slots=1), told(*lines)).symbols == 0

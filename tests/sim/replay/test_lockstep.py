@@ -10,24 +10,24 @@ from fencepost.sim.replay.lockstep import Lockstep
 from tests.sim.replay.test_columns import Any3, Everything
 
 
-def letters() -> tuple[Lockstep, list[int]]:
+def symbols() -> tuple[Lockstep, list[int]]:
     """A lockstep, and letters for it: up, down, never, and one that there is no room for."""
     automaton = Automaton(Everything(Model(Any3)))
 
-    def letter(kind: str, mode: str, stranger: str = "") -> int:
+    def symbol(kind: str, mode: str, out_of_bounds: str = "") -> int:
         trace_fields = (("mode", mode),) if mode else ()
-        return automaton.letter(
-            Observation("landed", kind, "any", "", "done", (), trace_fields, False, stranger)
+        return automaton.symbol(
+            Observation("landed", kind, "any", "", "done", (), trace_fields, False, out_of_bounds)
         )
 
-    read = [letter("put", "good"), letter("delete", ""), letter("put", "bad"), letter("put", "", "plan")]
+    read = [symbol("put", "good"), symbol("delete", ""), symbol("put", "bad"), symbol("put", "", "plan")]
     return Lockstep(automaton), read
 
 
 def alone(lockstep: Lockstep, run: list[int]) -> tuple[int, int, int]:
     state = START
-    for place, letter in enumerate(run):
-        before, state = state, lockstep.automaton.step(state, letter)
+    for place, symbol in enumerate(run):
+        before, state = state, lockstep.automaton.step(state, symbol)
         if state <= OUTSIDE:
             return state, place, before
     return state, -1, -1
@@ -35,19 +35,19 @@ def alone(lockstep: Lockstep, run: list[int]) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("few", [1, 3, 24, 1000])
 def test_each_run_ends_as_if_it_were_alone(few: int) -> None:
-    lockstep, (up, down, never, stranger) = letters()
+    lockstep, (up, down, never, out_of_bounds) = symbols()
     lockstep.few = few
     draw = SeededEnvironment(5).stream("runs")
     runs = [
-        [draw.choice((up, up, down, down, never, stranger)) for _ in range(draw.randrange(7))]
+        [draw.choice((up, up, down, down, never, out_of_bounds)) for _ in range(draw.randrange(7))]
         for _ in range(60)
     ]
     runs += [
         [up, down] * 6000,
         [up, down] * 5000 + [never],
-        [up, down] * 3000 + [up, stranger] + [down] * 9,
+        [up, down] * 3000 + [up, out_of_bounds] + [down] * 9,
     ]
-    whole = np.array([letter for run in runs for letter in run])
+    whole = np.array([symbol for run in runs for symbol in run])
     lengths = np.array([len(run) for run in runs])
     ends = lockstep.follow(whole, np.append(0, np.cumsum(lengths)[:-1]), lengths)
     found = list(zip(ends.sets.tolist(), ends.places.tolist(), ends.before.tolist(), strict=True))
@@ -58,9 +58,9 @@ def test_each_run_ends_as_if_it_were_alone(few: int) -> None:
 
 
 def test_the_transitions_taken_are_remembered() -> None:
-    lockstep, (take, give, *_) = letters()
+    lockstep, (take, give, *_) = symbols()
     lockstep.follow(np.array([take, give, take]), np.array([0, 2]), np.array([2, 1]))
-    taken = {(int(one), int(letter)) for one, letter in np.argwhere(lockstep.taken())}
+    taken = {(int(one), int(symbol)) for one, symbol in np.argwhere(lockstep.taken())}
     held = lockstep.automaton.step(START, take)
     assert taken == {(START, take), (held, give)}
     assert lockstep.grown()

@@ -13,9 +13,9 @@ from fencepost.properties.ingest import IngestRefinement
 from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton
 from fencepost.sim.explore import Random, Setting
+from fencepost.sim.replay.arrow import events as columns
 from fencepost.sim.replay.identities import learnt, named
 from fencepost.sim.replay.judging import Judge
-from fencepost.sim.replay.letters import events as columns
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.systems.ingest.scenarios import program
 from fencepost.sim.trace import events_of, table_of
@@ -62,12 +62,12 @@ def verdicts(judge: Judge, runs: list[list[Event]]) -> list[dict[str, Any]]:
 
 def test_publish_is_accepted_and_so_is_every_copy(publishing: list[list[Event]], judge: Judge) -> None:
     assert {row["verdict"] for row in verdicts(judge, publishing)} == {"accepted"}
-    sets, letters = len(judge.automaton), len(judge.automaton.letters)
+    sets, symbols = len(judge.automaton), len(judge.automaton.symbols)
     table = table_of(event for run in publishing for event in run)
     for copy in copies(table, 3):
         assert {event.run for event in events_of(copy)}.isdisjoint(run[0].run for run in publishing)
         assert set(judge.verdicts(columns(in_order(copy)))["verdict"].to_pylist()) == {"accepted"}
-    assert (len(judge.automaton), len(judge.automaton.letters)) == (sets, letters), "names are no news"
+    assert (len(judge.automaton), len(judge.automaton.symbols)) == (sets, symbols), "names are no news"
 
 
 def test_what_was_spoilt_is_rejected_at_what_builds_on_it(

@@ -1,4 +1,4 @@
-"""Steps of the ingest machine, told as a store would show them."""
+"""Steps of the ingest machine, as the events that a store would record."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,10 +6,9 @@ import numpy as np
 
 from fencepost.model import Label, Model, Step
 from fencepost.properties.ingest import IngestRefinement
-from fencepost.properties.refinement import Automaton, Follower, Verdict
+from fencepost.properties.refinement import Automaton, EventRow, Follower, Reader, Verdict
 
 IDENTITY = "agent=61/boot=62/00000000000000000001-00000000000000000002"
-Looks = tuple[str, str, str, str, str, str]
 
 
 def sha(h: int) -> str:
@@ -21,24 +20,24 @@ def blob_key(h: int, generation: int, *, named: bool) -> str:
     return f"raw-blobs/v1/sha256/{sha(h)[:2]}/{sha(h)[2:4]}/{sha(h)}{suffix}.lmbatch"
 
 
-def landed(kind: str, key: str, trace_fields: str = "") -> Looks:
+def landed(kind: str, key: str, trace_fields: str = "") -> EventRow:
     return ("landed", kind, key, "absent", "done", trace_fields)
 
 
-def note(topic: str, h: int, what: str = "") -> Looks:
+def note(topic: str, h: int, what: str = "") -> EventRow:
     return ("note", "note", topic, "", "", f"sha={sha(h)}" + (f" what={what}" if what else ""))
 
 
-def manifest(h: int, generation: int, *, named: bool) -> Looks:
+def manifest(h: int, generation: int, *, named: bool) -> EventRow:
     return landed("put", f"accepted/v1/{IDENTITY}.json", _trace_fields(h, generation, named=named))
 
 
-def record(h: int, generation: int, *, named: bool) -> Looks:
+def record(h: int, generation: int, *, named: bool) -> EventRow:
     key = f"quarantine/v1/identity-conflict/{IDENTITY}/{sha(h)}.json"
     return landed("put", key, _trace_fields(h, generation, named=named))
 
 
-def entry(which: str, h: int) -> Looks:
+def entry(which: str, h: int) -> EventRow:
     if which == "reference":
         return landed(
             "put", f"accepted-by-blob/v1/sha256/{sha(h)[:2]}/{sha(h)[2:4]}/{sha(h)}/{IDENTITY}.json"
@@ -49,19 +48,19 @@ def entry(which: str, h: int) -> Looks:
 
 
 def _trace_fields(h: int, generation: int, *, named: bool) -> str:
-    told = f"generation={generation:010d} " if named else ""
-    return f"{told}identity={IDENTITY} sha={sha(h)}"
+    prefix = f"generation={generation:010d} " if named else ""
+    return f"{prefix}identity={IDENTITY} sha={sha(h)}"
 
 
-class Teller:
-    """Tells labels of a machine. Without generations every blob of a plain bucket has the same name."""
+class EventWriter:
+    """Writes the events of labels. Without generations every blob of a plain bucket has the same name."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.named = not model.sizes["versioned"]
         self.same = "gc-stalled-writer-generation" in model.without
 
-    def tell(self, label: Label, before: dict, after: dict) -> Iterator[Looks]:
+    def events(self, label: Label, before: dict, after: dict) -> Iterator[EventRow]:
         given = dict(label.parameters)
         c = given.get("c", 0)
         answer = given.get("answer", "done")
@@ -99,11 +98,11 @@ class Teller:
     def generation(self, generation: int) -> int:
         return 0 if self.same else generation
 
-    def blob(self, kind: str, h: int, generation: int) -> Looks:
+    def blob(self, kind: str, h: int, generation: int) -> EventRow:
         return landed(kind, blob_key(h, self.generation(generation), named=self.named))
 
-    def counterexample(self, steps: Sequence[Step]) -> Iterator[Looks]:
-        """A counterexample of the machine, told."""
+    def counterexample(self, steps: Sequence[Step]) -> Iterator[EventRow]:
+        """The events of a counterexample of the machine."""
         state = self.model.initial()[:, :1]
         for step in steps:
             label = next(
@@ -112,15 +111,15 @@ class Teller:
                 if label.action == step.action and dict(label.parameters) == dict(step.parameters)
             )
             after = self.model.successors(state, label).states
-            yield from self.tell(label, self.model.unpack(state[:, 0]), self.model.unpack(after[:, 0]))
+            yield from self.events(label, self.model.unpack(state[:, 0]), self.model.unpack(after[:, 0]))
             state = after
 
 
-def follow(automaton: Automaton, letters: Sequence[Looks]) -> Verdict | None:
+def follow(automaton: Automaton, rows: Sequence[EventRow]) -> Verdict | None:
     """None when the map allows them all."""
-    follower = Follower(automaton)
-    for looks in letters:
-        error = follower.see(looks, "x", 0)
+    follower = Follower(Reader(automaton))
+    for row in rows:
+        error = follower.see(row, "x", 0)
         if error is not None:
             return error
     return None

@@ -1,0 +1,220 @@
+"""Text columns as numbers: each distinct text is looked at once, however many rows hold it.
+
+`Values` are the distinct texts of a column. This module implements them with Python lists, which is enough
+for one run; `sim.replay.arrow` implements them with Arrow arrays for millions of rows.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+NONE = -1
+"""The number of a text that is absent."""
+NO_ROW = -2
+"""The number of a text that no row has: it equals nothing."""
+
+
+class Values(ABC):
+    """Distinct texts; None stands for an absent one."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, places: I64) -> Self: ...
+
+    @abstractmethod
+    def texts(self, places: I64) -> list[str | None]:
+        """The texts at some places, None at `NONE`."""
+
+    @abstractmethod
+    def index(self, text: str) -> int:
+        """The place of a text, or `NO_ROW`."""
+
+    @abstractmethod
+    def is_in(self, texts: Sequence[str]) -> Mask: ...
+
+    @abstractmethod
+    def extract(self, pattern: str) -> tuple[Mask, dict[str, Self]]:
+        """Which texts a pattern matches as a whole, and what its named groups matched; an empty group is
+        absent.
+        """
+
+    @abstractmethod
+    def trace_field(self, name: str) -> Self:
+        """The value of one trace field in texts of trace fields; an empty field is absent."""
+
+    @abstractmethod
+    def first_words(self) -> Self:
+        """Each text up to its first space."""
+
+    @abstractmethod
+    def decimals(self) -> tuple[I64, Mask]:
+        """Every text as a number modulo 2^64, so that differences stay exact, and whether it is one."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, texts: Sequence[str]) -> Self: ...
+
+    @classmethod
+    @abstractmethod
+    def merged(cls, pieces: Sequence[Self]) -> tuple[I64, Self]:
+        """All pieces in a row as numbers into distinct texts, `NONE` for absent ones."""
+
+    @staticmethod
+    @abstractmethod
+    def dense(numbers: I64) -> tuple[I64, int]:
+        """Numbers by first appearance, and how many there are."""
+
+    @classmethod
+    def numbered(cls, *columns: I64) -> tuple[I64, int]:
+        """A number for each distinct row of columns of numbers of at least -2, by first appearance."""
+        mixed, width = columns[0] + 2, _width(columns[0])
+        for column in columns[1:]:
+            own = _width(column)
+            if width * own >= 1 << 62:
+                mixed, width = cls.dense(mixed)
+            mixed = mixed * own + (column + 2)
+            width *= own
+        return cls.dense(mixed)
+
+
+def _width(column: I64) -> int:
+    return int(column.max()) + 3 if len(column) else 1
+
+
+@dataclass(frozen=True)
+class Text:
+    """A column: for each row the number of its text, and the distinct texts."""
+
+    codes: I64
+    values: Any
+    """`Values`; one column never mixes implementations."""
+
+    def number(self, text: str) -> int:
+        return int(self.values.index(text))
+
+    def is_in(self, texts: Sequence[str]) -> Mask:
+        """Which rows have one of the texts."""
+        if not len(self.values):
+            return np.zeros(len(self.codes), np.bool_)
+        found: Mask = self.values.is_in(texts)[self.codes]
+        return found
+
+    def take(self, rows: I64) -> "Text":
+        return Text(self.codes[rows], self.values)
+
+    def texts(self) -> list[str | None]:
+        found: list[str | None] = self.values.texts(self.codes)
+        return found
+
+    def at(self, row: int) -> str:
+        return str(self.values.texts(self.codes[row : row + 1])[0])
+
+    def replaced(self, rows: Mask, text: str) -> "Text":
+        """The column with one text in some rows."""
+        if not rows.any():
+            return self
+        return recoded(np.where(rows, len(self.values), self.codes), self.values, text)
+
+    def used(self, rows: I64) -> I64:
+        """The places of the distinct texts that some rows have."""
+        used = np.zeros(len(self.values), np.bool_)
+        used[self.codes[rows]] = True
+        return np.flatnonzero(used)
+
+
+def recoded(codes: I64, values: Any, text: str) -> Text:
+    """The column of these codes, where the number behind the last stands for one more text."""
+    places, distinct = values.merged([values, values.of([text])])
+    return Text(places[codes], distinct)
+
+
+def firsts(codes: I64, count: int) -> I64:
+    """The first row of each number."""
+    found = np.zeros(count, np.int64)
+    found[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return found
+
+
+class PythonValues(Values):
+    """Texts in a list."""
+
+    def __init__(self, texts: Sequence[str | None]) -> None:
+        self._texts = list(texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def take(self, places: I64) -> "PythonValues":
+        return PythonValues([self._texts[place] for place in places.tolist()])
+
+    def texts(self, places: I64) -> list[str | None]:
+        return [None if place == NONE else self._texts[place] for place in places.tolist()]
+
+    def index(self, text: str) -> int:
+        return self._texts.index(text) if text in self._texts else NO_ROW
+
+    def is_in(self, texts: Sequence[str]) -> Mask:
+        return np.array([text in texts for text in self._texts], np.bool_)
+
+    def extract(self, pattern: str) -> tuple[Mask, dict[str, "PythonValues"]]:
+        compiled = _compiled(pattern)
+        found = [compiled.fullmatch(text or "") for text in self._texts]
+        groups = {
+            name: PythonValues([(match[name] or None) if match else None for match in found])
+            for name in compiled.groupindex
+        }
+        return np.array([match is not None for match in found], np.bool_), groups
+
+    def trace_field(self, name: str) -> "PythonValues":
+        compiled = _compiled(rf"(?:^|.* ){re.escape(name)}=(?P<value>[^ ]*)(?: .*)?")
+        found = [compiled.fullmatch(text or "") for text in self._texts]
+        return PythonValues([(match["value"] or None) if match else None for match in found])
+
+    def first_words(self) -> "PythonValues":
+        return PythonValues([text and text.split(" ", 1)[0] for text in self._texts])
+
+    def decimals(self) -> tuple[I64, Mask]:
+        decimal = [bool(text) and re.fullmatch("[0-9]+", text or "") is not None for text in self._texts]
+        numbers = [int(text or 0) if good else 0 for text, good in zip(self._texts, decimal, strict=True)]
+        modulo = [number & ((1 << 64) - 1) for number in numbers]
+        return np.array(modulo, np.uint64).view(np.int64), np.array(decimal, np.bool_)
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "PythonValues":
+        return cls(texts)
+
+    @classmethod
+    def merged(cls, pieces: Sequence["PythonValues"]) -> tuple[I64, "PythonValues"]:
+        known: dict[str, int] = {}
+        codes = [
+            NONE if text is None else known.setdefault(text, len(known))
+            for piece in pieces
+            for text in piece._texts  # noqa: SLF001 - of its own class
+        ]
+        return np.array(codes, np.int64), cls(list(known))
+
+    @staticmethod
+    def dense(numbers: I64) -> tuple[I64, int]:
+        known: dict[int, int] = {}
+        codes = [known.setdefault(number, len(known)) for number in numbers.tolist()]
+        return np.array(codes, np.int64), len(known)
+
+
+@lru_cache(1 << 10)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.DOTALL)
+
+
+def python_text(texts: Sequence[str]) -> Text:
+    """A column of text in Python lists."""
+    return Text(*PythonValues.merged([PythonValues(texts)]))
