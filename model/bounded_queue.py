@@ -1,8 +1,8 @@
 """A bounded queue: a ring of places between one producer and one consumer.
 
-Both count their positions modulo twice the number of places, so that a full ring and an empty one
-look different. The producer writes its position as the value: "nothing is lost, doubled or
-reordered" is then one comparison, the place to read next holds the reader's own position.
+Both count their positions modulo twice the number of places, so that a full ring and an empty one look
+different. The producer writes its position as the value. "Nothing is lost, doubled or reordered" is then one
+comparison: the place to read next holds the reader's own position.
 """
 
 from typing import ClassVar
@@ -16,6 +16,7 @@ from fencepost.model.kernel import (
     Truth,
     action,
     always_recoverable,
+    implies,
     invariant,
     reachable,
     step,
@@ -53,7 +54,7 @@ class BoundedQueue(Machine):
     @invariant
     def in_order(s) -> Truth:
         """The value to be taken next is the one after the last that was taken."""
-        return (s.waiting() == 0) | (s.place[s.read % s.places] == s.read)
+        return implies(s.waiting() > 0, s.place[s.read % s.places] == s.read)
 
     @step
     def one_end_moves(before, after: "BoundedQueue") -> Truth:

@@ -1,16 +1,16 @@
-"""A lock that is an object: who creates the key holds the lock, who deletes it gives it back.
+"""A lock that is an object: the client that creates the key holds the lock, and deletes it to give it back.
 
-Small, and wrong in most first versions. What makes it hard is not the race for the key, which the
-store decides, but the reply that does not come: a client that was not told may hold the lock, and a
-request that it has given up on may still create it, or delete it, later.
+Small, and flawed in most first versions. The hard part is not the race for the key, which the store decides,
+but the missing reply: a client without an answer may hold the lock, and a request that it has given up on may
+still create the lock, or delete it, later.
 
-The lock says whose it is, and carries the number of the take. The first is how a client finds out what
-it was not told; the second is what a delete is conditioned on: an ETag is a fingerprint of content, so
+The lock names its owner and carries the number of the take. The owner is how a client finds out what happened
+after a missing reply. The number is the condition of a delete: an ETag is a fingerprint of content, so
 without it two takes look the same, and giving back the one gives back the other.
 
-A client that comes back after a crash and finds a lock of its own does not go on as if it held it: before the
-crash it may have asked to delete it, and that request may still land. It gives the lock back (the same
-delete once more harms nobody) and takes it anew, under a number that no request names yet.
+A client that returns after a crash and finds a lock of its own does not go on as if it held it: before the
+crash it may have sent a delete, and that request may still land. It gives the lock back (the same delete
+once more harms no client) and takes it anew, under a number that no request names yet.
 """
 
 from typing import ClassVar
@@ -26,11 +26,14 @@ from fencepost.model.kernel import (
     action,
     all_of,
     always_recoverable,
+    case,
+    implies,
     invariant,
     may_end,
     pick,
     reachable,
     step,
+    without,
 )
 from fencepost.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, Trouble, restart
 
@@ -43,9 +46,9 @@ class CreateOnlyLock(Machine):
 
     safeguards: ClassVar = {
         "create-only": "the lock is created only where no object stands, instead of looking first",
-        "read-back": "a client that was not told, or is told that a lock exists, looks whose it is",
-        "give-back-strays": "a lock of its own that a client finds, not having just asked, is given back",
-        "conflict-proves-nothing": "409 is asked again; it does not say that somebody holds the lock",
+        "read-back": "a client without an answer, or whose create finds a lock, reads whose it is",
+        "give-back-strays": "a lock of its own that a client finds, without a request pending, is given back",
+        "conflict-proves-nothing": "409 is retried; it does not mean that a client holds the lock",
         "number-the-takes": "each take has a number of its own in the lock, and only that one is given back",
     }
     assumptions: ClassVar = {
@@ -57,11 +60,11 @@ class CreateOnlyLock(Machine):
     late = Late(lock, only=("create", "delete-match"))
     trouble = Trouble()  # what is lost, and who crashes, until it is over
     drawn = Int(0, takes)
-    at = Each(clients, Enum("outside", "clear", "told-exists", "unsure", "refused", "holds", "leaving"))
-    mine = Each(clients, Int(0, takes - 1))  # the number of the take that it asked for, or found
+    at = Each(clients, Enum("outside", "clear", "exists", "unsure", "refused", "holds", "leaving"))
+    mine = Each(clients, Int(0, takes - 1))  # the number of the take that it requested, or found
 
     @action(c=clients, answer=(*CREATE, "conflict", *UNKNOWN))
-    def ask(s, c: int, answer: str) -> None:
+    def acquire(s, c: int, answer: str) -> None:
         s.require(s.at[c] == ("outside" if s.is_on("create-only") else "clear"))
         s.trouble.may(answer)
         take = s.drawn if s.is_on("number-the-takes") else 0
@@ -71,31 +74,42 @@ class CreateOnlyLock(Machine):
             s.drawn = s.drawn + 1
         if answer in CREATE and not (s.is_on("create-only") and s.is_on("honest-create")):
             s.require(answer == "done")
-            told = s.lock.put(owner=c, take=take)
+            reply = s.lock.put(owner=c, take=take)
         else:
-            told = s.lock.create(answer, owner=c, take=take, late=s.late)
+            reply = s.lock.create(answer, owner=c, take=take, late=s.late)
         looks = s.is_on("read-back")
-        s.at[c] = told.to(
+        s.at[c] = reply.to(
             done="holds",
-            exists="told-exists" if looks else "refused",
+            exists="exists" if looks else "refused",
             unknown="unsure" if looks else "outside",
             conflict="outside" if s.is_on("conflict-proves-nothing") else "refused",
         )
-        if told in ("done", "unknown"):
+        if reply in ("done", "unknown"):
             s.mine[c] = take
 
     @action(c=clients)
     def look(s, c: int) -> None:
-        looking = (
-            ("told-exists", "unsure") if s.is_on("create-only") else ("told-exists", "unsure", "outside")
-        )
-        s.require(s.at[c].is_in(*looking))
-        asked_for = (s.at[c] == "unsure") & s.lock.holds(take=s.mine[c])
-        may_use = asked_for if s.is_on("give-back-strays") else True
+        s.require(s.at[c].is_in("exists", "unsure"))
+        s.read(c, "outside")
+
+    @without("create-only", replaces=look)
+    def look_before_put(s, c: int) -> None:
+        s.require(s.at[c].is_in("exists", "unsure", "outside"))
+        s.read(c, "clear")
+
+    def read(s, c: int, absent: str) -> None:
         own = s.lock.holds(owner=c)
-        nobody = "outside" if s.is_on("create-only") else "clear"
-        s.at[c] = pick(own, pick(may_use, "holds", "leaving"), pick(s.lock.is_there, "refused", nobody))
+        may_use = own & s.may_use(c)
+        s.at[c] = case((may_use, "holds"), (own, "leaving"), (s.lock.is_there, "refused"), otherwise=absent)
         s.mine[c] = pick(own, s.lock.take, 0)
+
+    def may_use(s, c: int) -> Truth:
+        """The lock is the one that the client has just requested."""
+        return (s.at[c] == "unsure") & s.lock.holds(take=s.mine[c])
+
+    @without("give-back-strays", replaces=may_use)
+    def may_use_strays(s, c: int) -> Truth:
+        return Truth.constant(True)
 
     @action(c=clients)
     def try_again(s, c: int) -> None:
@@ -106,9 +120,9 @@ class CreateOnlyLock(Machine):
     def give_back(s, c: int, answer: str) -> None:
         s.require(s.at[c].is_in("holds", "leaving"))
         s.trouble.may(answer)
-        told = s.lock.delete(answer, match=s.mine[c], late=s.late)
-        s.at[c] = told.to(done="outside", refused="outside", unknown="leaving")
-        if told != "unknown":
+        reply = s.lock.delete(answer, match=s.mine[c], late=s.late)
+        s.at[c] = reply.to(done="outside", refused="outside", unknown="leaving")
+        if reply != "unknown":
             s.mine[c] = 0
 
     @action(c=clients)
@@ -132,11 +146,9 @@ class CreateOnlyLock(Machine):
 
     @step
     def refusal_is_true(before, after: "CreateOnlyLock") -> Truth:
-        """A client takes the lock for somebody else's only when it is."""
-        return all_of(
-            (before.at[c] == "refused") | (after.at[c] != "refused") | before.theirs(c)
-            for c in range(before.clients)
-        )
+        """A client takes the lock for another's only when it is."""
+        refused = [(before.at[c] != "refused") & (after.at[c] == "refused") for c in range(before.clients)]
+        return all_of(implies(refused[c], before.theirs(c)) for c in range(before.clients))
 
     def theirs(s, c: int) -> Truth:
         """Whether the lock is there, and not c's."""

@@ -1,11 +1,10 @@
 """A lock with a lease, and the fence that makes it safe.
 
-A lease is given for a time: who holds it checks its clock and then writes, and between the two anything
-may pass: a pause, a slow request, a request that lands an hour later. So a lease alone protects nothing; it
-only makes it rare that two clients write. What protects the data is that each write says what it is
-based on: the new leader, before it relies on anything it reads, writes its epoch into the data (the fence),
-over what it has read. A write from before was based on something else then, and is refused, whenever it
-lands.
+A lease is given for a time: its holder checks its clock and then writes, and in between come pauses, slow
+requests, a request that lands an hour later. So a lease alone protects nothing; it only makes it rare that
+two clients write. What protects the data is that each write names what it is based on: the new leader, before
+it relies on anything it reads, writes its epoch into the data (the fence), over what it has read. An earlier
+write is based on something else then, and is refused, whenever it lands.
 
 Time appears as one bit: whether the lease that was last given has run out. No property needs a bound on
 clocks, pauses or landings.
@@ -36,7 +35,7 @@ SWAP = ("done", "changed")
 
 
 class FencedLease(Machine):
-    """Clients that lead one after the other, each thinking that it still does for as long as it likes."""
+    """Clients that lead one after the other, each of which may believe for any time that it still does."""
 
     clients = Size(2, most=6)
     epochs = Size(2, most=16, doc="times that the lease is given: keeps the space finite")
@@ -44,7 +43,7 @@ class FencedLease(Machine):
 
     safeguards: ClassVar = {
         "swap-the-lease": "the lease is taken only over the one that was seen to have run out",
-        "fence": "the data is written only over what was read, by whoever thinks that it leads",
+        "fence": "the data is written only over what was read, by a client that believes it leads",
         "fence-first": "a new leader writes its epoch into the data before it relies on what it reads there",
     }
     assumptions: ClassVar = {
@@ -53,7 +52,7 @@ class FencedLease(Machine):
 
     symmetric: ClassVar = ("clients",)
 
-    lease = Key(epoch=Int(0, epochs))  # whose it is shows in the epochs that the clients were given
+    lease = Key(epoch=Int(0, epochs))  # the epochs of the clients show whose it is
     data = Key(epoch=Int(0, epochs), number=Int(0, writes), etag="number")
     late = Late(data, only=("replace", "put"))
     run_out = Enum("running", "run-out", start="run-out")
@@ -67,7 +66,7 @@ class FencedLease(Machine):
         s.data.put(epoch=0, number=0)
 
     def is_running(s, c: int) -> Truth:
-        """Whether the lease of c has not run out: what c's clock says at this moment."""
+        """Whether the lease of c has not run out, by c's clock at this moment."""
         return (s.run_out == "running") & (s.epoch[c] == s.lease.epoch)
 
     @action
@@ -82,20 +81,20 @@ class FencedLease(Machine):
         s.at[c] = "has-looked"
         s.epoch[c] = s.lease.epoch
 
-    @action(c=clients, answer=(*SWAP, "reply-lost", "lost"))
+    @action(c=clients, answer=(*SWAP, "reply-lost", "request-lost"))
     def claim(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "has-looked")
         epoch = s.epoch[c] + 1
         if s.is_on("swap-the-lease") and s.is_on("honest-swap"):
-            told = s.lease.replace(answer, match=s.epoch[c], epoch=epoch)
+            reply = s.lease.replace(answer, match=s.epoch[c], epoch=epoch)
         else:
             s.require(answer != "changed")
-            told = s.lease.put(answer, epoch=epoch)
-        if told.applied:
+            reply = s.lease.put(answer, epoch=epoch)
+        if reply.applied:
             s.run_out = "running"
-        # One that was not told looks again, when the lease that it may have been given has run out.
-        s.at[c] = told.to(done="claimed", refused="idle", unknown="idle")
-        s.epoch[c] = told.to(done=epoch, refused=0, unknown=0)
+        # After an unknown outcome it looks again when the lease that it may have been given has run out.
+        s.at[c] = reply.to(done="claimed", refused="idle", unknown="idle")
+        s.epoch[c] = reply.to(done=epoch, refused=0, unknown=0)
 
     @action(c=clients)
     def read(s, c: int) -> None:
@@ -113,11 +112,11 @@ class FencedLease(Machine):
     @action(c=clients, answer=(*SWAP, *UNKNOWN))
     def put_fence(s, c: int, answer: str) -> None:
         s.require((s.at[c] == "has-read") & (s.number[c] < s.writes))
-        told = s.data.replace(
+        reply = s.data.replace(
             answer, match=s.number[c], epoch=s.epoch[c], number=s.number[c] + 1, late=s.late
         )
-        s.at[c] = told.to(done="leads", refused="claimed", unknown="claimed")
-        s.number[c] = told.to(done=s.number[c] + 1, refused=0, unknown=0)
+        s.at[c] = reply.to(done="leads", refused="claimed", unknown="claimed")
+        s.number[c] = reply.to(done=s.number[c] + 1, refused=0, unknown=0)
 
     @action(c=clients)
     def check_clock(s, c: int) -> None:
@@ -136,15 +135,15 @@ class FencedLease(Machine):
         s.require(s.at[c] == "writes")
         number = s.number[c] + 1
         if s.is_on("fence") and s.is_on("honest-swap"):
-            told = s.data.replace(answer, match=s.number[c], epoch=s.epoch[c], number=number, late=s.late)
+            reply = s.data.replace(answer, match=s.number[c], epoch=s.epoch[c], number=number, late=s.late)
         else:
             s.require(answer != "changed")
-            told = s.data.put(answer, epoch=s.epoch[c], number=number, late=s.late)
-        if told == "changed":
+            reply = s.data.put(answer, epoch=s.epoch[c], number=number, late=s.late)
+        if reply == "changed":
             s.rest(c)
         else:
-            s.at[c] = told.to(done="leads", missing="idle", unknown="claimed")
-            s.number[c] = told.to(done=number, missing=0, unknown=0)
+            s.at[c] = reply.to(done="leads", missing="idle", unknown="claimed")
+            s.number[c] = reply.to(done=number, missing=0, unknown=0)
 
     @action(c=clients)
     def crash(s, c: int) -> None:

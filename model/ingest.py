@@ -304,7 +304,9 @@ class Ingest(Machine):
         s.guard("identity-bound-to-agent", sender == "owner")
         s.at[c], s.batch[c], s.stranger[c] = "blob", h, sender == "stranger"
 
-    @action(c=collectors, answer=("done", "exists", "lost", "reply-lost", "conflict"), clock=tuple(CLOCKS))
+    @action(
+        c=collectors, answer=("done", "exists", "request-lost", "reply-lost", "conflict"), clock=tuple(CLOCKS)
+    )
     def put_blob(s, c: int, answer: str, clock: str) -> None:
         """Create-only, again until it is answered. After a conflict an upload in parts is begun anew."""
         s.require(s.at[c] == "blob")
@@ -335,12 +337,12 @@ class Ingest(Machine):
 
     # Actions of a collector: the manifest.
 
-    @action(c=collectors, answer=("done", "exists", "conflict", "reply-lost", "lost", "late"))
+    @action(c=collectors, answer=("done", "exists", "conflict", "reply-lost", "request-lost", "late"))
     def create_manifest(s, c: int, answer: str) -> None:
         """The only moment at which a batch becomes accepted. Repeated after a lost answer."""
         s.require(s.at[c].is_in("manifest", "unsure"))
         s.require(s.is_current(s.known[c]))
-        s.trouble.spend(answer in ("reply-lost", "lost", "late"))
+        s.trouble.spend(answer in ("reply-lost", "request-lost", "late"))
         manifest, h = s.authority(c), s.batch[c]
         if answer == "exists":
             s.require(manifest.is_there)
@@ -351,13 +353,13 @@ class Ingest(Machine):
             s.require(s.is_on("single-authority") or c % 2 == 0)
             s.manifest.create("late", late=s.late, content=h, generation=s.generation(c))
             s.late_author = c
-        elif answer != "lost":
+        elif answer != "request-lost":
             s.forged = s.forged | ((s.first < 0) & s.stranger[c])
             s.accept(manifest, h, s.generation(c))
             s.author = c
         if answer == "done":
             s.live[h], s.at[c] = True, "stored"
-        elif answer in ("reply-lost", "lost", "late"):
+        elif answer in ("reply-lost", "request-lost", "late"):
             s.at[c] = s.after_unknown()
 
     def after_conflict(s, c: int) -> Choice | str:

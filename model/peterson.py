@@ -18,6 +18,7 @@ from fencepost.model.kernel import (
     eventually,
     invariant,
     reachable,
+    without,
 )
 
 PROCESSES = 2
@@ -39,15 +40,23 @@ class Peterson(Machine):
     @action(p=PROCESSES)
     def raise_flag(s, p: int) -> None:
         s.require(s.at[p] == "idle")
-        if s.is_on("raise-flag"):
-            s.flag[p] = True
+        s.flag[p] = True
+        s.at[p] = "raised"
+
+    @without("raise-flag", replaces=raise_flag)
+    def leave_flag_down(s, p: int) -> None:
+        s.require(s.at[p] == "idle")
         s.at[p] = "raised"
 
     @action(p=PROCESSES)
     def give_turn(s, p: int) -> None:
         s.require(s.at[p] == "raised")
-        if s.is_on("give-turn"):
-            s.turn = 1 - p
+        s.turn = 1 - p
+        s.at[p] = "look-flag"
+
+    @without("give-turn", replaces=give_turn)
+    def keep_turn(s, p: int) -> None:
+        s.require(s.at[p] == "raised")
         s.at[p] = "look-flag"
 
     @action(p=PROCESSES)

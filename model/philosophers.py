@@ -1,7 +1,7 @@
 """Dining philosophers: the classic deadlock, and the classic cure.
 
-Everybody takes the left fork first; when all have done so, nobody can go on. The safeguard lets the
-last philosopher take the right fork first, which makes a circle of waiting impossible.
+All take the left fork first; when all have done so, none can go on. With the safeguard the last
+philosopher takes the right fork first, which makes a circle of waiting impossible.
 """
 
 from typing import ClassVar
@@ -17,6 +17,7 @@ from fencepost.model.kernel import (
     any_of,
     invariant,
     reachable,
+    without,
 )
 
 
@@ -34,10 +35,11 @@ class Philosophers(Machine):
 
     def forks(s, p: int) -> tuple[int, int]:
         """The first and the second fork of a philosopher, in the order they are taken."""
-        left, right = p, (p + 1) % s.seats
-        if s.is_on("one-left-handed") and p == s.seats - 1:
-            return right, left
-        return left, right
+        return (p, p + 1) if p < s.seats - 1 else (0, p)
+
+    @without("one-left-handed", replaces=forks)
+    def left_fork_first(s, p: int) -> tuple[int, int]:
+        return p, (p + 1) % s.seats
 
     @action(p=seats)
     def take_first(s, p: int) -> None:
@@ -69,5 +71,5 @@ class Philosophers(Machine):
 
     @reachable
     def somebody_eats(s) -> Truth:
-        """Somebody can eat."""
+        """A philosopher can eat."""
         return s.philosopher.any("eating")

@@ -353,14 +353,14 @@ class Publish(Machine):
 
     # Actions: a writer commits.
 
-    @action(w=writers, answer=("done", "exists", "reply-lost", "lost"))
+    @action(w=writers, answer=("done", "exists", "reply-lost", "request-lost"))
     def create_manifest(s, w: int, answer: str) -> None:
         s.require(s.at[w] == "commit")
         s.trouble.spend(answer)
         if answer == "exists":
             s.require(s.is_taken(w))
             s.load_winners(w)
-        elif answer == "lost":
+        elif answer == "request-lost":
             s.at[w] = s.after_unknown()
         else:
             s.put_manifest(w)

@@ -1,12 +1,12 @@
 """A counter that is an object, raised by reading it and writing it back over what was read.
 
-Every client is counted exactly once, whatever is lost and whoever crashes. A plain put loses counts; an
-if-match put does not, and then the reply that does not come doubles them: the write was done, is
-not known to be done, and is done again over what itself has written. So the object says who is counted
-in it. Saying only who was counted last is not enough: the next one writes over that, and "I am not in it"
-no longer means "I was not counted".
+Every client is counted exactly once, whatever is lost and whoever crashes. A plain put loses counts. An
+if-match put does not, but a missing reply doubles them: the write was applied, the client does not know it,
+and repeats it over its own result. So the object lists the clients that are counted in it. Naming only the
+last one is not enough: the next one writes over that, and "I am not in it" no longer means "I was not
+counted".
 
-A refusal (412) is no proof either: an SDK that repeats a request by itself is told 412 by its own first
+A refusal (412) is no proof either: an SDK that repeats a request by itself gets 412 because of its own first
 attempt. The client reads again, and finds itself.
 """
 
@@ -53,7 +53,7 @@ class SwapCounter(Machine):
     at = Each(clients, Enum("begins", "has-read", "counted"))
     seen = Each(clients, Int(0, clients + 1))
     marks = Each(clients, Flags(clients))  # those it read among the counted
-    asked = Flags(clients)  # ghost: who ever asked to be counted
+    tried = Flags(clients)  # ghost: who ever tried to be counted
 
     @initial
     def nobody_counted(s) -> None:
@@ -76,15 +76,17 @@ class SwapCounter(Machine):
     def write(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "has-read")
         s.trouble.may(answer)
-        s.require(s.seen[c] <= s.clients)  # a run that has counted too many has gone wrong already
-        s.asked = s.asked.plus(c)
+        s.require(s.seen[c] <= s.clients)  # a run that has counted too many has failed already
+        s.tried = s.tried.plus(c)
         marks = s.marks[c].plus(c) if s.is_on("keep-all-marks") else frozenset({c})
         if s.is_on("if-match"):
-            told = s.counter.replace(answer, match=s.seen[c], count=s.seen[c] + 1, counted=marks, late=s.late)
+            reply = s.counter.replace(
+                answer, match=s.seen[c], count=s.seen[c] + 1, counted=marks, late=s.late
+            )
         else:
             s.require(answer not in ("changed", "conflict"))
-            told = s.counter.put(answer, count=s.seen[c] + 1, counted=marks, late=s.late)
-        s.at[c] = told.to(done="counted", refused="begins", conflict="begins", unknown="begins")
+            reply = s.counter.put(answer, count=s.seen[c] + 1, counted=marks, late=s.late)
+        s.at[c] = reply.to(done="counted", refused="begins", conflict="begins", unknown="begins")
         s.seen[c] = 0
         s.marks[c] = frozenset()
 
@@ -104,13 +106,13 @@ class SwapCounter(Machine):
 
     @invariant
     def none_lost(s) -> Truth:
-        """Every client that was told it is counted is counted."""
+        """Every client that knows it is counted is counted."""
         return s.at.count("counted") <= s.counter.count
 
     @invariant
     def none_doubled(s) -> Truth:
         """No client is counted twice."""
-        return s.counter.count <= s.asked.size()
+        return s.counter.count <= s.tried.size()
 
     @step
     def never_back(before, after: "SwapCounter") -> Truth:

@@ -4,9 +4,8 @@ The classic small machine, with the constants every checker agrees on: 3, 5, 7 a
 288, 8,832, 296,448 and 10,340,352 distinct states. Messages are never lost and never forgotten, so
 "sent" is a flag and receiving one twice changes nothing.
 
-Each of prepare, decide and receive is a step of its own, because another process may act between
-any two of them; sending a message and changing one's own state is one step, because nobody else
-sees the state of a process.
+Each of prepare, decide and receive is a step of its own, because another process may act between any two of
+them; sending a message and changing one's own state are one step, as no other process sees that state.
 """
 
 from typing import ClassVar
@@ -19,6 +18,7 @@ from fencepost.model.kernel import (
     Size,
     Truth,
     action,
+    implies,
     invariant,
     may_end,
     reachable,
@@ -32,7 +32,7 @@ class TwoPhase(Machine):
     managers = Size(3, most=60, doc="resource managers, all of which must agree")
 
     safeguards: ClassVar = {
-        "all-prepared": "the transaction is committed only when every manager has said that it is prepared",
+        "all-prepared": "the transaction is committed only when every manager has reported itself prepared",
         "no-abort-once-prepared": "a manager that has prepared no longer aborts on its own",
     }
 
@@ -40,7 +40,7 @@ class TwoPhase(Machine):
 
     manager = Each(managers, Enum("working", "prepared", "committed", "aborted"))
     decision = Enum("init", "committed", "aborted")
-    prepared = Each(managers, Bool())  # what the transaction manager has heard
+    prepared = Each(managers, Bool())  # received by the transaction manager
     sent_prepared = Each(managers, Bool())
     sent_commit = Bool()
     sent_abort = Bool()
@@ -71,10 +71,8 @@ class TwoPhase(Machine):
 
     @action(m=managers)
     def choose_to_abort(s, m: int) -> None:
-        if s.is_on("no-abort-once-prepared"):
-            s.require(s.manager[m] == "working")
-        else:
-            s.require(s.manager[m].is_in("working", "prepared"))
+        s.require(s.manager[m].is_in("working", "prepared"))
+        s.guard("no-abort-once-prepared", s.manager[m] == "working")
         s.manager[m] = "aborted"
 
     @action(m=managers)
@@ -94,8 +92,8 @@ class TwoPhase(Machine):
 
     @step
     def decision_stands(before, after: "TwoPhase") -> Truth:
-        """What the transaction manager has decided is never changed."""
-        return (before.decision == "init") | (after.decision == before.decision)
+        """The transaction manager never changes its decision."""
+        return implies(before.decision != "init", after.decision == before.decision)
 
     @reachable
     def all_commit(s) -> Truth:

@@ -1,30 +1,152 @@
-"""One key of the store: absent, or an object of a few parts.
+"""The keys of the store as fields: absent, or an object of a few parts; with versions, a history of them.
 
     lock = Key(owner=Id(clients), take=Int(0, 3), etag="take")
+    blob = VersionedKey(3, by=Id(collectors))       # at most three versions in one run
 
-Its state is one bit for "there" and the bits of its parts; where nothing stands every part has its first
-value, so that equal situations are equal states. Inside an action `s.lock` is a view: `s.lock.is_there`,
-`s.lock.owner` (a number that names a member is -1 where nothing stands), `s.lock.holds(owner=c)`, and the
-requests. A request takes its `answer` first, a plain string and usually a parameter of the action; it
-keeps the rows where that can be the answer. So every label writes constants, and a counterexample says what
-the store answered.
-"""
+The state of a key is one bit for "there" and the bits of its parts; where nothing stands every part has its
+first value, so that equal situations are equal states. To the kernel each part is a field of its own, named
+`lock.owner`, with cells, kinds and dimensions that symmetry can see. Inside an action `s.lock` is a view:
+`s.lock.is_there`, `s.lock.owner` (a number that names a member is -1 where nothing stands),
+`s.lock.holds(owner=c)`, and the requests. A request takes its `answer` first, a plain string and usually a
+parameter of the action; it keeps the rows where that can be the answer. So every label writes constants, and
+a counterexample shows the store's answers.
 
-from collections.abc import Mapping
-from typing import Any, Self
+In a versioned bucket every write adds a version, a delete adds a marker, nothing is overwritten. Versions are
+numbered in the order they land, and the number is the version id: it never returns. The newest version that
+is not gone stands at the key; when that is a marker, nothing stands there, and a create-only put succeeds.
+Conditions look at nothing else. `delete_version(number)` removes one version for good, and so may bring back
+what was under a marker. The number of versions is a bound of the model, and a write beyond it is an overflow,
+not a silent end: give the machine a bound on writes, or more versions."""
 
-from fencepost.model.kernel.language.access import Access, Index
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
+
+from fencepost.model.kernel.language.access import Access, Index, overflow
 from fencepost.model.kernel.language.choices import Choice, pick
-from fencepost.model.kernel.language.columns import Truth, all_of
-from fencepost.model.kernel.language.errors import ModellingMistake, must_call, names, suggestion
-from fencepost.model.kernel.language.fields import AnyExtent, AnyField, Bool, Each, Seq
+from fencepost.model.kernel.language.columns import Truth, all_of, any_of
+from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names, suggestion
+from fencepost.model.kernel.language.fields import (
+    AnyExtent,
+    AnyField,
+    Bool,
+    Cells,
+    Each,
+    Enum,
+    Field,
+    Id,
+    Seq,
+)
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import EnumKind, PackedState, Slot
+from fencepost.model.kernel.language.members import Members
 from fencepost.model.kernel.language.numbers import Number
-from fencepost.model.kernel.language.views import Array
+from fencepost.model.kernel.language.views import Array, ArrayAccess
 from fencepost.model.kernel.report.counterexample import format_value
-from fencepost.model.store.answers import APPLIED, CONDITIONAL, WRITES, Told
-from fencepost.model.store.record import Part, Record, RecordAccess, View, complete, neutral
+from fencepost.model.store.requests import APPLIED, CONDITIONAL, WRITES, Reply
+
+R = TypeVar("R")
+
+if TYPE_CHECKING:
+
+    class Part(Truth, Number, Choice, Members):  # type: ignore[misc]  # whichever of them the part was declared as
+        """A part of a record, to a type checker: parts are found by name, so it cannot know the kind."""
+
+        def __eq__(self, other: object) -> Truth: ...  # type: ignore[override]  # columns compare to columns
+        def __ne__(self, other: object) -> Truth: ...  # type: ignore[override]  # columns compare to columns
+        def __and__(self, other: Any) -> Any: ...
+        def __or__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __getitem__(self, index: Index) -> "Part": ...
+
+else:
+    Part = Any
+
+
+class Record(Field[R, NoReturn]):
+    """Parts by name; nothing is assigned to it as a whole."""
+
+    parts: dict[str, AnyField]
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        for part, field in self.parts.items():
+            yield from field.cells(f"{name}.{part}", dimensions)
+
+    def ways(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> dict[str, Access]:
+        """The way to each part."""
+        return {part: field.access(f"{name}.{part}", sizes, slots) for part, field in self.parts.items()}
+
+    def firsts(self, sizes: Mapping[str, int]) -> dict[str, object]:
+        """The value of each part where nothing stands."""
+        return {part: field.first(sizes) for part, field in self.parts.items()}
+
+
+class RecordAccess(Access):
+    """The way to all parts of one record."""
+
+    instead = "use its methods"
+
+    def __init__(self, name: str, ways: Mapping[str, Access], firsts: Mapping[str, object]) -> None:
+        self.name = name
+        self.ways = ways
+        self.firsts = firsts
+
+    def write(self, frame: Frame, flat: Index, value: Any) -> NoReturn:
+        raise ModellingMistake(f"nothing is assigned to `{self.name}` itself: {self.instead}")
+
+    def values(self, state: PackedState, flat: int) -> dict[str, object]:
+        """The plain values of all parts."""
+        return {part: way.decode(state, flat) for part, way in self.ways.items()}
+
+    def put(self, frame: Frame, flat: Index, values: Mapping[str, Any]) -> None:
+        """Write every part: those given, and the others to their first value."""
+        for part, way in self.ways.items():
+            way.write(frame, flat, values.get(part, self.firsts[part]))
+
+
+class View(NoValue):
+    """What an action holds of one record: a place in the rows at hand."""
+
+    frame: Frame
+    access: RecordAccess
+    flat: Index
+
+    def __init__(self, frame: Frame, access: RecordAccess, flat: Index) -> None:
+        # Past `__setattr__`, which is the author's.
+        here = self.__dict__
+        here["frame"], here["access"], here["flat"] = frame, access, flat
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise ModellingMistake(f"nothing is assigned to `{self.access.name}.{name}`: {self.access.instead}")
+
+    def part(self, name: str) -> Any:
+        """One part as a column, or as an array."""
+        return self.access.ways[name].read(self.frame, self.flat)
+
+    def no_value(self) -> str:
+        return f"`{self.access.name}` is no column: compare one of its parts"
+
+    def __repr__(self) -> str:
+        return f"`{self.access.name}` itself"
+
+
+def neutral(field: AnyField) -> AnyField:
+    """The field as a part of something that may be absent: an Id without a member is -1 then."""
+    if isinstance(field, Id) and not field.nobody:
+        return Id(field.extent, nobody=True)
+    return field
+
+
+def complete(given: Mapping[str, object], wanted: Mapping[str, object], what: str) -> None:
+    """Refuse a content that has not exactly the parts that are wanted."""
+    for part in given:
+        if part not in wanted:
+            raise ModellingMistake(
+                f"{what} has no part '{part}'{suggestion(part, wanted)}; its parts are {names(wanted)}"
+            )
+    missing = [part for part in wanted if part not in given]
+    if missing:
+        raise ModellingMistake(f"{what} needs a value for {names(missing)}")
+
 
 THERE = "there"
 RESERVED = frozenset({THERE, "answer", "match", "late", "version", "do", "is", "frame", "access", "flat"})
@@ -86,22 +208,22 @@ class KeyView(View):
     # The requests.
 
     @must_call
-    def create(self, answer: str, *, late: Any = None, **content: Any) -> Told:
+    def create(self, answer: str, *, late: Any = None, **content: Any) -> Reply:
         """Put, only where nothing stands (If-None-Match: *)."""
         return self._send("create", answer, None, late, content)
 
     @must_call
-    def replace(self, answer: str, *, match: Any, late: Any = None, **content: Any) -> Told:
+    def replace(self, answer: str, *, match: Any, late: Any = None, **content: Any) -> Reply:
         """Put, only over the object whose ETag is `match` (If-Match)."""
         return self._send("replace", answer, match, late, content)
 
     @must_call
-    def put(self, answer: str = "done", *, late: Any = None, **content: Any) -> Told:
+    def put(self, answer: str = "done", *, late: Any = None, **content: Any) -> Reply:
         """Put over whatever stands there: the last one wins."""
         return self._send("put", answer, None, late, content)
 
     @must_call
-    def delete(self, answer: str = "done", *, match: Any = None, late: Any = None) -> Told:
+    def delete(self, answer: str = "done", *, match: Any = None, late: Any = None) -> Reply:
         """Delete: whatever stands there, or with `match` only the object with this ETag."""
         return self._send("delete" if match is None else "delete-match", answer, match, late, None)
 
@@ -113,17 +235,17 @@ class KeyView(View):
 
     def _send(
         self, operation: str, answer: str, match: Any, late: Any, content: Mapping[str, Any] | None
-    ) -> Told:
-        told = Told(operation, answer)
+    ) -> Reply:
+        reply = Reply(operation, answer)
         if content is not None:
             complete(content, self.access.content, f"the object at `{self.access.name}`")
         if answer == "late":
             late_slot(late, self.access.name).hold(operation, self, match, content or {})
-        elif answer not in ("lost", "conflict", "throttled"):
+        elif answer not in ("request-lost", "conflict", "throttled"):
             self.frame.narrow_to(self._may_answer(operation, answer, match))
             if answer in APPLIED:
                 self.apply(operation, content or {})
-        return told
+        return reply
 
     def _may_answer(self, operation: str, answer: str, match: Any) -> Truth:
         """Where this can be the answer of an operation that reaches the store."""
@@ -134,7 +256,7 @@ class KeyView(View):
         if answer == "changed":
             return self.is_there & ~self._matches(match)
         if operation in CONDITIONAL or (operation == "delete" and answer == "reply-lost"):
-            # Deleting what is not there is told "done"; not being told of it is the same as "lost".
+            # Deleting what is not there answers "done"; without that answer it equals "request-lost".
             return self.takes_effect(operation, match)
         return Truth.constant(True)
 
@@ -188,7 +310,7 @@ class Key(Record[KeyView]):
 class KeyAccess(RecordAccess):
     """The way to one key."""
 
-    instead = "say what is asked of the store: create, replace, put or delete"
+    instead = "use a request: create, replace, put or delete"
 
     def __init__(
         self,
@@ -274,3 +396,182 @@ def late_slot(late: Any, name: str) -> Any:
 
 
 _REQUESTS = ("create", "replace", "put", "delete")
+
+
+IS = "is"
+FREE, OBJECT, MARKER, GONE = "free", "object", "marker", "gone"
+
+
+class VersionedKeyView(KeyView):
+    """A versioned key inside an action or a property."""
+
+    access: "VersionedAccess"
+
+    @property
+    def is_there(self) -> Truth:
+        """Whether the newest version is an object."""
+        return self._is(self.newest) == OBJECT
+
+    @property
+    def written(self) -> Number:
+        """How many versions there have been: the number of the next one."""
+        count: Number | int = 0
+        for number in range(self.access.places):
+            count = pick(self._is(number) != FREE, number + 1, count)
+        assert isinstance(count, Number)
+        return count
+
+    @property
+    def newest(self) -> Number:
+        """The number of the newest version that is not gone; 0 when there is none."""
+        number: Number | int = 0
+        for place in range(self.access.places):
+            number = pick(self._is(place).is_in(OBJECT, MARKER), place, number)
+        assert isinstance(number, Number)
+        return number
+
+    @must_call
+    def has_version(self, number: "int | Number") -> Truth:
+        """Whether this version is an object that can still be read by its number."""
+        there: Truth = self._is(number) == OBJECT
+        return there
+
+    @must_call
+    def version(self, number: "int | Number", part: str) -> Any:
+        """A part of one version; its first value where that is no object."""
+        return self._array(part)[number]
+
+    @must_call
+    def any_version(self, **content: Any) -> Truth:
+        """Whether some version, standing or not, is an object with these parts."""
+        return any_of(
+            self.has_version(number) & self._has(number, content) for number in range(self.access.places)
+        )
+
+    def current(self, name: str) -> Any:
+        return self._array(name)[self.newest]
+
+    def apply(self, operation: "str | Choice", content: Mapping[str, Any]) -> None:
+        if isinstance(operation, str) and operation == "delete-version":
+            self._array(IS)[content["version"]] = GONE
+            self._fill(content["version"], {})
+            return
+        full = self.written.values() >= self.access.places
+        if full.any():
+            overflow(
+                self.frame, self.access.name, f"beyond its {self.access.places} versions", int(full.argmax())
+            )
+        number = self.written
+        self._array(IS)[number] = pick(leaves_object(operation), OBJECT, MARKER)
+        self._fill(number, content)
+
+    @must_call
+    def delete_version(self, answer: str = "done", *, number: "int | Number", late: Any = None) -> Reply:
+        """Remove one version, or one marker, for good."""
+        reply = Reply("delete-version", answer)
+        if answer == "late":
+            late_slot(late, self.access.name).hold("delete-version", self, None, {}, number)
+        elif answer == "done":
+            self.frame.narrow_to(self._is(number) != FREE)
+        elif answer in APPLIED:
+            self.frame.narrow_to(self.takes_effect("delete-version", number))
+        if answer in APPLIED:
+            self.apply("delete-version", {"version": number})
+        return reply
+
+    def takes_effect(self, operation: str, match: Any) -> Truth:
+        if operation == "delete-version":
+            effect: Truth = self._is(match).is_in(OBJECT, MARKER)
+            return effect
+        if operation == "delete":
+            # Deleting what is not there adds a marker all the same.
+            return Truth.constant(True)
+        return super().takes_effect(operation, match)
+
+    def _is(self, number: "int | Number") -> Choice:
+        state: Choice = self._array(IS)[number]
+        return state
+
+    def _has(self, number: int, content: Mapping[str, Any]) -> Truth:
+        return all_of(self.version(number, part) == value for part, value in content.items())
+
+    def _array(self, part: str) -> Any:
+        return self.part(part)
+
+    def _fill(self, number: "int | Number", content: Mapping[str, Any]) -> None:
+        for part in self.access.content:
+            self._array(part)[number] = content.get(part, self.access.firsts[part])
+
+
+class VersionedKey(Key):
+    """One key of a versioned bucket, with at most `versions` versions and markers in one run."""
+
+    versioned = True
+
+    def __init__(self, versions: AnyExtent, /, *, etag: str | None = None, **parts: AnyField) -> None:
+        super().__init__(etag=etag, **parts)
+        self.places = versions
+        self.parts = {IS: Each(versions, Enum(FREE, OBJECT, MARKER, GONE))}
+        self.parts |= {part: Each(versions, neutral(field)) for part, field in parts.items()}
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> "VersionedAccess":
+        firsts = {part: field.first(sizes) for part, field in self.content.items()}
+        return VersionedAccess(name, self.ways(name, sizes, slots), firsts, tuple(self.content), self.etag)
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return Versions(())
+
+
+class Versions(str):
+    """All versions of a key as a counterexample prints them, oldest first: `by=0, marker, gone, by=1`."""
+
+    __slots__ = ("versions",)
+    versions: tuple[Mapping[str, object] | str, ...]
+
+    def __new__(cls, versions: tuple[Mapping[str, object] | str, ...]) -> Self:
+        printed = [each if isinstance(each, str) else shown(each) for each in versions]
+        found = super().__new__(cls, ", ".join(printed) or "absent")
+        found.versions = versions
+        return found
+
+
+class VersionedAccess(KeyAccess):
+    """The way to one versioned key."""
+
+    instead = "use a request: create, replace, put, delete or delete_version"
+
+    @property
+    def places(self) -> int:
+        way = self.ways[IS]
+        assert isinstance(way, ArrayAccess)
+        return way.extent
+
+    def read(self, frame: Frame, flat: Index) -> VersionedKeyView:
+        return VersionedKeyView(frame, self, flat)
+
+    def decode(self, state: PackedState, flat: int) -> object:
+        values: dict[str, Any] = self.values(state, flat)
+        found: list[Mapping[str, object] | str] = []
+        for number, what in enumerate(values[IS]):
+            if what == OBJECT:
+                found.append({part: values[part][number] for part in self.content})
+            elif what != FREE:
+                found.append(what)
+        return Versions(tuple(found))
+
+    def encode(self, state: list[int], flat: int, value: Any) -> None:
+        versions = value.versions if isinstance(value, Versions) else value
+        if isinstance(versions, str) or not isinstance(versions, tuple | list) or len(versions) > self.places:
+            raise ModellingMistake(
+                f"`{self.name}`: {value!r} is no list of at most {self.places} versions, each of them "
+                f"'{MARKER}', '{GONE}', or the parts of an object by name"
+            )
+        for each in versions:
+            if not isinstance(each, str):
+                complete(each, self.content, f"a version of `{self.name}`")
+        rest = self.places - len(versions)
+        what = [each if isinstance(each, str) else OBJECT for each in versions]
+        self.ways[IS].encode(state, flat, [*what, *[FREE] * rest])
+        for part in self.content:
+            given = [self.firsts[part] if isinstance(each, str) else each[part] for each in versions]
+            self.ways[part].encode(state, flat, [*given, *[self.firsts[part]] * rest])

@@ -4,7 +4,7 @@
     late = Each(clients, Late(lock))     # or one for each client: pass late=s.late[c]
     late = Each(2, Late(lock))           # or a few: pass late=s.late, the first free one is taken
 
-It holds what the request said when it was issued, and nothing of its sender, who may have crashed. An
+It holds the content of the request as issued, and nothing of its sender, which may have crashed. An
 action of the machine lets it land, at any step from then on:
 
     @action
@@ -13,7 +13,7 @@ action of the machine lets it land, at any step from then on:
 
 Landing is enabled where the request would change something now. One that would be refused now stays
 under way: the key may come to suit it later. One that never lands needs no step: it is the answer
-`lost`. While no place is free, no further request can be late; the number of places is the bound.
+`request-lost`. While no place is free, no further request can be late; the number of places is the bound.
 
 `only=("create",)` names the operations that can be late, which saves the bits for the others.
 """
@@ -28,9 +28,18 @@ from fencepost.model.kernel.language.fields import AnyExtent, Each, Enum, Field,
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import PackedState, Slot
 from fencepost.model.kernel.language.views import ArrayAccess
-from fencepost.model.store.answers import POSSIBLE, WRITES
-from fencepost.model.store.keys import Key, KeyAccess, KeyView, is_own, shown
-from fencepost.model.store.record import Part, Record, RecordAccess, View
+from fencepost.model.store.keys import (
+    Key,
+    KeyAccess,
+    KeyView,
+    Part,
+    Record,
+    RecordAccess,
+    View,
+    is_own,
+    shown,
+)
+from fencepost.model.store.requests import POSSIBLE, WRITES
 
 DO, MATCH, VERSION = "do", "match", "version"
 NOTHING = "nothing"
@@ -98,7 +107,7 @@ class LateView(View):
         return key.takes_effect(operation, self.part(VERSION) if operation == DELETE_VERSION else None)
 
     def _carried(self) -> dict[str, Any]:
-        """What the request says, but for its place."""
+        """The content of the request, without its place."""
         return {part: self.part(part) for part in self.access.carried}
 
 

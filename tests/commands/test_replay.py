@@ -38,7 +38,7 @@ class LockMap(Refinement):
         if seen.kind == "delete":
             gone = self.does("give_back", c=c), self.does("lands")
             return where("the lock is gone", lambda s: ~s.lock.is_there, *gone)
-        taken = self.does("ask", c=c), self.does("lands")
+        taken = self.does("acquire", c=c), self.does("lands")
         return where("it is theirs", lambda s: s.lock.holds(owner=c, take=seen.rank("take")), *taken)
 """
 

@@ -124,7 +124,7 @@ COUNTEREXAMPLES = {
     ],
     "blob-before-manifest": [
         "receive(c=0, h=0, sender=owner)",
-        "put_blob(c=0, answer=lost, clock=right)",
+        "put_blob(c=0, answer=request-lost, clock=right)",
         "create_manifest(c=0, answer=done)",
         "answer_stored(c=0, heard=yes)",
     ],

@@ -343,17 +343,17 @@ def test_a_step_is_given_before_and_after_in_this_order() -> None:
         step(lambda after, before: after.count >= before.count)
 
 
-def test_what_a_sender_is_never_told_is_refused() -> None:
+def test_a_comparison_with_an_impossible_reply_is_refused() -> None:
     def asks(s: Any) -> None:
-        told = s.lock.create("done", owner=0)
-        s.flag = told == "dnoe"
+        reply = s.lock.create("done", owner=0)
+        s.flag = reply == "dnoe"
 
-    assert "a sender is never told 'dnoe' (did you mean 'done'?); it may be told" in told(asks)
+    assert "no reply is 'dnoe' (did you mean 'done'?); the replies are" in told(asks)
 
     def asks_for_the_answer(s: Any) -> None:
-        s.flag = s.lock.create("lost", owner=0) != "lost"
+        s.flag = s.lock.create("request-lost", owner=0) != "request-lost"
 
-    assert "a sender is never told 'lost'" in told(asks_for_the_answer)
+    assert "no reply is 'request-lost'" in told(asks_for_the_answer)
 
 
 def test_a_step_that_compares_whole_states_is_refused() -> None:

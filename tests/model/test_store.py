@@ -34,7 +34,7 @@ from fencepost.model.store import (
     Budget,
     Key,
     Late,
-    Told,
+    Reply,
     Trouble,
     VersionedKey,
     restart,
@@ -186,13 +186,17 @@ def test_where_nothing_stands_every_part_has_its_first_value() -> None:
     assert taken(begun, "write(answer=late)", "lands()", "remove()") == begun
 
 
-def test_what_is_told_and_what_has_happened_are_two_things() -> None:
-    told = {answer: Told("create", answer) for answer in (*CREATE, *NOT_NOW, *UNKNOWN)}
-    assert [answer for answer, each in told.items() if each == "unknown"] == ["reply-lost", "lost", "late"]
-    assert [answer for answer, each in told.items() if each.applied] == ["done", "reply-lost"]
-    assert [answer for answer, each in told.items() if str(each) == answer] == [*CREATE, *NOT_NOW]
-    assert told["exists"].to(refused=1, done=2) == 1
-    assert told["exists"].to(refused=1, exists=3) == 3
+def test_a_reply_and_what_has_happened_are_two_things() -> None:
+    replies = {answer: Reply("create", answer) for answer in (*CREATE, *NOT_NOW, *UNKNOWN)}
+    assert [answer for answer, each in replies.items() if each == "unknown"] == [
+        "reply-lost",
+        "request-lost",
+        "late",
+    ]
+    assert [answer for answer, each in replies.items() if each.applied] == ["done", "reply-lost"]
+    assert [answer for answer, each in replies.items() if str(each) == answer] == [*CREATE, *NOT_NOW]
+    assert replies["exists"].to(refused=1, done=2) == 1
+    assert replies["exists"].to(refused=1, exists=3) == 3
 
 
 def test_few_bits() -> None:
@@ -281,7 +285,7 @@ def test_a_budget_counts_faults_and_not_orderly_answers() -> None:
             s.key.create(answer, late=s.late)
 
     state = start(Careful)
-    for answer in ("conflict", "throttled", "reply-lost", "lost", "late"):
+    for answer in ("conflict", "throttled", "reply-lost", "request-lost", "late"):
         after = taken(state, f"create(answer={answer})")
         assert after.values["faults"] == 1
         assert {str(label) for label in Stepper(after.model).enabled(after)} <= {
@@ -306,12 +310,12 @@ def test_after_trouble_a_protocol_has_to_recover_by_itself() -> None:
         def lasts(s, answer: str | bool) -> None:
             """Here nothing is ever over."""
 
-        @action(answer=(*CREATE, "lost"))
+        @action(answer=(*CREATE, "request-lost"))
         def create(s, answer: str) -> None:
             s.require(s.at == "asks")
             s.lasts(answer)
-            told = s.lock.create(answer)
-            s.at = told.to(done="gave-up", exists="gave-up", unknown="unsure")
+            reply = s.lock.create(answer)
+            s.at = reply.to(done="gave-up", exists="gave-up", unknown="unsure")
 
         @action
         def look(s) -> None:
@@ -439,7 +443,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda s: s.lock.put("late", owner=0, late=s.late), "`late` takes only create; put is late"),
     (lambda s: s.head.replace("done", match=0, count=1, by=0), "name the part that stands for it, as in Key"),
     (
-        lambda s: s.lock.create("lost", owner=0).to(done="a", exists="b"),
+        lambda s: s.lock.create("request-lost", owner=0).to(done="a", exists="b"),
         r"write \.to\(unknown=\.\.\., \.\.\.\)",
     ),
     (lambda s: s.lock.own, "has no part or request 'own' \\(did you mean 'owner'\\?\\)"),

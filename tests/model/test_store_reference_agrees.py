@@ -1,7 +1,7 @@
 """The store's pieces against the sequential reference: every reachable transition, and no other.
 
 A machine may send any request, with any answer, at any time. The same rules once more in plain
-Python: what a request does and is told comes from `store_reference`, one state and one request at a
+Python: the effect and the reply of a request come from `store_reference`, one state and one request at a
 time; a reply lost, a request lost or late is a few lines. Both readings must have the same edges.
 """
 
@@ -13,7 +13,7 @@ import pytest
 
 from fencepost.model import Each, Int, Machine, Model, action, reachable_graph
 from fencepost.model.store import Key, Late, VersionedKey
-from fencepost.model.store.answers import POSSIBLE
+from fencepost.model.store.requests import POSSIBLE
 from fencepost.model.store_reference import State as Bucket
 from fencepost.model.store_reference import on_key, step
 
@@ -106,7 +106,7 @@ Request = tuple[str, Asked]
 Label = str
 State = tuple[Any, ...]
 Edges = Iterator[tuple[Label, State]]
-NO_EFFECT = ("lost", "conflict", "throttled")
+NO_EFFECT = ("request-lost", "conflict", "throttled")
 
 
 def requests(**names: range) -> Iterator[Request]:
@@ -166,13 +166,13 @@ def plain_edges(state: State) -> Edges:
             yield "lands()", (after, None)
 
 
-def told_plain(state: State) -> tuple[str, ...]:
+def printed_keys(state: State) -> tuple[str, ...]:
     standing, late = state
     keys = ("absent" if value is None else f"value={value}" for value in standing)
-    return *keys, told_request(late)
+    return *keys, printed_request(late)
 
 
-def told_request(late: Request | None) -> str:
+def printed_request(late: Request | None) -> str:
     """A late request as the machine prints it."""
     if late is None:
         return "nothing"
@@ -236,7 +236,7 @@ def etag(value: str) -> str:
     return step(Bucket(), ("put", "k", body(value), ("absent",), "", ()))[1][1]
 
 
-def told_versioned(state: State) -> tuple[str, ...]:
+def printed_versions(state: State) -> tuple[str, ...]:
     bucket, late, removal = state
     writes = {write.number: write for write in bucket.writes("k")}
     versions = []
@@ -244,7 +244,7 @@ def told_versioned(state: State) -> tuple[str, ...]:
         write = writes.get(number)
         held = "gone" if write is None else "marker" if write.marker else f"value={write.body.decode()}"
         versions.append(held)
-    return ", ".join(versions) or "absent", told_request(late), told_request(removal)
+    return ", ".join(versions) or "absent", printed_request(late), printed_request(removal)
 
 
 def explored(start: State, edges: Callable[[State], Edges]) -> Iterator[tuple[State, Label, State]]:
@@ -277,13 +277,15 @@ def edges_of(machine: type[Machine]) -> set[tuple[tuple[str, ...], Label, tuple[
 
 
 @pytest.mark.parametrize(
-    ("machine", "start", "edges", "told", "count"),
+    ("machine", "start", "edges", "printed", "count"),
     [
-        (AnyRequest, ((None,) * KEYS, None), plain_edges, told_plain, 19_476),
-        (AnyVersion, (Bucket(versioned=True), None, None), versioned_edges, told_versioned, 35_622),
+        (AnyRequest, ((None,) * KEYS, None), plain_edges, printed_keys, 19_476),
+        (AnyVersion, (Bucket(versioned=True), None, None), versioned_edges, printed_versions, 35_622),
     ],
 )
-def test_every_transition_is_the_references_and_none_is_missing(machine, start, edges, told, count) -> None:
-    expected = {(told(before), label, told(after)) for before, label, after in explored(start, edges)}
+def test_every_transition_is_the_references_and_none_is_missing(
+    machine, start, edges, printed, count
+) -> None:
+    expected = {(printed(before), label, printed(after)) for before, label, after in explored(start, edges)}
     assert edges_of(machine) == expected
     assert len(expected) == count

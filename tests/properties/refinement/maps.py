@@ -22,7 +22,7 @@ from fencepost.properties.refinement import (
 )
 
 TOLD = ("done", "reply-lost")
-UNSEEN = ("exists", "changed", "missing", "conflict", "lost", "late")
+UNSEEN = ("exists", "changed", "missing", "conflict", "request-lost", "late")
 """Answers of requests that change nothing now."""
 
 
@@ -47,7 +47,7 @@ class LockMap(Seen):
         if seen.kind == "delete":
             gone = (self.does("give_back", c=c, answer=TOLD), self.does("lands"))
             return where("the lock is gone", lambda s: ~s.lock.is_there, *gone)
-        taken = (self.does("ask", c=c, answer=TOLD), self.does("lands"))
+        taken = (self.does("acquire", c=c, answer=TOLD), self.does("lands"))
         take = seen.rank("take")
         return where(f"take {take} is c={c}'s", lambda s: s.lock.holds(owner=c, take=take), *taken)
 

@@ -1,19 +1,18 @@
-"""How much may go wrong, and what a crash takes with it.
+"""The outcome of a request, what its sender learns of it, and how many faults one run may have.
 
-Two ways to keep faults from being the answer to everything:
+The tuples are domains for the parameter `answer` of an action, joined as the protocol needs them:
+`@action(c=clients, answer=(*CREATE, "conflict", *UNKNOWN))`. Two ways keep faults from explaining everything:
 
     faults = Budget(2)       at most two in one run: a small number keeps the space small
     trouble = Trouble()      any number, until it is over: then the protocol has to recover by itself
 
-Why that matters: `always_recoverable` asks whether *some* way leads to the goal. Where faults never end, the
-way may be one that only another lost reply opens. With either of these, there are states in which
-nothing more goes wrong, and the goal must be in reach of them as well.
-
-Leave both out where nothing is asked of recovery: a lost reply adds no state that is not there anyway.
-"""
+`always_recoverable` checks whether *some* way leads to the goal. Where faults never end, that way may be one
+that only another lost reply opens. With either of these, there are states after which nothing more goes
+wrong, and the goal must be in reach of them as well. Leave both out where the model claims nothing about
+recovery: a lost reply adds no state that is not there anyway."""
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 from fencepost.model.kernel.language.access import Access, CellAccess, Index
 from fencepost.model.kernel.language.choices import Choice
@@ -25,7 +24,88 @@ from fencepost.model.kernel.language.layout import IntKind, PackedState, Slot
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.numbers import Number
 from fencepost.model.kernel.language.views import Array
-from fencepost.model.store.answers import FAULTS, POSSIBLE
+
+CREATE = ("done", "exists")
+"""Answers to a create-only put when nothing goes wrong."""
+REPLACE = ("done", "changed", "missing")
+"""The same of an if-match put, and of an if-match delete."""
+PUT = ("done",)
+"""The same of an unconditional put."""
+DELETE = ("done",)
+"""The same of an unconditional delete."""
+NOT_NOW = ("conflict", "throttled")
+"""409 and 503: not applied, the sender knows it, a retry makes sense."""
+UNKNOWN = ("reply-lost", "request-lost", "late")
+"""The sender gets no answer: applied, not applied, or not applied yet."""
+FAULTS = (*NOT_NOW, *UNKNOWN)
+"""Everything that is not an orderly answer."""
+
+REFUSED = ("exists", "changed", "missing")
+APPLIED = ("done", "reply-lost")
+
+POSSIBLE = {
+    "create": (*CREATE, *FAULTS),
+    "replace": (*REPLACE, *FAULTS),
+    "put": (*PUT, "throttled", *UNKNOWN),
+    "delete": (*DELETE, "throttled", *UNKNOWN),
+    "delete-match": (*REPLACE, *FAULTS),
+    "delete-version": (*DELETE, "throttled", *UNKNOWN),
+}
+"""Every operation with all that may become of it."""
+
+WRITES = ("create", "replace", "put")
+CONDITIONAL = ("create", "replace", "delete-match")
+
+
+WORDS = ("done", *REFUSED, *NOT_NOW, "unknown")
+"""Every reply that a sender can get."""
+
+
+class Reply(str):
+    """What the sender learns: done, exists, changed, missing, conflict, throttled or unknown.
+
+    It is the same for all rows of the action, so plain Python may branch on it: `if reply == "done"`.
+    """
+
+    __slots__ = ("applied",)
+    applied: bool
+    """Whether the request has taken effect. The sender may not know: for ghost fields only."""
+
+    def __new__(cls, operation: str, answer: str) -> Self:
+        known = POSSIBLE[operation]
+        if answer not in known:
+            raise ModellingMistake(
+                f"{operation} is never answered {answer!r}{suggestion(answer, known)}; "
+                f"what may become of it: {names(known)}"
+            )
+        reply = super().__new__(cls, "unknown" if answer in UNKNOWN else answer)
+        reply.applied = answer in APPLIED
+        return reply
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) and other not in WORDS:
+            raise ModellingMistake(
+                f"no reply is {other!r}{suggestion(other, WORDS)}; the replies are {names(WORDS)}"
+            )
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def to(self, *, refused: Any = None, **follows: Any) -> Any:
+        """The value for this reply; `refused` stands for exists, changed and missing."""
+        if self in follows:
+            return follows[self]
+        if refused is not None and self in REFUSED:
+            return refused
+        given = [*follows, *(["refused"] if refused is not None else [])]
+        raise ModellingMistake(
+            f"the reply may be '{self}', which has no value here; write "
+            f".to({self}=..., ...) (there is: {names(given)})"
+        )
+
 
 KNOWN = tuple(dict.fromkeys(answer for answers in POSSIBLE.values() for answer in answers))
 
@@ -49,7 +129,7 @@ class OneCellView(NoValue):
 
     __slots__ = ("_access", "_flat", "_frame")
     instead: ClassVar[str]
-    asks: ClassVar[str]
+    queries: ClassVar[str]
 
     def __init__(self, frame: Frame, access: CellAccess, flat: Index) -> None:
         self._frame = frame
@@ -57,7 +137,7 @@ class OneCellView(NoValue):
         self._flat = flat
 
     def no_value(self) -> str:
-        return f"`{self._access.slot.name}` is no column: ask for its {self.asks}"
+        return f"`{self._access.slot.name}` is no column: use its {self.queries}"
 
     def __repr__(self) -> str:
         return f"`{self._access.slot.name}` itself"
@@ -68,7 +148,7 @@ class BudgetView(OneCellView):
 
     __slots__ = ()
     instead = "spend it"
-    asks = ".spent or .is_left"
+    queries = ".spent or .is_left"
 
     @property
     def spent(self) -> Number:
@@ -96,7 +176,7 @@ class TroubleView(OneCellView):
 
     __slots__ = ()
     instead = "it ends, with s.trouble.end()"
-    asks = ".is_over"
+    queries = ".is_over"
 
     @property
     def is_over(self) -> Truth:
@@ -112,7 +192,7 @@ class TroubleView(OneCellView):
 
     @must_call
     def end(self) -> None:
-        """Nothing more goes wrong from now on. An action of the machine says so, at any step it likes."""
+        """Nothing goes wrong from now on. An action of the machine calls it, at any step."""
         self._frame.narrow_to(~self.is_over)
         self._access.write(self._frame, self._flat, "over")
 
