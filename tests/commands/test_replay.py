@@ -117,7 +117,7 @@ def test_the_share_of_the_models_transitions_is_told_and_the_way_to_what_never_w
     assert (told["runs"], told["runs_beyond_the_bound"]) == (1, 0)
     assert 0 < told["driven"] < told["transitions"]
     assert sum(one["driven"] for one in told["actions"].values()) == told["driven"]
-    assert told["actions"]["ask"]["driven"] > 0  # it landed somewhere between its request and its answer
+    assert told["actions"]["acquire"]["driven"] > 0  # it landed somewhere between its request and its answer
     shown = capsys.readouterr().out
     assert f"{told['driven']:,} of {told['transitions']:,} transitions" in shown
     assert told["gaps"][0]["label"] in shown

@@ -131,7 +131,7 @@ def test_a_condition_that_does_not_hold_is_told_in_its_words() -> None:
         lock(),
         landed("ann put locks/x done take=1", "ann delete locks/x done", "bob put locks/x done take=1"),
     )
-    assert "ask(c=1, answer=done): then take 0 is c=1's" in str(verdict)
+    assert "acquire(c=1, answer=done) is not possible: then take 0 is c=1's" in str(verdict)
 
 
 def test_requests_and_responses_bound_the_landing() -> None:
