@@ -13,7 +13,7 @@ from bench.report import median, write
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
 from fencepost.sim.explore import Plain, Reduced, Setting
 from fencepost.sim.explore.tokens import by_rule
-from fencepost.sim.world import NO_FAULTS, Budget, Objects, World
+from fencepost.sim.world import NO_FAULTS, Budget, Footprints, World
 
 SECONDS = 3.0
 
@@ -84,7 +84,7 @@ def bare_switch_us() -> float:
 
 def step_us() -> float:
     """One step, all in: who may, what may become of it, landing, delivery, switch."""
-    world = World(Objects(), Budget(pause=0))
+    world = World(Footprints(), Budget(pause=0))
     world.start(two_readers)
     steps, enabled = 0, world.enabled()
     start = time.perf_counter()
@@ -99,9 +99,9 @@ def step_us() -> float:
 
 def runs_per_second(choose: Callable[[World, list[int]], tuple[int, str]]) -> float:
     """Whole runs of ten requests by one rule, the world made anew for each."""
-    objects, runs, start = Objects(), 0, time.perf_counter()
+    footprints, runs, start = Footprints(), 0, time.perf_counter()
     while time.perf_counter() - start < SECONDS / 3:
-        world = World(objects)
+        world = World(footprints)
         world.start(ten_requests)
         while enabled := world.enabled():
             world.step(*choose(world, enabled))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Condition, Metadata, PartReply, PutReply, Reply
-from fencepost.sim.world.objects import EVERY_STEP, EVERYTHING, LOCAL, Masks
+from fencepost.sim.world.footprints import EVERY_STEP, EVERYTHING, LOCAL, Footprint
 
 
 class Refused(StoreError):
@@ -65,10 +65,10 @@ class Copy(ask.Keyed[PutReply]):
     """None, like the metadata, to take over what the source has."""
     metadata: Metadata | None = None
 
-    def masks(self, objects: Any, reply: Reply) -> Masks:
-        # Whether it writes is decided by the source as well, so it counts as written: see `objects`.
-        read, written = objects.changing(self.key)
-        return (read | objects.bit("key", self.source), written)
+    def footprint(self, footprints: Any, reply: Reply) -> Footprint:
+        # Whether it writes is decided by the source as well, so it counts as written: see `footprints`.
+        read, written = footprints.changing(self.key)
+        return (read | footprints.bit("key", self.source), written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class CopyPart(ask.Keyed[PartReply]):
     only_if: str | None = None
     unless: str | None = None
 
-    def masks(self, objects: Any, reply: Reply) -> Masks:
-        upload = objects.upload(self.key, self.upload)
-        return (EVERY_STEP | objects.bit("key", self.source) | upload, upload)
+    def footprint(self, footprints: Any, reply: Reply) -> Footprint:
+        upload = footprints.upload(self.key, self.upload)
+        return (EVERY_STEP | footprints.bit("key", self.source) | upload, upload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class ListParts(ask.Keyed[PartsReply]):
 
     upload: str
 
-    def masks(self, objects: Any, reply: Reply) -> Masks:
-        return (EVERY_STEP | objects.upload(self.key, self.upload), 0)
+    def footprint(self, footprints: Any, reply: Reply) -> Footprint:
+        return (EVERY_STEP | footprints.upload(self.key, self.upload), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class OnBucket(ask.Request[BucketReply]):
     def subject(self) -> str:
         return self.bucket
 
-    def masks(self, objects: Any, reply: Reply) -> Masks:
+    def footprint(self, footprints: Any, reply: Reply) -> Footprint:
         # Every step conflicts with a change to a bucket, so looking at one need not be noted.
         return LOCAL
 
@@ -137,7 +137,7 @@ class ListBuckets(OnBucket):
 class ChangeBucket(OnBucket):
     reads: ClassVar[bool] = False
 
-    def masks(self, objects: Any, reply: Reply) -> Masks:
+    def footprint(self, footprints: Any, reply: Reply) -> Footprint:
         return (EVERY_STEP, EVERYTHING if reply.done else 0)
 
 
@@ -152,7 +152,7 @@ class DeleteBucket(ChangeBucket):
 
     kind: ClassVar[str] = "delete-bucket"
 
-    def masks(self, objects: Any, reply: Reply) -> Masks:
+    def footprint(self, footprints: Any, reply: Reply) -> Footprint:
         # What stands in it decides.
         return (EVERY_STEP, EVERYTHING)
 

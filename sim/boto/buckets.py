@@ -15,7 +15,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Matches, Outcome
 from fencepost.sim.boto import asks
 from fencepost.sim.boto.asks import BucketReply, Refused
-from fencepost.sim.world.landing import WorldBucket
+from fencepost.sim.world.store import WorldBucket
 
 ANY = Matches("*")
 """If-Match: *, which only deletes may say: whatever stands there, but something must."""

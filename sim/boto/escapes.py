@@ -22,8 +22,8 @@ from typing import Any
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.boto.present import REAL, controlled, kind_of
+from fencepost.sim.world.monitor import Violation
 from fencepost.sim.world.store import refuse
-from fencepost.sim.world.view import Violation
 
 PROPERTY = "nothing leads out of the world"
 

@@ -197,7 +197,7 @@ def search(request: AuditRequest, progress: Progress | None = None) -> AuditResu
         save(searched, request.checkpoint)
     elapsed = time.perf_counter() - started
     found = tuple(
-        counterexample_of(setting, failure, searched.objects, request.minimise_seconds)
+        counterexample_of(setting, failure, searched.footprints, request.minimise_seconds)
         for failure in searched.failures[:1]
     )
     return _judge(request, searched, elapsed, found)

@@ -15,7 +15,7 @@ from fencepost.sim.explore.races import Node
 from fencepost.sim.explore.reduced import Reduced
 from fencepost.sim.explore.runs import Coverage
 from fencepost.sim.whole_files import write_whole
-from fencepost.sim.world import Objects
+from fencepost.sim.world import Footprints
 
 VERSION = 2
 
@@ -61,7 +61,7 @@ def packed(search: Reduced) -> dict[str, Any]:
         "timed": search.timed,
         "base": search.base,
         "exhausted": search.exhausted,
-        "objects": search.objects.packed(),
+        "objects": search.footprints.packed(),
         "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
         "findings": search.findings,
         "coverage": pack_coverage(search.coverage),
@@ -74,7 +74,7 @@ def unpack(search: Reduced, data: dict[str, Any]) -> None:
     search.timed = data["timed"]
     search.clear()
     search.base = data["base"]
-    search.objects = Objects.unpacked(data["objects"])
+    search.footprints = Footprints.unpacked(data["objects"])
     search.schedules, search.pruned, search.merged, search.cut, search.steps = data["counts"]
     search.findings = list(data["findings"])
     search.coverage = unpack_coverage(data["coverage"])

@@ -30,9 +30,9 @@ from fencepost.sim.explore.runs import Diverged, Failure, Setting
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import World
-from fencepost.sim.world.objects import FLIGHTS_FROM
+from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.monitor import View
 from fencepost.sim.world.trace import events
-from fencepost.sim.world.view import View
 
 EVENTS_MAX = 600
 """Events of one run in a result: keeps the counterexample of a long run readable, and a report small."""
@@ -109,9 +109,11 @@ class Counterexample:
         return found
 
 
-def counterexample_of(setting: Setting, failure: Failure, objects: Any, seconds: float) -> Counterexample:
+def counterexample_of(setting: Setting, failure: Failure, footprints: Any, seconds: float) -> Counterexample:
     """The shortest counterexample of a failure that can be found in `seconds`."""
-    steps = list(failure.steps) or tokens.name_choices(setting, failure.choices, objects, timed=failure.timed)
+    steps = list(failure.steps) or tokens.name_choices(
+        setting, failure.choices, footprints, timed=failure.timed
+    )
     found = follow(setting, steps)
     if found.violation is None:
         raise Diverged(
@@ -278,7 +280,7 @@ def _group(world: World, at: int) -> Any:
     actor, alternative, process, incarnation, *_ = world.trace[at]
     if actor < FLIGHTS_FROM or alternative == "land" or process is None:
         return None
-    return (process.index, incarnation, world.objects.group(actor))
+    return (process.index, incarnation, world.footprints.group(actor))
 
 
 def has_effect(world: World, at: int) -> bool:
@@ -286,4 +288,4 @@ def has_effect(world: World, at: int) -> bool:
     _, alternative, _, _, _, op, answer, _ = world.trace[at]
     if not isinstance(op, Request) or op.reads or alternative in _IN_VAIN:
         return False
-    return getattr(world.untold.get(at, answer), "outcome", None) is Outcome.DONE
+    return getattr(world.unreceived.get(at, answer), "outcome", None) is Outcome.DONE

@@ -151,7 +151,7 @@ def _report(pipe: Connection, search: Reduced, started: bool) -> None:
     """Send what was found since the last report, and forget it."""
     failures = []
     for failure in search.failures:
-        steps = name_choices(search.setting, failure.choices, search.objects, timed=failure.timed)
+        steps = name_choices(search.setting, failure.choices, search.footprints, timed=failure.timed)
         rows = [dataclasses.astuple(step) for step in steps]
         failures.append((failure.violation.name, failure.violation.reason, rows))
     pipe.send(

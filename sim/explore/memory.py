@@ -24,7 +24,7 @@ class Memory:
 
     def remember(self, world: World, memories: Memories) -> Memories:
         """What is known after the step that was just taken."""
-        told = world.told
+        told = world.learnt
         if told is not None:
             index, answer = told
             if type(answer) is list:

@@ -16,7 +16,7 @@ from typing import Any
 
 from fencepost.sim.explore.races import Entry, Node, Races
 from fencepost.sim.explore.runs import Choice
-from fencepost.sim.world import Objects, World
+from fencepost.sim.world import Footprints, World
 
 KNOWN_MAX = 200_000
 """States kept for merging: bounds the memory, about 2 kB each."""
@@ -30,7 +30,7 @@ class Merging(Races):
 
     def clear(self) -> None:
         """Nothing is known yet."""
-        self.objects = Objects()
+        self.footprints = Footprints()
         self.stack: list[Node] = []
         self._known: dict[Any, tuple[frozenset[Choice], set[Entry], int]] = {}
         self._generation = 0
@@ -58,7 +58,7 @@ class Merging(Races):
         if not slept <= node.sleep.keys():
             return False
         if generation != self._generation:
-            widen = self.objects.widen
+            widen = self.footprints.widen
             summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in summary}
             self._known[node.key] = (slept, summary, self._generation)
         self._race_below(world, summary)
@@ -117,8 +117,8 @@ class Merging(Races):
 
     def _widen_all(self) -> None:
         """A prefix was listed for the first time: writes below it made earlier write that listing too."""
-        widen = self.objects.widen
-        self._generation = self.objects.generation
+        widen = self.footprints.widen
+        self._generation = self.footprints.generation
         for node in self.stack:
             node.w = widen(node.w)
             for marks in (node.sleep, node.done):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fencepost.sim.explore.memory import Memory
 from fencepost.sim.explore.runs import Choice, Setting
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
-from fencepost.sim.world import CLOCK_ACTOR, Objects, World
+from fencepost.sim.world import CLOCK_ACTOR, Footprints, World
 from fencepost.sim.world.recall import Recall
 
 
@@ -90,7 +90,7 @@ class _Bounded:
         self._steps_max = steps_max
         self._allowed = allowed
         self._deadline = deadline
-        self._objects = Objects()
+        self._footprints = Footprints()
         self._memory = Memory()
         self._recall = Recall()
         self._met: dict[object, tuple[int, int]] = {}
@@ -99,7 +99,7 @@ class _Bounded:
     def search(self) -> list[Target] | None:
         """The names of the steps of a run that fails in the same property."""
         while time.perf_counter() < self._deadline:
-            world = self.setting.world(self._objects, recall=self._recall)
+            world = self.setting.world(self._footprints, recall=self._recall)
             try:
                 if self._run(world):
                     return self._names()
@@ -158,12 +158,12 @@ class _Bounded:
         """Whose counterexample line a step belongs to; the clock and the set-up have none."""
         if actor in (0, CLOCK_ACTOR):
             return ""
-        index = actor if actor <= len(world.processes) else world.objects.owner(actor)
+        index = actor if actor <= len(world.processes) else world.footprints.owner(actor)
         return world.processes[index - 1].name
 
     def _names(self) -> list[Target]:
         choices = [options[at][0] for options, at in self._path]
-        return name_choices(self.setting, choices, self._objects, timed=True)
+        return name_choices(self.setting, choices, self._footprints, timed=True)
 
     def _next(self) -> bool:
         while self._path:

@@ -7,7 +7,7 @@ number of schedules grows like the number of ways to shuffle the processes' step
 from collections.abc import Callable
 
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting
-from fencepost.sim.world import Objects, World
+from fencepost.sim.world import Footprints, World
 
 
 class Plain:
@@ -23,7 +23,7 @@ class Plain:
         self.setting = setting
         self._first_only = first_only
         self._observe = observe
-        self.objects = Objects()
+        self.footprints = Footprints()
         self.coverage = Coverage()
         self.failures: list[Failure] = []
         self.schedules = 0
@@ -33,7 +33,7 @@ class Plain:
 
     def explore(self, stop: Callable[["Plain"], bool] = lambda _: False) -> None:
         while not self.exhausted and not stop(self):
-            world = self.setting.world(self.objects)
+            world = self.setting.world(self.footprints)
             try:
                 self._run(world)
             finally:

@@ -1,7 +1,7 @@
 """The present path of a search, and the races on it.
 
 Theory. A step *happened before* another when they belong to one actor, when one made the other possible,
-when they conflict (see `sim.world.objects`) and came in this order, or by way of a third. For every step
+when they conflict (see `sim.world.footprints`) and came in this order, or by way of a third. For every step
 this is kept as one integer: a bit for each earlier place on the path. Two steps *race* when they conflict,
 belong to different actors, and nothing else orders them. The other order of a race is a run that may differ;
 it begins, at the node of the earlier step, with some step of those that did not need the earlier one. One

@@ -1,7 +1,7 @@
 """Exhaustive exploration with dynamic partial-order reduction, sleep sets and merging of equal states.
 
 Theory. Two runs that differ only by swapping neighbouring steps that do not conflict (see
-`sim.world.objects`) are one run as far as anybody can tell. The search runs the program again and again
+`sim.world.footprints`) are one run as far as anybody can tell. The search runs the program again and again
 from the start, each time with another beginning, and aims at one run of every such class.
 
 *Source sets.* After every new step, the earlier steps it races with are looked up, and the other order of
@@ -25,7 +25,7 @@ from fencepost.sim.explore.races import Node
 from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
 from fencepost.sim.explore.sleeping import Sleeping
 from fencepost.sim.world import CLOCK_ACTOR, World
-from fencepost.sim.world.objects import CLOCK
+from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.recall import Recall
 
@@ -118,15 +118,15 @@ class Reduced(Sleeping):
 
     def _run(self) -> World:
         """Repeat the path up to its last node, take the step chosen there, and go on to an end."""
-        world = self.setting.world(self.objects, timed=self.timed, recall=self._recall)
+        world = self.setting.world(self.footprints, timed=self.timed, recall=self._recall)
         stack = self.stack
         try:
             if stack:
-                world.judging = False
+                world.monitor.judging = False
                 world.start(self.setting.program)
                 self._repeat(world)
-                world.judging = True
-                world.restore(stack[-1].judgement)
+                world.monitor.judging = True
+                world.monitor.restore(stack[-1].judgement)
                 self._take(world)
             else:
                 world.start(self.setting.program)
@@ -185,7 +185,7 @@ class Reduced(Sleeping):
         world.step(node.actor, node.alternative)
         self.steps += 1
         node.r, node.w = world.r, world.w
-        if self._generation != self.objects.generation:
+        if self._generation != self.footprints.generation:
             self._widen_all()
         if node.r & CLOCK and CLOCK_ACTOR in node.alternatives:
             # No run needs time to pass when nobody sleeps, so no race would ever ask for it. It can be put
@@ -205,13 +205,13 @@ class Reduced(Sleeping):
 
     def relive(self) -> None:
         """Run the path once, to learn again what a checkpoint leaves out. Its last step is not taken."""
-        self._generation = self.objects.generation
-        world = self.setting.world(self.objects, timed=self.timed)
+        self._generation = self.footprints.generation
+        world = self.setting.world(self.footprints, timed=self.timed)
         try:
             world.start(self.setting.program)
             memories = self._memory.start(world)
             for place, node in enumerate(self.stack):
-                node.memories, node.judgement = memories, world.judgement()
+                node.memories, node.judgement = memories, world.monitor.judgement()
                 if node.actor not in world.enabled():
                     raise Diverged(divergence(world, node.actor, world.pending(node.actor)))
                 if place == len(self.stack) - 1:
@@ -231,7 +231,7 @@ class Reduced(Sleeping):
         found: list[list[Node]] = []
         node: Node | None = None
         while True:
-            world = self.setting.world(self.objects, timed=self.timed)
+            world = self.setting.world(self.footprints, timed=self.timed)
             try:
                 world.start(self.setting.program)
                 for earlier in path:

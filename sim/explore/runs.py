@@ -8,12 +8,12 @@ from typing import Any
 
 from fencepost.sim.explore.costs import Costs
 from fencepost.sim.faults import PASSING_TIME
-from fencepost.sim.world import Budget, Objects, Program, Violation, World
-from fencepost.sim.world.objects import FLIGHTS_FROM
+from fencepost.sim.world import Budget, Footprints, Program, Violation, World
+from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.monitor import SOMETIMES
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.recall import Diverged, Recall
 from fencepost.sim.world.scheduler import SPINS
-from fencepost.sim.world.view import SOMETIMES
 
 Choice = tuple[int, str]
 """An actor and the alternative of its step."""
@@ -31,13 +31,13 @@ class Setting:
 
     def world(
         self,
-        objects: Objects | None = None,
+        footprints: Footprints | None = None,
         *,
         timed: bool = True,
         budget: Budget | None = None,
         recall: Recall | None = None,
     ) -> World:
-        return World(objects, budget or self.budget, seed=self.seed, timed=timed, recall=recall)
+        return World(footprints, budget or self.budget, seed=self.seed, timed=timed, recall=recall)
 
 
 @dataclass
@@ -100,7 +100,7 @@ class Coverage:
     def meet(self, world: World) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""
         actor = world.trace[-1][0]
-        owner = world.objects.owner(actor) if actor >= FLIGHTS_FROM else actor
+        owner = world.footprints.owner(actor) if actor >= FLIGHTS_FROM else actor
         r, w = world.r & ~1, world.w
         if len(world.trace) == 1:
             self.touched.clear()
@@ -221,7 +221,7 @@ def name_of(world: World, actor: int) -> str:
         return world.processes[actor - 1].name
     if actor < FLIGHTS_FROM:
         return "clock"
-    return world.processes[world.objects.owner(actor) - 1].name
+    return world.processes[world.footprints.owner(actor) - 1].name
 
 
 def final_state(world: World) -> Any:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, run
 from fencepost.sim.explore.tokens import HARMLESS, by_rule
-from fencepost.sim.world import CLOCK_ACTOR, Objects, Violation, World
+from fencepost.sim.world import CLOCK_ACTOR, Footprints, Violation, World
 
 Stop = Callable[[Any], bool]
 
@@ -43,7 +43,7 @@ class Sampled:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.objects = Objects()
+        self.footprints = Footprints()
         self.coverage = Coverage()
         self.failures: list[Failure] = []
         self.findings: list[str] = []
@@ -52,7 +52,7 @@ class Sampled:
 
     def one(self, choose: Callable[[World, Sequence[int]], Choice]) -> Violation | None:
         """One run; what went wrong in it."""
-        world = self.setting.world(self.objects)
+        world = self.setting.world(self.footprints)
         choices: list[Choice] = []
 
         def choose_and_count(world: World, enabled: Sequence[int]) -> Choice:

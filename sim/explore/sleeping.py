@@ -29,7 +29,7 @@ class Sleeping(Merging):
     def _node(self, world: World, enabled: list[int]) -> Node:
         alternatives = {actor: world.alternatives(actor) for actor in enabled}
         if not self.stack:
-            return Node(alternatives, {}, self._memory.start(world), world.judgement())
+            return Node(alternatives, {}, self._memory.start(world), world.monitor.judgement())
         parent = self.stack[-1]
         actor, r, w = parent.actor, parent.r, parent.w
         sleep = {
@@ -38,7 +38,9 @@ class Sleeping(Merging):
             for choice, mark in asleep.items()
             if self._sleep and choice[0] != actor and not (w & mark[0] or r & mark[1])
         }
-        return Node(alternatives, sleep, self._memory.remember(world, parent.memories), world.judgement())
+        return Node(
+            alternatives, sleep, self._memory.remember(world, parent.memories), world.monitor.judgement()
+        )
 
     def _choose_first(self, node: Node) -> bool:
         """Pick who steps first from here: whoever stepped last, if it may and is wide awake."""

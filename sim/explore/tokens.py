@@ -218,9 +218,11 @@ def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
     return enabled[0], world.alternatives(enabled[0])[0]
 
 
-def name_choices(setting: Setting, choices: Sequence[Choice], objects: Any, *, timed: bool) -> list[Target]:
+def name_choices(
+    setting: Setting, choices: Sequence[Choice], footprints: Any, *, timed: bool
+) -> list[Target]:
     """The names of the steps of a schedule, by running it."""
-    world = setting.world(objects, timed=timed)
+    world = setting.world(footprints, timed=timed)
     namer = Namer()
     steps = []
     try:

@@ -12,7 +12,7 @@ from fencepost.sim.probe.footprint import Footprint
 from fencepost.sim.probe.ground import Ground
 from fencepost.sim.real.prefixed import Prefixed
 from fencepost.sim.real.world import RealWorld
-from fencepost.sim.world.view import SOMETIMES
+from fencepost.sim.world.monitor import SOMETIMES
 
 ROOT = "fencepost-audit/"
 

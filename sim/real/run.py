@@ -25,7 +25,7 @@ from fencepost.impl.store.requests import Request
 from fencepost.sim.explore.counterexample import operation_text, outcome_text
 from fencepost.sim.real.gate import Gate
 from fencepost.sim.real.store import Blind, Ended, Glass, Interruptible, JudgedStore
-from fencepost.sim.world.view import EVENTUALLY, FINALLY, Property, View, Violation
+from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, Property, View, Violation
 
 LINES_MAX = 60
 """Printed lines of a round, counted from its end."""
@@ -68,7 +68,7 @@ class RealRun:
         self.env: Environment = Interruptible(self._ended)
         self._store = JudgedStore(store, self)
         self._view = View(self)
-        self.objects = SimpleNamespace(bit=lambda *_: 0, listing=lambda *_: 0)
+        self.footprints = SimpleNamespace(bit=lambda *_: 0, listing=lambda *_: 0)
         self.bucket = Glass(store)
         self.noted: dict[str, list[tuple[str, Any]]] = {}
         self.processes: list[Member] = []

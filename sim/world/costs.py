@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 
 from fencepost.impl.store.requests import Request
 from fencepost.sim.faults import ALTERNATIVES, PASSING_TIME
-from fencepost.sim.world.objects import FLIGHTS_FROM
+from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.operations import Finish
-from fencepost.sim.world.view import Violation
 
 Step = tuple[int, str, Any, int, int, Any, Any, int]
 """As in `run`."""
@@ -115,7 +114,7 @@ class _Tally:
         self.bytes += len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))
         group = None
         if actor >= FLIGHTS_FROM:
-            group = world.objects.group(actor)
+            group = world.footprints.group(actor)
             if group == self.group:
                 return  # those of one parallel step lie side by side: their process waits for all
         self.hops += 1
@@ -177,15 +176,15 @@ def ended_since(world: Any, place: int) -> bool:
     )
 
 
-def judge(world: Any, bounds: Sequence[AtMost]) -> Violation | None:
-    """What the last step made too dear, if it ended an operation."""
+def dearest(world: Any, bounds: Sequence[AtMost]) -> tuple[str, str] | None:
+    """The bound that the last step broke, if it ended an operation, and the reason."""
     if not ended_since(world, len(world.trace) - 1):
         return None
     for one in spent(world):
         for bound in bounds:
             error = bound.broken_by(one)
             if error:
-                return Violation(bound.property, error)
+                return bound.property, error
     return None
 
 

@@ -9,7 +9,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.world.view import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
+from fencepost.sim.world.monitor import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
 
 DEFERRED = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 RESERVED = ("setup", "clock")

@@ -1,8 +1,13 @@
-"""The store and the environment that code in the world is given: every wait becomes a step.
+"""The bucket of a world, and the store and the environment that its programs use: every wait becomes a step.
 
-Both serve all processes of a world: which one is asking follows from which one is running. Called from
-outside any process (while the program is being set up, or in a check) a request is answered at once and
-is no step.
+Store and environment serve all processes of a world; the caller is the process that is running. A request
+from outside any process (while the program sets the world up, or in a check) is answered at once and is no
+step.
+
+`Bucket` numbers versions and uploads from one counter, so two writes to different keys would get other
+version names in the other order and no longer commute. In `WorldBucket` the number comes from the request:
+the process that issued it, and its number in that process. Numbers are only ever compared for equality, and
+the order within a key is the order of landing, so nothing else changes.
 """
 
 from collections.abc import Sequence
@@ -11,9 +16,10 @@ from typing import Any, TypeVar
 from greenlet import getcurrent
 
 from fencepost.impl.environment import Environment, SeededEnvironment
+from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import Reply, Request
+from fencepost.impl.store.requests import BINARY, Reply, Request
 from fencepost.sim.world.budget import PAUSE
 from fencepost.sim.world.operations import MONOTONIC, WALL, Crash, Parallel, ReadClock, Sleep
 from fencepost.sim.world.process import REFUSALS_MAX
@@ -21,6 +27,97 @@ from fencepost.sim.world.process import REFUSALS_MAX
 R = TypeVar("R", bound=Reply)
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+class WorldBucket(Bucket):
+    """`ticket` is set before every request that lands."""
+
+    ticket = 0
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._shown: dict[str, Any] = {}
+        """By key: what can be learnt of it; computed at the first use after a change."""
+
+    def answer_again(self, request: Any, now_ns: int) -> Any:
+        """Answer a request that was found valid before."""
+        if type(self) is not WorldBucket:
+            return self.answer(request, now_ns)  # a subclass does more
+        return self._answers[type(request)](request, now_ns)
+
+    def _next(self) -> int:
+        return self.ticket
+
+    def _append(self, key: str, write: Any) -> Any:
+        self._shown.pop(key, None)
+        return super()._append(key, write)
+
+    def _forget(self, key: str) -> None:
+        self._shown.pop(key, None)
+        super()._forget(key)
+
+    def _delete_version(self, request: Any) -> Any:
+        self._shown.pop(request.key, None)
+        return super()._delete_version(request)
+
+    def state(self) -> tuple[Any, ...]:
+        """Everything a request could ever learn from the bucket, hashable."""
+        if self._uploads:
+            uploads = tuple((name, *_pending(upload)) for name, upload in sorted(self._uploads.items()))
+            objects = tuple((key, *map(_shown, self._writes[key])) for key in self._keys)
+            numbers = tuple(write.number for key in self._keys for write in self._writes[key])
+            return (objects, numbers, uploads)
+        shown = self._shown
+        found = []
+        for key in self._keys:
+            one = shown.get(key)
+            if one is None:
+                writes = self._writes[key]
+                one = shown[key] = (
+                    key,
+                    *map(_shown, writes),
+                    *(write.number for write in writes if self.versioned),
+                )
+            found.append(one)
+        return tuple(found)
+
+    def body(self, key: str) -> bytes | None:
+        """The current body at `key`."""
+        write = self._current(key)
+        return None if write is None else write.body
+
+    def modified_ns(self, key: str) -> int:
+        """When the object at `key` landed; 0 when there is none."""
+        write = self._current(key)
+        return 0 if write is None else int(write.modified_ns)
+
+    def backdate(self, key: str, by_ns: int) -> None:
+        """Make the object at `key` older; before the run, and in scenarios without sleeps."""
+        self._writes[key][-1].modified_ns -= by_ns
+        self._shown.pop(key, None)
+
+    def bodies(self, prefix: str) -> dict[str, bytes]:
+        """The current bodies below `prefix`, in key order."""
+        found = ((key, self._current(key)) for key in self._range(prefix, ""))
+        return {key: write.body for key, write in found if write is not None}
+
+
+def _shown(write: Any) -> tuple[Any, ...]:
+    if write.content_type == BINARY and not write.metadata:
+        return (write.etag, write.marker, write.modified_ns)
+    return (write.etag, write.marker, write.modified_ns, write.content_type, write.metadata)
+
+
+def _pending(upload: Any) -> tuple[Any, ...]:
+    parts = tuple(sorted((number, etag) for number, (etag, _) in upload.parts.items()))
+    return (
+        upload.key,
+        upload.started_ns,
+        upload.standing,
+        upload.content_type,
+        upload.metadata,
+        parts,
+    )
 
 
 class WorldStore(Store):
@@ -134,7 +231,7 @@ def identifier(seed: Any, who: str, count: int) -> str:
 
 
 def refuse(process: Any) -> None:
-    """A dying process asks for something: it gets the crash again, and is given up when it insists."""
+    """Answer a request of a dying process: the crash again, and after many the process is abandoned."""
     process.refusals += 1
     if process.refusals > REFUSALS_MAX:
         process.clean = False

@@ -10,7 +10,7 @@ from typing import Any
 from fencepost.impl.store.events import Event, TraceFields, arguments, landing, results
 from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.faults import ALTERNATIVES
-from fencepost.sim.world.objects import FLIGHTS_FROM
+from fencepost.sim.world.footprints import FLIGHTS_FROM
 
 _NOTES = {"land": "a request from earlier lands"} | {name: found.text for name, found in ALTERNATIVES.items()}
 
@@ -38,7 +38,7 @@ def _rows(
         base = (clock, who, incarnation)
         if isinstance(op, Request):
             made = _number(numbers, process.index, number)
-            told = world.untold.get(place, answer)
+            told = world.unreceived.get(place, answer)
             yield from _landing(base, alternative, made, op, (told, answer), trace_fields)
         elif op.kind == "note":
             columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
@@ -107,7 +107,7 @@ def _issued(world: Any) -> dict[int, list[Any]]:
         at = last.get(process.index, opened)
         if actor >= FLIGHTS_FROM:
             # A parallel step: all its requests are issued when the first could land.
-            at = begun.setdefault((process.index, world.objects.group(actor)), at)
+            at = begun.setdefault((process.index, world.footprints.group(actor)), at)
         if (process.index, number) not in seen:
             seen.add((process.index, number))
             found.setdefault(at, []).append((process, incarnation, number, request))

@@ -5,7 +5,8 @@
         world.spawn(worker, store, "a", name="a")
         world.always("one leader", lambda view: len(view.notes("leads")) <= 1)
 
-Which steps there are, and who decides, is in `scheduler`; what they do in `steps`.
+`World` holds one run as data. Its `Scheduler` offers the possible steps, its `Executor` takes them, its
+bucket answers requests, and its `Monitor` judges.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,26 +15,111 @@ from typing import Any, Self, TypeVar
 
 from fencepost.impl.store.bucket import PART_BYTES_MIN
 from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.events import TraceFields
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Reply
+from fencepost.sim.world import budget as fault
+from fencepost.sim.world.budget import Budget
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.declaring import Declaring
-from fencepost.sim.world.landing import WorldBucket
+from fencepost.sim.world.executor import Executor
+from fencepost.sim.world.footprints import EVERY_STEP, Footprints
+from fencepost.sim.world.monitor import Follower, Monitor, Property, Violation
 from fencepost.sim.world.operations import Note, Pick, Post, Receive
-from fencepost.sim.world.process import Process
-from fencepost.sim.world.run import CLOCK_ACTOR, Follower
+from fencepost.sim.world.process import Flight, Process
+from fencepost.sim.world.recall import Recall
 from fencepost.sim.world.scheduler import Scheduler
-from fencepost.sim.world.store import refuse
+from fencepost.sim.world.store import WorldBucket, WorldEnvironment, WorldStore, refuse
 
 T = TypeVar("T")
 
 Program = Callable[["World"], Any]
+Step = tuple[int, str, Process | None, int, int, Any, Any, int]
+"""Actor, alternative, process, incarnation, number of the operation, operation, answer, clock."""
 
-__all__ = ["CLOCK_ACTOR", "Program", "World"]
+START_NS = 1_700_000_000_000_000_000
 
 
-class World(Declaring, Scheduler):
-    """One run. Programs use what is defined here, schedulers what it is built on."""
+class World(Declaring):
+    """One run."""
+
+    def __init__(
+        self,
+        footprints: Footprints | None = None,
+        budget: Budget = fault.NO_FAULTS,
+        *,
+        seed: int = 0,
+        timed: bool = True,
+        recall: Recall | None = None,
+    ) -> None:
+        self.footprints = footprints or Footprints()
+        self.seed = seed
+        self.timed = timed
+        """Whether clock readings are steps. They need not be as long as no process ever sleeps."""
+        self.recall = recall
+        self.shares_nothing = False
+        self.stamped = True
+        self.bucket = WorldBucket()
+        self.start_ns = START_NS
+        self.clock_ns = 0
+        self.left = budget.left()
+        self.skew_ns = 30_000_000_000
+        self.pause_ns = 60_000_000_000
+        self.streams: dict[Any, Any] = {}
+        self.noted: dict[str, list[tuple[str, Any]]] = {}
+        self.channels: dict[str, tuple[Any, ...]] = {}
+        """The messages that have arrived and were not received yet."""
+        self.setup: Process | None = None
+        """The program, until it returns."""
+        self.processes: list[Process] = []
+        self.flights: dict[int, Flight] = {}
+        self.properties: list[Property] = []
+        self.trace: list[Step] = []
+        self.measures: list[Callable[[Any], Mapping[str, int]]] = []
+        """Called at the end of a run; the search keeps the largest of each number."""
+        self.bounds: list[AtMost] = []
+        """What operations may cost."""
+        self.reports: list[Callable[[], Mapping[str, Any]]] = []
+        """Called when the search is over: what they return is added to its result."""
+        self.unreceived: dict[int, Any] = {}
+        """By step, the replies that the store gave and no process received."""
+        self.running: Process | None = None
+        self.violation: Violation | None = None
+        self.findings: list[str] = []
+        self.held_back = False
+        """Whether a process that spins had to wait while others could go on."""
+        self.alone = False
+        """Whether the next step is a spinning process's, because no other actor can step."""
+        self.time_mattered = False
+        """Whether a process slept, or read a clock that could have moved on."""
+        self.r = EVERY_STEP
+        """The footprint of the last step: what it read,"""
+        self.w = 0
+        """and what it wrote."""
+        self.before = 0
+        """The steps that certainly came before the last one, as a bit set."""
+        self.learnt: tuple[int, Any] | None = None
+        """The process that the last step answered, and the answer: what its memory is made of."""
+        self.trace_fields: TraceFields | None = None
+        """What the run's events show of bodies, see `impl.store.events`."""
+        self.boto3_lost = "closed"
+        """How a lost reply shows to the SDK, see `sim.boto`."""
+        self.closing: list[Callable[[], None]] = []
+        """Called when the run is over."""
+        self.env = WorldEnvironment(self)
+        self._store = WorldStore(self)
+        self._tickets = 0
+        self._executor = Executor(self)
+        self.monitor = Monitor(self)
+        scheduler = Scheduler(self)  # its methods are called at every step: no call in between
+        self.enabled = scheduler.enabled
+        self.alternatives = scheduler.alternatives
+        self.pending = scheduler.pending
+        self.rivals = scheduler.rivals
+        self.start = self._executor.start
+        self.past = self._executor.past
+
+    # For programs.
 
     def store(self) -> Store:
         """The store of this world. All processes may share it."""
@@ -75,10 +161,10 @@ class World(Declaring, Scheduler):
         may_raise: tuple[type[BaseException], ...] = (),
         **kwargs: Any,
     ) -> str:
-        """Let `fn(*args)` run as a process. Returns its name.
+        """Run `fn(*args)` as a process. Returns its name.
 
-        After a crash it starts again from the beginning, unless `restart` is off. An exception that
-        leaves it is a violation, unless it is one of `may_raise`.
+        After a crash it starts again from the beginning, unless `restart` is off. An exception that leaves it
+        is a violation, unless it is one of `may_raise`.
         """
         name = self._name_for(fn, name)
         number = len(self.processes) + 1
@@ -86,10 +172,10 @@ class World(Declaring, Scheduler):
         return name
 
     def share_nothing(self) -> None:
-        """Promise that processes share nothing but this world: no variable that one of them changes is looked
-        at by another one, or by a check. Exploration is several times faster then, see `sim.world.recall`.
+        """Promise that processes share nothing but this world: no other process and no check reads a variable
+        that one of them changes. Exploration is then several times faster, see `sim.world.recall`.
         """
-        self._shares_nothing = True
+        self.shares_nothing = True
 
     def configure(
         self,
@@ -100,27 +186,28 @@ class World(Declaring, Scheduler):
         skew_s: float = 30.0,
         pause_s: float = 60.0,
     ) -> None:
-        """Say what the bucket is like; to be called before anything is stored.
+        """Configure the bucket; call it before anything is stored.
 
-        `stamped=False` gives every object the same time of modification: right for code that never
-        looks at it, and fewer schedules when processes sleep. Times of modification only move in programs
-        where somebody sleeps or looks at a clock.
+        `stamped=False` gives every object the same time of modification: right for code that never reads it,
+        and fewer schedules when processes sleep. Times of modification only move in programs that sleep or
+        read a clock.
         """
         self.bucket = WorldBucket(versioned=versioned, part_bytes_min=part_bytes_min)
-        self._stamped = stamped
+        self.stamped = stamped
         self.skew_ns = round(skew_s * 1e9)
         self.pause_ns = round(pause_s * 1e9)
 
     def follow(self, name: str, follower: Follower) -> None:
-        """Let `follower` read the run, every landing and note as it happens. What it says is a violation."""
+        """Show every landing and note to `follower`; a reason that it returns is a violation."""
         self._only_at_first("followers are named")
-        self.followers.append((name, follower))
+        self.monitor.followers.append((name, follower))
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
-        """Count what the calling process sends inside of the `with` as one operation of this name.
+        """Count the requests that the calling process sends inside the `with` as one operation of this name.
 
-        Entering and leaving are no steps. What a process costs from its start to its end is told anyway.
+        Entering and leaving are no steps. The result always has what a process costs from its start to its
+        end.
         """
         process = self.running
         if process is None:
@@ -129,7 +216,7 @@ class World(Declaring, Scheduler):
             refuse(process)
         if any(name == other.name for other in self.processes):
             raise Misuse(
-                f"a process is called {name!r}, and is told by that name; give the operation another"
+                f"a process is called {name!r}, and its costs have that name; give the operation another"
             )
         process.mark(name, begins=True)
         try:
@@ -143,7 +230,7 @@ class World(Declaring, Scheduler):
     ) -> None:
         """State what every operation or process of this name may cost, in runs with at most `faults` faults.
 
-        Judged in every schedule, see `sim.world.costs`; without `faults` whatever goes wrong in it.
+        Judged in every schedule, see `sim.world.costs`; without `faults` whatever faults it has.
         """
         self._only_at_first("bounds are stated")
         given = (requests, hops, faults)
@@ -154,15 +241,15 @@ class World(Declaring, Scheduler):
         self.bounds.append(AtMost(name, *given))
 
     def measure(self, measure: Callable[[Self], Mapping[str, int]]) -> None:
-        """Let `measure` count things at the end of every run; the audit tells the largest of each number."""
+        """Call `measure` at the end of every run; the audit reports the largest of each number."""
         self.measures.append(measure)
 
     def report(self, report: Callable[[], Mapping[str, Any]]) -> None:
-        """Let `report` add to the audit's result, once, when everything is explored."""
+        """Call `report` once, when everything is explored, and add what it returns to the result."""
         self.reports.append(report)
 
     def note(self, topic: str, value: Any = None) -> None:
-        """Make `value` known to the properties: the only thing besides the store that they may see."""
+        """Show `value` to the properties, which may read nothing else besides the store."""
         process = self.running
         if process is None:
             self.noted.setdefault(topic, []).append(("setup", value))
@@ -190,34 +277,113 @@ class World(Declaring, Scheduler):
         return process.worker.parent.switch(Receive(channel))
 
     def pick(self, name: str, options: Sequence[T]) -> T:
-        """One of `options`: a choice of data, which the exploration makes in every way."""
-        asking = self.running or self._setup
-        if asking is None:
+        """One of `options`: a choice of data, of which the exploration tries every one."""
+        caller = self.running or self.setup
+        if caller is None:
             raise Misuse("pick is for programs and processes; a check cannot choose")
-        if asking.crashing:
-            refuse(asking)
-        chosen: int = asking.worker.parent.switch(Pick(name, len(options)))
+        if caller.crashing:
+            refuse(caller)
+        chosen: int = caller.worker.parent.switch(Pick(name, len(options)))
         return options[chosen]
+
+    # For searches.
+
+    def step(self, actor: int, alternative: str) -> None:
+        """Let `actor` take its next step, with this alternative, and judge it."""
+        self._executor.step(actor, alternative)
+        monitor = self.monitor
+        if monitor.followers:
+            monitor.follow()
+        if self.bounds:
+            monitor.check_bounds()
+        if self.w:
+            self._executor.wake_spinners()
+            if self.w & monitor.watched and monitor.judging:
+                monitor.judge()
+
+    def complete(self) -> None:
+        """No actor can step any more: judge what must hold in the end."""
+        self.monitor.complete()
+
+    def close(self) -> None:
+        """Unwind every process that has not ended."""
+        self._executor.close()
+        for close in self.closing:
+            close()
+        self.closing.clear()
+
+    def state(self, memories: tuple[Any, ...]) -> Any:
+        """Everything on which the future depends. `memories` stands for what each running process knows."""
+        crashes = self.left[fault.CRASH]
+        processes = [
+            (
+                process.state,
+                memories[process.index] if process.pending is not None else _ending(process),
+                crashes and process.effective,
+                process.retried,
+                process.spins,
+                process.skew_ns,
+                None if process.group is None else tuple(process.group.replies),
+            )
+            for process in self.processes
+        ]
+        flights = [
+            (f.actor, f.retried, _plain(f.request.message) if f.request.kind == "post" else f.request)
+            for f in self.flights.values()
+        ]
+        return (
+            self.bucket.state(),
+            self.left,
+            self.clock_ns,
+            tuple(processes),
+            tuple(sorted(flights)) if len(flights) > 1 else tuple(flights),
+            tuple([(topic, _plain(notes)) for topic, notes in sorted(self.noted.items())]),
+            _plain(self.channels) if self.channels else None,
+            self.monitor.judgement(),
+            tuple([follower.state() for _, follower in self.monitor.followers]),
+        )
 
     @property
     def stamp_ns(self) -> int:
         """The time that a write is stamped with, counted from the start."""
-        return self.clock_ns if self._stamped else 0
+        return self.clock_ns if self.stamped else 0
 
     @property
     def setting_up(self) -> bool:
         """Whether the program that sets the world up has not returned yet."""
-        return self._setup is not None
+        return self.setup is not None
 
     @property
     def me(self) -> str:
-        """The name of the process that is asking."""
+        """The name of the process that is running."""
         return self.running.name if self.running is not None else "setup"
 
     def answer_directly(self, request: Any) -> Reply:
         """A request by the program itself, before the processes run."""
-        if self._setup is None and not request.reads:
+        if self.setup is None and not request.reads:
             raise Misuse("a check may look at the store, not change it")
         self._tickets += 1
         self.bucket.ticket = self._tickets
         return self.bucket.answer(request, self.start_ns)
+
+
+def _ending(process: Process) -> Any:
+    """The result or the error of a process that ended, as a value that can be compared."""
+    if process.error is None:
+        return _plain(process.result)
+    return (type(process.error), str(process.error))
+
+
+def _plain(value: Any) -> Any:
+    """A hashable value that is equal only for equal values; what cannot be compared equals itself."""
+    if isinstance(value, list | tuple):
+        return (type(value), tuple([_plain(item) for item in value]))
+    if isinstance(value, dict):
+        return (dict, tuple([(_plain(key), _plain(item)) for key, item in value.items()]))
+    if isinstance(value, set):
+        return (set, frozenset(_plain(item) for item in value))
+    try:
+        hash(value)
+    except TypeError:
+        return object()
+    return (type(value), value)

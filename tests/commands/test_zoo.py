@@ -148,7 +148,7 @@ def test_programs_broken_are_found_and_fixed_are_proven(
         ("bad-election", "", "holds", 0),
     ]
     assert found[0]["property"] == "one leader"
-    assert found[0]["counterexample"][-1] == "  => one leader: the check said False"
+    assert found[0]["counterexample"][-1] == "  => one leader: the check returned False"
     assert "0 crash" not in found[2]["bound"]
     assert "crash" not in found[2]["bound"], "the faults a program brings with it are used"
     assert "bad-election fixed " in capsys.readouterr().out

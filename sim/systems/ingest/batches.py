@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fencepost.impl.ingest import Identity, Point, encode
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.keys import raw_key
-from fencepost.sim.world.run import START_NS
+from fencepost.sim.world.world import START_NS
 
 HORIZON_S = 3600.0
 HORIZON_NS = round(HORIZON_S * 1e9)

@@ -17,7 +17,7 @@ from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.systems.harness import copy_of, once
 from fencepost.sim.systems.ingest.batches import BATCHES
 from fencepost.sim.systems.ingest.run import SETTINGS
-from fencepost.sim.world.run import START_NS
+from fencepost.sim.world.world import START_NS
 
 LATER_NS = 7 * 3600 * 10**9
 """When everything has come to rest."""

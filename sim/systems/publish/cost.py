@@ -16,7 +16,7 @@ from typing import Any
 from fencepost.impl.store.requests import Request
 from fencepost.properties.publish.checks import Change
 from fencepost.sim.world import World
-from fencepost.sim.world.objects import FLIGHTS_FROM
+from fencepost.sim.world.footprints import FLIGHTS_FROM
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _costs(changes: Mapping[str, Change], world: World) -> Iterator[tuple[str, C
         mine = asked.setdefault(life, [])
         if isinstance(op, Request):
             if alternative not in ("land", "never", "crash"):
-                step = world.objects.group(actor) if actor >= FLIGHTS_FROM else number
+                step = world.footprints.group(actor) if actor >= FLIGHTS_FROM else number
                 mine.append((step, len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))))
         elif op.kind == "note" and op.topic.startswith("outcome "):
             requests = op.value[2]

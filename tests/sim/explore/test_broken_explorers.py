@@ -14,10 +14,12 @@ from fencepost.sim.explore.memory import Memory
 from fencepost.sim.explore.races import Node
 from fencepost.sim.explore.reduced import Reduced
 from fencepost.sim.explore.runs import Setting, final_state
-from fencepost.sim.world import NO_FAULTS, Budget, Objects, Violation, World
-from fencepost.sim.world.objects import EVERY_STEP, LOCAL
+from fencepost.sim.world import NO_FAULTS, Budget, Footprints, Violation, World
+from fencepost.sim.world.executor import Executor
+from fencepost.sim.world.footprints import EVERY_STEP, LOCAL
+from fencepost.sim.world.monitor import Monitor, Property
 from fencepost.sim.world.operations import ReadClock
-from fencepost.sim.world.view import Property
+from fencepost.sim.world.scheduler import Scheduler
 from tests.sim.explore.programs import program_of, random_codes
 
 RUNS_MAX = 4_000
@@ -79,37 +81,37 @@ def sleepers_never_wake(monkeypatch: Any) -> None:
 
 
 def listings_ignored(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Objects, "_listed", lambda *_: 0)
-    monkeypatch.setattr(Objects, "widen", lambda _self, written: written)
+    monkeypatch.setattr(Footprints, "_listed", lambda *_: 0)
+    monkeypatch.setattr(Footprints, "widen", lambda _self, written: written)
 
 
 def refused_writes_ignored(monkeypatch: Any) -> None:
-    sound = Objects._keyed_write
+    sound = Footprints._keyed_write
     monkeypatch.setattr(
-        Objects,
+        Footprints,
         "_keyed_write",
         lambda self, request, reply: sound(self, request, reply) if reply.done else LOCAL,
     )
 
 
 def writes_commute(monkeypatch: Any) -> None:
-    sound = Objects._keyed_write
+    sound = Footprints._keyed_write
 
-    def blind(self: Objects, request: Any, reply: Any) -> Any:
+    def blind(self: Footprints, request: Any, reply: Any) -> Any:
         r, w = sound(self, request, reply)
         return (EVERY_STEP, w) if w else (r, w)
 
-    monkeypatch.setattr(Objects, "_keyed_write", blind)
+    monkeypatch.setattr(Footprints, "_keyed_write", blind)
 
 
 def properties_see_nothing(monkeypatch: Any) -> None:
-    def look(self: World, promise: Property) -> None:
+    def judge(self: Monitor, promise: Property) -> None:
         error = promise.judge(self._view)
         promise.bit = 0
-        if error is not None and self.violation is None:
-            self.violation = Violation(promise.name, error)
+        if error is not None and self._world.violation is None:
+            self._world.violation = Violation(promise.name, error)
 
-    monkeypatch.setattr(World, "_look", look)
+    monkeypatch.setattr(Monitor, "_judge_one", judge)
 
 
 def races_below_forgotten(monkeypatch: Any) -> None:
@@ -136,13 +138,13 @@ def memory_lost(monkeypatch: Any) -> None:
 
 
 def clock_not_read(monkeypatch: Any) -> None:
-    sound = World._read_clock
+    sound = Executor._read_clock
 
-    def read(self: World, *args: Any) -> None:
+    def read(self: Executor, *args: Any) -> None:
         sound(self, *args)
-        self.r = EVERY_STEP
+        self._world.r = EVERY_STEP
 
-    monkeypatch.setitem(World._handlers, ReadClock, read)
+    monkeypatch.setitem(Executor._handlers, ReadClock, read)
 
 
 def time_never_passes_alone(monkeypatch: Any) -> None:
@@ -150,7 +152,7 @@ def time_never_passes_alone(monkeypatch: Any) -> None:
 
 
 def rivals_forgotten(monkeypatch: Any) -> None:
-    monkeypatch.setattr(World, "rivals", lambda *_: [])
+    monkeypatch.setattr(Scheduler, "rivals", lambda *_: [])
 
 
 def half_asleep_relied_on(monkeypatch: Any) -> None:

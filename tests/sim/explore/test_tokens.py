@@ -30,7 +30,7 @@ def random_token(seed: int) -> tuple[Setting, str, list[tk.Target]]:
 
     run(world, setting.program, choose, setting.steps_max)
     world.close()
-    steps = tk.name_choices(setting, choices, world.objects, timed=True)
+    steps = tk.name_choices(setting, choices, world.footprints, timed=True)
     return setting, tk.write(tk.shorten(setting, steps)), steps
 
 

@@ -91,7 +91,7 @@ def test_an_invariant_is_looked_at_while_it_runs() -> None:
         world.always("never bad", lambda view: view.get("k") != b"bad")
 
     found = real(program)
-    assert found.violation == ("never bad", "the check said False")
+    assert found.violation == ("never bad", "the check returned False")
     assert found.rounds == 1
 
 
@@ -187,7 +187,7 @@ def test_a_check_may_ask_the_store_itself() -> None:
         world.spawn(lambda: store.put("k", b"1", when=ANYTHING), name="p")
         world.always("nothing there", lambda view: not store.get("k").done)
 
-    assert real(program).violation == ("nothing there", "the check said False")
+    assert real(program).violation == ("nothing there", "the check returned False")
 
 
 def test_picks_follow_the_seed() -> None:

@@ -23,7 +23,7 @@ from fencepost.sim.systems.ingest.promises import CHECKS
 from fencepost.sim.systems.ingest.run import ScenarioRun, Told
 from fencepost.sim.systems.ingest.scenarios import SCENARIOS, SMALL
 from fencepost.sim.world import Budget
-from fencepost.sim.world.run import START_NS
+from fencepost.sim.world.world import START_NS
 from fencepost.testing import FAULTS, request_of
 
 COUNTEREXAMPLES = {

@@ -17,7 +17,7 @@ from fencepost.sim.systems.publish import SYSTEM
 from fencepost.sim.systems.publish.run import MANIFESTS, ScenarioRun, examine, outcomes
 from fencepost.sim.systems.publish.scenarios import play
 from fencepost.sim.world import Budget
-from fencepost.sim.world.view import View
+from fencepost.sim.world.monitor import View
 from tests.commands.running import exit_of
 from tests.sim.systems.test_publish import explored
 

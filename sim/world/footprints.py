@@ -43,12 +43,12 @@ FLIGHTS_FROM = 1000
 EVERYTHING = -1
 """The mask of all objects, also of those not met yet."""
 
-Masks = tuple[int, int]
-LOCAL: Masks = (EVERY_STEP, 0)
+Footprint = tuple[int, int]
+LOCAL: Footprint = (EVERY_STEP, 0)
 """A step that nobody else can notice."""
 
 
-class Objects:
+class Footprints:
     """Names to bits, and requests with their replies to masks. Lives as long as one exploration."""
 
     def __init__(self) -> None:
@@ -56,14 +56,14 @@ class Objects:
         self._actors: dict[Any, int] = {}
         self._identities: dict[int, Any] = {}
         self._listings: list[tuple[str, str, int]] = []
-        self._reads: dict[str, Masks] = {}
-        self._writes: dict[str, Masks] = {}
+        self._reads: dict[str, Footprint] = {}
+        self._writes: dict[str, Footprint] = {}
         self.valid: dict[int, Any] = {}
         """By identity, requests that were found valid and may be asked again in another run."""
         self.generation = 0
         self.stamp = 0
         """`CLOCK` when writes carry the time at which they landed, else nothing."""
-        self._rules: dict[type, Callable[[Any, Any], Masks]] = {
+        self._rules: dict[type, Callable[[Any, Any], Footprint]] = {
             ask.Put: self._keyed_write,
             ask.Get: self._keyed_read,
             ask.Head: self._keyed_read,
@@ -77,7 +77,7 @@ class Objects:
             ask.AbortUpload: self._abort_upload,
         }
 
-    def masks(self, request: Any, reply: Any) -> Masks:
+    def footprint(self, request: Any, reply: Any) -> Footprint:
         """What `request` read and wrote, given how it was answered."""
         if isinstance(reply, StoreError):
             # Refused as senseless; a few refusals depend on the upload or key, so call it a read.
@@ -89,7 +89,7 @@ class Objects:
         rule = self._rules.get(type(request))
         if rule is None:
             # A kind of request that is not the store interface's knows for itself.
-            found: Masks = request.masks(self, reply)
+            found: Footprint = request.footprint(self, reply)
             return found
         return rule(request, reply)
 
@@ -100,11 +100,11 @@ class Objects:
             found = self._bits[family, name] = 1 << len(self._bits)
         return found
 
-    def reading(self, family: str, name: str) -> Masks:
+    def reading(self, family: str, name: str) -> Footprint:
         """The masks of a step that only reads one object."""
         return (EVERY_STEP | self.bit(family, name), 0)
 
-    def writing(self, family: str, name: str) -> Masks:
+    def writing(self, family: str, name: str) -> Footprint:
         """The masks of a step that writes one object."""
         found = self.bit(family, name)
         return (EVERY_STEP | found, found)
@@ -140,7 +140,7 @@ class Objects:
         ]
 
     @classmethod
-    def unpacked(cls, data: list[list[Any]]) -> "Objects":
+    def unpacked(cls, data: list[list[Any]]) -> "Footprints":
         """The same names for the same bits and actors."""
         objects = cls()
         for key in data[0][len(objects._bits) :]:
@@ -183,18 +183,18 @@ class Objects:
                 mask |= found
         return mask
 
-    def _keyed_read(self, request: Any, _reply: Any) -> Masks:
+    def _keyed_read(self, request: Any, _reply: Any) -> Footprint:
         found = self._reads.get(request.key)
         if found is None:
             found = self._reads[request.key] = self.reading("key", request.key)
         return found
 
-    def _keyed_write(self, request: Any, reply: Any) -> Masks:
+    def _keyed_write(self, request: Any, reply: Any) -> Footprint:
         if reply.outcome is not Outcome.DONE:
             return self._keyed_read(request, reply)
         return self.changing(request.key)
 
-    def changing(self, key: str) -> Masks:
+    def changing(self, key: str) -> Footprint:
         """The masks of a step that writes an object."""
         found = self._writes.get(key)
         if found is None:
@@ -202,28 +202,28 @@ class Objects:
             found = self._writes[key] = (EVERY_STEP | self.stamp | own, own | self._listed("key", key))
         return found
 
-    def _delete(self, request: Any, reply: Any) -> Masks:
+    def _delete(self, request: Any, reply: Any) -> Footprint:
         return self._keyed_write(request, reply)
 
-    def _list(self, request: Any, _reply: Any) -> Masks:
+    def _list(self, request: Any, _reply: Any) -> Footprint:
         return (EVERY_STEP | self.listing("key", request.prefix), 0)
 
-    def _list_uploads(self, request: Any, _reply: Any) -> Masks:
+    def _list_uploads(self, request: Any, _reply: Any) -> Footprint:
         return (EVERY_STEP | self.listing("upload", request.prefix), 0)
 
     def _upload(self, request: Any, upload: str) -> int:
         return self.bit("upload", _upload_name(request.key, upload))
 
-    def _create_upload(self, request: Any, reply: Any) -> Masks:
+    def _create_upload(self, request: Any, reply: Any) -> Footprint:
         upload = self._upload(request, reply.upload)
         listed = self._listed("upload", _upload_name(request.key, reply.upload))
         return (EVERY_STEP | self.stamp | self.bit("key", request.key) | upload, upload | listed)
 
-    def _upload_part(self, request: Any, reply: Any) -> Masks:
+    def _upload_part(self, request: Any, reply: Any) -> Footprint:
         upload = self._upload(request, request.upload)
         return (EVERY_STEP | upload, upload if reply.done else 0)
 
-    def _complete_upload(self, request: Any, reply: Any) -> Masks:
+    def _complete_upload(self, request: Any, reply: Any) -> Footprint:
         upload = self._upload(request, request.upload)
         if reply.done:
             key_read, key_written = self._keyed_write(request, reply)
@@ -233,12 +233,12 @@ class Objects:
             return self._complete_in_vain(request)
         return (EVERY_STEP | upload | self.bit("key", request.key), 0)
 
-    def _complete_in_vain(self, request: Any) -> Masks:
+    def _complete_in_vain(self, request: Any) -> Footprint:
         """It was the upload that would not have it, see the theory."""
         read, written = self.changing(request.key)
         return (read | self._upload(request, request.upload), written)
 
-    def _abort_upload(self, request: Any, reply: Any) -> Masks:
+    def _abort_upload(self, request: Any, reply: Any) -> Footprint:
         read, written = self._upload_part(request, reply)
         if written:
             written |= self._listed("upload", _upload_name(request.key, request.upload))
@@ -250,6 +250,6 @@ def _upload_name(key: str, upload: str) -> str:
     return f"{key}\0{upload}"
 
 
-def conflict(one: Masks, other: Masks) -> bool:
+def conflict(one: Footprint, other: Footprint) -> bool:
     """Whether the order of two steps matters."""
     return bool(one[1] & other[0] or one[0] & other[1])

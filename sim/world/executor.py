@@ -1,0 +1,479 @@
+"""Takes the steps of a run: what happens when an actor goes on.
+
+A process runs until it issues an operation, and that is one step: the request lands, its reply is delivered,
+and the process runs on to its next operation. The step's alternative (see `sim.faults`) says how it goes
+otherwise. Every step leaves in `r` and `w` of the world what it read and wrote (see `footprints`), in
+`before` which steps certainly came before it, and in `learnt` which process learnt what.
+
+Requests. Only a landing touches the bucket. So a lost reply and a delivered reply leave the same footprint,
+and a lost request leaves none. A late request lands, if ever, in a step of its own, as a flight that no
+process waits for (a zombie: its sender may be dead by then); delayed messages arrive in the same way. A
+request that changed nothing and gets the same reply as before counts as a round of a waiting loop (`spins`).
+When no other actor could step, the round also comes after all their steps, since only their end made it
+possible.
+
+Going on. The next operation of a process is `pending` until its step is taken. A parallel step has no step of
+its own: its requests become flights, each with a step, and the process goes on when the last of them is
+answered. The program that sets the world up is a process too. When it returns, the processes run to their
+first operations, in which no other actor has a part, and the properties are judged for the first time.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.requests import Outcome
+from fencepost.sim.world import budget as fault
+from fencepost.sim.world.footprints import CLOCK, EVERY_STEP, EVERYTHING
+from fencepost.sim.world.monitor import Violation
+from fencepost.sim.world.operations import (
+    ADVANCE,
+    Finish,
+    Note,
+    Parallel,
+    Pick,
+    Post,
+    ReadClock,
+    Receive,
+    Sleep,
+    Wake,
+    same,
+)
+from fencepost.sim.world.process import Flight, Group, Process
+
+CLOCK_ACTOR = 900
+VALID_MAX = 300_000
+"""Requests that are not validated again, because the recall of processes keeps them anyway."""
+TICKETS = 100_000_000
+"""Numbers set aside for the writes of one process."""
+OPERATIONS = 10_000
+"""Operations an incarnation may issue before its numbers run into the next one's."""
+_OUTCOMES = {"conflict": Outcome.CONFLICT, "throttled": Outcome.THROTTLED}
+_FREE = frozenset({"ok", "land", "never", "advance"})
+_SKEWS = {"skew+": 1, "skew-": -1}
+
+
+class Executor:
+    """Changes the run of `world`, one step at a time."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self._here = 0
+        """The place of the step that is being taken, as a bit."""
+        self._ticks = 0
+        """The steps of the clock, as a bit set."""
+        self._setup_answers: tuple[Any, ...] = ()
+        """What the program picked while it set the world up."""
+
+    def start(self, program: Callable[[Any], Any]) -> None:
+        """Set the world up and run every process to its first step."""
+        world = self._world
+        world.setup = Process(0, "setup", program, (world,), {}, restart=False, may_raise=())
+        self._proceed(world.setup, world.setup.start())
+
+    def step(self, actor: int, alternative: str) -> None:
+        """Let `actor` take its next step, with this alternative."""
+        world = self._world
+        world.r = EVERY_STEP
+        world.w = 0
+        world.learnt = None
+        self._here = 1 << len(world.trace)
+        if alternative not in _FREE:
+            part = fault.price(alternative)
+            if part >= 0:
+                world.left = fault.spend(world.left, part)
+        if actor == CLOCK_ACTOR:
+            self._advance(alternative)
+        elif actor in world.flights:
+            self._step_flight(world.flights[actor], alternative)
+        else:
+            self._step_process(actor, alternative)
+
+    def past(self, actor: int) -> int:
+        """The steps that certainly come before the actor's next one, as far as they are known."""
+        world = self._world
+        if actor == CLOCK_ACTOR:
+            return self._ticks
+        flight = world.flights.get(actor)
+        if flight is not None:
+            born: int = flight.born
+            return born
+        owner = actor if actor <= len(world.processes) else world.footprints.owner(actor)
+        if not owner:
+            return 0
+        process: Process = world.processes[owner - 1]
+        return process.last | (process.group.steps if process.group is not None else 0)
+
+    def wake_spinners(self) -> None:
+        """Something changed: a process that waits for it may issue its request again."""
+        world = self._world
+        for process in world.processes:
+            if process.spins and world.w & process.asked[2] and not world.alone:
+                process.spins = 0
+        world.alone = False
+
+    def close(self) -> None:
+        """Unwind every process that has not ended."""
+        for process in self._world.processes:
+            self._kill(process)
+        if self._world.setup is not None:
+            self._kill(self._world.setup)
+
+    # Steps of a process that are no requests.
+
+    def _step_process(self, actor: int, alternative: str) -> None:
+        world = self._world
+        process = world.processes[actor - 1] if actor else world.setup
+        world.before = process.last
+        op = process.pending
+        if alternative == "crash":
+            self._crash(process, op)
+            return
+        handler = self._handlers.get(type(op))
+        if handler is None:
+            self._request(process, op, alternative)
+        else:
+            handler(self, process, op, alternative)
+
+    def _note(self, process: Process, note: Note, alternative: str) -> None:
+        world = self._world
+        world.noted.setdefault(note.topic, []).append((process.name, note.value))
+        world.r, world.w = world.footprints.writing("note", note.topic)
+        process.effective = True
+        self._log(process.index, alternative, process, process.ops, note, None)
+        self._go_on(process, None)
+
+    def _read_clock(self, process: Process, op: ReadClock, alternative: str) -> None:
+        world = self._world
+        wall = op.subject == "wall"
+        if wall and not process.skew:
+            process.skew = True
+            process.skew_ns = _SKEWS.get(alternative, 0) * world.skew_ns
+        world.r |= CLOCK
+        process.effective = False
+        reading = world.clock_ns + (process.skew_ns if wall else 0)
+        self._log(process.index, alternative, process, process.ops, op, reading)
+        self._go_on(process, reading)
+
+    def _sleep(self, process: Process, op: Sleep, alternative: str) -> None:
+        world = self._world
+        world.time_mattered = True
+        world.r |= CLOCK
+        until = world.clock_ns + op.nanoseconds
+        process.effective = False
+        self._log(process.index, alternative, process, process.ops, op, until)
+        process.last = self._here
+        process.ops += 1
+        process.pending = Wake(until)
+        world.learnt = (process.index, until)
+
+    def _wake(self, process: Process, op: Wake, alternative: str) -> None:
+        self._world.r |= CLOCK
+        process.effective = False
+        self._log(process.index, alternative, process, process.ops, op, None)
+        self._go_on(process, None)
+
+    def _pick(self, process: Process, op: Pick, alternative: str) -> None:
+        chosen = 0 if alternative == "ok" else int(alternative.removeprefix("pick"))
+        process.effective = False
+        self._log(process.index, alternative, process, process.ops, op, chosen)
+        self._go_on(process, chosen)
+
+    def _post(self, process: Process, op: Post, alternative: str) -> None:
+        if alternative == "notification_delayed":
+            self._loose(process, op, process.ops)
+        else:
+            self._deliver(op)
+        process.effective = True
+        self._log(process.index, alternative, process, process.ops, op, None)
+        self._go_on(process, None)
+
+    def _receive(self, process: Process, op: Receive, alternative: str) -> None:
+        world = self._world
+        waiting = world.channels.get(op.subject, ())
+        message = waiting[0] if waiting else None
+        world.r, world.w = world.footprints.reading("channel", op.subject)
+        if waiting:
+            world.r, world.w = world.footprints.writing("channel", op.subject)
+            world.channels[op.subject] = waiting[1:]
+        process.effective = bool(waiting)
+        self._log(process.index, alternative, process, process.ops, op, message)
+        self._go_on(process, message)
+
+    def _finish(self, process: Process, op: Finish, alternative: str) -> None:
+        world = self._world
+        self._log(process.index, alternative, process, process.ops, op, op.result)
+        world.w = world.footprints.bit("end", process.name)
+        process.release()
+        process.pending = None
+        process.last = self._here
+        process.result = op.result
+        process.error = op.error
+        process.state = "done" if op.error is None else "failed"
+        world.learnt = (process.index, op.result)
+        if op.error is not None and not isinstance(op.error, process.may_raise):
+            kind = type(op.error).__name__
+            world.violation = Violation(f"{process.name} ends well", f"it raised {kind}: {op.error}")
+
+    def _advance(self, alternative: str) -> None:
+        world = self._world
+        world.before = self._ticks
+        self._ticks |= self._here
+        if alternative == "pause+":
+            world.clock_ns += world.pause_ns
+        else:
+            world.clock_ns = min(
+                process.pending.until_ns
+                for process in world.processes
+                if type(process.pending) is Wake and process.pending.until_ns > world.clock_ns
+            )
+        world.w = EVERYTHING if alternative == "advance" else CLOCK
+        self._log(CLOCK_ACTOR, alternative, None, 0, ADVANCE, world.clock_ns)
+
+    # Requests.
+
+    def _request(self, process: Process, request: Any, alternative: str) -> None:
+        world = self._world
+        if alternative == "ok":
+            reply = self._answer(process, request, process.ops)
+            process.effective = world.w != 0
+            if world.w:
+                process.spins = 0
+                process.asked = None
+            else:
+                self._count_spins(process, request, reply)
+        else:
+            reply = self._answer_badly(process, request, process.ops, alternative)
+            process.effective = alternative == "late"
+            process.spins = 0
+            process.asked = None
+            if reply is None:
+                self._log(process.index, alternative, process, process.ops, request, None)
+                process.retried = True
+                process.last = self._here
+                world.learnt = (process.index, "retried")
+                return
+        self._log(process.index, alternative, process, process.ops, request, reply)
+        self._go_on(process, reply)
+
+    def _count_spins(self, process: Process, request: Any, reply: Any) -> None:
+        world = self._world
+        before = process.asked
+        if before is not None and before[1] == reply and same(before[0], request):
+            process.spins += 1
+        else:
+            process.spins = 0
+        process.asked = (request, reply, world.r)
+        if world.alone:
+            # Only the end of the others made this request possible: their steps come before it.
+            world.w = EVERYTHING
+
+    def _answer(self, process: Process, request: Any, number: int) -> Any:
+        """The request lands."""
+        world = self._world
+        bucket = world.bucket
+        bucket.ticket = process.index * TICKETS + 2 * number + process.retried
+        idle = type(request) is ask.Delete and not bucket.versioned and bucket.body(request.key) is None
+        now_ns = world.start_ns + world.stamp_ns
+        valid = world.footprints.valid
+        try:
+            if id(request) in valid:
+                reply = bucket.answer_again(request, now_ns)
+            else:
+                reply = bucket.answer(request, now_ns)
+                if process.node is not None and len(valid) < VALID_MAX:
+                    valid[id(request)] = request
+        except StoreError as error:
+            reply = error
+        if idle:
+            # Deleting nothing is `done`, and changes nothing.
+            world.r, world.w = world.footprints.reading("key", request.key)
+        else:
+            world.r, world.w = world.footprints.footprint(request, reply)
+        return reply
+
+    def _answer_badly(self, process: Process, request: Any, number: int, alternative: str) -> Any:
+        """The reply under a fault; None when the SDK sends the request again."""
+        if alternative in ("reply_lost", "duplicated"):
+            reply = self._answer(process, request, number)
+            if isinstance(reply, StoreError) and not getattr(reply, "travels", False):
+                # The client refuses the request before it is sent.
+                return reply
+            self._world.unreceived[len(self._world.trace)] = reply
+            return (
+                request.ends(Outcome.UNKNOWN, "the reply was lost") if alternative == "reply_lost" else None
+            )
+        if alternative == "late":
+            self._loose(process, request, number)
+        if alternative in ("request_lost", "late"):
+            return request.ends(Outcome.UNKNOWN, "the reply was lost")
+        return request.ends(_OUTCOMES[alternative], "by the adversary")
+
+    def _loose(self, process: Process, request: Any, number: int) -> None:
+        """A request goes on without its sender."""
+        world = self._world
+        actor = world.footprints.actor((process.index, number, "late"))
+        world.flights[actor] = Flight(actor, process, request, number, -1, self._here, zombie=True)
+
+    def _step_flight(self, flight: Flight, alternative: str) -> None:
+        world = self._world
+        process, request = flight.process, flight.request
+        world.before = flight.born
+        if flight.zombie:
+            del world.flights[flight.actor]
+            reply = None
+            if alternative == "land":
+                if type(request) is Post:
+                    self._deliver(request)
+                else:
+                    reply = self._answer(process, request, flight.number)
+            self._log(flight.actor, alternative, process, flight.number, request, reply, flight.incarnation)
+            return
+        group = process.group
+        assert group is not None
+        if alternative == "crash":
+            world.before |= group.steps
+            self._crash(process, request)
+            world.w |= world.footprints.bit("group", process.name)
+            return
+        if alternative == "ok":
+            reply = self._answer(process, request, flight.number)
+            process.effective = process.effective or world.w != 0
+        else:
+            reply = self._answer_badly(process, request, flight.number, alternative)
+            process.effective = process.effective or alternative == "late" or world.w != 0
+        world.r |= world.footprints.bit("group", process.name)
+        self._log(flight.actor, alternative, process, flight.number, request, reply)
+        if reply is None:
+            flight.retried = True
+            flight.born |= self._here
+            return
+        del world.flights[flight.actor]
+        group.replies[flight.slot] = reply
+        group.open -= 1
+        group.steps |= self._here
+        if not group.open:
+            process.group = None
+            process.ops += len(group.replies)
+            self._go_on(process, group.replies, group.steps)
+
+    def _deliver(self, post: Post) -> None:
+        world = self._world
+        world.channels[post.subject] = (*world.channels.get(post.subject, ()), post.message)
+        world.r, world.w = world.footprints.writing("channel", post.subject)
+
+    # Going on.
+
+    def _go_on(self, process: Process, answer: Any, last: int = 0) -> None:
+        """Deliver the answer, and run the process to its next operation."""
+        world = self._world
+        process.last = last or self._here
+        world.learnt = (process.index, answer)
+        if not process.index:
+            self._setup_answers = (*self._setup_answers, answer)
+        world.running = process if process.index else None
+        op = process.resume(answer)
+        world.running = None
+        process.ops += 1
+        process.retried = False
+        self._proceed(process, op)
+
+    def _proceed(self, process: Process, op: Any) -> None:
+        """A process, freshly started or resumed, waits for `op`."""
+        world = self._world
+        process.pending = op
+        kind = type(op)
+        if kind is Parallel:
+            group = process.group = Group(op, process.ops)
+            for slot, request in enumerate(op.requests):
+                number = group.first + slot
+                actor = world.footprints.actor((process.index, number, f"parallel {group.first}"))
+                world.flights[actor] = Flight(
+                    actor, process, request, number, slot, process.last, zombie=False
+                )
+        elif kind is Finish and process is world.setup:
+            self._open(process, op)
+
+    def _open(self, setup: Process, op: Finish) -> None:
+        """The program is set up: the processes start, and the properties are judged for the first time."""
+        world = self._world
+        setup.release()
+        setup.pending = None
+        world.setup = None
+        if op.error is not None:
+            raise op.error
+        world.footprints.stamp = CLOCK if world.stamped and world.timed else 0
+        for process in world.processes:
+            process.last = setup.last
+            if world.recall is not None and world.shares_nothing:
+                process.remember(world.recall, world.recall.root(self._setup_answers, process.name))
+            self._begin(process)
+        world.monitor.open()
+
+    def _begin(self, process: Process) -> None:
+        world = self._world
+        world.running = process
+        op = process.start()
+        world.running = None
+        self._proceed(process, op)
+
+    def _crash(self, process: Process, op: Any) -> None:
+        world = self._world
+        self._log(process.index, "crash", process, process.ops, op, None)
+        for flight in list(world.flights.values()):
+            if flight.process is process and not flight.zombie:
+                del world.flights[flight.actor]
+        self._kill(process, crash=True)
+        process.begin()
+        process.last = self._here
+        process.retried = False
+        process.incarnation += 1
+        # Numbers are a function of what a process remembers, so that states can be compared.
+        process.ops = process.incarnation * OPERATIONS
+        process.pending = None
+        world.learnt = (process.index, ("crash", process.incarnation))
+        if process.restart and world.left[fault.RESTART]:
+            world.left = fault.spend(world.left, fault.RESTART)
+            self._begin(process)
+        else:
+            process.state = "down"
+            world.w |= world.footprints.bit("end", process.name)
+
+    def _kill(self, process: Process, *, crash: bool = False) -> None:
+        world = self._world
+        world.running = process
+        if not (process.crash() if crash else process.kill()):
+            world.findings.append(
+                f"process {process.name!r} does not let itself be crashed: it swallows the exception that "
+                "unwinds it (look for a bare `except:` or `except BaseException:`)"
+            )
+        world.running = None
+
+    def _log(
+        self,
+        actor: int,
+        alternative: str,
+        process: Process | None,
+        number: int,
+        op: Any,
+        answer: Any,
+        incarnation: int = -1,
+    ) -> None:
+        if incarnation < 0 and process is not None:
+            incarnation = process.incarnation
+        world = self._world
+        world.trace.append(
+            (actor, alternative, process, max(incarnation, 0), number, op, answer, world.clock_ns)
+        )
+
+    _handlers: ClassVar[dict[type, Callable[..., None]]] = {
+        Note: _note,
+        ReadClock: _read_clock,
+        Sleep: _sleep,
+        Wake: _wake,
+        Pick: _pick,
+        Post: _post,
+        Receive: _receive,
+        Finish: _finish,
+    }

@@ -1,0 +1,276 @@
+"""What a property may look at, and how the monitor of a run judges it.
+
+Theory. Exploration runs one order of every class of runs that differ only by swapping independent steps. A
+property that looked at intermediate states could miss one that only another order of the class passes
+through. So a property is one more participant: whatever it looked at, it *read*, as part of the step after
+which it was judged, and every step that changes something it looks at *writes* the property itself. Steps
+that a property can see are thereby ordered among each other, every order of them is explored, and nothing
+else pays for it. Looking at much costs exploration: a property that reads a single key is cheaper than one
+that reads the whole bucket.
+
+This holds only for what a property reads through the view: contents, versions, notes, results, the clock. A
+property must not read Python variables that processes change; write a note instead.
+
+A check returns nothing or True (fine), False, or a text with the reason, or raises AssertionError. For
+`eventually` and `sometimes` it returns whether the good thing has happened.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from fencepost.impl.store.requests import Request
+from fencepost.sim.world.costs import dearest
+from fencepost.sim.world.footprints import CLOCK, EVERY_STEP
+
+Check = Callable[["View"], Any]
+
+ALWAYS, EVENTUALLY, SOMETIMES, FINALLY = "always", "eventually", "sometimes", "finally"
+_LANDED = frozenset({"ok", "reply_lost", "duplicated", "land"})
+
+
+class View:
+    """The world read-only. What is read here is what a property depends on."""
+
+    __slots__ = ("_world", "mask")
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self.mask = EVERY_STEP
+
+    def get(self, key: str) -> bytes | None:
+        """The current body at `key`; None when there is no object."""
+        self.mask |= self._world.footprints.bit("key", key)
+        body: bytes | None = self._world.bucket.body(key)
+        return body
+
+    def contents(self, prefix: str = "") -> Mapping[str, bytes]:
+        """All current objects below `prefix`, in key order."""
+        self.mask |= self._world.footprints.listing("key", prefix)
+        bodies: Mapping[str, bytes] = self._world.bucket.bodies(prefix)
+        return bodies
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """The keys below `prefix`, in order."""
+        return list(self.contents(prefix))
+
+    def notes(self, topic: str) -> list[Any]:
+        """The values noted under `topic` so far, in the order in which they were noted."""
+        return [value for _, value in self.signed_notes(topic)]
+
+    def signed_notes(self, topic: str) -> list[tuple[str, Any]]:
+        """The notes under `topic` with the process that made each."""
+        self.mask |= self._world.footprints.bit("note", topic)
+        return list(self._world.noted.get(topic, ()))
+
+    def result(self, name: str) -> Any:
+        """What the process returned; None as long as it has not."""
+        return self._process(name).result
+
+    def results(self) -> dict[str, Any]:
+        """What every process that has ended returned, by name. One that failed or is down is missing."""
+        return {process.name: process.result for process in self._processes() if process.state == "done"}
+
+    def state(self, name: str) -> str:
+        """`running`, `done`, `failed` (an exception ended it), or `down` (crashed, and not restarted)."""
+        return str(self._process(name).state)
+
+    def states(self) -> dict[str, str]:
+        return {process.name: process.state for process in self._processes()}
+
+    def error(self, name: str) -> BaseException | None:
+        """The exception that ended the process."""
+        error: BaseException | None = self._process(name).error
+        return error
+
+    def now_ns(self) -> int:
+        """The true time."""
+        self.mask |= CLOCK
+        return int(self._world.start_ns + self._world.clock_ns)
+
+    def _processes(self) -> Iterator[Any]:
+        for process in self._world.processes:
+            self.mask |= self._world.footprints.bit("end", process.name)
+            yield process
+
+    def _process(self, name: str) -> Any:
+        for process in self._world.processes:
+            if process.name == name:
+                self.mask |= self._world.footprints.bit("end", name)
+                return process
+        known = ", ".join(process.name for process in self._world.processes)
+        raise LookupError(f"no process is called {name!r}; there are: {known}")
+
+
+class Property:
+    """One named check with its kind, and its state in this run."""
+
+    __slots__ = ("bit", "check", "kind", "met", "name", "reads")
+
+    def __init__(self, name: str, kind: str, check: Check) -> None:
+        self.name = name
+        self.kind = kind
+        self.check = check
+        self.reads = 0
+        """What it read when it was judged last."""
+        self.bit = 0
+        self.met = False
+        """Whether the good thing has happened in this run (eventually, sometimes)."""
+
+    def judge(self, view: View) -> str | None:
+        """The reason why it is violated; always None for `sometimes` and `eventually`."""
+        view.mask = EVERY_STEP
+        try:
+            verdict = self.check(view)
+        except AssertionError as failure:
+            verdict = _reason(failure)
+        except Exception as error:  # noqa: BLE001 - a check that breaks is reported with the run that broke it
+            verdict = f"the check itself raised {type(error).__name__}: {error}"
+        self.reads = view.mask & ~EVERY_STEP
+        if self.kind in (EVENTUALLY, SOMETIMES):
+            if verdict is not None and not isinstance(verdict, str) and verdict:
+                self.met = True
+            return None
+        if verdict is None or verdict is True:
+            return None
+        return verdict if isinstance(verdict, str) else "the check returned False"
+
+
+def _reason(failure: AssertionError) -> str:
+    """The message without what pytest adds below it, which names objects by their address."""
+    text = str(failure).split("\nassert ")[0]
+    return (text.split("\n")[0] if text.startswith("assert ") else text) or "an assertion of the check failed"
+
+
+class Violation:
+    """The property that a run violates, and the reason."""
+
+    __slots__ = ("name", "reason")
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+class Follower(Protocol):
+    """Reads a run while it goes on, and reports at once what is wrong.
+
+    Unlike a property it sees every step and makes no other order necessary: of runs that differ only by
+    swapping steps that no process can tell apart, it reads one. Only runs that it will read alike are merged.
+    """
+
+    def landed(self, process: str, incarnation: int, request: Any, reply: Any) -> str | None:
+        """A request took effect, or the store refused it; the reason why that is wrong."""
+
+    def noted(self, process: str, incarnation: int, topic: str, value: Any) -> str | None:
+        """A process noted something; the reason why that is wrong."""
+
+    def state(self) -> Any:
+        """Everything on which later judgements depend."""
+
+
+class Monitor:
+    """Judges a run: properties, followers, and bounds on costs."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self._view = View(world)
+        self.followers: list[tuple[str, Follower]] = []
+        self.watched = 0
+        """What the properties read when they were judged last: a step that writes none of it needs no
+        judging.
+        """
+        self.judging = True
+        """Off while the beginning of a run is repeated, whose judgements are known."""
+
+    def open(self) -> None:
+        """Judge for the first time, when the processes have started."""
+        world = self._world
+        for promise in world.properties:
+            promise.bit = world.footprints.bit("property", promise.name)
+            if promise.kind != FINALLY and self.judging:
+                self._judge_one(promise)
+        self._watch()
+
+    def judge(self) -> None:
+        """Judge the properties that can see the last step."""
+        world = self._world
+        written = world.w
+        for promise in world.properties:
+            if written & promise.reads and promise.kind != FINALLY:
+                world.w |= promise.bit
+                world.r |= promise.bit
+                self._judge_one(promise)
+        self._watch()
+
+    def complete(self) -> None:
+        """Judge what must hold at the end of the run."""
+        world = self._world
+        for promise in world.properties:
+            if world.violation is not None:
+                return
+            if promise.kind in (FINALLY, SOMETIMES, EVENTUALLY):
+                reason = promise.judge(self._view)
+                if reason is not None:
+                    world.violation = Violation(promise.name, reason)
+                elif promise.kind == EVENTUALLY and not promise.met:
+                    world.violation = Violation(promise.name, "it never happened in this run")
+
+    def follow(self) -> None:
+        """Show the last step to the followers."""
+        world = self._world
+        _, alternative, process, incarnation, _, op, answer, _ = world.trace[-1]
+        if process is None or not process.index:
+            return
+        if isinstance(op, Request):
+            if alternative not in _LANDED:
+                return
+            answer = world.unreceived.get(len(world.trace) - 1, answer)
+        elif op.kind != "note" or alternative == "crash":
+            return  # a crash is shown with the operation that it prevented
+        for name, follower in self.followers:
+            if isinstance(op, Request):
+                reason = follower.landed(process.name, incarnation, op, answer)
+            else:
+                reason = follower.noted(process.name, incarnation, op.subject, op.value)
+            if reason is not None:
+                self._report(name, reason)
+
+    def check_bounds(self) -> None:
+        """Judge the costs of the operations that the last step ended."""
+        found = dearest(self._world, self._world.bounds)
+        if found is not None:
+            self._report(*found)
+
+    def judgement(self) -> tuple[Any, ...]:
+        """What the properties know."""
+        return tuple([(p.reads, p.met) for p in self._world.properties])
+
+    def restore(self, judgement: tuple[Any, ...]) -> None:
+        """Continue from the judgement of an earlier run with the same beginning."""
+        for promise, (reads, met) in zip(self._world.properties, judgement, strict=True):
+            promise.reads = reads
+            promise.met = met
+        self._watch()
+
+    def _judge_one(self, promise: Property) -> None:
+        if promise.met:
+            # The good thing has happened; it stays so for the rest of the run.
+            promise.reads = 0
+            return
+        reason = promise.judge(self._view)
+        self._world.r |= promise.reads
+        if reason is not None:
+            self._report(promise.name, reason)
+
+    def _report(self, name: str, reason: str) -> None:
+        if self._world.violation is None:
+            self._world.violation = Violation(name, reason)
+
+    def _watch(self) -> None:
+        self.watched = 0
+        for promise in self._world.properties:
+            if promise.kind != FINALLY:
+                self.watched |= promise.reads
