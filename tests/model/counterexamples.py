@@ -1,4 +1,4 @@
-"""What a result tells, and whether the machine itself bears it out."""
+"""Reads a result, and replays its counterexamples in the machine."""
 
 import re
 from typing import Any
@@ -28,10 +28,10 @@ def followed(model: Model, found: Any) -> None:
     stepper = Stepper(model)
     state = before = stepper.state(found.counterexample.start)
     assert state in stepper.initial()
-    for told in found.counterexample.steps:
-        parameters = ", ".join(f"{name}={value}" for name, value in told.parameters.items())
-        before, state = state, stepper.step(state, stepper.label(f"{told.action}({parameters})"))
-        assert told.changes == stepper.changes(before, state)
+    for taken in found.counterexample.steps:
+        parameters = ", ".join(f"{name}={value}" for name, value in taken.parameters.items())
+        before, state = state, stepper.step(state, stepper.label(f"{taken.action}({parameters})"))
+        assert taken.changes == stepper.changes(before, state)
     if found.kind in ("invariant", "step"):
         assert found.name in stepper.broken(state, before)
     elif found.kind == "deadlock":

@@ -3,7 +3,7 @@
 A `Plain` stands for one state where a machine's text says `s`. Fields read as the values that `Model.unpack`
 gives, with the few words that columns and views have besides what Python gives: `s.queue.is_empty()`,
 `s.readers.has(1)`, `s.at.count("outside")`. What is no value at all (a key, a budget, a method that was not
-called, `s` itself) answers nothing whatever: whoever takes it for a value has made a mistake.
+called, `s` itself) supports no operation: using it as a value is a mistake.
 """
 
 from typing import Any

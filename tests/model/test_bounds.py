@@ -14,7 +14,7 @@ from fencepost.model.two_phase import TwoPhase
         ({"max_depth": 4}, "the bound of 4 steps"),
     ],
 )
-def test_a_bound_that_is_hit_leaves_the_verdict_open(bounds, reason) -> None:
+def test_a_search_that_hits_a_bound_is_undecided(bounds, reason) -> None:
     result = check(TwoPhase, {"managers": 5}, **bounds)
     assert result.verdict == "undecided"
     assert result.stopped_by == reason
@@ -34,17 +34,17 @@ def test_a_violation_within_the_bound_is_still_one() -> None:
 
 
 @pytest.mark.parametrize("bounds", [{"max_states": 0}, {"memory": -1}, {"workers": 0}])
-def test_a_bound_that_makes_no_sense_is_refused(bounds) -> None:
+def test_a_bound_below_one_is_an_error(bounds) -> None:
     with pytest.raises(BadSettings, match="must be at least 1"):
         check(TwoPhase, **bounds)
 
 
-def test_progress_is_told_once_a_level() -> None:
-    told = []
-    result = check(TwoPhase, {"managers": 3}, progress=told.append)
-    assert [progress.depth for progress in told] == list(range(1, result.depth + 1))
-    assert told[-1].distinct == result.distinct
-    assert sum(progress.frontier for progress in told) == result.distinct
+def test_progress_is_reported_once_a_level() -> None:
+    reports = []
+    result = check(TwoPhase, {"managers": 3}, progress=reports.append)
+    assert [progress.depth for progress in reports] == list(range(1, result.depth + 1))
+    assert reports[-1].distinct == result.distinct
+    assert sum(progress.frontier for progress in reports) == result.distinct
 
 
 def test_memory_is_counted_for_levels_and_visited_keys() -> None:

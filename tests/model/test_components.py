@@ -68,7 +68,7 @@ def test_a_long_chain_of_small_components_is_not_slow() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_graphs_can_do(seed, monkeypatch) -> None:
+def test_graph_operations_agree_with_networkx(seed, monkeypatch) -> None:
     monkeypatch.setattr(digraph, "_EDGES", 7)
     nodes = 4 + 5 * seed
     graph, plain = made(nodes, 2 * nodes, (None, 3)[seed % 2], seed)
@@ -98,7 +98,7 @@ def test_what_graphs_can_do(seed, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_trimming_leaves_what_lies_between_cycles(seed) -> None:
+def test_trimming_keeps_the_nodes_between_cycles(seed) -> None:
     graph, plain = made(60, 60 + 3 * seed, None, seed)
     cyclic = {node for part in nx.strongly_connected_components(plain) if len(part) > 1 for node in part}
     between = {

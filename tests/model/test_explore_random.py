@@ -42,7 +42,7 @@ def test_the_same_states_and_the_same_edges(spec: Spec) -> None:
 
 @thorough
 @given(specs())
-def test_the_same_verdicts_with_shortest_counterexamples_that_can_be_walked(spec: Spec) -> None:
+def test_the_same_verdicts_with_shortest_counterexamples_that_can_be_replayed(spec: Spec) -> None:
     naive = naive_search(spec)
     result = check(spec.machine(), keep_going=True, workers=1)
     bad = [depth for state, depth in naive.depth_of.items() if spec.goal.true(dict(state))]

@@ -65,7 +65,7 @@ def machine(**text: Any) -> type[Machine]:
 
 
 @given(st.lists(fields(), min_size=1, max_size=5), st.data())
-def test_packing_gives_back_what_was_packed(made: list[Any], data: st.DataObject) -> None:
+def test_unpacking_inverts_packing(made: list[Any], data: st.DataObject) -> None:
     model = Model(machine(**{f"field{i}": field for i, (field, _) in enumerate(made)}))
     for _ in range(3):
         values = {f"field{i}": data.draw(strategy) for i, (_, strategy) in enumerate(made)}
@@ -375,7 +375,7 @@ def test_sequences_grow_and_shrink_as_python_lists_do(states: list[dict[str, Any
 
 @given(st.lists(SEQUENCE_STATES, min_size=1, max_size=5))
 def test_equal_sequences_are_packed_alike_however_they_came_about(states: list[dict[str, Any]]) -> None:
-    """A leftover in an unused place would make two states of one, and every count wrong."""
+    """A leftover in an unused place would make two states of one, and every count would be incorrect."""
 
     def pop(s: Any) -> None:
         s.require(~s.q.is_empty(), ~s.rows[s.i].is_empty())
@@ -391,8 +391,8 @@ def test_equal_sequences_are_packed_alike_however_they_came_about(states: list[d
 
 
 @given(st.lists(SEQUENCE_STATES, min_size=1, max_size=5))
-def test_sequences_are_asked_as_python_lists_are(states: list[dict[str, Any]]) -> None:
-    asked = [
+def test_queries_of_sequences_agree_with_python_lists(states: list[dict[str, Any]]) -> None:
+    queries = [
         (lambda s: s.q.length, lambda v: len(v["q"])),
         (lambda s: s.q.has("east"), lambda v: "east" in v["q"]),
         (lambda s: s.rows[s.i].has(3), lambda v: 3 in v["rows"][v["i"]]),
@@ -404,7 +404,7 @@ def test_sequences_are_asked_as_python_lists_are(states: list[dict[str, Any]]) -
         (lambda s: s.q[2], lambda v: v["q"][2] if len(v["q"]) > 2 else "north"),
         (lambda s: s.q == ("east",) * 5, lambda v: False),
     ]
-    for column, plain in asked:
+    for column, plain in queries:
         assert evaluate(SEQUENCES, states, column) == [plain(state) for state in states]
 
 
@@ -434,7 +434,7 @@ def test_a_column_read_early_keeps_its_values_and_follows_the_rows(states: list[
         assert model.unpack(found.states[:, row]) == {**states[i], "f": not f, "g": f}
 
 
-def test_fields_begin_at_their_first_value_or_where_they_are_told() -> None:
+def test_fields_begin_at_their_first_value_or_at_start() -> None:
     class Begins(Machine):
         flag = Bool()
         low = Int(-3, 3)

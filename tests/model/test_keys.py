@@ -24,14 +24,14 @@ def test_keys_are_sorted_and_their_states_follow(numbers: list[int]) -> None:
 
 
 @given(st.lists(CROWDED, min_size=1, max_size=5), CROWDED)
-def test_visited_keys_are_known_and_no_others(added: list[list[int]], asked: list[int]) -> None:
+def test_visited_keys_are_known_and_no_others(added: list[list[int]], queried: list[int]) -> None:
     visited, known = Visited(), set()
     for numbers in added:
         new = sorted(set(numbers) - known)
         visited.add(np.array(new, np.uint64))
         known |= set(new)
-    question = np.array(sorted(set(asked)), np.uint64)
-    assert visited.unseen(question).tolist() == [key not in known for key in question.tolist()]
+    queries = np.array(sorted(set(queried)), np.uint64)
+    assert visited.unseen(queries).tolist() == [key not in known for key in queries.tolist()]
     assert len(visited) == len(known)
 
 

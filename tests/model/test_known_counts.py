@@ -108,7 +108,7 @@ def test_threads_change_nothing(machine: type[Machine], sizes: dict[str, int], m
     class Watched(machine):  # type: ignore[valid-type, misc]  # the base is a parameter of the test
         @step
         def never_back(before, after) -> Truth:
-            """Broken by many transitions of a level, of which always the same one must be told."""
+            """Violated by many transitions of a level; always the same one must be reported."""
             return Truth.of(before.frame, before.frame.word(0) <= after.frame.word(0))
 
     settings = {"max_depth": 6, "keep_going": True, "without": [*machine.safeguards]}

@@ -1,4 +1,4 @@
-"""What a modeller who makes a mistake is told. The text is the product here, so the text is tested."""
+"""The messages for mistakes in a model. The text is the product here, so the text is tested."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ HERE = "test_mistakes.py"
 
 
 class Base(Machine):
-    """A machine with one of everything, for actions and properties that are wrong."""
+    """A machine with one of everything, for incorrect actions and properties."""
 
     slots = Size(3, most=8)
     count = Int(0, 4)
@@ -54,8 +54,8 @@ class Base(Machine):
     def stay(s) -> None: ...
 
 
-def told(work: Any, kind: Any = action) -> str:
-    """What the author of an action (or a property) is told, after the place in their text."""
+def message_of(work: Any, kind: Any = action) -> str:
+    """The error message for the author of an action (or a property)."""
     machine = type("Wrong", (Base,), {"work": kind(work)})
     with pytest.raises(ModellingMistake) as error:
         check(machine)
@@ -87,7 +87,7 @@ def test_an_overflow_names_the_action_the_field_the_value_and_the_state() -> Non
     assert error.value.state == {"count": 1, "flag": False}
 
 
-def test_an_action_without_a_guard_that_never_stops_is_told_so() -> None:
+def test_the_overflow_of_an_action_without_a_guard_suggests_one() -> None:
     class Ticking(Machine):
         tick = Int(0, 3)
 
@@ -113,18 +113,18 @@ def test_an_underflow_and_a_constant_out_of_range_are_overflows() -> None:
 
     with pytest.raises(FieldOverflow, match=r"to -2, outside -1\.\.2, from state \{'count': -1\}"):
         check(Under)
-    message = told(lambda s: setattr(s, "count", 9))
+    message = message_of(lambda s: setattr(s, "count", 9))
     assert message.startswith("work() takes `count` to 9, outside 0..4, from state {'count': 0")
 
 
-def test_a_full_sequence_is_an_overflow_and_an_empty_one_cannot_give() -> None:
+def test_appending_to_a_full_sequence_and_popping_from_an_empty_one_are_errors() -> None:
     def fill(s: Any) -> None:
         s.queue.append(1)
 
-    message = told(fill)
+    message = message_of(fill)
     assert "work() takes `queue` beyond its 2 places, from state" in message
     assert "the action has no guard" in message
-    message = told(lambda s: s.queue.pop_first() and None)
+    message = message_of(lambda s: s.queue.pop_first() and None)
     assert message.startswith(f"in work() ({HERE}:")
     assert "pops from `queue`, which is empty in state {" in message
     assert message.endswith("write s.require(~s.queue.is_empty()) before")
@@ -185,8 +185,8 @@ def test_a_full_sequence_is_an_overflow_and_an_empty_one_cannot_give() -> None:
         ),
     ],
 )
-def test_a_wrong_use_of_a_field_says_what_is_right(work: Any, expected: str) -> None:
-    assert expected in told(work)
+def test_the_message_for_a_misused_field_suggests_the_correct_use(work: Any, expected: str) -> None:
+    assert expected in message_of(work)
 
 
 def test_the_place_in_the_modellers_text_is_named() -> None:
@@ -195,8 +195,10 @@ def test_the_place_in_the_modellers_text_is_named() -> None:
 
     line = work.__code__.co_firstlineno + 1
     text = 's.require(s.phase == "nowhere")'
-    assert told(work).startswith(f"in work() ({HERE}:{line}: `{text}`): 'nowhere' is not one of init, done")
-    assert told(lambda s: s.phase == "nowhere", invariant).startswith(f"in property `work` ({HERE}:")
+    assert message_of(work).startswith(
+        f"in work() ({HERE}:{line}: `{text}`): 'nowhere' is not one of init, done"
+    )
+    assert message_of(lambda s: s.phase == "nowhere", invariant).startswith(f"in property `work` ({HERE}:")
 
 
 @pytest.mark.parametrize(
@@ -214,8 +216,8 @@ def test_the_place_in_the_modellers_text_is_named() -> None:
     ],
     ids=["and", "or", "not", "chained", "in a set", "in a tuple", "if", "if a sequence", "if an array"],
 )
-def test_python_branching_on_a_column_says_what_to_write(work: Any) -> None:
-    message = told(work)
+def test_python_branching_on_a_column_suggests_the_alternative(work: Any) -> None:
+    message = message_of(work)
     assert "a column holds one value a state, so it has no single truth value" in message
     for cure in ("& for `and`", "| for `or`", "~ for `not`", "s.require(...) for `if`", ".has(...) for `in`"):
         assert cure in message
@@ -243,26 +245,26 @@ def test_an_index_column_out_of_range_names_the_state() -> None:
 
 
 def test_a_property_must_return_a_column() -> None:
-    assert told(lambda s: None, invariant) == (
+    assert message_of(lambda s: None, invariant) == (
         "property `work` returns None, not a column of truth values: "
         "return a comparison of fields, joined with &, | and ~"
     )
-    assert "returns True, not a column" in told(lambda s: True, invariant)
-    assert "property `work` returns a number column, not" in told(lambda s: s.count, invariant)
-    assert "a property only reads" in told(lambda s: setattr(s, "count", 1), invariant)
-    assert "a property only reads" in told(lambda before, after: after.require(True), step)
+    assert "returns True, not a column" in message_of(lambda s: True, invariant)
+    assert "property `work` returns a number column, not" in message_of(lambda s: s.count, invariant)
+    assert "a property only reads" in message_of(lambda s: setattr(s, "count", 1), invariant)
+    assert "a property only reads" in message_of(lambda before, after: after.require(True), step)
 
 
 def test_an_action_returns_nothing() -> None:
-    assert "work() returns a truth column; an action returns nothing" in told(lambda s: s.flag)
+    assert "work() returns a truth column; an action returns nothing" in message_of(lambda s: s.flag)
 
 
-def test_an_unknown_field_is_refused_with_the_fields() -> None:
+def test_an_unknown_field_is_an_error_that_lists_the_fields() -> None:
     fields = "the fields are count, phase, other, flag, place, readers, marks, queue"
-    assert f"`cuont` is not a field (did you mean 'count'?); {fields}" in told(
+    assert f"`cuont` is not a field (did you mean 'count'?); {fields}" in message_of(
         lambda s: setattr(s, "cuont", 1)
     )
-    assert f"`flags` is not part of this machine (did you mean 'flag'?); {fields}" in told(
+    assert f"`flags` is not part of this machine (did you mean 'flag'?); {fields}" in message_of(
         lambda s: s.require(s.flags)
     )
 
@@ -279,7 +281,7 @@ def test_sizes_are_checked_by_name_and_range() -> None:
         assert str(error.value) == expected
 
 
-def test_an_unknown_safeguard_is_refused_with_the_list() -> None:
+def test_an_unknown_safeguard_is_an_error_that_lists_them() -> None:
     with pytest.raises(BadSettings) as error:
         check(TwoPhase, without=["all-prepare"])
     assert str(error.value) == (
@@ -328,13 +330,13 @@ def test_a_state_too_wide_names_its_widest_fields() -> None:
         ),
     ],
 )
-def test_a_wrong_declaration_is_refused_when_it_is_made(declare: Any, expected: str) -> None:
+def test_an_invalid_declaration_is_an_error_of_its_class(declare: Any, expected: str) -> None:
     with pytest.raises(ModellingMistake) as error:
         declare()
     assert expected in str(error.value)
 
 
-def test_packing_by_hand_says_what_is_missing() -> None:
+def test_packing_an_incomplete_state_names_the_missing_fields() -> None:
     model = Model(TwoPhase)
     with pytest.raises(ModellingMistake, match=r"missing fields .*decision.*, unknown fields decided"):
         model.pack({"decided": True})
@@ -354,7 +356,7 @@ def test_a_column_is_neither_hashed_nor_truthy() -> None:
     assert np.asarray(column.codes()).all()
 
 
-def test_the_stepper_refuses_what_is_not_enabled() -> None:
+def test_the_stepper_rejects_a_label_that_is_not_enabled() -> None:
     stepper = Stepper(Model(TwoPhase, {"managers": 1}))
     state = stepper.initial()[0]
     with pytest.raises(BadSettings, match=r"commit\(\) is not enabled in manager: \[working\]"):

@@ -92,7 +92,7 @@ def test_a_broken_step_property_ends_with_the_step_that_breaks_it() -> None:
     ]
 
 
-def test_reachable_tells_the_way_there_or_is_violated() -> None:
+def test_reachable_gives_a_shortest_path_or_is_violated() -> None:
     class Wanted(Counter):
         @reachable
         def top_reached(s) -> Truth:
@@ -110,7 +110,7 @@ def test_reachable_tells_the_way_there_or_is_violated() -> None:
     assert result["more_than_top"].reason == "no reachable state satisfies it"
 
 
-def test_a_deadlock_is_reported_unless_the_machine_says_that_it_may_end() -> None:
+def test_a_deadlock_is_reported_unless_the_machine_may_end_there() -> None:
     class Ends(Machine):
         phase = Enum("one", "two", "stuck", "done")
 
@@ -160,7 +160,7 @@ def test_a_violated_initial_state_is_a_counterexample_of_no_steps() -> None:
     assert len(result["below_three"].counterexample) == 0
 
 
-def test_properties_about_whole_runs_are_never_taken_to_hold_unchecked() -> None:
+def test_properties_of_whole_runs_never_hold_unchecked() -> None:
     class Runs(Counter):
         @eventually(fair=["up"])
         def top_in_the_end(s) -> Truth:

@@ -292,7 +292,7 @@ def _is_clear(message: str, expression: str) -> bool:
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("thing", THINGS)
-def test_no_operation_has_a_third_outcome(thing: str) -> None:
+def test_every_operation_agrees_with_python_or_is_an_error(thing: str) -> None:
     single = [form.format(x=thing) for form in SINGLE]
     pairs = [f"{thing} {sign} {other}" for sign, other in itertools.product(SIGNS, CONSTANTS + SECOND)]
     swapped = [f"{constant} {sign} {thing}" for sign, constant in itertools.product(SIGNS, CONSTANTS)]

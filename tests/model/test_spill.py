@@ -50,7 +50,7 @@ def test_a_tiny_limit_finds_the_same(tmp_path, sizes, without, workers) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_properties_about_whole_runs_read_what_was_spilled(tmp_path) -> None:
+def test_properties_of_whole_runs_read_spilled_levels(tmp_path) -> None:
     model = Model(Live, {"managers": 5})
     plain = Explorer(model, properties=()).run()
     spilled = Explorer(model, properties=(), bounds=Bounds(memory=1_000, spill=tmp_path)).run()
@@ -75,18 +75,18 @@ def test_a_limit_that_is_not_reached_spills_nothing(tmp_path) -> None:
     assert result.notes == ()
 
 
-def test_what_is_behind_the_frontier_is_on_disk_and_counted(tmp_path) -> None:
-    told = []
+def test_levels_behind_the_frontier_are_on_disk_and_counted(tmp_path) -> None:
+    reports = []
     bounds = Bounds(memory=1_000, spill=tmp_path)
-    explorer = Explorer(Model(TwoPhase, {"managers": 5}), bounds=bounds, progress=told.append)
+    explorer = Explorer(Model(TwoPhase, {"managers": 5}), bounds=bounds, progress=reports.append)
     search = explorer.run()
     assert search.complete
     assert explorer._visited.nbytes <= 1_000
     assert all(is_on_disk(level) for level in search.levels if level.nbytes > 1_000)
     assert sum(resident(level) for level in search.levels) < 2_000
     assert search.spilled_bytes >= sum(level.nbytes for level in search.levels if is_on_disk(level))
-    assert told[-1].spilled_bytes == search.spilled_bytes
-    assert max(progress.held_bytes for progress in told) < 16 * search.distinct
+    assert reports[-1].spilled_bytes == search.spilled_bytes
+    assert max(progress.held_bytes for progress in reports) < 16 * search.distinct
 
 
 def test_large_merges_are_made_on_disk(tmp_path, monkeypatch) -> None:
@@ -113,7 +113,7 @@ def test_nothing_is_left_behind_by_an_interruption(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_cannot_be_written_is_one_sentence(tmp_path) -> None:
+def test_an_unwritable_directory_is_an_error_of_one_sentence(tmp_path) -> None:
     missing = tmp_path / "missing"
     with pytest.raises(
         BadSettings, match=f"cannot put explored states into {missing}: No such file or directory; "
@@ -125,7 +125,7 @@ def test_a_directory_that_cannot_be_written_is_one_sentence(tmp_path) -> None:
         check(TwoPhase, memory=1_000, spill=file)
 
 
-def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch) -> None:
+def test_a_full_disk_is_an_error_of_one_sentence(tmp_path, monkeypatch) -> None:
     def full(descriptor: int, offset: int, length: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -136,7 +136,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch) -> None:
     assert issubclass(NoRoom, ModelError)
 
 
-def test_a_limit_of_the_system_on_files_is_met_before_anything_is_written(tmp_path) -> None:
+def test_a_file_size_limit_is_an_error_before_anything_is_written(tmp_path) -> None:
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, old[1]))
     try:
@@ -146,7 +146,7 @@ def test_a_limit_of_the_system_on_files_is_met_before_anything_is_written(tmp_pa
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
 
 
-def test_without_reserving_the_room_is_written_first(tmp_path, monkeypatch) -> None:
+def test_without_fallocate_the_space_is_written_first(tmp_path, monkeypatch) -> None:
     monkeypatch.delattr(os, "posix_fallocate")
     kept = Shelf(tmp_path).keep(np.arange(10, dtype=np.uint64).reshape(2, 5))
     assert is_on_disk(kept)

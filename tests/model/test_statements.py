@@ -147,7 +147,7 @@ values = st.fixed_dictionaries(
 
 
 def _one_by_one(states: list[dict[str, Any]], program: list[str]) -> "list[tuple[int, dict[str, Any]]] | str":
-    """Each state that comes to the end, with the number it began with; or why one cannot be told."""
+    """Each state that comes to the end, with the number it began with; or why there is none."""
 
     def require(holds: bool) -> None:
         if not holds:
@@ -172,7 +172,7 @@ def _one_by_one(states: list[dict[str, Any]], program: list[str]) -> "list[tuple
 @given(
     st.lists(values, min_size=1, max_size=6), st.lists(st.sampled_from(STATEMENTS), min_size=1, max_size=5)
 )
-def test_a_program_does_to_all_states_what_it_does_to_each(
+def test_a_program_has_the_same_effect_on_a_batch_as_on_each_state(
     states: list[dict[str, Any]], program: list[tuple[str, str]]
 ) -> None:
     packed = np.concatenate([MODEL.pack(state) for state in states], axis=1)
@@ -217,7 +217,7 @@ class Base(Machine):
         return s.flag
 
 
-def told(work: Any, kind: Any = action) -> str:
+def message_of(work: Any, kind: Any = action) -> str:
     with pytest.raises(ModellingMistake) as error:
         check(type("Wrong", (Base,), {"work": kind(work)}))
     return str(error.value)
@@ -310,9 +310,9 @@ def keeps_a_view(s: Any) -> None:
         ),
     ],
 )
-def test_what_would_be_something_else_is_refused(work: Any, expected: str) -> None:
+def test_a_statement_with_another_meaning_than_in_python_is_an_error(work: Any, expected: str) -> None:
     kept.clear()
-    message = told(work)
+    message = message_of(work)
     assert expected in message
     assert "work()" in message
 
@@ -331,14 +331,14 @@ def answers_for_nothing(s: Any) -> None:
 
 
 @pytest.mark.parametrize("work", [compares_for_nothing, names_for_nothing, answers_for_nothing])
-def test_a_statement_that_does_nothing_is_refused(work: Any) -> None:
+def test_a_statement_without_effect_is_an_error(work: Any) -> None:
     line = work.__code__.co_firstlineno + (2 if work is compares_for_nothing else 1)
     with pytest.raises(ModellingMistake) as error:
         action(work)
     assert f"in {work.__name__} (test_statements.py:{line}): a statement that compares" in str(error.value)
 
 
-def test_a_step_is_given_before_and_after_in_this_order() -> None:
+def test_the_parameters_of_a_step_are_before_and_after_in_this_order() -> None:
     with pytest.raises(ModellingMistake, match=r"takes after, before: .* write \(before, after\)"):
         step(lambda after, before: after.count >= before.count)
 
@@ -348,18 +348,18 @@ def test_a_comparison_with_an_impossible_reply_is_refused() -> None:
         reply = s.lock.create("done", owner=0)
         s.flag = reply == "dnoe"
 
-    assert "no reply is 'dnoe' (did you mean 'done'?); the replies are" in told(asks)
+    assert "no reply is 'dnoe' (did you mean 'done'?); the replies are" in message_of(asks)
 
     def asks_for_the_answer(s: Any) -> None:
         s.flag = s.lock.create("request-lost", owner=0) != "request-lost"
 
-    assert "no reply is 'request-lost'" in told(asks_for_the_answer)
+    assert "no reply is 'request-lost'" in message_of(asks_for_the_answer)
 
 
-def test_a_step_that_compares_whole_states_is_refused() -> None:
-    message = told(lambda before, after: (before == after) | after.flag, step)
+def test_a_step_that_compares_whole_states_is_an_error() -> None:
+    message = message_of(lambda before, after: (before == after) | after.flag, step)
     assert "`s` is all fields of many states at once: compare its fields" in message
-    assert "compare the fields" in told(lambda s: s.flag if s else ~s.flag, invariant)
+    assert "compare its fields" in message_of(lambda s: s.flag if s else ~s.flag, invariant)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_a_step_that_compares_whole_states_is_refused() -> None:
         (Int, "`x` is Int itself and no field: write Int(...)"),
     ],
 )
-def test_what_looks_like_a_field_and_is_none_is_refused(value: Any, expected: str) -> None:
+def test_a_declaration_that_only_looks_like_a_field_is_an_error(value: Any, expected: str) -> None:
     with pytest.raises(ModellingMistake) as error:
         type("Wrong", (Machine,), {"x": value})
     assert expected in str(error.value)

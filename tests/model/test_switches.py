@@ -1,6 +1,6 @@
 """Safeguards and assumptions of every machine that ships: each is consulted, and each is needed.
 
-A declared name that nothing asks for would be switched off without effect, and its test would pass for
+A declared name that nothing reads would be switched off without effect, and its test would pass for
 ever: a check that cannot fail.
 """
 
@@ -37,7 +37,7 @@ SWITCHES = [(machine, name) for machine in shipped() for name in (*machine.safeg
 
 
 def explored(model: Model, states: int) -> Search | None:
-    """The space, up to a bound; None when it goes so far wrong that a field overflows."""
+    """The space, up to a bound; None if a field overflows."""
     try:
         return Explorer(model, properties=(), bounds=Bounds(max_states=states), deadlocks=False).run()
     except FieldOverflow:
@@ -67,10 +67,10 @@ def verdicts(model: Model) -> dict[str, str]:
 @pytest.mark.parametrize(("machine", "name"), SWITCHES)
 def test_every_declared_switch_is_consulted(machine: type[Machine], name: str) -> None:
     sizes = machine.shown_at.get(name)  # where the machine says that it matters
-    assert differs(Model(machine, sizes), Model(machine, sizes, without=[name])), f"nothing asks for {name}"
+    assert differs(Model(machine, sizes), Model(machine, sizes, without=[name])), f"{name} has no effect"
 
 
-def test_a_switch_that_nothing_asks_for_is_found_out() -> None:
+def test_a_switch_without_effect_is_detected() -> None:
     class Vain(BoundedQueue):
         safeguards = {**BoundedQueue.safeguards, "vain": "is declared, and that is all"}
 
@@ -84,7 +84,7 @@ def test_every_machine_that_ships_is_seen() -> None:
     assert {"CreateOnlyLock", "SwapCounter", "FencedLease"} <= names
 
 
-def test_a_producer_that_does_not_wait_writes_over_what_nobody_has_read() -> None:
+def test_a_producer_that_does_not_wait_overwrites_unread_items() -> None:
     result = check(BoundedQueue, {"places": 2}, without=["wait-when-full"])
     assert result["in_order"].counterexample.lines() == [
         "0. start  place: [0, 0], written: 0, read: 0",

@@ -1,7 +1,7 @@
 """Symmetry changes how much is explored and nothing else: every verdict, every counterexample's length,
 every step.
 
-If these fail, a reduction has hidden a violation or told a counterexample that no machine can follow.
+If these fail, a reduction has hidden a violation or reported a counterexample that no machine can follow.
 """
 
 import pkgutil
@@ -84,7 +84,7 @@ def test_every_machine_of_the_project_keeps_its_verdicts(machine) -> None:
 @pytest.mark.parametrize(
     ("managers", "explored", "stood_for"), [(3, 80, 288), (5, 314, 8_832), (7, 920, 296_448)]
 )
-def test_the_states_stood_for_are_counted_exactly(managers, explored, stood_for) -> None:
+def test_the_represented_states_are_counted_exactly(managers, explored, stood_for) -> None:
     result = check(TwoPhase, {"managers": managers}, symmetry=True)
     assert result.distinct == explored
     assert result.notes == (
@@ -107,7 +107,7 @@ class Office(Machine):
     mood = Each(clerks, Enum("calm", "waiting", "busy"))
     mentor = Each(clerks, Id(clerks, nobody=True))
     trusts = Each(clerks, Each(clerks, Bool()))
-    asked = Each(clerks, Flags(clerks))
+    trusted_by = Each(clerks, Flags(clerks))
     letters = Each(clerks, Seq(2, Id(clerks)))
 
     @action(c=clerks)
@@ -129,7 +129,7 @@ class Office(Machine):
         s.mentor[d] = c
         s.trusts[d][c] = True
         s.letters[c] = (d,)
-        s.asked[c] = s.asked[c].plus(d)
+        s.trusted_by[c] = s.trusted_by[c].plus(d)
 
     @action(c=clerks)
     def leave(s, c: int) -> None:
@@ -155,7 +155,9 @@ class Office(Machine):
 
     @reachable
     def somebody_trusts(s) -> Truth:
-        return any_of(s.trusts[c][d] & s.asked[d].has(c) for c in range(s.clerks) for d in range(s.clerks))
+        return any_of(
+            s.trusts[c][d] & s.trusted_by[d].has(c) for c in range(s.clerks) for d in range(s.clerks)
+        )
 
     @always_recoverable
     def all_done(s) -> Truth:
@@ -202,7 +204,7 @@ def test_renumbering_is_a_group_action_and_sorting_stays_in_the_orbit(seed, orde
         assert new["holder"] == (-1 if old["holder"] == -1 else back[old["holder"]])
         assert new["mentor"] == tuple(_renamed(old["mentor"][order[c]], back) for c in range(4))
         assert new["letters"] == tuple(tuple(back[d] for d in old["letters"][order[c]]) for c in range(4))
-        assert new["asked"] == tuple({back[d] for d in old["asked"][order[c]]} for c in range(4))
+        assert new["trusted_by"] == tuple({back[d] for d in old["trusted_by"][order[c]]} for c in range(4))
         assert new["trusts"] == tuple(
             tuple(old["trusts"][order[c]][order[d]] for d in range(4)) for c in range(4)
         )
@@ -226,7 +228,7 @@ def _office(draw: np.random.Generator, clerks: int) -> dict[str, Any]:
         "mood": each(lambda: str(draw.choice(["calm", "waiting", "busy"]))),
         "mentor": each(lambda: int(draw.integers(-1, clerks))),
         "trusts": each(lambda: each(lambda: bool(draw.integers(2)))),
-        "asked": each(some),
+        "trusted_by": each(some),
         "letters": each(lambda: tuple(draw.integers(clerks, size=draw.integers(3)).tolist())),
     }
 
@@ -423,7 +425,7 @@ class Towers(Machine):
         return s.height.all(1 << 40) & s.width.all(2)
 
 
-def test_members_wider_than_a_word_are_told_apart_by_all_their_words() -> None:
+def test_members_wider_than_a_word_are_distinguished_by_all_their_words() -> None:
     plain, reduced = compared(Towers)
     assert plain.distinct == 6**3
     assert reduced.distinct == 8 * 7 * 6 // 6  # multisets of 3 among 6
@@ -431,7 +433,7 @@ def test_members_wider_than_a_word_are_told_apart_by_all_their_words() -> None:
 
 
 class Letters(Machine):
-    """The start tells all members apart, and the counterexample must go on from the same one."""
+    """The start distinguishes all members, and the counterexample must go on from the same one."""
 
     members = Size(3)
     symmetric: ClassVar = ("members",)
@@ -457,7 +459,7 @@ class Letters(Machine):
         return s.read.count(True) < 2
 
 
-def test_a_counterexample_goes_on_from_the_start_it_began_with() -> None:
+def test_a_counterexample_continues_from_its_own_start() -> None:
     _, reduced = compared(Letters)
     assert reduced["not_both"].verdict == "violated"
 
@@ -528,7 +530,7 @@ class RoundTable(Philosophers):
     symmetric: ClassVar = ("seats",)
 
 
-def test_a_number_that_names_a_member_is_renamed_only_when_it_says_so() -> None:
+def test_only_an_id_is_renamed_with_its_member() -> None:
     assert check(Renamed, symmetry=True).distinct == 2
     with pytest.raises(ModellingMistake, match="not symmetric in processes: what may happen next"):
         check(Mutex, symmetry=True)
@@ -549,12 +551,12 @@ def test_a_number_that_names_a_member_is_renamed_only_when_it_says_so() -> None:
         (RoundTable, "what may happen next"),
     ],
 )
-def test_a_machine_that_tells_its_members_apart_is_refused(machine, what) -> None:
+def test_a_machine_that_distinguishes_its_members_is_an_error(machine, what) -> None:
     with pytest.raises(ModellingMistake, match=f"{machine.__name__} is not symmetric in .*: {what}"):
         check(machine, symmetry=True, keep_going=True)
 
 
-def test_what_cannot_be_symmetric_is_refused() -> None:
+def test_an_impossible_symmetry_is_an_error() -> None:
     with pytest.raises(BadSettings, match="philosophers declares no symmetry"):
         check(Philosophers, symmetry=True)
     with pytest.raises(ModellingMistake, match="'chairs', which is no size"):

@@ -170,7 +170,7 @@ def test_the_loop_comes_back_to_the_nearest_state_and_meets_every_demand() -> No
         def at_nine(s) -> Truth:
             return s.place == 9
 
-    def told(roads) -> list[str]:
+    def loop_of(roads) -> list[str]:
         nonlocal_roads.clear()
         nonlocal_roads.update(roads)
         result = check(Roads, deadlock=False)["at_nine"]
@@ -181,11 +181,11 @@ def test_the_loop_comes_back_to_the_nearest_state_and_meets_every_demand() -> No
         )
 
     nonlocal_roads = ROADS
-    assert told({(0, 1), (1, 2), (2, 0), (1, 1)}) == ["1. go(a=0, b=1)", "2. go(a=1, b=1)", ""]
-    assert told({(0, 1), (1, 0), (1, 2), (2, 9)}) == ["1. go(a=0, b=1)", "2. go(a=1, b=0)", ""]
-    assert told({(0, 1), (1, 9), (9, 0)}) == []
-    assert told({(0, 1), (1, 9), (1, 3)}) == ["1. go(a=0, b=1)", "2. go(a=1, b=3)"]
-    assert told({(0, 9), (9, 1), (1, 2), (2, 1)}) == []
+    assert loop_of({(0, 1), (1, 2), (2, 0), (1, 1)}) == ["1. go(a=0, b=1)", "2. go(a=1, b=1)", ""]
+    assert loop_of({(0, 1), (1, 0), (1, 2), (2, 9)}) == ["1. go(a=0, b=1)", "2. go(a=1, b=0)", ""]
+    assert loop_of({(0, 1), (1, 9), (9, 0)}) == []
+    assert loop_of({(0, 1), (1, 9), (1, 3)}) == ["1. go(a=0, b=1)", "2. go(a=1, b=3)"]
+    assert loop_of({(0, 9), (9, 1), (1, 2), (2, 1)}) == []
 
 
 ROADS: set[tuple[int, int]] = set()
@@ -249,17 +249,17 @@ def test_together_is_met_by_any_of_its_actions() -> None:
         ((together("go_left", by="q"),), "by 'q', which is no parameter of go_left.*its parameters are p"),
     ],
 )
-def test_fairness_to_what_does_not_exist_is_refused(fair, message) -> None:
+def test_fairness_to_an_unknown_action_is_an_error(fair, message) -> None:
     with pytest.raises(ModellingMistake, match=message):
         fair_to(*fair)
 
 
-def test_a_name_alone_in_place_of_a_tuple_is_refused() -> None:
+def test_a_name_instead_of_a_tuple_is_an_error() -> None:
     with pytest.raises(ModellingMistake, match="write fair=\\('go_left',\\)"):
         eventually(fair="go_left")
 
 
-def test_a_goal_that_holds_at_the_start_is_reached_and_one_met_on_every_way_hides_what_is_behind() -> None:
+def test_a_goal_at_the_start_is_reached_and_one_on_every_path_hides_later_states() -> None:
     class Gate(Machine):
         place = Int(0, 3)
 

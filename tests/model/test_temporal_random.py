@@ -1,7 +1,7 @@
 """Verdicts about whole runs against an independent reading, on random machines.
 
 The independent reading shares nothing with the kernel: plain Python states, networkx components, and
-fairness asked of every component label by label. If these fail, a protocol that can stall forever is
+fairness checked for every component label by label. If these fail, a protocol that can stall forever is
 called live, or a live one is accused with a counterexample that nobody can walk.
 """
 
@@ -62,7 +62,7 @@ class Reading:
         )
 
     def shortest(self, graph: nx.MultiDiGraph) -> int | None:
-        """The fewest steps of a run that misses the goal, by asking every state of every fair component."""
+        """The fewest steps of a run that misses the goal, from every state of every fair component."""
         if not graph:
             return None
         depth = nx.multi_source_dijkstra_path_length(graph, {s for s in self.spec.starts() if s in graph})
@@ -146,7 +146,7 @@ def agree_on_recoverable(reading: Reading, found, seen: Counter[str]) -> None:
         assert states[-1] not in recoverable
 
 
-def test_verdicts_about_whole_runs_agree_with_networkx() -> None:
+def test_verdicts_on_whole_runs_agree_with_networkx() -> None:
     """600 machines; that each kind of answer is well represented is part of the test."""
     seen: Counter[str] = Counter()
 

@@ -1,4 +1,4 @@
-"""What a check says besides its verdicts: what no reachable state ever tested."""
+"""Vacuity warnings: what no reachable state ever tested."""
 
 from typing import Any
 
@@ -45,19 +45,19 @@ class Turning(Machine):
         return implies(s.turn == 2, s.at == "in")
 
 
-SMALL = [name for name in SHIPPED if name not in ("ingest", "publish")]  # their own tests say theirs
+SMALL = [name for name in SHIPPED if name not in ("ingest", "publish")]  # their own tests check theirs
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_shipped_model_leaves_no_doubt(name: str) -> None:
+def test_shipped_models_have_no_vacuity_warnings(name: str) -> None:
     assert check(find_machine(name)).vacuity_warnings == ()
 
 
 def vacuity_warnings(*bases: type[Machine], **parts: Any) -> tuple[str, ...]:
-    return check(type("Doubted", bases or (Turning,), parts)).vacuity_warnings
+    return check(type("Warned", bases or (Turning,), parts)).vacuity_warnings
 
 
-def test_a_machine_that_everything_is_tested_of_leaves_no_doubt() -> None:
+def test_a_fully_exercised_machine_has_no_vacuity_warnings() -> None:
     result = check(Turning)
     assert result.vacuity_warnings == ()
     assert result.as_json()["vacuity_warnings"] == []
@@ -96,15 +96,15 @@ def _only_once(s: Any, how: str) -> None:
         ),
     ],
 )
-def test_each_is_said_in_a_sentence(parts: dict[str, Any], expected: str) -> None:
+def test_each_warning_is_a_sentence(parts: dict[str, Any], expected: str) -> None:
     assert expected in vacuity_warnings(**parts)
 
 
-def test_an_implication_from_nothing_is_said_with_its_line() -> None:
+def test_a_vacuous_implication_is_reported_with_its_line() -> None:
     def p(s: Any) -> Truth:
         return implies((s.turn == 1) & (s.at == "out"), s.on) & implies(s.turn == 2, s.at == "in")
 
-    # Two on one line are told apart by nothing: one of them is met, so the line is.
+    # Two on one line are not distinguished: the condition of one is true, so the line has no warning.
     assert vacuity_warnings(p=invariant(p)) == ()
 
     def q(s: Any) -> Truth:
@@ -121,10 +121,10 @@ def test_fairness_to_several_of_which_one_happens_demands_something() -> None:
         "never": action(lambda s: _never(s)),
         "p": eventually(fair=[together("never", "go")])(lambda s: s.at == "in"),
     }
-    assert not [doubt for doubt in vacuity_warnings(**parts) if "demands nothing" in doubt]
+    assert not [warning for warning in vacuity_warnings(**parts) if "demands nothing" in warning]
 
 
-def test_nothing_is_said_where_a_bound_was_hit() -> None:
-    result = check(type("Doubted", (Turning,), {"still": Int(1, 3)}), max_states=2)
+def test_there_are_no_warnings_after_a_bound_was_hit() -> None:
+    result = check(type("Warned", (Turning,), {"still": Int(1, 3)}), max_states=2)
     assert result.stopped_by
     assert result.vacuity_warnings == ()

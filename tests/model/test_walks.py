@@ -44,7 +44,7 @@ KINDS = ("invariant", "step", "reachable", "deadlock")
     ("machine", "safeguard"),
     [(machine, name) for machine in (TwoPhase, Peterson, Philosophers) for name in machine.safeguards],
 )
-def test_a_planted_violation_is_found_and_told_as_shortly_as_by_the_search(machine, safeguard) -> None:
+def test_a_planted_violation_is_found_and_reported_as_shortly_as_by_the_search(machine, safeguard) -> None:
     sizes = {"managers": 5} if machine is TwoPhase else {}
     exact = check(machine, sizes, without=[safeguard])
     walked = walk(machine, sizes, without=[safeguard], walks=20_000, steps=60)
@@ -57,7 +57,7 @@ def test_a_planted_violation_is_found_and_told_as_shortly_as_by_the_search(machi
     assert any("the fewest possible" in note for note in walked.notes)
 
 
-def test_nothing_is_invented_where_nothing_is_wrong() -> None:
+def test_a_correct_machine_has_no_violation() -> None:
     for machine in (TwoPhase, Peterson, Philosophers):
         result = walk(machine, walks=5_000, steps=60)
         assert result.verdict == "undecided"
@@ -91,14 +91,14 @@ def test_random_machines_are_walked_as_they_are(spec: Spec) -> None:
 
 
 def test_the_same_seed_walks_the_same_walks_on_any_number_of_threads() -> None:
-    def told(**options):
+    def summary(**options):
         result = walk(TwoPhase, {"managers": 4}, walks=100_000, steps=5, keep_going=True, **options)
         return replace(result, seconds=0, peak_bytes=0)
 
-    assert told(seed=7, workers=1) == told(seed=7, workers=3)
-    assert told(seed=7).labels_fired != told(seed=8).labels_fired
-    wrong = {"without": ["all-prepared"], "seed": 3}
-    assert told(workers=1, **wrong) == told(workers=2, **wrong)
+    assert summary(seed=7, workers=1) == summary(seed=7, workers=3)
+    assert summary(seed=7).labels_fired != summary(seed=8).labels_fired
+    broken = {"without": ["all-prepared"], "seed": 3}
+    assert summary(workers=1, **broken) == summary(workers=2, **broken)
 
 
 def test_every_enabled_label_is_equally_likely() -> None:
@@ -121,7 +121,7 @@ def test_every_enabled_label_is_equally_likely() -> None:
     assert result.generated == result.coverage["go"] == 80_000
 
 
-def test_a_walk_that_can_go_no_further_starts_anew() -> None:
+def test_a_walk_that_is_stuck_starts_again() -> None:
     class Short(Machine):
         at = Int(0, 2)
 
@@ -143,7 +143,7 @@ def test_a_walk_that_can_go_no_further_starts_anew() -> None:
 
 
 class Stairs(Machine):
-    """Up step by step, with a way out at each; the top is wrong, and so is the cellar, one step away."""
+    """Up step by step, with a way out at each; the top violates, and so does the cellar, one step away."""
 
     at = Int(-2, 6, start=0)
 
@@ -177,7 +177,7 @@ class Cellar(Stairs):
         return (s.at < 6) & (s.at > -2)
 
 
-def test_what_is_found_after_many_starts_is_told_from_the_last_one(monkeypatch) -> None:
+def test_a_counterexample_begins_at_the_last_start_of_its_walk(monkeypatch) -> None:
     monkeypatch.setattr(shorten, "EXPLORED", 1)
     for deadlock in (False, True):
         result = walk(Stairs, walks=1, steps=2_000, seed=4, deadlock=deadlock, keep_going=True)
@@ -194,7 +194,7 @@ def test_the_state_after_the_last_step_is_judged_as_well() -> None:
     assert walk(Stairs, walks=2_000, steps=5)["never_on_top"].verdict == "undecided"
 
 
-def test_a_nearer_state_that_tells_the_same_ends_the_counterexample() -> None:
+def test_a_nearer_violating_state_ends_the_counterexample() -> None:
     model = Model(Cellar)
     stepper = Stepper(model)
     states = [stepper.state({"at": at}).packed for at in range(7)]
@@ -236,7 +236,7 @@ class Door(Machine):
 
 
 @pytest.mark.parametrize("name", ["closed", "never_opens"])
-def test_steps_that_were_not_needed_are_left_out_and_no_others(name) -> None:
+def test_exactly_the_unneeded_steps_are_left_out(name) -> None:
     model = Model(Door)
     stepper = Stepper(model)
     wanted = next(wanted for wanted in model.properties if wanted.name == name)
@@ -326,7 +326,7 @@ def test_distinct_states_are_counted_exactly_and_then_estimated() -> None:
         assert other.count == rough.count, "the estimate must not depend on the order"
 
 
-def test_memory_bounds_what_is_counted_and_the_note_says_so() -> None:
+def test_memory_limits_the_exact_count_and_a_note_reports_it() -> None:
     exact = walk(TwoPhase, {"managers": 5}, walks=20_000, steps=30)
     rough = walk(TwoPhase, {"managers": 5}, walks=20_000, steps=30, memory=16_000)
     assert exact.notes[0] == f"20,000 walks of 30 steps, seed 0, saw {exact.distinct:,} states"
@@ -337,13 +337,13 @@ def test_memory_bounds_what_is_counted_and_the_note_says_so() -> None:
 
 
 @pytest.mark.parametrize("error", [{"walks": 0}, {"steps": 0}, {"memory": 0}, {"workers": 0}, {"seed": -1}])
-def test_what_makes_no_sense_is_refused(error) -> None:
+def test_invalid_options_are_errors(error) -> None:
     with pytest.raises(BadSettings, match=f"{next(iter(error))}="):
         walk(TwoPhase, **error)
 
 
-def test_progress_is_told_once_a_wave() -> None:
-    told = []
-    result = walk(TwoPhase, walks=100_000, steps=2, workers=2, progress=told.append)
-    assert [progress.frontier for progress in told] == [65_536, 100_000]
-    assert told[-1].distinct == result.distinct
+def test_progress_is_reported_once_a_wave() -> None:
+    reports = []
+    result = walk(TwoPhase, walks=100_000, steps=2, workers=2, progress=reports.append)
+    assert [progress.frontier for progress in reports] == [65_536, 100_000]
+    assert reports[-1].distinct == result.distinct
