@@ -218,19 +218,18 @@ def _replayed(
     replay: Callable[..., tuple[Any, float]],
 ) -> dict[str, Any]:
     from fencepost.sim.trace import discover
-    from fencepost.sim.trace.grouping import check_grouping
+    from fencepost.sim.trace.grouping import find_grouping
 
     files = discover(traces)
-    by = by or getattr(refinement.func, "runs", "run")
-    check_grouping(by)
+    grouping = find_grouping(by, getattr(refinement.func, "runs", "run"))
     begun = perf_counter()
-    outcome, started = replay(files, refinement, by, slots, folder)
+    outcome, started = replay(files, refinement, grouping, slots, folder)
     seconds = perf_counter() - begun - started
     return {
         "model": model,
         "engine": engine,
         "source": "traces",
-        "grouped_by": by,
+        "grouped_by": getattr(grouping, "name", grouping),
         "started_seconds": started,
     } | (outcome.as_json(seconds))
 
@@ -238,7 +237,7 @@ def _replayed(
 def _locally(
     files: list[Path],
     refinement: Callable[[], Any],
-    by: str,
+    by: Any,
     slots: int,
     folder: Path,
     *,
@@ -281,7 +280,7 @@ def _modelled(refinement: Any) -> Any:
 
 
 def _on_spark(
-    master: str, files: list[Path], refinement: Callable[[], Any], by: str, slots: int, folder: Path
+    master: str, files: list[Path], refinement: Callable[[], Any], by: Any, slots: int, folder: Path
 ) -> tuple[Any, float]:
     from fencepost.sim.replay.spark import Recipe, replay
     from fencepost.sim.spark import start

@@ -1,8 +1,6 @@
 """Why the ingest library and its model agree."""
 
-from fencepost.properties.ingest.as_modelled import AsModelled
 from fencepost.properties.ingest.followed import Followed
-from fencepost.properties.ingest.grouping import Names, by_identity
-from fencepost.properties.ingest.refinement import IngestRefinement
+from fencepost.properties.ingest.refinement import AsModelled, IngestRefinement
 
-__all__ = ["AsModelled", "Followed", "IngestRefinement", "Names", "by_identity"]
+__all__ = ["AsModelled", "Followed", "IngestRefinement"]

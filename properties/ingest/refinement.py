@@ -1,47 +1,55 @@
-"""Which steps of the acceptance machine the store's events show.
+"""The refinement map of ingest: which actions of the acceptance model the store's events show.
 
-    put or complete-upload raw-blobs/<sha>[~<generation>]    a blob stands, in one more generation
+    put or complete-upload raw-blobs/<sha>[~<generation>]    a blob exists, in one more generation
     create accepted/<identity>                               the batch is accepted
-    create quarantine/<identity>/<sha>                       a conflict is on record
-    create accepted-by-time/..., accepted-by-blob/...        what is derived of the manifest
+    create quarantine/<identity>/<sha>                       a conflict is recorded
+    create accepted-by-time/..., accepted-by-blob/...        an object derived from the manifest
     delete raw-blobs/...                                     collected
-    note outcome, note live                                   what an agent was told, what live state shows
+    note outcome, note live                                  an agent's outcome, what live state shows
 
-Reading shows nothing, and neither does a create that met what was there already.
+Reading shows nothing, and neither does a create that found an object.
 
-A run is one identity's: see `grouping`. Generations are counted from the one before the first that is seen,
-which a collector may still choose whose clock is behind. Where names do not say them (a versioned bucket), it
-may be any that explains the run.
+A run is one identity's. Generations are counted from the one before the first in the run, which a collector
+with a slow clock may still choose. Where names hold no generation (a versioned bucket), it may be any that
+explains the run.
 
-What stood before the first event is unknown here, so a run must begin before its batch. For a run with
-more batches or generations than the machine has there is no room: undecided.
+The objects that exist before the first event are unknown, so a run must begin before its batch. A run with
+more batches or generations than the machine has is out of bounds: undecided.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
-from fencepost.model import Model
-from fencepost.model.ingest import USABLE
+from fencepost.model import Label, Model, Truth
+from fencepost.model.ingest import USABLE, Ingest
 from fencepost.properties.ingest.followed import Followed
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
     OUT_OF_BOUNDS,
     STUTTER,
+    Action,
     Actions,
     Keys,
+    LinkedRuns,
     Observation,
     Refinement,
     Role,
     where,
 )
 
-IDENTITY = r"(?P<identity>agent=[0-9a-f]+/boot=[0-9a-f]+/[0-9]+-[0-9]+)"
+_IDENTITY = "agent=[0-9a-f]+/boot=[0-9a-f]+/[0-9]+-[0-9]+"
+IDENTITY = f"(?P<identity>{_IDENTITY})"
 SHA = r"sha256/[0-9a-f]{2}/[0-9a-f]{2}/(?P<sha>[0-9a-f]{64})"
+RUNS = LinkedRuns(
+    "identity", run=f"(?P<run>{_IDENTITY})", link="(?:^|[/ =])(?P<link>[0-9a-f]{64})(?:[~./ ]|$)"
+)
+"""The bytes of a frame name its identity, so the hash of a blob belongs to one identity."""
 STORED = ("accepted", "duplicate")
 
 
 class IngestRefinement(Refinement):
-    """See the top of this module."""
+    """Into the machine that follows runs, see `followed`."""
 
     keys = (
         Keys("blob", rf"(?:.*/)?raw-blobs/v1/{SHA}(?:~(?P<generation>[0-9]+))?\.lmbatch"),
@@ -50,7 +58,7 @@ class IngestRefinement(Refinement):
         Keys("listing", r"(?:.*/)?accepted-by-time/v1/date=[^/]+/hour=[^/]+/[^/]+\.json"),
         Keys("reference", rf"(?:.*/)?accepted-by-blob/v1/{SHA}/{IDENTITY}\.json"),
     )
-    runs = "identity"
+    runs: ClassVar[LinkedRuns] = RUNS
     trace_fields = ("what",)
     notes = frozenset({"outcome", "live"})
     hidden = ("time_passes", "ages")
@@ -58,8 +66,8 @@ class IngestRefinement(Refinement):
     def __init__(
         self, contents: int = 2, horizons: int = 9, *, versioned: bool = False, bounded: bool = True
     ) -> None:
-        """Room for so many batches of the identity, and in a plain bucket for so many horizons. Unless
-        `bounded`, requests may land and clocks differ by any time; a versioned bucket asks for no bounds.
+        """Bounds on the batches of the identity, and in a plain bucket on the horizons. Unless `bounded`,
+        requests may land and clocks differ by any time; a versioned bucket needs no bounds.
         """
         sizes: Mapping[str, int] = {
             "contents": contents,
@@ -76,8 +84,6 @@ class IngestRefinement(Refinement):
         )
 
     def modelled(self) -> Refinement:
-        from fencepost.properties.ingest.as_modelled import AsModelled  # it derives from what stands here
-
         return AsModelled()
 
     def actions(self, seen: Observation) -> Actions:
@@ -90,7 +96,7 @@ class IngestRefinement(Refinement):
         return _PUT[seen.what](self, seen)
 
     def generation(self, seen: Observation) -> dict[str, int]:
-        """The generation, where it is told."""
+        """The generation, where names hold it."""
         return {} if self.versioned else {"generation": seen.rank("generation")}
 
     def is_foreign(self, seen: Observation) -> bool:
@@ -106,7 +112,7 @@ class IngestRefinement(Refinement):
         if self.is_foreign(seen):
             return OUT_OF_BOUNDS
         if seen.trace_field("what") == "everything":
-            return IMPOSSIBLE  # whatever stands there by then
+            return IMPOSSIBLE  # whatever is there by then
         h, given = seen.rank("sha"), self.generation(seen)
         gone = where(
             "it was gone before",
@@ -119,7 +125,7 @@ class IngestRefinement(Refinement):
         if self.is_foreign(seen):
             return OUT_OF_BOUNDS
         h = seen.rank("sha")
-        # Put over what stands: a create would have been told that one does.
+        # An overwrite: a create would have failed.
         return self.does("accepted", h=h, **self.generation(seen))
 
     def recorded(self, seen: Observation) -> Actions:
@@ -157,3 +163,67 @@ _PUT = {
     "listing": IngestRefinement.listed,
     "reference": IngestRefinement.referenced,
 }
+
+BOUND: Mapping[str, int] = {"collectors": 2, "contents": 2, "horizons": 0, "shared": 0, "troubles": 1}
+APPLIED = ("done", "reply-lost")
+REQUESTS = {"put_blob": APPLIED, "create_manifest": APPLIED, "record_conflict": ("done",)}
+"""Actions of requests, and the answers after which events show them."""
+SHOWN = ("late_manifest_lands", "follow_up", "repair", "store_anew", "put_blob_back")
+
+
+class AsModelled(Refinement):
+    """Into the model as it is checked, for its coverage.
+
+    Nothing in the store distinguishes collectors, so any of the model's may have done what an event shows;
+    and everything that events do not show is hidden. So this map gives no verdicts: `IngestRefinement` does.
+    The bound has no time in it, and a run in which a blob is deleted counts up to there.
+    """
+
+    keys = IngestRefinement.keys
+    trace_fields = IngestRefinement.trace_fields
+
+    def __init__(self, bound: Mapping[str, int] = BOUND) -> None:
+        super().__init__(Model(Ingest, bound))
+        self.roles = (
+            Role("identity", ("identity",), most=0),
+            Role("batch", ("sha",), most=self.model.sizes["contents"] - 1),
+        )
+
+    def hides(self, label: Label) -> bool:
+        if label.action in REQUESTS:
+            return dict(label.parameters)["answer"] not in REQUESTS[label.action]
+        return label.action not in SHOWN
+
+    def actions(self, seen: Observation) -> Actions:
+        if seen.phase == "note" or not seen.done:
+            return STUTTER
+        if seen.kind == "delete":
+            return OUT_OF_BOUNDS
+        h = seen.rank("sha")
+        if seen.what == "blob":
+            return self.of_batch(h, ("put_blob", "store_anew", "put_blob_back"))
+        if seen.what == "record":
+            return self.of_batch(h, ("record_conflict",))
+        if seen.what == "manifest":
+            readings = (*self.applied("create_manifest"), *self.does("late_manifest_lands"))
+        else:
+            entry = "listing" if seen.what == "listing" else "reference"
+            readings = (*self.does("follow_up", entry=entry), *self.does("repair", entry=entry))
+        return where(f"batch {h} is what is accepted", lambda s: s.manifest.holds(content=h), readings)
+
+    def of_batch(self, h: int, actions: tuple[str, ...]) -> Actions:
+        """By a collector that is at batch h."""
+        found: tuple[Action, ...] = ()
+        for c in range(self.model.sizes["collectors"]):
+            readings = tuple(reading for action in actions for reading in self.applied(action, c=c))
+            found += where(f"collector {c} is at batch {h}", _is_at(c, h), readings)
+        # Needless, or by a process that died: the bound without time does not notice it.
+        return (*found, *where("it stood before", lambda s: ~s.blob[h].is_empty(), STUTTER))
+
+    def applied(self, action: str, **parameters: object) -> Actions:
+        answers = {"answer": REQUESTS[action]} if action in REQUESTS else {}
+        return self.does(action, **parameters, **answers)
+
+
+def _is_at(c: int, h: int) -> Callable[[Ingest], Truth]:
+    return lambda s: s.batch[c] == h

@@ -8,8 +8,8 @@ watch.told(identity, sha256, "accepted")
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.requests import CompleteUpload, Delete, Put, Reply, Request
-from fencepost.properties.ingest.grouping import Names
-from fencepost.properties.refinement import Follower, Reader, Verdict
+from fencepost.properties.ingest.refinement import IngestRefinement
+from fencepost.properties.refinement import Follower, Reader, RunNames, Verdict
 
 SHOWN = (Put, Delete, CompleteUpload)
 """Requests that can mean something. Deleting a blob in parts is no thing."""
@@ -21,7 +21,7 @@ class Watch:
     def __init__(self, reader: Reader, *, versioned: bool) -> None:
         self.reader = reader
         self.versioned = versioned
-        self.names = Names()
+        self.names = RunNames(IngestRefinement.runs)
         self.followers: dict[str, Follower] = {}
 
     def landed(self, request: Request[Reply], reply: Reply) -> Verdict | None:

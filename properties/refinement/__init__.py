@@ -12,6 +12,7 @@ from fencepost.properties.refinement.automaton import (
 from fencepost.properties.refinement.coverage import Driven, Gap, Share
 from fencepost.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
 from fencepost.properties.refinement.follow import Follower, Reader, Verdict, follow
+from fencepost.properties.refinement.grouping import LinkedRuns, RunNames, by_run
 from fencepost.properties.refinement.observation import COUNTED, SEEN, Keys, Observation, Order, Role
 from fencepost.properties.refinement.refinement import (
     IMPOSSIBLE,
@@ -44,12 +45,14 @@ __all__ = [
     "Follower",
     "Gap",
     "Keys",
+    "LinkedRuns",
     "Observation",
     "Order",
     "Reader",
     "Refinement",
     "Refused",
     "Role",
+    "RunNames",
     "Share",
     "Slide",
     "Symbol",
@@ -57,6 +60,7 @@ __all__ = [
     "Unmoved",
     "Verdict",
     "Window",
+    "by_run",
     "explain",
     "follow",
     "refusal",

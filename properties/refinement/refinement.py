@@ -34,6 +34,7 @@ import numpy as np
 
 from fencepost.model import Label, Model, Truth
 from fencepost.model.kernel.language.layout import U64
+from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.properties.refinement.observation import Keys, Observation, Role
 from fencepost.properties.refinement.window import Window
 
@@ -101,6 +102,10 @@ class Refinement:
     """Actions that never happen: others replace them."""
     forgets: ClassVar[tuple[str, ...]] = ()
     """Fields that no guard and no condition reads, only properties: they keep their initial values."""
+    runs: ClassVar[str | LinkedRuns] = "run"
+    """How a trace is cut into runs, as `--runs` would: `run`, `process`, `prefix:N`, a pattern, or linked
+    runs.
+    """
     window: Window | None = None
     """How runs that are too long for the model are read; see `window`."""
 

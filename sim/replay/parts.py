@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.sim.replay.identities import learnt, named
-from fencepost.sim.trace.grouping import IDENTITY, grouped
+from fencepost.properties.refinement.grouping import LinkedRuns
+from fencepost.sim.trace.grouping import Grouping, grouped, learn_links, named
 from fencepost.sim.trace.ordering import ordered
 from fencepost.sim.trace.reading import Report, batches, is_parquet, open_parquet, read_group
 from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError, completed
@@ -52,14 +52,16 @@ class Plan:
         return sum(part.events for part in self.parts)
 
 
-def plan(files: Iterable[Path], by: str, folder: Path, report: Report, events: int = EVENTS_A_PART) -> Plan:
+def plan(
+    files: Iterable[Path], by: Grouping, folder: Path, report: Report, events: int = EVENTS_A_PART
+) -> Plan:
     """Parts of about `events` events; what has to be rewritten first goes to `folder`."""
     files = list(files)
     found = in_parts(files, by, report, events)
     return _dealt(files, by, folder, report) if found is None else found
 
 
-def in_parts(files: list[Path], by: str, report: Report, events: int = EVENTS_A_PART) -> Plan | None:
+def in_parts(files: list[Path], by: Grouping, report: Report, events: int = EVENTS_A_PART) -> Plan | None:
     """Parts of the files as they are; None when they have to be rewritten first."""
     if by != "run" or not all(map(is_parquet, files)):
         return None
@@ -157,7 +159,7 @@ def _part(spans: list[_Span]) -> Part:
     return Part(named, sum(span.events for span in spans))
 
 
-def _dealt(files: list[Path], by: str, folder: Path, report: Report) -> Plan:
+def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Plan:
     """Rewrite all events, each run into one file."""
     size = sum(path.stat().st_size * (4 if path.suffix in (".gz", ".parquet") else 1) for path in files)
     count = min(_FILES_MAX, 1 + size // _PART_BYTES)
@@ -184,11 +186,12 @@ def _dealt(files: list[Path], by: str, folder: Path, report: Report) -> Plan:
     return Plan(tuple(parts), left_out)
 
 
-def naming(files: list[Path], by: str) -> Callable[[pa.Table], tuple[pa.Table, int]]:
-    """What names the runs of a table anew; for identities all files are read once before."""
-    if by == IDENTITY:
-        known = learnt(map(completed, batches(files, lambda _: None, columns=("run", "key", "trace_fields"))))
-        return lambda table: named(table, known)
+def naming(files: list[Path], by: Grouping) -> Callable[[pa.Table], tuple[pa.Table, int]]:
+    """A function that names the runs of a table anew; linked runs require a pass over all files first."""
+    if isinstance(by, LinkedRuns):
+        tables = batches(files, lambda _: None, columns=("run", "key", "trace_fields"))
+        known = learn_links(by, map(completed, tables))
+        return lambda table: named(by, table, known)
     return lambda table: grouped(table, by)
 
 

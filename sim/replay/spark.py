@@ -23,14 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.properties.refinement import Automaton, Refinement
+from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.sim.replay.arrow import COLUMNS, events
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
-from fencepost.sim.replay.identities import SHA, halfway
 from fencepost.sim.replay.judging import VERDICTS, Judge
 from fencepost.sim.replay.local import Outcome
 from fencepost.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
 from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
-from fencepost.sim.trace.grouping import IDENTITY, grouped
+from fencepost.sim.trace.grouping import LINK, Grouping, grouped, halfway
 from fencepost.sim.trace.reading import batches
 from fencepost.sim.trace.schema import SCHEMA, Problem, completed
 
@@ -68,7 +68,7 @@ class Recipe:
 _JUDGES: dict[str, Judge] = {}
 
 
-def replay(session: Any, recipe: Recipe, files: list[Path], by: str, verdicts: Path) -> Outcome:
+def replay(session: Any, recipe: Recipe, files: list[Path], by: Grouping, verdicts: Path) -> Outcome:
     """Judge all runs of the files; the table of verdicts is the folder `verdicts`."""
     ship(recipe.refinement)
     files, verdicts = [path.absolute() for path in files], verdicts.absolute()  # workers stand elsewhere
@@ -93,11 +93,11 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: str, verdicts: P
     return outcome
 
 
-def _shuffled(session: Any, recipe: Recipe, files: list[Path], by: str) -> Any:
+def _shuffled(session: Any, recipe: Recipe, files: list[Path], by: Grouping) -> Any:
     paths = tuple(map(str, files))
     numbers = session.range(0, len(paths), 1, len(paths))
-    if by == IDENTITY:
-        read = _joined(numbers.mapInArrow(ReadFiles(paths, by), f"{EVENTS}, {SHA} string"))
+    if isinstance(by, LinkedRuns):
+        read = _joined(numbers.mapInArrow(ReadFiles(paths, by), f"{EVENTS}, {LINK} string"))
     else:
         read = numbers.mapInArrow(ReadFiles(paths, by), EVENTS)
     size = sum(path.stat().st_size for path in files)
@@ -107,12 +107,12 @@ def _shuffled(session: Any, recipe: Recipe, files: list[Path], by: str) -> Any:
 
 
 def _joined(read: Any) -> Any:
-    """Events that tell only a hash get the identity that others told of it; those of a hash that nobody spoke
-    of belong to no run. Files are read twice, and what is learnt is a table like any other.
+    """Events that name only a link get its run from the events that name both; those of an unknown link
+    belong to no run. Files are read twice; the links are a table like any other.
     """
-    known = read.where(f"run <> '' and {SHA} <> ''").selectExpr(SHA, "run as known").groupBy(SHA)
+    known = read.where(f"run <> '' and {LINK} <> ''").selectExpr(LINK, "run as known").groupBy(LINK)
     known = known.agg({"known": "min"}).withColumnRenamed("min(known)", "known")
-    later = read.where("run = ''").join(known, SHA, "left")
+    later = read.where("run = ''").join(known, LINK, "left")
     instead = {
         "run": "coalesce(known, '')",
         "phase": f"if(known is null, '{_DAMAGE}', phase)",
@@ -120,7 +120,7 @@ def _joined(read: Any) -> Any:
         "note": "if(known is null, '1', note)",
     }
     later = later.selectExpr(*(f"{instead.get(name, name)} as {name}" for name in SCHEMA.names))
-    return read.where("run <> ''").drop(SHA).unionByName(later)
+    return read.where("run <> ''").drop(LINK).unionByName(later)
 
 
 def ship(made: Any) -> None:
@@ -155,7 +155,7 @@ class ReadFiles:
     """Tasks by number: read a file, name its runs."""
 
     files: tuple[str, ...]
-    by: str
+    by: Grouping
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in rows:
@@ -165,16 +165,18 @@ class ReadFiles:
     def _read(self, path: Path) -> Iterator[pa.RecordBatch]:
         problems: list[Problem] = []
         left_out = 0
-        schema = SCHEMA.append(pa.field(SHA, pa.string())) if self.by == IDENTITY else SCHEMA
+        schema = SCHEMA.append(pa.field(LINK, pa.string())) if isinstance(self.by, LinkedRuns) else SCHEMA
         for table in batches([path], problems.append):
             table = completed(table)
-            table, rest = halfway(table) if self.by == IDENTITY else grouped(table, self.by)
+            table, rest = (
+                halfway(self.by, table) if isinstance(self.by, LinkedRuns) else grouped(table, self.by)
+            )
             left_out += rest
             yield from table.cast(schema).to_batches()
         damage = [{"run": str(path), "phase": _DAMAGE, "key": p.where, "note": p.what} for p in problems]
         if left_out:
             damage.append({"run": str(path), "phase": _DAMAGE, "key": "", "note": str(left_out)})
-        yield from pa.Table.from_pylist([{SHA: "", **row} for row in damage], schema=schema).to_batches()
+        yield from pa.Table.from_pylist([{LINK: "", **row} for row in damage], schema=schema).to_batches()
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,41 @@
-"""Which events belong together: the runs that are judged, each by itself.
+"""Which events belong together: the runs of a trace, each with a verdict of its own.
 
-The tracer of production names a run as it was told to, often one for a whole service. What can be judged by
-itself is smaller: one catalog, one identity. `grouped` names runs anew, by the key:
+The tracer of production names a run as configured, often one for a whole service. The runs that the model
+follows are smaller: one catalog, one batch. `grouped` names runs anew, by the key:
 
     grouped(table, "prefix:2")                      the first two segments of the key
-    grouped(table, "agent=([^/]+)/boot=([^/]+)/")   what the groups of a pattern catch, anywhere in the key
+    grouped(table, "agent=([^/]+)/boot=([^/]+)/")   what the groups of a pattern match, anywhere in the key
 
-The key is looked at once for each distinct one. An event whose key says nothing (a listing above all runs,
-a note without a key) belongs to no run and is left out; how many is answered, since what was left out was
-not judged.
+Each distinct key is looked at once. An event whose key names no run (a listing above all runs, a note
+without a key) belongs to none and is left out; the number of such events is returned, since no verdict
+covers them.
+
+`LinkedRuns` (see `properties.refinement.grouping`) take two passes over the trace. `learn_links` collects
+which link belongs to which run, from events that name both; `named` then names the run of each event. The
+memory is one pair a link.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.sim.trace.schema import TraceError
 
-IDENTITY = "identity"
-"""Of the ingest protocol: by its keys, trace fields, and the hashes of blobs, see `sim.replay.identities`."""
+Grouping = str | LinkedRuns
+"""`run`, `process`, `prefix:N` or a pattern; or the runs that a refinement map declares."""
+LINK = "link"
+"""The column of links, of events that `halfway` returns."""
 
 
-def grouped(table: pa.Table, by: str) -> tuple[pa.Table, int]:
+def grouped(table: pa.Table, by: Grouping) -> tuple[pa.Table, int]:
     """The table with runs named anew, and the number of events that belong to none."""
     if by == "run":
         return table, 0
-    if by == IDENTITY:
-        raise TraceError("grouping by identity needs the whole trace first; see sim.replay.identities")
+    if isinstance(by, LinkedRuns):
+        raise TraceError(f"grouping by {by.name} needs the links of the whole trace: see learn_links")
     if by == "process":
         name = pc.binary_join_element_wise(_text(table["run"]), _text(table["process"]), "/")
         return table.set_column(table.column_names.index("run"), "run", name), 0
@@ -35,17 +43,71 @@ def grouped(table: pa.Table, by: str) -> tuple[pa.Table, int]:
     if not pa.types.is_dictionary(keys.type):
         keys = keys.dictionary_encode()
     found = pc.extract_regex(keys.dictionary, _pattern(by))
-    names = _joined(found).take(keys.indices)
-    kept = names.is_valid()
-    left_out = len(table) - (pc.sum(kept).as_py() or 0)
-    table = table.set_column(table.column_names.index("run"), "run", names)
-    return (table.filter(kept) if left_out else table), left_out
+    return _in_runs(table, _joined(found).take(keys.indices))
 
 
-def check_grouping(by: str) -> None:
-    """Raise `TraceError` when `by` is no way of grouping."""
-    if by not in ("run", "process", IDENTITY):
+def find_grouping(by: str | None, declared: Grouping) -> Grouping:
+    """The grouping that a user named, or else the one that the map declares."""
+    if by is None or (isinstance(declared, LinkedRuns) and by == declared.name):
+        return declared
+    if by not in ("run", "process"):
         _pattern(by)
+    return by
+
+
+def learn_links(linked: LinkedRuns, tables: Iterable[pa.Table]) -> dict[str, str]:
+    """The run of each link, by the first event that names both."""
+    known: dict[str, str] = {}
+    for table in tables:
+        run, link = _runs_and_links(linked, table)
+        both = pc.and_(run.is_valid(), link.is_valid())
+        pairs = pa.table({"link": link.filter(both), "run": run.filter(both)})
+        found = pairs.group_by("link", use_threads=False).aggregate([("run", "first")])
+        for name, one in zip(found["link"].to_pylist(), found["run_first"].to_pylist(), strict=True):
+            known.setdefault(name, one)
+    return known
+
+
+def named(linked: LinkedRuns, table: pa.Table, known: Mapping[str, str]) -> tuple[pa.Table, int]:
+    """The table with each event in its run, and the number of events that belong to none."""
+    run, link = _runs_and_links(linked, table)
+    whole = link.dictionary_encode()
+    by_link = pa.array([known.get(name) for name in whole.dictionary.to_pylist()], pa.string())
+    return _in_runs(table, pc.coalesce(run, by_link.take(whole.indices)))
+
+
+def halfway(linked: LinkedRuns, table: pa.Table) -> tuple[pa.Table, int]:
+    """The first half of both passes, for engines that join events with links. The run of each event is the
+    one it names, or empty where it names only the link, which is in a column of its own; and the number of
+    events that name neither.
+    """
+    run, link = _runs_and_links(linked, table)
+    kept = pc.or_(run.is_valid(), link.is_valid())
+    place = table.column_names.index("run")
+    table = table.set_column(place, "run", run.fill_null("")).append_column(LINK, link.fill_null(""))
+    return table.filter(kept), len(table) - (pc.sum(kept).as_py() or 0)
+
+
+def _runs_and_links(linked: LinkedRuns, table: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """The run and the link that each event names, null where it names none."""
+    runs, links = [], []
+    for name in ("key", "trace_fields"):
+        column = table[name].combine_chunks()
+        whole = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        values = whole.dictionary.cast(pa.string())
+        for pattern, group, found in ((linked.run, "run", runs), (linked.link, "link", links)):
+            matched = pc.extract_regex(values, pattern)
+            part = pc.if_else(matched.is_valid(), matched.field(group), pa.scalar(None, pa.string()))
+            found.append(part.take(whole.indices))
+    return pc.coalesce(*runs), pc.coalesce(*links)
+
+
+def _in_runs(table: pa.Table, runs: pa.Array) -> tuple[pa.Table, int]:
+    """The table with these runs, without the events whose run is null, and the number of those."""
+    kept = runs.is_valid()
+    left_out = len(table) - (pc.sum(kept).as_py() or 0)
+    table = table.set_column(table.column_names.index("run"), "run", runs)
+    return (table.filter(kept) if left_out else table), left_out
 
 
 def _pattern(by: str) -> str:
@@ -56,18 +118,18 @@ def _pattern(by: str) -> str:
         return rf"^(?P<g0>[^/]+(?:/[^/]+){{{int(depth) - 1}}})(?:/|$)"
     try:
         groups = re.compile(by).groups
-    except re.error as wrong:
-        raise TraceError(f"grouping {by!r} is no pattern: {wrong}") from wrong
+    except re.error as error:
+        raise TraceError(f"grouping {by!r} is no pattern: {error}") from error
     if not groups:
         raise TraceError(
-            f"grouping {by!r}: say run, process, prefix:N, or a pattern with groups in parentheses, "
+            f"grouping {by!r}: use run, process, prefix:N, or a pattern with groups in parentheses, "
             "whose text names the run"
         )
     return _named(by)
 
 
 def _named(by: str) -> str:
-    """The pattern with every capturing group named, as the column engine wants them."""
+    """The pattern with every capturing group named, as the column engine requires."""
     pieces, count, at = [], 0, 0
     for match in re.finditer(r"\\.|\[(?:\\.|[^\]\\])*\]|\(\?P<[^>]+>|\((?!\?)", by):
         if match[0].startswith("("):

@@ -20,6 +20,7 @@ from fencepost.sim.replay.local import replay as replay_here
 from fencepost.sim.replay.parts import plan
 from fencepost.sim.replay.spark import Recipe
 from fencepost.sim.trace import table_of, write_json_lines, write_parquet
+from fencepost.sim.trace.grouping import Grouping
 from tests.properties.refinement import maps
 
 pytestmark = [
@@ -60,7 +61,7 @@ def compared(
     session: Any,
     tmp_path: Path,
     files: list[Path],
-    by: str = "run",
+    by: Grouping = "run",
     refinement: Callable[[], Refinement] = refinement,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     problems: list[Any] = []
@@ -136,6 +137,6 @@ def test_identities_are_learnt_from_all_files_before_runs_are_named(session: Any
     write_parquet(tmp_path / "1.parquet", table_of(blobs))
     write_parquet(tmp_path / "2.parquet", table_of([event for event in all_ if event not in blobs]))
     files = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
-    here, there = compared(session, tmp_path, files, "identity", IngestRefinement)
+    here, there = compared(session, tmp_path, files, IngestRefinement.runs, IngestRefinement)
     assert there == here
     assert (here["runs"], here["rejected"], here["left_out"]) == (40, 4, 3)

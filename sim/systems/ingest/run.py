@@ -38,7 +38,8 @@ from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
-from fencepost.properties.ingest import AsModelled, IngestRefinement, Names
+from fencepost.properties.ingest import AsModelled, IngestRefinement
+from fencepost.properties.refinement import RunNames
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore
 from fencepost.sim.systems.ingest.batches import AGENT, BATCHES, BY_HASH, HORIZON_S, Batch
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
@@ -77,8 +78,8 @@ READERS = Readers(Bucket.refinement, AsModelled)
 _fields = cached(trace_fields)
 
 
-def _names() -> Names:
-    names = Names()
+def _names() -> RunNames:
+    names = RunNames(IngestRefinement.runs)
     for batch in BATCHES.values():
         names.learn(batch.raw_key(), _fields(batch.raw_key(), batch.body))
     return names

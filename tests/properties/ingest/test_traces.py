@@ -23,8 +23,8 @@ from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
 from fencepost.impl.store.layers.traced import Traced
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.properties.ingest import IngestRefinement, by_identity
-from fencepost.properties.refinement import Automaton, Verdict, follow
+from fencepost.properties.ingest import IngestRefinement
+from fencepost.properties.refinement import Automaton, Verdict, by_run, follow
 from fencepost.sim.systems.ingest import SYSTEM
 
 NS = 1_700_000_000_000_000_000
@@ -67,7 +67,7 @@ def trace(*, versioned: bool, safeguards: Safeguards = STANDARD) -> list[Event]:
 
 
 def verdicts(events: list[Event], *, versioned: bool) -> dict[str, Verdict]:
-    runs, left_out = by_identity(events)
+    runs, left_out = by_run(IngestRefinement.runs, events)
     assert left_out  # listings, cursors, audits
     automaton = Automaton(IngestRefinement(versioned=versioned), slots=4)
     return {identity: follow(automaton, run) for identity, run in runs.items()}

@@ -14,11 +14,11 @@ from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton
 from fencepost.sim.explore import Random, Setting
 from fencepost.sim.replay.arrow import events as columns
-from fencepost.sim.replay.identities import learnt, named
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.systems.ingest.scenarios import program
 from fencepost.sim.trace import events_of, table_of
+from fencepost.sim.trace.grouping import learn_links, named
 from fencepost.sim.world import Budget, World
 from fencepost.sim.world.trace import events
 
@@ -96,7 +96,7 @@ def test_ingest_is_accepted_identity_by_identity(scenario: str) -> None:
     judge = Judge(Automaton(IngestRefinement()))
     for run in accepting(scenario, 6):
         table = table_of(run)
-        own, _ = named(table, learnt([table]))
+        own, _ = named(IngestRefinement.runs, table, learn_links(IngestRefinement.runs, [table]))
         rows = judge.verdicts(columns(in_order(own))).to_pylist()
         assert rows
         assert {row["verdict"] for row in rows} == {"accepted"}
@@ -104,7 +104,15 @@ def test_ingest_is_accepted_identity_by_identity(scenario: str) -> None:
         told = {
             row["verdict"]
             for row in judge.verdicts(
-                columns(in_order(named(table_of(early), learnt([table]))[0]))
+                columns(
+                    in_order(
+                        named(
+                            IngestRefinement.runs,
+                            table_of(early),
+                            learn_links(IngestRefinement.runs, [table]),
+                        )[0]
+                    )
+                )
             ).to_pylist()
         }
         assert told == {"rejected"}, "a manifest without a blob"

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.trace import TraceError, events_of, grouped, table_of
-from fencepost.sim.trace.grouping import check_grouping
+from fencepost.sim.trace.grouping import find_grouping
 
 
 def table(*keys: str) -> object:
@@ -36,4 +36,4 @@ def test_runs_are_named_by_the_key(by: str, runs: list[str], left_out: int) -> N
 @pytest.mark.parametrize("by", ["prefix:0", "prefix:x", "team", "team/("])
 def test_a_senseless_grouping_is_refused(by: str) -> None:
     with pytest.raises(TraceError, match="grouping"):
-        check_grouping(by)
+        find_grouping(by, "run")

@@ -1,10 +1,12 @@
-"""Identities by columns against identities event by event, on what collectors really do."""
+"""Linked runs by columns against linked runs event by event, on the events of collectors."""
 
 from fencepost.impl.store.events import Event
-from fencepost.properties.ingest.grouping import by_identity
-from fencepost.sim.replay.identities import learnt, named
+from fencepost.properties.ingest import IngestRefinement
+from fencepost.properties.refinement import by_run
 from fencepost.sim.trace import events_of, table_of
+from fencepost.sim.trace.grouping import learn_links, named
 
+LINKED = IngestRefinement.runs
 SHAS = ["ab" * 32, "cd" * 32, "ef" * 32]
 
 
@@ -30,11 +32,11 @@ def trace() -> list[Event]:
     ]
 
 
-def test_the_columns_tell_identities_as_the_reader_does() -> None:
+def test_columns_name_linked_runs_as_single_events_do() -> None:
     events = trace()
     table = table_of(events)
-    found, left_out = named(table, learnt([table]))
-    expected, rest = by_identity(events)
+    found, left_out = named(LINKED, table, learn_links(LINKED, [table]))
+    expected, rest = by_run(LINKED, events)
     runs: dict[str, list[int]] = {}
     for event in events_of(found):
         runs.setdefault(event.run, []).append(event.seq)
