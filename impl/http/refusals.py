@@ -36,7 +36,7 @@ COMMON: Mapping[str, Kind] = {
     "too_slow": Kind(408, "retry", "The request did not arrive in time."),
     "length_required": Kind(411, "park", "The request has neither a length nor a chunked body."),
     "body_too_large": Kind(413, "park", "The body is larger than this server accepts."),
-    "unsupported_encoding": Kind(415, "park", "The body is encoded, or has the wrong content type."),
+    "unsupported_encoding": Kind(415, "park", "The body is encoded, or has another content type."),
     "too_many_requests": Kind(429, "retry", "This client has too many requests in flight."),
     "internal": Kind(500, "retry", "The server failed; its log has the reason."),
     "busy": Kind(503, "retry", "The server has too many requests or connections open."),

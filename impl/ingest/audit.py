@@ -79,7 +79,7 @@ class Audited:
     since: int = 0
     """Batches accepted since that report that were checked."""
     gone: list[str] = field(default_factory=list)
-    """Accepted manifests that the report names and the bucket lacks: somebody deletes what must stay."""
+    """Accepted manifests that the report names and the bucket lacks: other programs delete what must stay."""
 
     @property
     def complete(self) -> bool:

@@ -82,7 +82,7 @@ def check_batch(
     """The frame in `body`, if this sender may send it under this identity; otherwise raises `Refused`."""
     if not safeguards.identity_bound_to_agent(authenticated_agent, identity.agent):
         raise Refused(
-            Refusal.WRONG_AGENT,
+            Refusal.FOREIGN_AGENT,
             f"the sender is agent {authenticated_agent!a}, the batch belongs to agent {identity.agent!a}",
         )
     if content_encoding not in (None, "", "identity"):

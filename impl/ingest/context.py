@@ -180,7 +180,7 @@ class Lease:
     """An advisory, expiring claim by `holder` to work that one of several processes should do.
 
     It is not a lock: any number of processes may do the work at once, and it only costs more. So a lease that
-    is stolen, outlived, or read by a wrong clock does no harm. The holder keeps it by renewing it in time;
+    is stolen, outlived, or read by a bad clock does no harm. The holder keeps it by renewing it in time;
     otherwise another process takes it.
     """
 
@@ -197,7 +197,7 @@ class Lease:
         now_ns = self._env.now_ns()
         until_ns = fields.get("until_ns", 0)
         taken = fields.get("holder") not in (None, self._holder) and isinstance(until_ns, int)
-        # A lease that ends later than any lease can was taken by a wrong clock.
+        # A lease that ends later than any lease can was taken by a bad clock.
         if taken and now_ns < until_ns <= now_ns + 2 * self._lasts_ns:
             return False
         return self._record.write({"holder": self._holder, "until_ns": now_ns + self._lasts_ns})

@@ -36,7 +36,7 @@ class InventoryError(IngestError, ValueError):
 class Refusal(enum.StrEnum):
     """Why a batch is refused before anything is stored."""
 
-    WRONG_AGENT = "wrong-agent"
+    FOREIGN_AGENT = "foreign-agent"
     ENCODED = "encoded"
     TOO_LARGE = "too-large"
     BAD_FRAME = "bad-frame"
@@ -58,4 +58,4 @@ class Damaged(IngestError):
 
 
 class StoreUnavailable(IngestError):
-    """The store did not answer, however often it was asked; nothing is known to have gone wrong."""
+    """The store did not answer in any attempt; nothing is known to have failed."""

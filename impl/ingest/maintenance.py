@@ -100,7 +100,8 @@ class Maintenance(IngestContext):
         self._rollups = Rollups(store, env, settings, safeguards, owner=holder)
 
     def run_once(self, stop: Stop = never) -> Maintained | None:
-        """One round, if this process has or gets the lease. Raises what prevents asking for the lease."""
+        """One round, if this process has or gets the lease. Raises the errors that prevent acquiring the
+        lease."""
         if not self._lease.acquire():
             return None
         result = Maintained()

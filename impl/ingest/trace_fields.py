@@ -1,13 +1,13 @@
-"""What an event may tell of a document of ours: enough to follow the protocol, nothing of what is measured.
+"""Trace fields of ingest's documents: enough to follow the protocol, without measured data.
 
     store = Traced(open_store(url), sink, process="collector-1", trace_fields=trace_fields)
 
-The words, as far as the document says them:
+The fields, as far as the document has them:
 
-    identity            whose batch it is, as in keys
+    identity            the batch, as in keys
     sha                 the hash of the batch: accepted, or offered and refused
     generation          of its blob, in a plain bucket
-    collector attempt   who accepted it, and in which attempt
+    collector attempt   the accepting collector, and its attempt
 """
 
 import json
@@ -21,15 +21,15 @@ from fencepost.impl.ingest.keys import Identity
 
 
 def trace_fields(key: str, body: bytes) -> str:
-    """See the top of this module. Empty for what is none of our documents."""
+    """See the top of this module. Empty for other documents."""
     try:
-        told = _told(key, body)
+        fields = _fields(key, body)
     except (ValueError, KeyError, TypeError, AttributeError, IngestError):
-        return ""  # not what it should be: whoever reads it will say so
-    return " ".join(f"{name}={value}" for name, value in sorted(told.items()) if value not in ("", None))
+        return ""  # damaged: its reader will report that
+    return " ".join(f"{name}={value}" for name, value in sorted(fields.items()) if value not in ("", None))
 
 
-def _told(key: str, body: bytes) -> dict[str, Any]:
+def _fields(key: str, body: bytes) -> dict[str, Any]:
     if key.startswith(keys.RAW):
         return {"identity": read(body).identity.path}
     if key.startswith((keys.ACCEPTED, keys.BY_TIME)):

@@ -169,7 +169,7 @@ def test_what_cannot_be_sent_now_is_kept(
     assert (code, out) == (3, "0 batches accepted, 1 wait, 0 parked\n")
     monkeypatch.setenv(TOKEN, served.tokens["agent-b"])
     code, _, err = ingest(*send(served))
-    assert (code, "wrong_agent" in err, "1 batches wait in the spool" in err) == (2, True, True)
+    assert (code, "foreign_agent" in err, "1 batches wait in the spool" in err) == (2, True, True)
     monkeypatch.setenv(TOKEN, served.tokens["agent-a"])
     assert result(ingest, *send(served, "--metrics", "m.prom"))["accepted"] == 1
     assert 'fencepost_agent_sent_total{duplicate="false"} 1.0\n' in Path("m.prom").read_text()

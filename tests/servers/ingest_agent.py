@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fencepost.impl.ingest import Identity, Point, encode
-from fencepost.impl.ingest.service.sending import Patience, Sender
+from fencepost.impl.ingest.service.sending import Sender, Timeouts
 from fencepost.impl.ingest.service.spool import Spool
 
 POINTS = 3
@@ -32,9 +32,9 @@ def frame(spool: Spool, number: int, start: int, end: int) -> bytes:
 
 
 def main(folder: str, agent: str, token_file: str, batches: str, *collectors: str) -> None:
-    patience = Patience(pause_s=0.02, pause_max_s=0.5, connect_s=5, answer_s=30)
+    patience = Timeouts(pause_s=0.02, pause_max_s=0.5, connect_s=5, answer_s=30)
     with Spool(folder, agent) as spool:
-        sender = Sender(spool, collectors, Path(token_file).read_text().strip(), patience=patience)
+        sender = Sender(spool, collectors, Path(token_file).read_text().strip(), timeouts=patience)
         for number in range(int(batches)):
             spool.add(POINTS, lambda start, end, number=number: frame(spool, number, start, end))
             if len(spool) >= AT_ONCE:

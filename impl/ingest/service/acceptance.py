@@ -23,7 +23,7 @@ from fencepost.impl.store.interface import Store
 Result = Literal["accepted", "duplicate", "conflict", "unavailable", "refused"]
 
 KIND_OF = {
-    Reason.WRONG_AGENT: "wrong_agent",
+    Reason.FOREIGN_AGENT: "foreign_agent",
     Reason.ENCODED: "unsupported_encoding",
     Reason.TOO_LARGE: "body_too_large",
     Reason.BAD_FRAME: "bad_frame",

@@ -1,19 +1,19 @@
 """acceptance = "local_spool": a single collector whose own disk accepts, and whose bucket follows.
 
-The disk holds a small acceptance authority of its own: the same protocol on a `file://` store. So accepting,
-duplicates and conflicts mean what they mean in the other mode, for ever, and nothing is invented twice. What
-is new is the landing: every `interval_s` each batch that is accepted here and has not landed is accepted in
-the bucket under the same identity, which may be repeated at will, and then has a mark here that it landed.
+The disk holds a small acceptance authority of its own: the same protocol on a `file://` store. So acceptance,
+duplicates and conflicts mean the same as in the other mode. The landing is added: every `interval_s` each
+batch that was accepted here and has not landed is accepted in the bucket under the same identity, any number
+of times if necessary, and then gets a mark here.
 
-    store/accepted/v1/...      here: what is accepted
-    store/raw-blobs/v1/...     its frame, until it has landed
-    store/landed/v1/...        the mark: {"result": "accepted" | "conflict"}
+    store/accepted/v1/...      the batches accepted here
+    store/raw-blobs/v1/...     their frames, until they have landed
+    store/landed/v1/...        the marks: {"result": "accepted" | "conflict"}
     lock                       one collector at a time
 
-A conflict in the bucket means that somebody else accepted other bytes there, which a single collector
-excludes: it is on record there, complained about here, and the frame stays.
+A conflict in the bucket means that another collector accepted other bytes there, which a single collector
+excludes: the record is in the bucket, an error in the log, and the frame stays here.
 
-What this mode asks for: one collector, and a disk that is not lost before the interval has passed.
+This mode assumes one collector, and a disk that survives the interval.
 """
 
 import fcntl
@@ -53,7 +53,7 @@ class LocalSpool(Acceptance):
         self._here = Authority(self.store, env, bucket.collector_id, bucket.settings)
         self.blocklist = Blocklist(self.store, env, bucket.settings)
         self._guard = threading.Lock()
-        self._waiting = self._left()
+        self._waiting = self._unlanded()
 
     def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
         return judge(self._here, self.blocklist, agent, identity, body, self._accepted)
@@ -67,17 +67,17 @@ class LocalSpool(Acceptance):
 
     @property
     def backlog(self) -> int:
-        """How many batches have not landed."""
+        """The number of batches that have not landed."""
         return len(self._waiting)
 
     def land(self, stop: Callable[[], bool] = lambda: False) -> int:
-        """Land what waits, in order, until `stop`; answers how many did. The rest goes on waiting."""
+        """Land the waiting batches, in order, until `stop`; returns how many landed."""
         with self._guard:
             waiting = sorted(self._waiting)
         landed = 0
         for identity in waiting:
             if stop() or not self._land(identity):
-                break  # when the bucket is away, the next ones would fare the same
+                break  # when the bucket is unavailable, the next ones would fail, too
             landed += 1
         return landed
 
@@ -94,7 +94,7 @@ class LocalSpool(Acceptance):
             return False
         landed = isinstance(answer, Accepted)
         mark = json.dumps({"result": "accepted" if landed else "conflict"}).encode()
-        if self.store.put(_landed(identity), mark, when=ABSENT, content_type=JSON).outcome not in _STANDS:
+        if self.store.put(_landed(identity), mark, when=ABSENT, content_type=JSON).outcome not in _EXISTS:
             return False  # it lands once more, as a duplicate
         if isinstance(answer, Accepted):
             self.store.delete(manifest.raw_blob_key, when=ANYTHING)
@@ -111,8 +111,8 @@ class LocalSpool(Acceptance):
             raise StoreUnavailable(f"{key} of the local spool cannot be read: {reply.outcome}")
         return reply.body
 
-    def _left(self) -> set[Identity]:
-        """What an earlier run accepted and did not land."""
+    def _unlanded(self) -> set[Identity]:
+        """The batches that an earlier run accepted and did not land."""
         landed = {Identity.of_key(key) for key in self._keys(LANDED)}
         return {Identity.of_key(key) for key in self._keys(keys.ACCEPTED)} - landed
 
@@ -130,20 +130,20 @@ class Lander:
 
     def __init__(self, spool: LocalSpool, interval_s: float) -> None:
         self._spool = spool
-        self._again = Periodic("ingest-landing", self._land, interval_s)
+        self._periodic = Periodic("ingest-landing", self._land, interval_s)
 
     def close(self) -> None:
-        """Finish the batch that is landing; the others are landed by the next run."""
-        self._again.close()
+        """Finish the batch that is landing; the next run lands the others."""
+        self._periodic.close()
 
     def _land(self, stop: Callable[[], bool]) -> None:
         try:
             self._spool.land(stop)
-        except (StoreError, IngestError) as wrong:
-            _LOG.error("landing failed, and is tried again: %s", wrong)
+        except (StoreError, IngestError) as error:
+            _LOG.error("landing failed, and is tried again: %s", error)
 
 
-_STANDS = (Outcome.DONE, Outcome.EXISTS)
+_EXISTS = (Outcome.DONE, Outcome.EXISTS)
 
 
 def _landed(identity: Identity) -> str:
@@ -154,8 +154,8 @@ def _locked(path: Path) -> int:
     try:
         path.mkdir(parents=True, exist_ok=True)
         handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as wrong:
-        raise Unusable(f"the local spool {path} cannot be used: {wrong.strerror}") from None
+    except OSError as error:
+        raise Unusable(f"the local spool {path} cannot be used: {error.strerror}") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The collector's OpenAPI document, built from the same tables that the code answers from."""
+"""The collector's OpenAPI document, built from the tables that the code uses."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _BATCH = (
     "bad_identity",
     "bad_frame",
     "unauthenticated",
-    "wrong_agent",
+    "foreign_agent",
     "quarantined",
     "identity_conflict",
     "length_required",
@@ -55,14 +55,17 @@ def document(limits: Limits) -> Json:
             "/v1/conflicts": {"get": _conflicts()},
             "/v1/conflicts/resolve": {"post": _resolve()},
             "/v1/blocks": {"get": _blocks(), "post": _block(), "delete": _release()},
-            "/healthz": {"get": _plain("healthz", "The process answers.", _json("Status"))},
+            "/healthz": {"get": _plain("healthz", "The process is alive.", _json("Status"))},
             "/readyz": {
                 "get": _plain(
-                    "readyz", "The store answers, too.", _json("Status"), ("draining", "store_unavailable")
+                    "readyz",
+                    "The store is reachable, too.",
+                    _json("Status"),
+                    ("draining", "store_unavailable"),
                 )
             },
             "/metrics": {
-                "get": _plain("metrics", "Counters for Prometheus.", {"text/plain": {"schema": _TEXT}})
+                "get": _plain("metrics", "Metrics for Prometheus.", {"text/plain": {"schema": _TEXT}})
             },
             "/openapi.json": {
                 "get": _plain(
@@ -85,14 +88,14 @@ def _batches(limits: Limits) -> Json:
         "operationId": "sendBatch",
         "summary": "Send one batch.",
         "description": (
-            "Delete the batch on 200 alone. On 409 put it aside and tell somebody; on 408, 429, 500 and 503 "
+            "Delete the batch on 200 alone. On 409 park it and alert an operator; on 408, 429, 500 and 503 "
             f"send it again, here or elsewhere. The body has at most {limits.body_bytes} bytes."
         ),
         "security": [{"agent": []}],
         "parameters": [_parameter(name, schema, required=True) for name, schema in _IDENTITY.items()],
         "requestBody": {
             "required": True,
-            "description": "The frame's bytes as they are; Content-Encoding is refused.",
+            "description": "The bytes of the frame; Content-Encoding is refused.",
             "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}},
         },
         "responses": _responses("The batch is accepted, now or earlier.", _json("Accepted"), _BATCH),
@@ -101,8 +104,8 @@ def _batches(limits: Limits) -> Json:
 
 def _resolution() -> Json:
     return {
-        "operationId": "askResolution",
-        "summary": "What was decided about a batch that this agent has put aside.",
+        "operationId": "getResolution",
+        "summary": "The decision about a batch that this agent has parked.",
         "security": [{"agent": []}],
         "parameters": [
             *(_parameter(name, schema, required=True) for name, schema in _IDENTITY.items()),
@@ -111,7 +114,7 @@ def _resolution() -> Json:
         "responses": _responses(
             "The decision, or null.",
             _json("Decision"),
-            ("unauthenticated", "wrong_agent", "store_unavailable", "bad_identity", "bad_sequence"),
+            ("unauthenticated", "foreign_agent", "store_unavailable", "bad_identity", "bad_sequence"),
         ),
     }
 
@@ -119,7 +122,7 @@ def _resolution() -> Json:
 def _conflicts() -> Json:
     return {
         "operationId": "listConflicts",
-        "summary": "Batches that came under an identity that other bytes were accepted under.",
+        "summary": "Batches under whose identity other bytes were accepted.",
         "security": [{"operator": []}],
         "parameters": [
             _parameter("agent_id", _NAME),
@@ -133,19 +136,17 @@ def _conflicts() -> Json:
 def _resolve() -> Json:
     return {
         "operationId": "resolveConflict",
-        "summary": "What was accepted stands; the agent may drop what it has put aside.",
+        "summary": "Keep the accepted batch; the agent may drop the parked one.",
         "security": [{"operator": []}],
         "requestBody": {"required": True, "content": _json("Resolve")},
-        "responses": _responses(
-            "What is decided now; the first decision stands.", _json("Decision"), _RESOLVE
-        ),
+        "responses": _responses("The first decision, which is final.", _json("Decision"), _RESOLVE),
     }
 
 
 def _blocks() -> Json:
     return {
         "operationId": "listBlocks",
-        "summary": "Agents and boots that are quarantined.",
+        "summary": "Quarantined agents and boots.",
         "security": [{"operator": []}],
         "responses": _responses("All of them.", _json("Blocks"), _OPERATOR),
     }
@@ -154,7 +155,7 @@ def _blocks() -> Json:
 def _block() -> Json:
     return {
         "operationId": "block",
-        "summary": "Refuse whatever this agent, or this boot of it, sends.",
+        "summary": "Refuse all batches of this agent, or of this boot of it.",
         "security": [{"operator": []}],
         "requestBody": {"required": True, "content": _json("BlockThis")},
         "responses": _responses("It is quarantined.", _json("Block"), _BODY),
@@ -164,10 +165,10 @@ def _block() -> Json:
 def _release() -> Json:
     return {
         "operationId": "release",
-        "summary": "Believe it again.",
+        "summary": "Accept its batches again.",
         "security": [{"operator": []}],
         "parameters": [_parameter("agent_id", _NAME, required=True), _parameter("boot_id", _NAME)],
-        "responses": _responses("It is believed.", _json("Released"), (*_OPERATOR, "bad_identity")),
+        "responses": _responses("It is released.", _json("Released"), (*_OPERATOR, "bad_identity")),
     }
 
 

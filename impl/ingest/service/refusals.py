@@ -12,7 +12,7 @@ KINDS: Mapping[str, Kind] = {
     **refusals.COMMON,
     "bad_identity": Kind(400, "park", "The identity is missing, repeated, or not well formed."),
     "bad_frame": Kind(400, "park", "The body is not a whole frame."),
-    "wrong_agent": Kind(403, "stop", "The token belongs to another agent, or not to an agent."),
+    "foreign_agent": Kind(403, "stop", "The token belongs to another agent, or not to an agent."),
     "not_operator": Kind(403, "stop", "The token does not belong to an operator."),
     "quarantined": Kind(403, "park", "An operator has quarantined this agent or boot."),
     "no_such_conflict": Kind(404, "stop", "There is no conflict about this identity."),

@@ -29,7 +29,7 @@ def token_file(path: str | os.PathLike[str]) -> TokenFile:
 def authenticated_agent(headers: Headers, tokens: Tokens) -> str:
     owner = tokens.authenticate(headers)
     if owner.role != "agent":
-        raise Refusal("wrong_agent", "this token is an operator's; batches need an agent's token")
+        raise Refusal("foreign_agent", "this token is an operator's; batches need an agent's token")
     return owner.name
 
 
@@ -42,7 +42,7 @@ def authenticated_operator(headers: Headers, tokens: Tokens) -> str:
 
 def check_owner(identity: Identity, agent: str) -> None:
     if identity.agent != agent:
-        raise Refusal("wrong_agent", f"this token belongs to another agent than {identity.agent[:80]!a}")
+        raise Refusal("foreign_agent", f"this token belongs to another agent than {identity.agent[:80]!a}")
 
 
 def parse_query(raw: bytes, known: tuple[str, ...], needed: tuple[str, ...] = ()) -> dict[str, str]:

@@ -1,16 +1,16 @@
-"""The agent's side of `POST /v1/batches`: sends what the spool holds, in order, until nothing waits.
+"""The agent's side of `POST /v1/batches`: sends the batches of the spool, in order, until none waits.
 
-A batch leaves the spool on one answer only: status 200, with a body that names this identity and the hash of
-these very bytes. A 200 from something that is no collector (a captive portal, a wrong port) deletes nothing.
+A batch leaves the spool on one response only: status 200, with a body that has this identity and the hash of
+these very bytes. A 200 from another server (a captive portal, a mistaken port) deletes nothing.
 
-    answer                                    then
-    200, our identity, our hash               forget the batch
-    a kind that says `park` (see `kinds`)     put it aside, say so loudly, go on with the next
-    a kind that says `stop`                   try the other collectors; if all say so, give up
-    anything else, or no answer               try the next collector; behind a whole round, pause
+    response                                     action
+    200, our identity, our hash                  remove the batch
+    a kind with `park` (see `refusals`)          park it, log an error, continue with the next
+    a kind with `stop`                           try the other collectors; if all agree, give up
+    anything else, or no response                try the next collector; after a whole round, pause
 
 Pauses double from `pause_s` up to `pause_max_s`, each shortened by a random share so that agents that were
-turned away together do not come back together; `Retry-After` makes a pause longer, never shorter.
+refused together do not return together; `Retry-After` makes a pause longer, never shorter.
 """
 
 import hashlib
@@ -33,16 +33,16 @@ _LOG = logging.getLogger("fencepost.ingest")
 
 ANSWER_BYTES_MAX = 64 * 1024
 RETRY_AFTER_S_MAX = 300.0
-"""What a collector may make us wait at most."""
+"""The longest `Retry-After` that the agent honours."""
 
 
 class Refused(Exception):
-    """Every collector refuses us, whatever we send; the message says what they said."""
+    """Every collector refuses all batches of this agent; the message has the last response."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for what."""
+class Timeouts:
+    """Pauses between attempts, and time limits."""
 
     pause_s: float = 0.1
     pause_max_s: float = 30.0
@@ -52,7 +52,7 @@ class Patience:
 
 @dataclass(slots=True)
 class Sent:
-    """What became of the batches."""
+    """The number of batches by result."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -70,7 +70,7 @@ class _Answer:
 
 
 class Sender:
-    """Sends the batches of one spool to the collectors it is given."""
+    """Sends the batches of one spool to any of the collectors."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Sender:
         token: str,
         *,
         env: Environment | None = None,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         client: httpx.Client | None = None,
     ) -> None:
         self._spool = spool
@@ -89,8 +89,8 @@ class Sender:
         self._token = token
         self._env = env or spool.env
         self._dice = self._env.stream("sending")
-        self._patience = patience or Patience()
-        self._client = client or _client(self._patience)
+        self._timeouts = timeouts or Timeouts()
+        self._client = client or _client(self._timeouts)
         self._at = self._dice.randrange(len(self._collectors))
         self.sent = Sent()
         self.metrics = Metrics()
@@ -111,7 +111,7 @@ class Sender:
             self.metrics.gauge(f"fencepost_agent_{name}", text, read)
 
     def drain(self, give_up_s: float | None = None) -> Sent:
-        """Send until nothing waits, or until `give_up_s` have passed; what is left stays in the spool."""
+        """Send until no batch waits, or until `give_up_s` have passed; the rest stays in the spool."""
         deadline = None if give_up_s is None else self._env.monotonic_ns() + round(give_up_s * 1e9)
         while batch := self._spool.first():
             if not self._settle(batch, deadline):
@@ -120,34 +120,35 @@ class Sender:
         return self.sent
 
     def settle(self) -> int:
-        """Ask what was decided about the conflicts that are parked, and drop what need not be kept.
+        """Read the decisions about parked conflicts, and drop batches that need not be kept; returns how
+        many.
 
-        Answers how many were dropped. A collector that does not answer is asked the next time.
+        If a collector does not answer, the rest is left to the next call.
         """
         dropped = 0
         for batch in self._spool.parked():
             if _kind(self._spool.why(batch)) != "identity_conflict":
                 continue
             try:
-                decided = self._decided(batch)
-            except httpx.HTTPError as failed:
-                _LOG.info("the parked batches wait: no answer (%s)", type(failed).__name__)
+                decision = self._decision(batch)
+            except httpx.HTTPError as error:
+                _LOG.info("the parked batches wait: no response (%s)", type(error).__name__)
                 break
-            if decided == DROP:
+            if decision == DROP:
                 self._spool.drop(batch)
                 dropped += 1
-                _LOG.info("dropped %s %d-%d: %s", batch.boot_id, batch.seq_start, batch.seq_end, decided)
+                _LOG.info("dropped %s %d-%d: %s", batch.boot_id, batch.seq_start, batch.seq_end, decision)
         return dropped
 
     def close(self) -> None:
         self._client.close()
 
     def _settle(self, batch: Batch, deadline: int | None) -> bool:
-        """Send `batch` until its fate is known; false when the deadline passed first."""
+        """Send `batch` until its result is known; False when the deadline passed first."""
         frame = self._spool.frame(batch)
         failures = stops = 0
         while deadline is None or self._env.monotonic_ns() < deadline:
-            answer = self._ask(batch, frame)
+            answer = self._send(batch, frame)
             if answer.then in ("done", "duplicate", "park"):
                 self._finish(batch, answer)
                 return True
@@ -180,29 +181,29 @@ class Sender:
     def _pause(self, failures: int, retry_after_s: float) -> None:
         rounds, within = divmod(failures, len(self._collectors))
         if within:
-            return  # the next collector was not asked yet
-        longest = min(self._patience.pause_max_s, self._patience.pause_s * 2.0 ** min(rounds - 1, 32))
+            return  # the next collector has not been tried yet
+        longest = min(self._timeouts.pause_max_s, self._timeouts.pause_s * 2.0 ** min(rounds - 1, 32))
         self._env.sleep(max(longest * (1 - self._dice.random() / 2), min(retry_after_s, RETRY_AFTER_S_MAX)))
 
-    def _ask(self, batch: Batch, frame: bytes) -> _Answer:
+    def _send(self, batch: Batch, frame: bytes) -> _Answer:
         url = self._collectors[self._at]
         try:
             status, headers, body = self._post(url, batch, frame)
-        except httpx.HTTPError as failed:
-            return _Answer("retry", f"{url} did not answer ({type(failed).__name__}: {failed})")
-        return _meaning(url, status, headers, body, batch, hashlib.sha256(frame).hexdigest())
+        except httpx.HTTPError as error:
+            return _Answer("retry", f"{url} did not answer ({type(error).__name__}: {error})")
+        return _interpret(url, status, headers, body, batch, hashlib.sha256(frame).hexdigest())
 
-    def _decided(self, batch: Batch) -> str:
+    def _decision(self, batch: Batch) -> str:
         """The decision about a parked batch; empty when there is none yet."""
         sha256 = hashlib.sha256(self._spool.frame(batch)).hexdigest()
         with self._client.stream(
             "GET",
             f"{self._collectors[self._at]}/v1/resolution",
-            params={**_named(batch), "submitted_frame_sha256": sha256},
+            params={**_parameters(batch), "submitted_frame_sha256": sha256},
             headers=self._headers(),
         ) as response:
-            said = _json(response) if response.status_code == 200 else None
-        match said:
+            body = _json(response) if response.status_code == 200 else None
+        match body:
             case {"resolution": {"decision": str(decision)}}:
                 return decision
         return ""
@@ -214,22 +215,24 @@ class Sender:
         with self._client.stream(
             "POST",
             f"{url}/v1/batches",
-            params=_named(batch),
+            params=_parameters(batch),
             content=frame,
             headers={**self._headers(), "content-type": "application/octet-stream"},
         ) as response:
             return response.status_code, response.headers, _json(response)
 
 
-def _meaning(url: str, status: int, headers: httpx.Headers, body: Any, batch: Batch, sha256: str) -> _Answer:
-    """What an answer says about the batch."""
-    said = body if isinstance(body, dict) else {}
-    kind, message = str(said.get("error", "")), str(said.get("message", ""))
+def _interpret(
+    url: str, status: int, headers: httpx.Headers, body: Any, batch: Batch, sha256: str
+) -> _Answer:
+    """What the agent does after a response about the batch."""
+    fields = body if isinstance(body, dict) else {}
+    kind, message = str(fields.get("error", "")), str(fields.get("message", ""))
     text = f"{url} answered {status}" + (f" {kind}: {message}" if kind else "")
     if status == 200:
-        if not _is_ours(said, batch, sha256):
+        if not _is_ours(fields, batch, sha256):
             return _Answer("retry", f"{text}, but not about this batch: is it a collector?")
-        return _Answer("duplicate" if said.get("duplicate") is True else "done", text)
+        return _Answer("duplicate" if fields.get("duplicate") is True else "done", text)
     known = KINDS.get(kind)
     if known is None or known.status != status:
         then: Literal["retry", "stop"] = "stop" if status in (401, 403) else "retry"
@@ -237,13 +240,13 @@ def _meaning(url: str, status: int, headers: httpx.Headers, body: Any, batch: Ba
     return _Answer(known.then, text, body, _wait(headers))
 
 
-def _is_ours(said: dict[str, Any], batch: Batch, sha256: str) -> bool:
+def _is_ours(fields: dict[str, Any], batch: Batch, sha256: str) -> bool:
     ours = (batch.agent_id, batch.boot_id, batch.seq_start, batch.seq_end, sha256)
     names = ("agent_id", "boot_id", "seq_start", "seq_end", "frame_sha256")
-    return tuple(said.get(name) for name in names) == ours
+    return tuple(fields.get(name) for name in names) == ours
 
 
-def _named(batch: Batch) -> dict[str, str | int]:
+def _parameters(batch: Batch) -> dict[str, str | int]:
     return {
         "agent_id": batch.agent_id,
         "boot_id": batch.boot_id,
@@ -263,7 +266,7 @@ def _wait(headers: httpx.Headers) -> float:
 
 
 def _json(response: httpx.Response) -> Any:
-    """The body as JSON, and None for what is none or is endless."""
+    """The body as JSON; None if it is not JSON, or too long."""
     found = bytearray()
     for chunk in response.iter_bytes():
         found += chunk
@@ -282,10 +285,10 @@ def _checked(url: str) -> str:
     except ValueError:
         sound = False
     if not sound or parts.query or parts.fragment or parts.username:
-        raise ValueError(f"collector {url!r} is no address; write http://host:port or https://host:port")
+        raise ValueError(f"collector {url!r} is not an address; write http://host:port or https://host:port")
     return url.rstrip("/")
 
 
-def _client(patience: Patience) -> httpx.Client:
-    # Nothing of the environment: a proxy variable meant for something else would see every token.
-    return httpx.Client(timeout=httpx.Timeout(patience.answer_s, connect=patience.connect_s), trust_env=False)
+def _client(timeouts: Timeouts) -> httpx.Client:
+    # Ignores the environment: a proxy variable meant for other programs would expose every token.
+    return httpx.Client(timeout=httpx.Timeout(timeouts.answer_s, connect=timeouts.connect_s), trust_env=False)

@@ -1,20 +1,20 @@
-"""The agent's queue on its disk: what was added survives a kill, and no sequence number is ever used twice.
+"""The agent's queue on its disk: added batches survive a crash, and no sequence number is ever used twice.
 
     spool/
-      agent.json         whose it is
-      boots              how often it was opened
+      agent.json         its owner
+      boots              the number of openings
       lock               held by the one process that uses it
-      drafts/            files being written; emptied when the spool is opened
+      drafts/            unfinished files; emptied on opening
       queue/             <boot>.<start>-<end>.lmbatch, in order of their names: waiting to be sent
-      parked/            the same, put aside: no collector will accept it as it is; beside it .json says why
+      parked/            the same, for batches that no collector accepts as they are; the reason is in .json
 
-Every opening is a boot of its own, and sequence numbers begin at 1 in each: whatever was forgotten about the
-last one cannot come back as a number that is used again. A boot's name begins with the count of openings, so
-that names sort by age, and ends in a random identifier, so that a spool put back from a copy does not repeat
-itself.
+Every opening is a boot of its own, and sequence numbers begin at 1 in each: whatever a crash lost of the last
+boot cannot lead to a number that is used again. A boot's name begins with the number of openings, so that
+names sort by age, and ends in a random identifier, so that a spool restored from a copy does not repeat a
+name.
 
 A batch is durable when `add` returns: its file is flushed, renamed into the queue, and the folder flushed.
-`done` removes it; a removal that a crash forgets means that it is sent once more, as a duplicate.
+`done` removes it; if a crash loses the removal, the batch is sent once more, as a duplicate.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from fencepost.impl.environment import Environment, SystemEnvironment
 
 SCHEMA = "fencepost.ingest_spool.v1"
 BYTES_MAX = 1024**3
-"""Of all frames, waiting and parked."""
+"""Limit on all frames, waiting and parked."""
 SEQUENCE_DIGITS = 20
 
 _ENDING = ".lmbatch"
@@ -40,16 +40,16 @@ _FOLDERS = ("drafts", "queue", "parked")
 
 
 class SpoolError(Exception):
-    """The spool cannot be used; the message says what to do."""
+    """The spool cannot be used; the message has the remedy."""
 
 
 class SpoolFull(SpoolError):
-    """Nothing was added: the bound on the disk would be passed."""
+    """Nothing was added: the frames would exceed the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A frame in the spool, and the identity it is sent under."""
+    """A frame in the spool, and its identity."""
 
     agent_id: str
     boot_id: str
@@ -60,7 +60,7 @@ class Batch:
 
 
 class Spool:
-    """The spool of one agent in the folder `path`, which is made when it is missing."""
+    """The spool of one agent in the folder `path`, which is created if missing."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Spool:
         self.agent_id = agent_id
         self.env = env or SystemEnvironment()
         self.bytes_max = bytes_max
-        with _told(self.path):
+        with _disk_errors(self.path):
             for folder in _FOLDERS:
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
             self._lock = _locked(self.path / "lock")
@@ -94,20 +94,20 @@ class Spool:
         self._next = 1
 
     def add(self, count: int, make: Callable[[int, int], bytes]) -> Batch:
-        """Add a batch of `count` points; `make(seq_start, seq_end)` gives its frame.
+        """Add a batch of `count` points; `make(seq_start, seq_end)` returns its frame.
 
-        Raises `SpoolFull` when there is no room: the caller decides what to do without.
+        Raises `SpoolFull` when the limit is reached: the caller decides what to give up.
         """
         start, end = self._next, self._next + count - 1
-        self._next += count  # also when what follows fails: perhaps it did not fail entirely
+        self._next += count  # also if the rest fails: the file may exist all the same
         frame = make(start, end)
         if self._bytes + len(frame) > self.bytes_max:
             raise SpoolFull(
                 f"the spool {self.path} holds {self._bytes} bytes and may hold {self.bytes_max}; "
-                "let it be sent, see to what is parked, or allow more"
+                "send its batches, settle the parked ones, or raise the limit"
             )
         name = f"{self.boot_id}.{start:0{SEQUENCE_DIGITS}d}-{end:0{SEQUENCE_DIGITS}d}{_ENDING}"
-        with _told(self.path):
+        with _disk_errors(self.path):
             self._write(self.path / "queue" / name, frame)
         batch = Batch(self.agent_id, self.boot_id, start, end, name, len(frame))
         self._waiting[name] = batch
@@ -115,11 +115,11 @@ class Spool:
         return batch
 
     def first(self) -> Batch | None:
-        """The oldest batch that waits."""
+        """The oldest waiting batch."""
         return next(iter(self._waiting.values()), None)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of waiting batches."""
         return len(self._waiting)
 
     @property
@@ -128,22 +128,22 @@ class Spool:
 
     def frame(self, batch: Batch) -> bytes:
         for folder in ("queue", "parked"):
-            with contextlib.suppress(FileNotFoundError), _told(self.path, missing=True):
+            with contextlib.suppress(FileNotFoundError), _disk_errors(self.path, missing=True):
                 return (self.path / folder / batch.name).read_bytes()
         raise SpoolError(
-            f"the file {batch.name} is gone from the spool {self.path}; nobody else may remove files"
+            f"the file {batch.name} is missing in the spool {self.path}; no other program may remove files"
         )
 
     def done(self, batch: Batch) -> None:
-        """It was accepted: forget it."""
-        with _told(self.path):
+        """Remove an accepted batch."""
+        with _disk_errors(self.path):
             (self.path / "queue" / batch.name).unlink(missing_ok=True)
         del self._waiting[batch.name]
         self._bytes -= batch.size
 
     def park(self, batch: Batch, why: Mapping[str, Any]) -> None:
-        """Put it aside: it is kept, and no longer sent."""
-        with _told(self.path):
+        """Keep the batch, and send it no longer."""
+        with _disk_errors(self.path):
             (self.path / "queue" / batch.name).rename(self.path / "parked" / batch.name)
             self._write(self._note(batch), json.dumps(dict(why), ensure_ascii=True).encode() + b"\n")
             _flush_folder(self.path / "queue")
@@ -153,7 +153,7 @@ class Spool:
         return list(self._found("parked"))
 
     def why(self, batch: Batch) -> dict[str, Any]:
-        """What was said when it was parked; empty when a crash came before it was written down."""
+        """The reason for parking; empty when a crash came before it was written."""
         try:
             found = json.loads(self._note(batch).read_bytes())
         except (OSError, ValueError):
@@ -161,15 +161,15 @@ class Spool:
         return found if isinstance(found, dict) else {}
 
     def drop(self, batch: Batch) -> None:
-        """Delete a parked batch: an operator decided that what was accepted stands."""
-        with _told(self.path):
+        """Delete a parked batch: an operator decided to keep the accepted one."""
+        with _disk_errors(self.path):
             (self.path / "parked" / batch.name).unlink(missing_ok=True)
             self._note(batch).unlink(missing_ok=True)
         self._bytes -= batch.size
 
     def requeue(self, batch: Batch) -> None:
-        """Send a parked batch again, in its old place: what refused it was put right."""
-        with _told(self.path):
+        """Send a parked batch again, in its old place, because the cause of its refusal is gone."""
+        with _disk_errors(self.path):
             (self.path / "parked" / batch.name).rename(self.path / "queue" / batch.name)
             _flush_folder(self.path / "queue")
             self._note(batch).unlink(missing_ok=True)
@@ -195,15 +195,13 @@ class Spool:
             boot_id, _, numbers = name.removesuffix(_ENDING).rpartition(".")
             start, _, end = numbers.partition("-")
             if not (boot_id and start.isdecimal() and end.isdecimal()):
-                raise SpoolError(
-                    f"{self.path / folder / name} is none of the spool's files; move it elsewhere"
-                )
+                raise SpoolError(f"{self.path / folder / name} is not a file of the spool; move it elsewhere")
             size = (self.path / folder / name).stat().st_size
             yield Batch(self.agent_id, boot_id, int(start), int(end), name, size)
 
     @staticmethod
     def owner(path: str | os.PathLike[str]) -> str:
-        """Whose spool stands at `path`."""
+        """The owner of the spool at `path`."""
         file = Path(path) / "agent.json"
         try:
             found = json.loads(file.read_bytes())
@@ -212,7 +210,7 @@ class Spool:
         match found:
             case {"schema": "fencepost.ingest_spool.v1", "agent_id": str(agent_id)}:
                 return agent_id
-        raise SpoolError(f"{file} does not say whose spool this is; name a folder that holds a spool")
+        raise SpoolError(f"{file} names no owner; name a folder that holds a spool")
 
     def _check_owner(self) -> None:
         file = self.path / "agent.json"
@@ -234,7 +232,7 @@ class Spool:
         return f"{last + 1:010d}-{self.env.new_id()}"
 
     def _write(self, target: Path, body: bytes) -> None:
-        """Durably, whole or not at all."""
+        """Write a file durably, whole or not at all."""
         handle, draft = tempfile.mkstemp(dir=self.path / "drafts")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -263,17 +261,17 @@ def _locked(file: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        raise SpoolError(f"another process uses the spool {file.parent}; one at a time may") from None
+        raise SpoolError(f"another process uses the spool {file.parent}; only one may") from None
     return handle
 
 
 @contextlib.contextmanager
-def _told(path: Path, *, missing: bool = False) -> Iterator[None]:
+def _disk_errors(path: Path, *, missing: bool = False) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError as wrong:
+    except FileNotFoundError as error:
         if missing:
             raise
-        raise SpoolError(f"the spool {path} lacks {wrong.filename}; somebody else removed files") from wrong
-    except OSError as wrong:
-        raise SpoolError(f"the spool {path} cannot be used ({wrong.strerror}); see to the disk") from wrong
+        raise SpoolError(f"the spool {path} lacks {error.filename}; another program removed files") from error
+    except OSError as error:
+        raise SpoolError(f"the spool {path} cannot be used ({error.strerror}); check the disk") from error

@@ -383,7 +383,7 @@ def refused(act: Callable[[], object]) -> tuple[Refusal, str]:
 def test_only_an_agent_itself_sends_its_batches() -> None:
     assert check_batch("agent-a", IDENTITY, BODY).identity == IDENTITY
     kind, sentence = refused(lambda: check_batch("agent-b", IDENTITY, BODY))
-    assert kind is Refusal.WRONG_AGENT
+    assert kind is Refusal.FOREIGN_AGENT
     assert "'agent-b'" in sentence
     assert "'agent-a'" in sentence
 

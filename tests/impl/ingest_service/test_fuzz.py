@@ -35,7 +35,7 @@ BEYOND_SCHEMAS = {
     "bad_identity",
     "bad_sequence",
     "bad_frame",
-    "wrong_agent",
+    "foreign_agent",
     "no_such_conflict",
     "bad_request",
 }

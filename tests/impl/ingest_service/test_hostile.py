@@ -174,9 +174,9 @@ HEADERS = {
     "empty": ({"authorization": "Bearer"}, 401, "unauthenticated"),
     "huge": ({"authorization": f"Bearer {'x' * 8000}"}, 401, "unauthenticated"),
     "latin": ({"authorization": b"Bearer \xff\xfe"}, 401, "unauthenticated"),
-    "another agent's": ({"authorization": "agent-b"}, 403, "wrong_agent"),
-    "an operator's": ({"authorization": "ops"}, 403, "wrong_agent"),
-    "an operator's of that name": ({"authorization": "namesake"}, 403, "wrong_agent"),
+    "another agent's": ({"authorization": "agent-b"}, 403, "foreign_agent"),
+    "an operator's": ({"authorization": "ops"}, 403, "foreign_agent"),
+    "an operator's of that name": ({"authorization": "namesake"}, 403, "foreign_agent"),
     "gzip": ({"content-encoding": "gzip"}, 415, "unsupported_encoding"),
     "identity": ({"content-encoding": "identity"}, 415, "unsupported_encoding"),
     "no encoding's name": ({"content-encoding": ""}, 415, "unsupported_encoding"),
@@ -351,7 +351,7 @@ def test_a_declared_length_is_refused_before_a_byte_is_sent(served: Served) -> N
 
 def test_a_stranger_is_refused_before_a_byte_is_sent(served: Served) -> None:
     status, _, body = said(served, served.head(1000, token="agent-b"))
-    expect(status, body, 403, "wrong_agent")
+    expect(status, body, 403, "foreign_agent")
 
 
 def test_an_endless_body_is_answered_and_then_cut(hasty: Served) -> None:

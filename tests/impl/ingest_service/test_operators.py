@@ -69,7 +69,7 @@ def test_pages_of_conflicts(served: Served) -> None:
 
 def test_an_agent_asks_about_itself_alone(served: Served) -> None:
     question = f"/v1/resolution?{query(batch(1, 1))}&submitted_frame_sha256={'0' * 64}"
-    assert asked(served, "GET", question, "agent-b").json()["error"] == "wrong_agent"
+    assert asked(served, "GET", question, "agent-b").json()["error"] == "foreign_agent"
     assert asked(served, "GET", question, "ops").status_code == 403
     assert asked(served, "GET", question, "agent-a").json() == {"resolution": None}
 

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest.service.refusals import KINDS
-from fencepost.impl.ingest.service.sending import Patience, Refused, Sender
+from fencepost.impl.ingest.service.sending import Refused, Sender, Timeouts
 from fencepost.impl.ingest.service.spool import Spool
 
 TOKEN = "key.secret"
@@ -57,7 +57,7 @@ class Scene:
             collectors,
             TOKEN,
             env=self.env,
-            patience=Patience(pause_s=1, pause_max_s=8),
+            timeouts=Timeouts(pause_s=1, pause_max_s=8),
             client=httpx.Client(transport=httpx.MockTransport(self.answer)),
         )
 
@@ -202,7 +202,7 @@ def test_what_is_left_when_time_is_up_stays(tmp_path: Path) -> None:
     ],
 )
 def test_an_address_that_is_none(tmp_path: Path, url: str) -> None:
-    with Spool(tmp_path / "spool", "agent-a") as spool, pytest.raises(ValueError, match="is no address"):
+    with Spool(tmp_path / "spool", "agent-a") as spool, pytest.raises(ValueError, match="is not an address"):
         Sender(spool, [url], TOKEN)
 
 

@@ -108,14 +108,14 @@ def test_a_spool_belongs_to_one_agent(tmp_path: Path) -> None:
     with pytest.raises(SpoolError, match="belongs to 'agent-a', not to 'agent-b'"):
         Spool(tmp_path / "spool", "agent-b")
     (tmp_path / "spool" / "agent.json").write_text("[]")
-    with pytest.raises(SpoolError, match="does not say whose spool"):
+    with pytest.raises(SpoolError, match="names no owner"):
         opened(tmp_path)
 
 
 def test_what_is_no_file_of_ours_is_pointed_at(tmp_path: Path) -> None:
     opened(tmp_path).close()
     (tmp_path / "spool" / "queue" / "mine.lmbatch").touch()
-    with pytest.raises(SpoolError, match=r"mine\.lmbatch is none of the spool's files"):
+    with pytest.raises(SpoolError, match=r"mine\.lmbatch is not a file of the spool"):
         opened(tmp_path)
 
 
