@@ -132,6 +132,11 @@ class Ingest(Machine):
         "bounded-skew": PLAIN,
     }
 
+    fires_at: ClassVar = {
+        "manifest_deleted": "deny-deletes",
+        "move_cursor": {"collectors": 1, "contents": 1, "horizons": 2, "scanning": 1},
+    }
+
     # State: the bucket, the collectors, the agents, what is derived of the manifest, garbage collection.
 
     era = Int(0, horizons)

@@ -102,6 +102,8 @@ class Publish(Machine):
         "linearizable-create": {"claims": 0, "troubles": 0},
     }
 
+    fires_at: ClassVar = {"finish_undo": {"writers": 1, "openers": 2}}
+
     # State: the chain, the tables, the plans with their writers, the openers.
 
     last = Int(1, ids, start=1)  # the newest id

@@ -116,7 +116,7 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
         except KeyboardInterrupt:
             return _stopped(model, line.last, options["keep_going"]), True
     found = from_json(CheckResult, result.as_json())
-    return (_strict(found) if options["strict"] and not result.stopped_by else found), False
+    return (_strict(model, found) if options["strict"] and not result.stopped_by else found), False
 
 
 def _stopped(model: Model, at: Progress, keep_going: bool) -> CheckResult:
@@ -149,8 +149,11 @@ def _stopped(model: Model, at: Progress, keep_going: bool) -> CheckResult:
     )
 
 
-def _strict(result: CheckResult) -> CheckResult:
-    """The result under --strict: an action that never fired is a violated property of its own."""
+def _strict(model: Model, result: CheckResult) -> CheckResult:
+    """The result under --strict: an action that never fired is a violated property of its own.
+
+    An action in the machine's `fires_at` has to fire where the machine says that it does.
+    """
     rows = tuple(
         PropertyResult(
             f"{action}-fires",
@@ -160,7 +163,7 @@ def _strict(result: CheckResult) -> CheckResult:
             reason="no reachable state enables it",
         )
         for action, count in result.coverage.items()
-        if count == 0
+        if count == 0 and model.must_fire(action)
     )
     return replace(result, verdict="violated", properties=result.properties + rows) if rows else result
 

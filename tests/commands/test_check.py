@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fencepost.commands.exit_codes import Exit
+from fencepost.commands.models import SHIPPED
 from tests.commands.running import exit_of
 
 LAMPS = """
@@ -98,6 +99,11 @@ def test_an_action_that_never_fires_is_a_warning_and_under_strict_a_violation(
     assert [row["name"] for row in result(target)["properties"] if row["verdict"] == "violated"] == [
         "explode-fires"
     ]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_model_holds_under_strict(name: str) -> None:
+    assert exit_of("check", name, "--strict") == Exit.HOLDS
 
 
 def test_what_a_stopped_search_did_not_see_is_no_warning(

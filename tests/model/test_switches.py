@@ -78,6 +78,19 @@ def test_a_switch_without_effect_is_detected() -> None:
     assert differs(Model(Vain), Model(Vain, without=["wait-when-full"]))
 
 
+@pytest.mark.parametrize(
+    ("machine", "action"), [(machine, action) for machine in shipped() for action in machine.fires_at]
+)
+def test_an_action_fires_where_its_machine_declares_it(machine: type[Machine], action: str) -> None:
+    """Elsewhere it need not fire."""
+    where = machine.fires_at[action]
+    without, sizes = ([where], {"collectors": 1}) if isinstance(where, str) else ([], where)
+    result = check(machine, sizes, without=without, keep_going=True)
+    assert result.coverage[action] > 0
+    assert Model(machine, sizes, without=without).must_fire(action)
+    assert not Model(machine).must_fire(action)
+
+
 def test_every_machine_that_ships_is_seen() -> None:
     names = {machine.__name__ for machine in shipped()}
     assert {"TwoPhase", "Peterson", "BoundedQueue", "Philosophers"} <= names

@@ -54,6 +54,10 @@ class Machine(NoValue):
     """Sizes that show the characteristic counterexample of a safeguard, if the default sizes have a
     shorter one of another kind."""
 
+    fires_at: ClassVar[Mapping[str, Mapping[str, int] | str]] = {}
+    """Actions that do not fire at the default sizes: the sizes at which each does, or the assumption that has
+    to be off."""
+
     frame: "Frame"
 
     def __init_subclass__(cls) -> None:

@@ -96,6 +96,13 @@ class Model:
         """Whether the machine declares states that may end."""
         return bool(self._endings)
 
+    def must_fire(self, action: str) -> bool:
+        """Whether the action has to fire at these sizes with these switches: see `Machine.fires_at`."""
+        where = self.machine.fires_at.get(action, {})
+        if isinstance(where, str):
+            return where in self.without
+        return all(self.sizes[name] == value for name, value in where.items())
+
     def initial(self) -> U64:
         """The packed initial states, in the order declared; two ways to begin may give the same one."""
         first = {name: field.first(self.sizes) for name, field in self.fields.items()}
