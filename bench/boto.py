@@ -14,7 +14,7 @@ from botocore.config import Config
 from bench.report import median, write
 from fencepost.sim.boto import present
 from fencepost.sim.boto.wire import respond
-from fencepost.sim.explore import Plain, Reduced, Setting, replay
+from fencepost.sim.explore import Plain, ReducedSearch, Setting, replay
 from fencepost.sim.world import NO_FAULTS, World
 
 SECONDS = 4.0
@@ -101,7 +101,7 @@ def _each_us(s3: Any) -> float:
 
 def main() -> None:
     start = time.perf_counter()
-    Reduced(Setting(ten_requests, NO_FAULTS)).explore(lambda _: True)
+    ReducedSearch(Setting(ten_requests, NO_FAULTS)).explore(lambda _: True)
     first = time.perf_counter() - start
     calls: dict[str, float] = {}
 
@@ -115,7 +115,7 @@ def main() -> None:
             "first_run_s": first,
             "call_cpu_us": calls,
             "plain": schedules(Plain, ten_requests),
-            "reduced": schedules(Reduced, ten_requests),
+            "reduced": schedules(ReducedSearch, ten_requests),
             "enter_and_leave_cpu_us": entering_us(),
         },
     )

@@ -11,7 +11,7 @@ from greenlet import getcurrent, greenlet
 
 from bench.report import median, write
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
-from fencepost.sim.explore import Plain, Reduced, Setting
+from fencepost.sim.explore import Plain, ReducedSearch, Setting
 from fencepost.sim.explore.tokens import by_rule
 from fencepost.sim.world import NO_FAULTS, Budget, Footprints, World
 
@@ -146,11 +146,11 @@ def main() -> None:
         "step_us": round(median([step_us() for _ in range(5)]), 2),
         "bar_step_us": 15,
         "single_runs_of_10_requests_per_second": round(runs_per_second(lambda w, e: by_rule(w, e, -1))),
-        "reduced_10_requests": repeated(lambda: Reduced(ten)),
+        "reduced_10_requests": repeated(lambda: ReducedSearch(ten)),
         "plain_10_requests": repeated(lambda: Plain(ten)),
         "bar_runs_per_second": 3000,
-        "counter_of_3_crash_and_lost": searched(Reduced(faults)),
-        "counter_of_3_unmerged": searched(Reduced(faults, merge=False)),
+        "counter_of_3_crash_and_lost": searched(ReducedSearch(faults)),
+        "counter_of_3_unmerged": searched(ReducedSearch(faults, merge=False)),
     }
     plain, reduced = figures["plain_10_requests"], figures["reduced_10_requests"]
     figures["plain_to_reduced"] = round(plain["schedules_each"] / reduced["schedules_each"], 1)

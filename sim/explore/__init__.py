@@ -3,13 +3,13 @@
 audit(program, budget=..., strategy=...) -> AuditResult     explore and judge
 AuditRequest, run_audit, run_token (in .reporting)           the same for commands and tests, with all details
 replay(program, token) -> Replay                             repeat a failure: violation, misfit, events()
-Reduced, Plain, Random, Pct, ByHypothesis                    the searches
+ReducedSearch, Plain, Random, Pct, ByHypothesis                    the searches
 """
 
 from fencepost.sim.explore.audit import STRATEGIES, AuditRequest, AuditResult, audit, replay
 from fencepost.sim.explore.counterexample import Counterexample, Line, counterexample_of, lines_of
 from fencepost.sim.explore.plain import Plain
-from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random
 from fencepost.sim.explore.tokens import BadToken, Replay
@@ -28,7 +28,7 @@ __all__ = [
     "Pct",
     "Plain",
     "Random",
-    "Reduced",
+    "ReducedSearch",
     "Replay",
     "Setting",
     "audit",

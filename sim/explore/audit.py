@@ -23,11 +23,10 @@ from typing import Any
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore import tokens
-from fencepost.sim.explore.checkpoint import load, save
+from fencepost.sim.explore.checkpoint import Together, load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
-from fencepost.sim.explore.jobs import Together
 from fencepost.sim.explore.plain import Plain
-from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
 from fencepost.sim.world import Budget, Program
@@ -206,7 +205,7 @@ def search(request: AuditRequest, progress: Progress | None = None) -> AuditResu
 def _searcher(request: AuditRequest) -> Any:
     setting = request.setting
     makers: dict[str, Callable[[], Any]] = {
-        "exhaustive": lambda: Together(setting, request.jobs) if request.jobs > 1 else Reduced(setting),
+        "exhaustive": lambda: Together(setting, request.jobs) if request.jobs > 1 else ReducedSearch(setting),
         "plain": lambda: Plain(setting),
         "random": lambda: Random(setting),
         "pct": lambda: Pct(setting, request.depth),
@@ -239,7 +238,7 @@ def _judge(
         counterexamples,
         (*findings, *gaps),
         searched.coverage,
-        still_to_run=searched.still_to_run() if isinstance(searched, Reduced) else None,
+        still_to_run=searched.still_to_run() if isinstance(searched, ReducedSearch) else None,
         complete=complete,
     )
 
@@ -259,7 +258,7 @@ def _bound(
         return f"every schedule of {scope} was explored, and showed too little: see the findings"
     if searched.exhausted:
         return f"{searched.cut} schedules of {scope} were cut after {request.steps_max} steps"
-    if isinstance(searched, Reduced):
+    if isinstance(searched, ReducedSearch):
         left = searched.still_to_run()
         tail = "" if left is None else f"; by estimate about {left} runs are left"
         return f"{searched.schedules} schedules of {scope}, {searched.explored():.1%} of the tree{tail}"

@@ -1,36 +1,52 @@
-"""A search put down in a file, to be taken up later, or handed to another process.
+"""A search as data: saved in a file to continue later, or cut into pieces for several operating-system
+processes.
 
-What is written is the path: at every node what was tried, what is left to try and what sleeps, and the
-counts so far. What can be had by running the path again is left out, so the file is small and holds no
-code. The states kept for merging are left out too: a search that is taken up meets them again.
+The data is the path: at every node what was tried, what is left to try and what sleeps, and the counts so
+far. What running the path again gives is left out, so the file is small and holds no code. The states kept
+for merging are left out too: a search that continues meets them again.
+
+Pieces are the choices at the first few steps, each with what sleeps there because a neighbour piece covers
+it. At those steps everything is tried, so races that lead back into them need no answer, and the pieces are
+independent. Merging works within a piece only, so the pieces together take some runs more than one search
+would.
 """
 
+import dataclasses
 import json
+import multiprocessing
 from collections import Counter
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from fencepost.sim.explore.costs import Costs
-from fencepost.sim.explore.races import Node
-from fencepost.sim.explore.reduced import Reduced
-from fencepost.sim.explore.runs import Coverage
+from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.reduction import Node
+from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
+from fencepost.sim.explore.tokens import Target, name_choices
 from fencepost.sim.whole_files import write_whole
-from fencepost.sim.world import Footprints
+from fencepost.sim.world import Footprints, Violation
 
-VERSION = 2
+VERSION = 3
+PIECES_EACH = 8
+"""Pieces for each process: some are small, and no process should wait for long."""
+REPORT_RUNS = 500
+"""Runs between two looks at the clock and the pipe."""
+
+Stop = Callable[[Any], bool]
 
 
 class BadCheckpoint(ValueError):
     """The file does not belong to this search."""
 
 
-def save(search: Reduced, path: str | Path) -> None:
+def save(search: ReducedSearch, path: str | Path) -> None:
     """Write `search` to a file, whole or not at all."""
     write_whole(Path(path), json.dumps(packed(search)).encode())
 
 
-def load(search: Reduced, path: str | Path) -> None:
-    """Bring a fresh `search` to where the one in the file was."""
+def load(search: ReducedSearch, path: str | Path) -> None:
+    """Bring a fresh `search` to the state of the one in the file."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         version = data["version"]
@@ -46,14 +62,14 @@ def load(search: Reduced, path: str | Path) -> None:
     unpack(search, data)
 
 
-def identity(search: Reduced) -> str:
-    """What must be the same for a checkpoint to make sense."""
+def identity(search: ReducedSearch) -> str:
+    """What must be equal for a checkpoint to fit."""
     setting = search.setting
     name = getattr(setting.program, "__qualname__", "a program")
     return f"{name}, {setting.budget}, seed {setting.seed}, {setting.steps_max} steps"
 
 
-def packed(search: Reduced) -> dict[str, Any]:
+def packed(search: ReducedSearch) -> dict[str, Any]:
     """The search as plain data."""
     return {
         "version": VERSION,
@@ -61,29 +77,29 @@ def packed(search: Reduced) -> dict[str, Any]:
         "timed": search.timed,
         "base": search.base,
         "exhausted": search.exhausted,
-        "objects": search.footprints.packed(),
+        "footprints": search.footprints.packed(),
         "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
         "findings": search.findings,
-        "coverage": pack_coverage(search.coverage),
-        "stack": [pack_node(node) for node in search.stack],
+        "coverage": _pack_coverage(search.coverage),
+        "stack": [_pack_node(node) for node in search.stack],
     }
 
 
-def unpack(search: Reduced, data: dict[str, Any]) -> None:
-    """Take up what `packed` put down; runs the path once to remember what it leaves out."""
+def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
+    """The inverse of `packed`; runs the path once to compute what the data leaves out."""
     search.timed = data["timed"]
     search.clear()
     search.base = data["base"]
-    search.footprints = Footprints.unpacked(data["objects"])
+    search.reset(Footprints.unpacked(data["footprints"]))
     search.schedules, search.pruned, search.merged, search.cut, search.steps = data["counts"]
     search.findings = list(data["findings"])
-    search.coverage = unpack_coverage(data["coverage"])
-    search.stack = [unpack_node(node) for node in data["stack"]]
+    search.coverage = _unpack_coverage(data["coverage"])
+    search.stack[:] = [_unpack_node(node) for node in data["stack"]]
     search.exhausted = data["exhausted"]
     search.relive()
 
 
-def pack_node(node: Node) -> dict[str, Any]:
+def _pack_node(node: Node) -> dict[str, Any]:
     return {
         "alternatives": list(node.alternatives.items()),
         "sleep": [[*choice, *mark] for choice, mark in node.sleep.items()],
@@ -95,7 +111,7 @@ def pack_node(node: Node) -> dict[str, Any]:
     }
 
 
-def unpack_node(data: dict[str, Any]) -> Node:
+def _unpack_node(data: dict[str, Any]) -> Node:
     alternatives = {actor: tuple(offered) for actor, offered in data["alternatives"]}
     node = Node(alternatives, _marks(data["sleep"]), (), ())
     node.done = _marks(data["done"])
@@ -110,7 +126,7 @@ def _marks(rows: list[list[Any]]) -> dict[tuple[int, str], tuple[int, int]]:
     return {(actor, alternative): (r, w) for actor, alternative, r, w in rows}
 
 
-def pack_coverage(coverage: Coverage) -> dict[str, Any]:
+def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
     return {
         "outcomes": [[*what, count] for what, count in coverage.outcomes.items()],
         "faults": dict(coverage.faults),
@@ -124,7 +140,7 @@ def pack_coverage(coverage: Coverage) -> dict[str, Any]:
     }
 
 
-def unpack_coverage(data: dict[str, Any]) -> Coverage:
+def _unpack_coverage(data: dict[str, Any]) -> Coverage:
     return Coverage(
         outcomes=Counter({(kind, outcome): count for kind, outcome, count in data["outcomes"]}),
         faults=Counter(data["faults"]),
@@ -132,7 +148,147 @@ def unpack_coverage(data: dict[str, Any]) -> Coverage:
         conflicts=data["conflicts"],
         met=set(data["met"]),
         wanted=set(data["wanted"]),
-        limits=set(data.get("limits", ())),
-        measured=dict(data.get("measured", {})),
+        limits=set(data["limits"]),
+        measured=dict(data["measured"]),
         costs=Costs.unpacked(data["costs"]),
     )
+
+
+class Together:
+    """The search as one: counts, coverage and failures of all pieces."""
+
+    def __init__(self, setting: Setting, jobs: int) -> None:
+        self.setting = setting
+        self.jobs = jobs
+        self.whole = ReducedSearch(setting)
+        self.whole.exhausted = False
+        self.waiting = 0
+
+    def explore(self, stop: Stop) -> ReducedSearch:
+        """Explore to the end, the first failure, or until `stop` says so; the sum of all pieces."""
+        timed = self.whole.timed
+        while True:
+            self.whole = whole = ReducedSearch(self.setting, timed=timed)
+            pieces = split(whole, self.jobs * PIECES_EACH)
+            if not self._share_out(pieces, stop):
+                return whole
+            timed = True
+
+    def _share_out(self, pieces: list[dict[str, Any]], stop: Stop) -> bool:
+        """Hand out pieces until none is left. True when all must start over because time matters."""
+        context = multiprocessing.get_context("fork")
+        workers: dict[Connection, Any] = {}
+        self.waiting = len(pieces)
+        try:
+            for _ in range(min(self.jobs, len(pieces))):
+                ours, theirs = context.Pipe()
+                worker = context.Process(target=_work, args=(self.setting, theirs), daemon=True)
+                worker.start()
+                theirs.close()
+                workers[ours] = worker
+            return self._serve(workers, pieces, stop)
+        finally:
+            for pipe, worker in workers.items():
+                pipe.close()
+                worker.terminate()
+                worker.join()
+
+    def _serve(self, workers: dict[Connection, Any], pieces: list[dict[str, Any]], stop: Stop) -> bool:
+        busy = set()
+        for pipe in workers:
+            if pieces:
+                pipe.send(pieces.pop())
+                busy.add(pipe)
+        while busy:
+            for ready in wait(list(busy), timeout=0.2):
+                assert isinstance(ready, Connection)
+                report = ready.recv()
+                if report["timed"]:
+                    return True
+                self._add(report)
+                if report["done"]:
+                    self.waiting -= 1
+                    busy.discard(ready)
+                    if pieces:
+                        ready.send(pieces.pop())
+                        busy.add(ready)
+            if self.whole.failures or stop(self.whole):
+                return False
+        self.whole.exhausted = not self.waiting
+        return False
+
+    def _add(self, report: dict[str, Any]) -> None:
+        whole = self.whole
+        schedules, pruned, merged, cut, steps = report["counts"]
+        whole.schedules += schedules
+        whole.pruned += pruned
+        whole.merged += merged
+        whole.cut += cut
+        whole.steps += steps
+        whole.coverage.add(_unpack_coverage(report["coverage"]))
+        whole.findings += [finding for finding in report["findings"] if finding not in whole.findings]
+        for name, reason, rows in report["failures"]:
+            steps = [Target(*row) for row in rows]
+            whole.failures.append(Failure(Violation(name, reason), (), timed=True, steps=steps))
+
+
+def split(search: ReducedSearch, count: int) -> list[dict[str, Any]]:
+    """The tree in at least `count` pieces if it is that wide; together they are the whole of it."""
+    whole: list[list[Node]] = [[]]
+    ended: list[list[Node]] = []
+    while whole and len(whole) + len(ended) < count:
+        shortest = min(whole, key=len)
+        whole.remove(shortest)
+        children = search.children(shortest)
+        if children:
+            whole += children
+        else:
+            ended.append(shortest)
+    return [_piece(search, stack) for stack in [*ended, *whole]]
+
+
+def _piece(search: ReducedSearch, stack: list[Node]) -> dict[str, Any]:
+    piece = packed(search)
+    piece["stack"] = [_pack_node(node) for node in stack]
+    piece["base"] = len(stack)
+    return piece
+
+
+def _work(setting: Setting, pipe: Connection) -> None:
+    """The loop of a worker: receive a piece, explore it, send the results."""
+    while True:
+        try:
+            piece = pipe.recv()
+        except EOFError:
+            return
+        search = ReducedSearch(setting)
+        unpack(search, piece)
+        started = search.timed
+        while not search.exhausted and not search.failures and search.timed == started:
+            limit = search.runs + REPORT_RUNS
+
+            def reports(at: ReducedSearch, limit: int = limit, started: bool = started) -> bool:
+                return at.runs >= limit or at.timed != started
+
+            search.explore(reports)
+            _report(pipe, search, started)
+
+
+def _report(pipe: Connection, search: ReducedSearch, started: bool) -> None:
+    """Send the results since the last report, and reset the counts."""
+    failures = []
+    for failure in search.failures:
+        steps = name_choices(search.setting, failure.choices, search.footprints, timed=failure.timed)
+        rows = [dataclasses.astuple(step) for step in steps]
+        failures.append((failure.violation.name, failure.violation.reason, rows))
+    pipe.send(
+        {
+            "timed": search.timed != started,
+            "done": search.exhausted or bool(failures),
+            "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
+            "coverage": _pack_coverage(search.coverage),
+            "findings": search.findings,
+            "failures": failures,
+        }
+    )
+    search.forget_counts()

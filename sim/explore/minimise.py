@@ -11,8 +11,8 @@ looked for until there is none. All of this as long as time suffices.
 import time
 from collections.abc import Sequence
 
-from fencepost.sim.explore.memory import Memory
 from fencepost.sim.explore.runs import Choice, Setting
+from fencepost.sim.explore.states import Memory
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
 from fencepost.sim.world import CLOCK_ACTOR, Footprints, World
 from fencepost.sim.world.recall import Recall

@@ -1,30 +1,26 @@
 """Exhaustive exploration with dynamic partial-order reduction, sleep sets and merging of equal states.
 
 Theory. Two runs that differ only by swapping neighbouring steps that do not conflict (see
-`sim.world.footprints`) are one run as far as anybody can tell. The search runs the program again and again
-from the start, each time with another beginning, and aims at one run of every such class.
+`sim.world.footprints`) are one run as far as any process can tell. The search runs the program again and
+again from the start, each time with another beginning, and aims at one run of every such class.
 
-*Source sets.* After every new step, the earlier steps it races with are looked up, and the other order of
-each race is seen to (see `races`). All *alternatives* of an actor's step, that is its faults, are tried
-whenever the actor is; budgets cannot break a swap, because both orders spend the same. Steps that no race
-would ask for are asked for by rule: time passing just before somebody looks at the clock, and the other
-requests of a parallel step whose sender may still crash.
+*Races and sleep sets* are in `reduction`, *merging* of states met before is in `states`. All *alternatives*
+of an actor's step, that is its faults, are tried whenever the actor is; budgets cannot prevent a swap,
+because both orders spend the same. Two kinds of steps that no race requires are required by rule: time
+passing just before a process reads the clock, and the other requests of a parallel step whose sender may
+still crash.
 
-*Sleep sets.* What was tried at a node need not be tried again after a step that does not conflict with it.
-They have a theory of their own, and so has *merging* of states met before: see `sleeping` and `merging`.
-
-Where it can mislead: a state is compared by what a process was told, so a process that keeps state in a
-variable shared with another is not covered (write notes instead). Waiting loops: see
-`sim.world.scheduler`. A run is cut at `steps_max`, and then the verdict is undecided.
+Limits: a state is compared by the answers that a process got, so a process that keeps state in a variable
+shared with another is not covered (write notes instead). Waiting loops: see `sim.world.scheduler`. A run is
+cut at `steps_max`, and then the verdict is undecided.
 """
 
 from collections.abc import Callable
 
-from fencepost.sim.explore.memory import Memory
-from fencepost.sim.explore.races import Node
+from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
 from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
-from fencepost.sim.explore.sleeping import Sleeping
-from fencepost.sim.world import CLOCK_ACTOR, World
+from fencepost.sim.explore.states import Memory, StateCache
+from fencepost.sim.world import CLOCK_ACTOR, Footprints, World
 from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.recall import Recall
@@ -33,8 +29,10 @@ TRIAL_RUNS = 4_000
 """After so many runs merging must have shown that it pays."""
 
 
-class Reduced(Sleeping):
-    """The search. `explore` runs until everything is explored, something is wrong, or `stop` says so."""
+class ReducedSearch:
+    """The search. `explore` runs until everything is explored, a property is violated, or `stop` returns
+    True.
+    """
 
     def __init__(
         self,
@@ -48,8 +46,8 @@ class Reduced(Sleeping):
         timed: bool = False,
     ) -> None:
         self.setting = setting
-        self._races = races
-        self._sleep = sleep
+        self._reversing = races
+        self._sleeping = sleep
         self._merge = merge
         self._first_only = first_only
         self._observe = observe
@@ -61,16 +59,36 @@ class Reduced(Sleeping):
         self.clear()
 
     def clear(self) -> None:
-        """Nothing is explored yet."""
-        super().clear()
+        """Forget everything that was explored."""
+        self.reset(Footprints())
+        self.schedules = 0
+        """Runs to their end."""
+        self.pruned = 0
+        """Runs given up because they could only repeat another: asleep."""
+        self.merged = 0
+        """Runs given up at a state met before."""
+        self.cut = 0
         self.steps = 0
         self.exhausted = False
         self.base = 0
-        """The first so many nodes are not ours to vary."""
+        """The first so many nodes belong to other pieces of the search and do not vary."""
         self._memory = Memory()
         self._recall = Recall()
 
-    def explore(self, stop: Callable[["Reduced"], bool] = lambda _: False) -> None:
+    def reset(self, footprints: Footprints) -> None:
+        """Start with an empty path and these names for what steps touch."""
+        self.footprints = footprints
+        self.stack: list[Node] = []
+        self._races = RaceTracker(self.stack)
+        self._sleep = SleepSets(self.stack, on=self._sleeping)
+        self._states = StateCache(self.stack, self._races, footprints, reversing=self._reversing)
+
+    @property
+    def runs(self) -> int:
+        """Runs so far, however they ended."""
+        return self.schedules + self.pruned + self.merged + self.cut
+
+    def explore(self, stop: Callable[["ReducedSearch"], bool] = lambda _: False) -> None:
         """Run after run, until nothing is left to try."""
         while not self.exhausted:
             world = self._run()
@@ -93,9 +111,9 @@ class Reduced(Sleeping):
                     return
             self.exhausted = not self._next()
             if self.runs == TRIAL_RUNS and self.merged * 50 < TRIAL_RUNS:
-                # Histories hardly ever meet again in this program: comparing them is time lost.
+                # Histories hardly ever meet again in this program: comparing them does not pay.
                 self._merge = False
-                self._known.clear()
+                self._states.clear()
             if stop(self):
                 return
 
@@ -115,6 +133,27 @@ class Reduced(Sleeping):
         """An estimate of the runs that are left. It sees no branch that has not been found yet."""
         part = self.explored()
         return round(self.runs / part * (1 - part)) if part else None
+
+    def _node(self, world: World, enabled: list[int]) -> Node:
+        """The node after the last step of the path."""
+        alternatives = {actor: world.alternatives(actor) for actor in enabled}
+        if self.stack:
+            memories = self._memory.remember(world, self.stack[-1].memories)
+        else:
+            memories = self._memory.start(world)
+        return Node(alternatives, self._sleep.sleepers(), memories, world.monitor.judgement())
+
+    def _next(self) -> bool:
+        """Set the deepest node that has something left to its next step. False when none has."""
+        while len(self.stack) > self.base:
+            node = self.stack[-1]
+            node.done[node.actor, node.alternative] = (node.r, node.w)
+            if self._sleep.choose_next(node):
+                return True
+            if self._merge:
+                self._states.store(node, self.runs)
+            self.stack.pop()
+        return False
 
     def _run(self) -> World:
         """Repeat the path up to its last node, take the step chosen there, and go on to an end."""
@@ -149,7 +188,7 @@ class Reduced(Sleeping):
         steps_max = self.setting.steps_max
         new = max(0, len(self.stack) - 1)
         while world.violation is None or not self._first_only:
-            # Beyond a violation only when all are wanted: what comes after it may race with what was before.
+            # Beyond a violation only when all are wanted: later steps may race with earlier ones.
             enabled = world.enabled()
             if not enabled:
                 world.complete()
@@ -162,14 +201,14 @@ class Reduced(Sleeping):
                 self.cut += 1
                 return
             node = self._node(world, enabled)
-            if self._merge and self._seen(world, node):
+            if self._merge and self._states.seen(world, node, self.runs):
                 self.merged += 1
                 self.coverage.costs.look_since(world, new)
                 return
-            if not self._choose_first(node):
+            if not self._sleep.choose_first(node):
                 self.pruned += 1
                 return
-            if not self._races:
+            if not self._reversing:
                 node.backtrack.update(node.alternatives)
             self.stack.append(node)
             self._take(world)
@@ -185,27 +224,26 @@ class Reduced(Sleeping):
         world.step(node.actor, node.alternative)
         self.steps += 1
         node.r, node.w = world.r, world.w
-        if self._generation != self.footprints.generation:
-            self._widen_all()
+        if self._states.generation != self.footprints.generation:
+            self._states.widen()
         if node.r & CLOCK and CLOCK_ACTOR in node.alternatives:
-            # No run needs time to pass when nobody sleeps, so no race would ever ask for it. It can be put
-            # off until somebody looks at the clock: that is where it is tried.
+            # No run needs time to pass when no process sleeps, so no race would ever require it. It can be
+            # put off until a process reads the clock: that is where it is tried.
             node.backtrack.add(CLOCK_ACTOR)
         self.coverage.step(world)
-        before = self._closure(world.before)
-        happened, races = self._conflicts(node.actor, node.r, node.w, before, place)
+        before = self._races.closure(world.before)
+        happened, races = self._races.conflicts(node.actor, node.r, node.w, before, place)
         node.happened = happened
         if races:
             self.coverage.conflicts += len(races)
-            if self._races:
+            if self._reversing:
                 for earlier in races:
-                    self._reverse(earlier, place, node.actor, node.alternative, happened)
+                    self._races.reverse(earlier, place, node.actor, node.alternative, happened)
         if self._merge:
-            self._sum_up(place)
+            self._states.sum_up(place)
 
     def relive(self) -> None:
-        """Run the path once, to learn again what a checkpoint leaves out. Its last step is not taken."""
-        self._generation = self.footprints.generation
+        """Run the path once, to compute again what a checkpoint leaves out. Its last step is not taken."""
         world = self.setting.world(self.footprints, timed=self.timed)
         try:
             world.start(self.setting.program)
@@ -219,15 +257,15 @@ class Reduced(Sleeping):
                 node.op = world.pending(node.actor)
                 world.step(node.actor, node.alternative)
                 node.r, node.w = world.r, world.w
-                node.happened = self._conflicts(
-                    node.actor, node.r, node.w, self._closure(world.before), place
+                node.happened = self._races.conflicts(
+                    node.actor, node.r, node.w, self._races.closure(world.before), place
                 )[0]
                 memories = self._memory.remember(world, memories)
         finally:
             world.close()
 
     def children(self, path: list[Node]) -> list[list[Node]]:
-        """All ways to go on after `path` by one step, as paths of their own. None when the run is over."""
+        """All ways to extend `path` by one step, as paths of their own; empty when the run is over."""
         found: list[list[Node]] = []
         node: Node | None = None
         while True:
@@ -239,7 +277,7 @@ class Reduced(Sleeping):
                     earlier.r, earlier.w = world.r, world.w
                 if world.violation is not None:
                     return []
-                self.stack = path
+                self.stack[:] = path
                 enabled = world.enabled()
                 fresh = self._node(world, enabled)
                 if node is None:
@@ -260,7 +298,7 @@ class Reduced(Sleeping):
                 node.done[child.actor, child.alternative] = (child.r, child.w)
                 found.append([*path, child])
             finally:
-                self.stack = []
+                self.stack.clear()
                 world.close()
 
     def forget_counts(self) -> None:

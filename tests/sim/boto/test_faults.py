@@ -8,7 +8,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
 from fencepost.sim.boto import lost_shows_as
-from fencepost.sim.explore import Reduced, Setting, replay
+from fencepost.sim.explore import ReducedSearch, Setting, replay
 from fencepost.sim.world import Budget, View, World
 from tests.sim.boto.worlds import explored
 
@@ -133,7 +133,7 @@ def endings(work: Callable[[Any], Any], how: str = "closed", **faults: int) -> s
     def observe(world: World) -> None:
         found.add((world.processes[0].result, tuple(sorted(world.bucket.contents()))))
 
-    search = Reduced(
+    search = ReducedSearch(
         Setting(program, Budget(**{"crash": 0, "reply_lost": 0, "request_lost": 0, "pause": 0} | faults)),
         observe=observe,
     )
@@ -217,7 +217,7 @@ def test_deleting_many_lands_key_by_key() -> None:
     def observe(world: World) -> None:
         pictures.add((*world.processes[1].result, world.processes[0].result))
 
-    search = Reduced(
+    search = ReducedSearch(
         Setting(program, Budget(crash=0, reply_lost=0, request_lost=0, pause=0)), observe=observe
     )
     search.explore()
@@ -251,7 +251,7 @@ def test_a_copy_is_one_landing() -> None:
         bodies = world.bucket.contents()
         ends.add((world.processes[0].result, world.processes[2].result, bodies["b/c"]))
 
-    search = Reduced(
+    search = ReducedSearch(
         Setting(program, Budget(crash=0, reply_lost=0, request_lost=0, pause=0)), observe=observe
     )
     search.explore()

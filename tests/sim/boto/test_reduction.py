@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store import requests as ask
-from fencepost.sim.explore import Plain, Reduced, Setting
+from fencepost.sim.explore import Plain, ReducedSearch, Setting
 from fencepost.sim.explore.runs import final_state
 from fencepost.sim.world import Budget, World
 
@@ -98,7 +98,7 @@ DECIDED_ELSEWHERE = [
 @pytest.mark.parametrize("codes", DECIDED_ELSEWHERE)
 def test_what_another_object_decides(codes: Any) -> None:
     budget = Budget(crash=0, reply_lost=0, request_lost=0, pause=0)
-    (plainly, _), (reduced, _) = (endings(kind, codes, budget) for kind in (Plain, Reduced))
+    (plainly, _), (reduced, _) = (endings(kind, codes, budget) for kind in (Plain, ReducedSearch))
     assert reduced == plainly
 
 
@@ -123,7 +123,7 @@ def test_a_completion_that_an_abort_prevents() -> None:
         world.spawn(abort_and_look, store, upload, name="y")
 
     found: list[set[Any]] = []
-    for kind in (Plain, Reduced):
+    for kind in (Plain, ReducedSearch):
         ends: set[Any] = set()
         setting = Setting(program, Budget(crash=0, reply_lost=0, request_lost=0, pause=0))
         kind(setting, observe=lambda world, ends=ends: ends.add(final_state(world))).explore(lambda _: False)
@@ -141,6 +141,6 @@ def test_the_reduced_search_finds_every_ending(seed: int) -> None:
     ]
     lost = seed % 3 == 0 and length == 2
     budget = Budget(crash=0, reply_lost=int(lost), request_lost=int(lost), pause=0)
-    (plainly, many), (reduced, few) = (endings(kind, codes, budget) for kind in (Plain, Reduced))
+    (plainly, many), (reduced, few) = (endings(kind, codes, budget) for kind in (Plain, ReducedSearch))
     assert reduced == plainly, codes
     assert few <= many

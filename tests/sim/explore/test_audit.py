@@ -8,7 +8,7 @@ import pytest
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import Diverged, Setting, audit
 from fencepost.sim.explore.checkpoint import BadCheckpoint, load, save
-from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import final_state
 from fencepost.sim.explore.sampling import Pct, stop_after
 from fencepost.sim.world import NO_FAULTS, Budget, World
@@ -116,11 +116,11 @@ def test_a_search_can_be_put_down_and_taken_up(tmp_path: Path) -> None:
     """Nothing is seen less for the interruptions."""
     setting = Setting(MODULES["counter"].fixed, Budget(crash=1, reply_lost=1, request_lost=1))
     whole: set[Any] = set()
-    Reduced(setting, observe=lambda world: whole.add(final_state(world))).explore()
+    ReducedSearch(setting, observe=lambda world: whole.add(final_state(world))).explore()
     parts: set[Any] = set()
     file, search = tmp_path / "search.json", None
     for number in range(1000):
-        search = Reduced(setting, observe=lambda world: parts.add(final_state(world)))
+        search = ReducedSearch(setting, observe=lambda world: parts.add(final_state(world)))
         if number:
             load(search, file)
         limit = search.runs + 500
@@ -136,12 +136,12 @@ def test_a_search_can_be_put_down_and_taken_up(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "search.json"
-    save(Reduced(Setting(MODULES["counter"].fixed)), file)
+    save(ReducedSearch(Setting(MODULES["counter"].fixed)), file)
     with pytest.raises(BadCheckpoint, match="belongs to"):
-        load(Reduced(Setting(MODULES["counter"].fixed, seed=1)), file)
+        load(ReducedSearch(Setting(MODULES["counter"].fixed, seed=1)), file)
     file.write_text("{")
     with pytest.raises(BadCheckpoint, match="is no checkpoint"):
-        load(Reduced(Setting(MODULES["counter"].fixed)), file)
+        load(ReducedSearch(Setting(MODULES["counter"].fixed)), file)
 
 
 def test_two_processes_come_to_the_same_verdicts() -> None:

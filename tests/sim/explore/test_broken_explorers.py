@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.sim.explore.memory import Memory
-from fencepost.sim.explore.races import Node
-from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
 from fencepost.sim.explore.runs import Setting, final_state
-from fencepost.sim.world import NO_FAULTS, Budget, Footprints, Violation, World
+from fencepost.sim.explore.states import Memory, StateCache
+from fencepost.sim.world import NO_FAULTS, Budget, Footprints, Violation
 from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.footprints import EVERY_STEP, LOCAL
 from fencepost.sim.world.monitor import Monitor, Property
@@ -25,11 +25,12 @@ from tests.sim.explore.programs import program_of, random_codes
 RUNS_MAX = 4_000
 
 
-class Eager(Reduced):
+class Eager(ReducedSearch):
     """Keeps every state, so that mistakes in merging show."""
 
-    def _worth_keeping(self, node: Node) -> bool:
-        return True
+    def reset(self, footprints: Footprints) -> None:
+        super().reset(footprints)
+        self._states.worth_keeping = lambda *_: True  # type: ignore[method-assign]  # for this search only
 
 
 BUDGETS = [
@@ -48,7 +49,7 @@ def setting_of(seed: int) -> Setting:
     return Setting(program_of(codes, watch), draw.choice(BUDGETS))
 
 
-def endings(search: Reduced) -> Any:
+def endings(search: ReducedSearch) -> Any:
     """All that was seen; None when it was too much."""
     found: set[Any] = set()
     search._observe = lambda world: found.add(final_state(world))
@@ -57,7 +58,7 @@ def endings(search: Reduced) -> Any:
 
 
 def seen_soundly(seed: int) -> Any:
-    return endings(Reduced(setting_of(seed), first_only=False, merge=False, timed=True))
+    return endings(ReducedSearch(setting_of(seed), first_only=False, merge=False, timed=True))
 
 
 def seen_eagerly(seed: int) -> Any:
@@ -65,19 +66,14 @@ def seen_eagerly(seed: int) -> Any:
 
 
 def no_races(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Reduced, "_schedule", lambda *_: None)
+    monkeypatch.setattr(RaceTracker, "_schedule", lambda *_: None)
 
 
 def sleepers_never_wake(monkeypatch: Any) -> None:
-    sound = Reduced._node
+    def sleepers(self: SleepSets) -> Any:
+        return {**self._stack[-1].sleep, **self._stack[-1].done} if self._stack else {}
 
-    def node(self: Reduced, world: World, enabled: list[int]) -> Node:
-        made = sound(self, world, enabled)
-        if self.stack:
-            made.sleep = {**self.stack[-1].sleep, **self.stack[-1].done}
-        return made
-
-    monkeypatch.setattr(Reduced, "_node", node)
+    monkeypatch.setattr(SleepSets, "sleepers", sleepers)
 
 
 def listings_ignored(monkeypatch: Any) -> None:
@@ -115,22 +111,22 @@ def properties_see_nothing(monkeypatch: Any) -> None:
 
 
 def races_below_forgotten(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Reduced, "_race_below", lambda *_: None)
+    monkeypatch.setattr(StateCache, "_race_below", lambda *_: None)
 
 
 def first_below_forgotten(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Reduced, "_hand_up", lambda *_: None)
+    monkeypatch.setattr(StateCache, "_hand_up", lambda *_: None)
 
 
 def sleep_ignored_when_merging(monkeypatch: Any) -> None:
-    sound = Reduced._store
+    sound = StateCache.store
 
-    def store(self: Reduced, node: Node) -> None:
-        sound(self, node)
+    def store(self: StateCache, node: Node, runs: int) -> None:
+        sound(self, node, runs)
         if node.key in self._known:
             self._known[node.key] = (frozenset(), *self._known[node.key][1:])
 
-    monkeypatch.setattr(Reduced, "_store", store)
+    monkeypatch.setattr(StateCache, "store", store)
 
 
 def memory_lost(monkeypatch: Any) -> None:
@@ -156,14 +152,14 @@ def rivals_forgotten(monkeypatch: Any) -> None:
 
 
 def half_asleep_relied_on(monkeypatch: Any) -> None:
-    def choose(self: Reduced, node: Node) -> bool:
+    def choose(self: SleepSets, node: Node) -> bool:
         for actor in node.alternatives:
             if self._enter(node, actor):
                 node.backtrack.add(actor)
                 return True
         return False
 
-    monkeypatch.setattr(Reduced, "_choose_first", choose)
+    monkeypatch.setattr(SleepSets, "choose_first", choose)
 
 
 MISTAKES: list[tuple[Callable[[Any], None], tuple[int, ...]]] = [

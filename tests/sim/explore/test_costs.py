@@ -17,10 +17,9 @@ from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.metered import Metered
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.explore import AuditResult, audit, replay
-from fencepost.sim.explore.costs import Costs
 from fencepost.sim.explore.plain import Plain
-from fencepost.sim.explore.reduced import Reduced
-from fencepost.sim.explore.runs import Setting
+from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.runs import Costs, Setting
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world.costs import AtMost, Spent, spent
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
@@ -375,7 +374,7 @@ def test_the_most_is_what_plain_enumeration_finds(seed: int, merge: bool) -> Non
     setting = Setting(program_of(codes, watch), budget)
     plain = Plain(setting, first_only=False)
     plain.explore()
-    reduced = Reduced(setting, first_only=False, merge=merge, timed=True)
+    reduced = ReducedSearch(setting, first_only=False, merge=merge, timed=True)
     reduced.explore()
     assert most(reduced) == most(plain)
 
@@ -428,7 +427,7 @@ def dear_in_between(world: World) -> None:
 
 
 def test_what_ended_before_a_known_state_is_counted() -> None:
-    search = Reduced(Setting(dear_in_between, NO_FAULTS))
+    search = ReducedSearch(Setting(dear_in_between, NO_FAULTS))
     search.explore()
     assert search.merged
     assert most(search)["ann"][0] == (3, 3)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Misuse
-from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Diverged, Setting, final_state
 from fencepost.sim.world import Budget, World, recall
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
@@ -28,7 +28,7 @@ def sharing_nothing(program: Program) -> Program:
 def searched(program: Program, budget: Budget, runs: int = 250) -> tuple[Any, ...]:
     """Everything a search tells, of so many runs."""
     endings: set[Any] = set()
-    search = Reduced(
+    search = ReducedSearch(
         Setting(program, budget), first_only=False, observe=lambda w: endings.add(final_state(w))
     )
     search.explore(lambda s: s.runs >= runs)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.sim.explore.plain import Plain
-from fencepost.sim.explore.reduced import Reduced
+from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.world import NO_FAULTS, Budget
 from tests.sim.explore.programs import (
@@ -65,7 +65,7 @@ def compare(
     endings, error = seen_by(plain)
     if not plain.exhausted:
         return 0, 0
-    reduced = Reduced(setting, first_only=False, **options)
+    reduced = ReducedSearch(setting, first_only=False, **options)
     fewer_endings, fewer_wrong = seen_by(reduced)
     assert reduced.exhausted
     assert fewer_endings == endings

@@ -1,0 +1,196 @@
+"""What a search must try, and what it need not: races, and sleep sets.
+
+*Races.* A step *happened before* another when they belong to one actor, when one made the other possible,
+when they conflict (see `sim.world.footprints`) and came in this order, or by way of a third. For every step
+this is kept as one integer: a bit for each earlier place on the path. Two steps *race* when they conflict,
+belong to different actors, and nothing else orders them. The other order of a race is a run that may differ;
+it begins, at the node of the earlier step, with a step that did not need the earlier one. One such actor must
+be tried there: if none is in the node's `backtrack` yet, one is added (source sets).
+
+*Sleep sets.* Two branches of a node begin with steps of two actors, a then b or b then a. Where the two do
+not conflict, both orders lead to the same state, and the branch that is explored second can leave one out:
+there, a *sleeps* from the start. It sleeps on through all steps that do not conflict with it, since it could
+be swapped back before each of them, and wakes at the first that does. Sleepers are (actor, alternative) with
+the footprint they had, because each fault of a step is a branch of its own. A run in which every possible
+actor sleeps could only repeat another, and is given up. So a node must begin with an actor that is wide
+awake: if one alternative of the first actor slept, a run that takes it later would only be found by a race
+with that very alternative. Where no actor is wide awake, all are tried.
+"""
+
+from typing import Any
+
+from fencepost.sim.explore.runs import Choice
+from fencepost.sim.world import CLOCK_ACTOR
+from fencepost.sim.world.footprints import Footprint
+
+Entry = tuple[int, int, int, int, int, int]
+"""Of a summary: actor, what it read, what it wrote; the same of the first step on which it depends."""
+
+
+class Node:
+    """A state on the present path, and the step taken from it."""
+
+    __slots__ = (
+        "actor",
+        "alternative",
+        "alternatives",
+        "backtrack",
+        "done",
+        "handed",
+        "happened",
+        "judgement",
+        "key",
+        "memories",
+        "op",
+        "r",
+        "runs_before",
+        "sleep",
+        "summary",
+        "todo",
+        "tried",
+        "w",
+    )
+
+    def __init__(
+        self,
+        alternatives: dict[int, tuple[str, ...]],
+        sleep: dict[Choice, Footprint],
+        memories: tuple[Any, ...],
+        judgement: tuple[Any, ...],
+    ) -> None:
+        self.alternatives = alternatives
+        self.sleep = sleep
+        self.memories = memories
+        self.judgement = judgement
+        self.backtrack: set[int] = set()
+        self.tried: set[int] = set()
+        self.done: dict[Choice, Footprint] = {}
+        self.todo: list[str] = []
+        self.summary: set[Entry] = set()
+        self.handed: set[tuple[Entry, int]] = set()
+        """The summary's entries with the part of the path they depend on."""
+        self.key: Any = None
+        self.runs_before = 0
+        self.actor = -1
+        self.alternative = ""
+        self.op: Any = None
+        self.r = 0
+        self.w = 0
+        self.happened = 0
+        """The steps that happened before the one taken here, as a bit set of their places."""
+
+
+class RaceTracker:
+    """Finds the races on a path, and what must be tried because of them."""
+
+    def __init__(self, stack: list[Node]) -> None:
+        self._stack = stack
+
+    def closure(self, steps: int) -> int:
+        """The steps and everything that happened before them."""
+        found = steps
+        while steps:
+            place = steps.bit_length() - 1
+            found |= self._stack[place].happened
+            steps &= ~(1 << place)
+        return found
+
+    def conflicts(self, actor: int, r: int, w: int, before: int, place: int) -> tuple[int, list[int]]:
+        """What happened before a step at `place`, and the earlier steps it races with."""
+        stack = self._stack
+        races = []
+        for earlier in range(place - 1, -1, -1):
+            if before >> earlier & 1:
+                continue
+            node = stack[earlier]
+            if w & node.r or r & node.w:
+                before |= node.happened | 1 << earlier
+                if node.actor != actor:
+                    races.append(earlier)
+        return before, races
+
+    def reverse(self, earlier: int, place: int, actor: int, alternative: str, happened: int) -> None:
+        """Have the steps after `earlier` tried without it as well."""
+        stack = self._stack
+        node = stack[earlier]
+        independent = 0
+        starters: list[Choice] = []
+        for between in range(earlier + 1, place):
+            other = stack[between]
+            if other.happened >> earlier & 1:
+                continue
+            if not other.happened & independent:
+                starters.append((other.actor, other.alternative))
+            independent |= 1 << between
+        if not happened & independent:
+            starters.append((actor, alternative))
+        self._schedule(node, starters)
+
+    def _schedule(self, node: Node, starters: list[Choice]) -> None:
+        """Add one of `starters` to what is tried at `node`, unless one is there already or sleeps."""
+        for choice in starters:
+            if choice[0] in node.backtrack or choice in node.sleep:
+                return
+        for actor, _ in starters:
+            if actor in node.alternatives:
+                node.backtrack.add(actor)
+                return
+
+
+class SleepSets:
+    """Decides which choice a node tries next, and which it may leave out."""
+
+    def __init__(self, stack: list[Node], *, on: bool) -> None:
+        self._stack = stack
+        self._on = on
+
+    def sleepers(self) -> dict[Choice, Footprint]:
+        """What sleeps after the last step of the path."""
+        if not self._stack or not self._on:
+            return {}
+        parent = self._stack[-1]
+        actor, r, w = parent.actor, parent.r, parent.w
+        return {
+            choice: mark
+            for asleep in (parent.sleep, parent.done)
+            for choice, mark in asleep.items()
+            if choice[0] != actor and not (w & mark[0] or r & mark[1])
+        }
+
+    def choose_first(self, node: Node) -> bool:
+        """Choose the first step here: the last actor's, if it may step and is wide awake."""
+        last = self._stack[-1].actor if self._stack else -1
+        asleep = {choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())}
+        for actor in [last, *node.alternatives]:
+            # No race may ever require the clock to move as it could here, so it does not count as awake.
+            if actor in node.alternatives and actor not in asleep and actor != CLOCK_ACTOR:
+                node.backtrack.add(actor)
+                return self._enter(node, actor)
+        node.backtrack.update(node.alternatives)
+        return any(self._enter(node, actor) for actor in node.alternatives)
+
+    def _enter(self, node: Node, actor: int) -> bool:
+        """Make the first alternative of `actor` that does not sleep the step of this node."""
+        node.tried.add(actor)
+        node.todo = [a for a in node.alternatives[actor] if (actor, a) not in node.sleep]
+        if not node.todo:
+            return False
+        node.actor = actor
+        node.alternative = node.todo.pop(0)
+        return True
+
+    def choose_next(self, node: Node) -> bool:
+        """Make the next choice that is left at `node` its step. False when none is left."""
+        if not node.w:
+            # The request changed nothing: losing it is losing the reply, and sending it twice is sending it
+            # once.
+            useless = {"reply_lost": "request_lost", "ok": "duplicated"}.get(node.alternative)
+            if useless in node.todo:
+                node.todo.remove(useless)
+                # It sleeps as long as what it equals.
+                node.done[node.actor, useless] = (node.r, node.w)
+        if node.todo:
+            node.alternative = node.todo.pop(0)
+            return True
+        node.op = None
+        return any(self._enter(node, actor) for actor in sorted(node.backtrack - node.tried))

@@ -1,0 +1,163 @@
+"""States met again are not explored again.
+
+Theory. A state is the bucket, the budget left, the clock, the requests in flight, what every running process
+learnt since it started, and what the properties know. Deterministic code that got the same answers is in the
+same state, so the history of answers stands for a process's memory. Histories are kept once and numbered; no
+hash is trusted. Merging equal states loses runs unless two conditions hold:
+
+- What was left out below a state because it slept must sleep now as well: the sleep set kept with it is a
+  subset of
+  the present one. Otherwise it is explored again.
+- Steps below it may race with steps that came *before* it on the present path. Every node therefore sums up
+  the steps
+  taken below it (actor, footprint, and the first step among those on which it depends), and their races are
+  looked up as if they had just been taken. The summary forgets in which runs they occurred, so a few actors
+  too many may be tried: more work, never less.
+"""
+
+from typing import Any
+
+from fencepost.sim.explore.reduction import Entry, Node, RaceTracker
+from fencepost.sim.explore.runs import Choice
+from fencepost.sim.world import Footprints, World
+
+KNOWN_MAX = 200_000
+"""States kept for merging: bounds the memory, about 2 kB each."""
+
+Memories = tuple[Any, ...]
+"""By the number of the process; 0 is the program that sets up."""
+
+
+class Memory:
+    """The histories met so far."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def start(self, world: World) -> Memories:
+        """What is known before the first step."""
+        return self._fill(world, (0,))
+
+    def remember(self, world: World, memories: Memories) -> Memories:
+        """What is known after the step that was just taken."""
+        learnt = world.learnt
+        if learnt is not None:
+            index, answer = learnt
+            if type(answer) is list:
+                answer = tuple(answer)
+            number = self._number((memories[index], answer))
+            memories = (*memories[:index], number, *memories[index + 1 :])
+        return self._fill(world, memories)
+
+    def _fill(self, world: World, memories: Memories) -> Memories:
+        if len(memories) > len(world.processes):
+            return memories
+        # The program has just been set up; what it picked decides what the processes start with.
+        return (memories[0],) + (memories[0],) * len(world.processes)
+
+    def _number(self, history: Any) -> int:
+        try:
+            return self._numbers.setdefault(history, len(self._numbers) + 1)
+        except TypeError:
+            # An answer that cannot be compared: like no other.
+            number = self._numbers[object()] = len(self._numbers) + 1
+            return number
+
+
+class StateCache:
+    """The states explored so far, and the path that may meet them."""
+
+    def __init__(
+        self, stack: list[Node], races: RaceTracker, footprints: Footprints, *, reversing: bool
+    ) -> None:
+        self._stack = stack
+        self._races = races
+        self._reversing = reversing
+        self._footprints = footprints
+        self._known: dict[Any, tuple[frozenset[Choice], set[Entry], int]] = {}
+        self.generation = footprints.generation
+        """Of the footprints, up to which those on the path were widened."""
+
+    def clear(self) -> None:
+        """Forget every state."""
+        self._known.clear()
+
+    def seen(self, world: World, node: Node, runs: int) -> bool:
+        """Whether this state was explored before; then its races with the present path are looked up."""
+        node.runs_before = runs
+        node.key = world.state(node.memories) if self._stack and len(node.memories) > 1 else None
+        known = self._known.get(node.key) if node.key is not None else None
+        if known is None:
+            return False
+        slept, summary, generation = known
+        if not slept <= node.sleep.keys():
+            return False
+        if generation != self.generation:
+            widen = self._footprints.widen
+            summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in summary}
+            self._known[node.key] = (slept, summary, self.generation)
+        self._race_below(world, summary)
+        return True
+
+    def _race_below(self, world: World, summary: set[Entry]) -> None:
+        """Look up the races of the steps in `summary` with the present path, as if they came next."""
+        place = len(self._stack)
+        firsts: dict[tuple[int, int, int], int] = {}
+        for actor, r, w, first, first_r, first_w in summary:
+            key = (first, first_r, first_w)
+            happened = firsts.get(key, -1)
+            if happened < 0:
+                past = self._races.closure(world.past(first))
+                happened = firsts[key] = self._races.conflicts(first, first_r, first_w, past, place)[0]
+            before = happened if actor == first else happened | self._races.closure(world.past(actor))
+            if (actor, r, w) == key:
+                before = self._races.closure(world.past(actor))
+            _, races = self._races.conflicts(actor, r, w, before, place)
+            if self._reversing:
+                for earlier in races:
+                    self._races.reverse(earlier, place, first, "", happened)
+            self._hand_up((actor, r, w, first, first_r, first_w), happened)
+
+    def _hand_up(self, entry: Entry, happened: int) -> None:
+        """Enter a step at or below the end of the path into the summaries of all nodes above it."""
+        stack = self._stack
+        actor, r, w = entry[:3]
+        for place in range(len(stack) - 1, -1, -1):
+            node = stack[place]
+            if happened >> place & 1:
+                entry = (actor, r, w, node.actor, node.r, node.w)
+            # The nodes above do not change while this one is on the path: what was handed up from here with
+            # the same past reached them all.
+            mark = (entry, happened & ((1 << place) - 1))
+            if mark in node.handed:
+                return
+            node.handed.add(mark)
+            node.summary.add(entry)
+
+    def sum_up(self, place: int) -> None:
+        """Enter the step at `place` into the summaries of the path above it."""
+        node = self._stack[place]
+        mine = (node.actor, node.r, node.w)
+        self._hand_up((*mine, *mine), node.happened | 1 << place)
+
+    def store(self, node: Node, runs: int) -> None:
+        """Keep what was explored, if meeting it again would save more than looking up its races costs."""
+        if node.key is None or len(self._known) >= KNOWN_MAX:
+            return
+        if self.worth_keeping(node, runs):
+            self._known[node.key] = (frozenset(node.sleep), node.summary, self.generation)
+
+    def worth_keeping(self, node: Node, runs: int) -> bool:
+        return runs - node.runs_before > 1 + len(node.summary) // 16
+
+    def widen(self) -> None:
+        """A prefix was listed for the first time: writes below it made earlier write that listing too."""
+        widen = self._footprints.widen
+        self.generation = self._footprints.generation
+        for node in self._stack:
+            node.w = widen(node.w)
+            for marks in (node.sleep, node.done):
+                for choice, (r, w) in marks.items():
+                    marks[choice] = (r, widen(w))
+            node.summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in node.summary}
+            node.handed = set()
