@@ -39,7 +39,7 @@ from fencepost.impl.publish import Catalog, Draft, GroupCommit
 from fencepost.impl.store import Store, open_store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.des import Setup, StoreModel, Workload, simulate
-from fencepost.sim.scenarios.building import profile_of
+from fencepost.sim.scenarios.running import profile_of
 from fencepost.sim.systems.ingest.workload import padding
 
 BAR = 0.15

@@ -19,7 +19,7 @@ from fencepost.commands.terminal import verbose_option
 from fencepost.reports.simulate_text import simulate_text
 from fencepost.results import SimulateResult, from_json, to_json
 from fencepost.sim.scenarios import BadScenario, Order, RunFailed, load, perform, shipped
-from fencepost.sim.scenarios.output import prepare, write_out
+from fencepost.sim.scenarios.outcome import prepare, write_out
 
 EPILOG = """Exit codes: 0 holds, 1 a check is outside its tolerance or an objective is broken (in a sweep: by
 every run), 2 the request made no sense, 3 stopped before all runs were finished. The same scenario and seed
@@ -112,7 +112,7 @@ def _refusing(out: str | None) -> Iterator[None]:
 
 def _perform(order: Order, engine: str, master: str | None, bar: "_Bar") -> dict[str, Any]:
     if engine == "spark":
-        from fencepost.sim.scenarios.spark import perform_on_spark
+        from fencepost.sim.scenarios.running import perform_on_spark
 
         return perform_on_spark(order, master, bar.show)
     return perform(order, bar.show)

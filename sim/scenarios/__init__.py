@@ -4,12 +4,10 @@ load or read a Scenario, perform an Order. `measured(file)` and `profile_of(data
 --profile` wrote into latencies for the simulator.
 """
 
-from fencepost.sim.scenarios.building import measured, profile_of
-from fencepost.sim.scenarios.errors import BadScenario
 from fencepost.sim.scenarios.loading import load, read, shipped
-from fencepost.sim.scenarios.performing import Order, perform
-from fencepost.sim.scenarios.running import RunFailed
+from fencepost.sim.scenarios.running import Order, RunFailed, measured, perform, profile_of
 from fencepost.sim.scenarios.scenario import Scenario
+from fencepost.sim.scenarios.source import BadScenario
 
 __all__ = [
     "BadScenario",

@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
-from fencepost.sim.scenarios.errors import BadValue
+from fencepost.sim.scenarios.source import BadValue
 
 KINDS = (
     "put",

@@ -7,8 +7,7 @@ from fencepost.sim.des.expressions import Expression
 from fencepost.sim.des.paths import NAMES, Counter, Maintenance, Path, Step
 from fencepost.sim.des.requests import READS, WRITES
 from fencepost.sim.scenarios import units
-from fencepost.sim.scenarios.errors import BadScenario, BadValue
-from fencepost.sim.scenarios.reading import Source, suggestion
+from fencepost.sim.scenarios.source import BadScenario, BadValue, Source, suggestion
 
 LIBRARY = File(__file__).parent / "library"
 TOP = ("title", "about", "operation", "compute_per_request", "parameters", "counters", "step", "maintenance")

@@ -1,25 +1,164 @@
-"""The runs of a scenario, on every core: each in a process of its own, the rows in the order of the scenario.
+"""From a scenario to its outcome: build and check every set-up, then run them all.
 
-A run is a function of its set-up, so it does not matter which process takes it, nor when. Workers are
-started fresh (`spawn`): a child forked out of a program with threads may inherit a lock nobody will release.
+A run is a function of its set-up, so neither its process nor its time matters; rows are in the order of the
+scenario. Local workers are started fresh (`spawn`): a child forked out of a program with threads may inherit
+a
+lock that no thread will release. A large sweep runs on Spark, one task a run, with the same rows; traces are
+then written by the workers, into a folder that all of them see.
 """
 
+import importlib.util
+import json
 import multiprocessing
 import os
+import pickle
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from pathlib import Path as File
 from typing import Any
 
 from fencepost.impl.store.events import Event
+from fencepost.sim.des.client import ClientModel
 from fencepost.sim.des.engine import Deadlock
 from fencepost.sim.des.expressions import BadExpression
+from fencepost.sim.des.faults import Faults
+from fencepost.sim.des.latency import Constant, Empirical, Latency, Lognormal, Profile
 from fencepost.sim.des.result import Result
-from fencepost.sim.des.setup import Setup
-from fencepost.sim.des.simulate import simulate
+from fencepost.sim.des.server import StoreModel
+from fencepost.sim.des.setup import Setup, Workload
+from fencepost.sim.des.simulate import WORKLOADS, simulate
+from fencepost.sim.scenarios.judging import check_places
+from fencepost.sim.scenarios.keys import KEYS
+from fencepost.sim.scenarios.loading import points
+from fencepost.sim.scenarios.outcome import outcome, run_name
+from fencepost.sim.scenarios.scenario import Point, Scenario
+from fencepost.sim.scenarios.source import BadScenario
+
+FORMAT = "fencepost-latency/1"
+SECONDS_IN_HOUR = 3600
+
+
+def build(scenario: Scenario, point: Point, *, seed: int | None = None) -> Setup:
+    """Every run of a sweep has the same seed, so that what differs is what was swept."""
+
+    def get(key: str) -> Any:
+        return point.settings.get(key, KEYS[key].default)
+
+    def inner(table: str) -> dict[str, Any]:
+        head = f"{table}."
+        return {key.removeprefix(head): v for key, v in point.settings.items() if key.startswith(head)}
+
+    crashes = get("faults.crash")
+    return Setup(
+        workload=Workload(
+            system=get("workload.system"),
+            writers=get("workload.writers"),
+            tables=get("workload.tables"),
+            rows=get("workload.rows"),
+            depth=get("workload.depth"),
+            arrival=get("workload.arrival"),
+            rate=get("workload.rate") or 0.0,
+            think_ns=get("workload.think"),
+            operations=get("workload.operations"),
+            duration_ns=get("workload.duration"),
+            compute_ns=get("workload.compute"),
+            window_ns=get("workload.window"),
+            attempts=get("workload.attempts"),
+            size=get("workload.bytes"),
+            follow_up=get("workload.follow_up"),
+            path=scenario.path,
+            counters=inner("workload.counters"),
+            parameters=inner("workload.parameters"),
+            maintenance=inner("workload.maintenance"),
+        ),
+        store=StoreModel(
+            latency=profile(get("store.latency"), get("store.bandwidth"), scenario.folder),
+            in_flight=get("store.in_flight"),
+            writes_per_prefix=get("store.writes_per_prefix"),
+            reads_per_prefix=get("store.reads_per_prefix"),
+            prefix_segments=get("store.prefix_segments"),
+            writes_per_key=get("store.writes_per_key"),
+        ),
+        client=ClientModel(
+            in_flight=get("client.in_flight"),
+            timeout_ns=get("client.timeout"),
+            attempts=get("client.attempts"),
+            pause_ns=get("client.pause"),
+            pause_max_ns=get("client.pause_max"),
+        ),
+        faults=Faults(
+            reply_lost=get("faults.reply_lost"),
+            request_lost=get("faults.request_lost"),
+            late=get("faults.late"),
+            late_by_ns=get("faults.late_by"),
+            conflict=get("faults.conflict"),
+            throttled=get("faults.throttled"),
+            crashes_per_hour=crashes * SECONDS_IN_HOUR if crashes else 0.0,
+            restart_ns=get("faults.restart"),
+            skew_ns=get("faults.skew"),
+        ),
+        seed=scenario.seed if seed is None else seed,
+    )
+
+
+def profile(given: Mapping[str, Any], bandwidth: float | None, folder: str) -> Profile:
+    """What the keys `latency` and `bandwidth` say."""
+    byte_ns = 1e9 / bandwidth if bandwidth else 0.0
+    if "profile" in given:
+        return measured(File(folder) / given["profile"], byte_ns)
+    kinds = {kind: _latency(value) for kind, value in given.items()}
+    return Profile(default=kinds.pop("default"), kinds=kinds, byte_ns=byte_ns)
+
+
+def _latency(given: Any) -> Latency:
+    if isinstance(given, int):
+        return Constant(given)
+    return Lognormal(given["p50"], given["p99"])
+
+
+def measured(file: File, byte_ns: float = 0.0) -> Profile:
+    """The profile that `fencepost probe --profile FILE` wrote."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadScenario(f"{file}: the latency profile cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise BadScenario(
+            f"{file}: is not JSON; write it with `fencepost probe URL --profile {file.name}`"
+        ) from None
+    return profile_of(found, str(file), byte_ns)
+
+
+def profile_of(found: Any, name: str, byte_ns: float = 0.0) -> Profile:
+    """A measured profile as the simulator wants it: small requests' quantiles, and what a byte adds."""
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise BadScenario(
+            f"{name}: is no latency profile ({FORMAT}); write one with `fencepost probe URL --profile FILE`"
+        )
+    kinds: dict[str, Latency] = {}
+    per_byte: dict[str, float] = {}
+    try:
+        for kind, entries in found["operations"].items():
+            ordered = sorted(entries, key=lambda entry: entry["bytes"])
+            small, large = ordered[0], ordered[-1]
+            kinds[kind] = Empirical(tuple(1e6 * float(value) for value in small["quantiles"]))
+            grown = large["bytes"] - small["bytes"]
+            per_byte[kind] = max(0.0, 1e6 * (large["p50"] - small["p50"]) / grown) if grown else byte_ns
+        if not all(
+            len(latency.quantiles_ns) > 1 for latency in kinds.values() if isinstance(latency, Empirical)
+        ):
+            raise ValueError
+        default = kinds["put"]
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise BadScenario(
+            f"{name}: the latency profile is damaged; write it again with `fencepost probe`"
+        ) from None
+    return Profile(default=default, kinds=kinds, byte_ns=byte_ns, kinds_byte_ns=per_byte)
+
 
 ALONE = 2
 """So few runs are not worth starting processes for."""
@@ -130,3 +269,106 @@ def _finished(pool: ProcessPoolExecutor, tasks: Sequence[Task], jobs: int) -> It
 def _quiet() -> None:
     """Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+Show = Callable[[int, int], None]
+"""Called with the number of runs that are done, and of all runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A scenario, and how it is to be run."""
+
+    scenario: Scenario
+    sweeps: Sequence[str] = ()
+    seed: int | None = None
+    jobs: int | None = None
+    folder: Path | None = None
+    traces: bool = False
+    points: list[Point] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", points(self.scenario, self.sweeps))
+        system = self.scenario.settings["workload.system"]
+        needed = WORKLOADS[system].requires
+        if needed and importlib.util.find_spec(needed) is None:
+            raise BadScenario(f"the system {system!r} needs {needed}: pip install 'fencepost[catalog]'")
+        if not self.sweeps:
+            check_places(self.scenario, self.points)
+
+    @property
+    def used_seed(self) -> int:
+        return self.scenario.seed if self.seed is None else self.seed
+
+    def tasks(self) -> list[Task]:
+        return [
+            Task(
+                point.number,
+                build(self.scenario, point, seed=self.seed),
+                self.name(point.number),
+                str(self.folder / "traces" / f"{self.name(point.number)}.parquet")
+                if self.folder is not None and self.traces
+                else None,
+            )
+            for point in self.points
+        ]
+
+    def name(self, number: int) -> str:
+        return run_name(self.scenario.name, number)
+
+    def outcome(self, results: dict[int, Result]) -> dict[str, Any]:
+        return outcome(self.scenario, self.points, results, seed=self.used_seed, checked=not self.sweeps)
+
+
+def _sweep_up(order: Order) -> None:
+    """Workers that were stopped while they wrote a trace leave the part they had beside its name."""
+    if order.folder is not None:
+        for part in (order.folder / "traces").glob(f".{order.scenario.name}-*.parquet.*"):
+            part.unlink(missing_ok=True)
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+def perform(order: Order, show: Show = _silent) -> dict[str, Any]:
+    """Run it here, on every core. Ctrl-C stops it, and keeps the runs that were finished."""
+    tasks = order.tasks()
+    results: dict[int, Result] = {}
+    show(0, len(tasks))
+
+    def done(number: int, result: Result) -> None:
+        results[number] = result
+        show(len(results), len(tasks))
+
+    try:
+        run_all(tasks, order.jobs or cores(), done)
+    except KeyboardInterrupt:
+        _sweep_up(order)
+    return order.outcome(results)
+
+
+def _run(packed: bytes) -> tuple[int, bytes]:
+    """In a worker."""
+    number, result = run_task(pickle.loads(packed))  # noqa: S301 - packed by the driver, below
+    return number, pickle.dumps(result)
+
+
+def perform_on_spark(order: Order, master: str | None, show: Callable[[int, int], None]) -> dict[str, Any]:
+    """Every run as a task of its own. Raises `BadScenario` where Spark cannot be used."""
+    from fencepost.sim.spark import SparkAway, start
+
+    tasks = order.tasks()
+    show(0, len(tasks))
+    try:
+        with start(master or "", name=f"fencepost simulate {order.scenario.name}") as session:
+            packed = session.sparkContext.parallelize([pickle.dumps(task) for task in tasks], len(tasks))
+            rows = packed.map(_run).collect()
+    except SparkAway as away:
+        raise BadScenario(str(away)) from None
+    except Exception as error:  # what Py4J raises has no common root short of this
+        last = str(error).strip().splitlines()
+        raise RunFailed(f"a task failed on Spark: {(last or ['no reason given'])[0][:300]}") from error
+    results: dict[int, Result] = {number: pickle.loads(result) for number, result in rows}  # noqa: S301 - ours
+    show(len(results), len(tasks))
+    return order.outcome(results)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.sim.scenarios.errors import BadValue
+from fencepost.sim.scenarios.source import BadValue
 
 DURATIONS = {
     "ns": 1,

@@ -15,7 +15,7 @@ import pytest
 from fencepost.commands import provenance, simulate
 from fencepost.commands.exit_codes import Exit
 from fencepost.impl.environment import SystemEnvironment
-from fencepost.sim.scenarios import performing, running
+from fencepost.sim.scenarios import running
 from tests.commands.running import exit_of
 
 SMALL = """title = "Small"
@@ -294,7 +294,7 @@ def test_a_run_that_fails_leaves_no_result(
     def failing(*_: Any) -> Any:
         raise running.RunFailed("a worker process died")
 
-    monkeypatch.setattr(performing, "run_all", failing)
+    monkeypatch.setattr(running, "run_all", failing)
     target = tmp_path / "r.json"
     assert ends(small, "--json", str(target)) == Exit.BAD_REQUEST
     assert sorted(file.name for file in tmp_path.iterdir()) == ["small.toml"]

@@ -24,10 +24,10 @@ from fencepost.sim.des import (
 )
 from fencepost.sim.probe import Plan, Probe
 from fencepost.sim.scenarios import BadScenario, measured, profile_of, read
-from fencepost.sim.scenarios.building import build
 from fencepost.sim.scenarios.keys import KEYS
+from fencepost.sim.scenarios.loading import points
 from fencepost.sim.scenarios.pathfiles import LIBRARY
-from fencepost.sim.scenarios.points import points
+from fencepost.sim.scenarios.running import build
 
 MS = 1_000_000
 FULL = """seed = 7

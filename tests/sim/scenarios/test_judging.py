@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.sim.des import Setup, Workload, simulate
 from fencepost.sim.des.result import Result, percentile
-from fencepost.sim.scenarios import BadScenario, Order, output, perform, read
+from fencepost.sim.scenarios import BadScenario, Order, outcome, perform, read
 from fencepost.sim.scenarios.judging import measure, numeric
 from fencepost.sim.scenarios.keys import PRICES
 from fencepost.sim.scenarios.outcome import dollars_million, dollars_month
@@ -150,12 +150,12 @@ def test_getting_ready_is_not_billed() -> None:
 def test_a_file_that_cannot_be_finished_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads results.json reads a whole one, or the one before."""
     target = tmp_path / "results.json"
-    output.replace_file(target, b"the one before")
+    outcome.replace_file(target, b"the one before")
 
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(BadScenario, match="No space left on device"):
-        output.replace_file(target, b"another")
+        outcome.replace_file(target, b"another")
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"the one before"]

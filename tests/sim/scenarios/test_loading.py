@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.sim.scenarios import BadScenario, Order, load, perform, shipped
-from fencepost.sim.scenarios.loading import read
+from fencepost.sim.scenarios.loading import points, read
 from fencepost.sim.scenarios.pathfiles import read_path, shipped_paths
-from fencepost.sim.scenarios.points import points
 
 GOOD = """[store]
 latency = "20 ms"

@@ -1,6 +1,6 @@
 """Every key is found on its line, however the file is laid out."""
 
-from fencepost.sim.scenarios.places import line_of, places
+from fencepost.sim.scenarios.source import line_of, places
 
 TEXT = '''title = "x"
 about = """

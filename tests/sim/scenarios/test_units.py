@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.sim.scenarios import units
-from fencepost.sim.scenarios.errors import BadValue
+from fencepost.sim.scenarios.source import BadValue
 
 
 @pytest.mark.parametrize(
