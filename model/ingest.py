@@ -36,7 +36,8 @@ A request and its reply are one step (model/store). Of the protocol's steps
   later, for a request may land late; so a collector that crashed may still delete what it had decided on.
 
 Late blobs are `another_stores_it`. Late quarantine records are left out: they are true. The decision of an
-operator about a parked batch changes nothing here: the agent drops it, or is shut out."""
+operator about a parked batch changes nothing here: the agent drops it, or is shut out.
+"""
 
 from typing import ClassVar
 

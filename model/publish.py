@@ -26,7 +26,8 @@ A crashed writer has sent the requests of its step and keeps no state, so `heads
 live writer for the manifest only (`unsure`); repeating the create of a head finds its own. An opener may stop
 after any step: `give_up` is its crash, its being fenced, or its being overtaken again and again. Left out:
 retries that run out (at most a handful of others commit here), and late undo requests (a slow opener has the
-same effect)."""
+same effect).
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar

@@ -16,7 +16,8 @@ numbered in the order they land, and the number is the version id: it never retu
 is not gone stands at the key; when that is a marker, nothing stands there, and a create-only put succeeds.
 Conditions look at nothing else. `delete_version(number)` removes one version for good, and so may bring back
 what was under a marker. The number of versions is a bound of the model, and a write beyond it is an overflow,
-not a silent end: give the machine a bound on writes, or more versions."""
+not a silent end: give the machine a bound on writes, or more versions.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar

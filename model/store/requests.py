@@ -7,9 +7,10 @@ The tuples are domains for the parameter `answer` of an action, joined as the pr
     trouble = Trouble()      any number, until it is over: then the protocol has to recover by itself
 
 `always_recoverable` checks whether *some* way leads to the goal. Where faults never end, that way may be one
-that only another lost reply opens. With either of these, there are states after which nothing more goes
-wrong, and the goal must be in reach of them as well. Leave both out where the model claims nothing about
-recovery: a lost reply adds no state that is not there anyway."""
+that only another lost reply opens. With either of these, there are states after which no further fault
+occurs, and the goal must be in reach of them as well. Leave both out where the model claims nothing about
+recovery: a lost reply adds no state that is not there anyway.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
@@ -26,7 +27,7 @@ from fencepost.model.kernel.language.numbers import Number
 from fencepost.model.kernel.language.views import Array
 
 CREATE = ("done", "exists")
-"""Answers to a create-only put when nothing goes wrong."""
+"""Answers to a create-only put without a fault."""
 REPLACE = ("done", "changed", "missing")
 """The same of an if-match put, and of an if-match delete."""
 PUT = ("done",)
@@ -186,13 +187,13 @@ class TroubleView(OneCellView):
 
     @must_call
     def may(self, answer: str | bool = True) -> None:
-        """Keep the rows where this may still go wrong; an orderly answer always may."""
+        """Keep the rows where this fault may still occur; an orderly answer always may."""
         if is_fault(answer):
             self._frame.narrow_to(~self.is_over)
 
     @must_call
     def end(self) -> None:
-        """Nothing goes wrong from now on. An action of the machine calls it, at any step."""
+        """No fault occurs from now on. An action of the machine calls it, at any step."""
         self._frame.narrow_to(~self.is_over)
         self._access.write(self._frame, self._flat, "over")
 

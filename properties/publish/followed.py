@@ -54,7 +54,8 @@ happen:
 
 Where a guard does not hold, the answer is not known: such a run is undecided from there on, and the guard
 says why. Deletions behind the window show nothing here; whether they are allowed is seen from the run itself
-(`properties.refinement.windowing`)."""
+(`properties.refinement.windowing`).
+"""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -308,15 +309,15 @@ def window(ids: int, writers: int, claims: int) -> Window:
 
 def renamed(seen: Observation, label: Label) -> Observation | None:
     """A request that is under way, after a renaming; None when its landing would change nothing any more."""
-    told = dict(label.parameters)
-    if "w" in told:
-        return None if seen.rank("plan") == told["w"] else seen
+    parameters = dict(label.parameters)
+    if "w" in parameters:
+        return None if seen.rank("plan") == parameters["w"] else seen
     ranks = dict(seen.ranks)
-    for name in _numbers(label.action, str(told.get("table", ""))):
+    for name in _numbers(label.action, str(parameters.get("table", ""))):
         if name in ranks:
             ranks[name] -= 1
     if label.action == "slide_versions":
-        table = told["table"]
+        table = parameters["table"]
         if "number in version" in ranks and ranks.get(f"location in {table}") == 0:
             ranks["number in version"] -= 1
         if any(ranks.get(name, 1) < 1 for name in (f"{table}_number", "number in version")):

@@ -14,7 +14,7 @@ PLAIN = {"contents": 1, "horizons": 3, "versioned": 0}
 
 
 @pytest.mark.slow
-def test_at_its_default_size_everything_holds_and_every_action_fires_but_two() -> None:
+def test_everything_holds_at_the_default_size_and_every_action_but_two_fires() -> None:
     result = check(Ingest)
     assert verdicts(result) == {}
     assert result.distinct == 3_078_863
@@ -43,7 +43,7 @@ def test_at_its_default_size_everything_holds_and_every_action_fires_but_two() -
         ({**PLAIN, "scanning": 1, "collectors": 1}, 51_866),
     ],
 )
-def test_at_other_sizes_everything_holds(sizes, distinct) -> None:
+def test_everything_holds_at_other_sizes(sizes, distinct) -> None:
     result = check(Ingest, sizes)
     assert verdicts(result) == {}
     assert result.distinct == distinct
@@ -51,12 +51,12 @@ def test_at_other_sizes_everything_holds(sizes, distinct) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{"versioned": 0}, {**BLOBS, "scanning": 1}])
-def test_at_larger_sizes_everything_holds(sizes) -> None:
+def test_everything_holds_at_larger_sizes(sizes) -> None:
     assert verdicts(check(Ingest, sizes)) == {}
 
 
 @pytest.mark.parametrize("sizes", [BLOBS, {"collectors": 1, "horizons": 2}, {"horizons": 0}])
-def test_a_versioned_bucket_asks_nothing_of_time(sizes) -> None:
+def test_a_versioned_bucket_needs_no_bounds_on_time(sizes) -> None:
     result = check(Ingest, sizes, without=["bounded-landing", "bounded-skew"])
     assert verdicts(result) == {}
 
@@ -93,13 +93,13 @@ def without(switch: str, sizes=None, **how):
     return check(Ingest, Ingest.shown_at.get(switch) if sizes is None else sizes, without=[switch], **how)
 
 
-def test_every_switch_is_accounted_for() -> None:
+def test_every_switch_has_an_expected_violation() -> None:
     assert set(NEEDED) == {*Ingest.safeguards, *Ingest.assumptions}
     assert set(Ingest.shown_at) <= set(NEEDED)
 
 
 @pytest.mark.parametrize("switch", NEEDED)
-def test_without_it_something_breaks(switch) -> None:
+def test_without_a_switch_its_properties_are_violated(switch) -> None:
     result = without(switch)
     broken, length = NEEDED[switch]
     assert {name for name, verdict in verdicts(result).items() if verdict == "violated"} == broken
@@ -169,12 +169,12 @@ COUNTEREXAMPLES = {
 
 
 @pytest.mark.parametrize("switch", COUNTEREXAMPLES)
-def test_the_shortest_counterexample_is_the_one_that_the_safeguard_is_for(switch) -> None:
+def test_the_shortest_counterexample_is_the_failure_that_the_safeguard_prevents(switch) -> None:
     broken, _ = NEEDED[switch]
     assert steps(without(switch), min(broken)) == COUNTEREXAMPLES[switch]
 
 
-def test_a_duplicate_is_answered_by_one_who_never_saw_the_data() -> None:
+def test_a_collector_that_never_saw_the_data_answers_a_duplicate() -> None:
     """Another collector stalled past the horizon, created the manifest, and died before it looked."""
     assert steps(without("gc-stalled-writer-duplicate"), "ack_durable")[-3:] == [
         "create_manifest(c=0, answer=reply-lost)",
@@ -183,13 +183,13 @@ def test_a_duplicate_is_answered_by_one_who_never_saw_the_data() -> None:
     ]
 
 
-def test_a_name_that_is_used_again_is_deleted_by_who_judged_it_before() -> None:
+def test_a_reused_name_is_deleted_by_an_earlier_decision() -> None:
     """In one plain bucket, with everything that may be assumed of time, the acknowledged data goes as well:
     a name stored anew while its delete is on its way. So generations need names of their own.
     """
     result = without("gc-stalled-writer-generation", keep_going=True)
-    told = steps(result, "ack_durable")
-    assert told[-4:] == [
+    trace = steps(result, "ack_durable")
+    assert trace[-4:] == [
         "create_manifest(c=0, answer=done)",
         "put_blob_back(c=0)",
         "delete(h=0, generation=0)",
@@ -206,13 +206,13 @@ def test_only_a_plain_bucket_needs_bounds(versioned, assumption) -> None:
 
 def test_a_deleted_manifest_is_reopened_by_another_batch() -> None:
     result = without("deny-deletes", {"horizons": 0, "shared": 0, "troubles": 0}, keep_going=True)
-    told = steps(result, "never_reopened")
-    assert told[-1].startswith("create_manifest")
-    assert "manifest_deleted()" in told
+    trace = steps(result, "never_reopened")
+    assert trace[-1].startswith("create_manifest")
+    assert "manifest_deleted()" in trace
     assert result["one_acceptance"].verdict == "violated"
 
 
-def test_without_the_reconciler_what_a_dead_collector_left_is_never_counted() -> None:
+def test_without_the_reconciler_a_batch_of_a_dead_collector_is_never_counted() -> None:
     counterexample = steps(without("reconcile"), "effects_eventually")
     assert counterexample[2] == "create_manifest(c=0, answer=done)"
 
@@ -232,7 +232,7 @@ class CountsTwice(Ingest):
 
 
 class TakesConflictForConflict(Ingest):
-    """409 of the store told as 409 to the agent."""
+    """409 of the store passed to the agent as 409."""
 
     @action(c=Ingest.collectors)
     def refuse(s, c: int) -> None:
@@ -276,7 +276,7 @@ class PassesOver(Ingest):
         (PassesOver, {"contents": 1, "collectors": 1, "horizons": 2, "scanning": 1}, "cursor_waits"),
     ],
 )
-def test_a_machine_that_gets_it_wrong_is_caught(machine, sizes, name) -> None:
+def test_a_broken_machine_is_violated(machine, sizes, name) -> None:
     result = check(machine, sizes, keep_going=True)
     assert result[name].verdict == "violated"
 
@@ -287,6 +287,6 @@ def test_a_machine_that_gets_it_wrong_is_caught(machine, sizes, name) -> None:
         ({**SMALL, "collectors": 1, "contents": 1}, {"answered_as_duplicate", "accepted_unawares"}),
     ],
 )
-def test_what_a_size_is_too_small_for_is_said(sizes, out_of_reach) -> None:
+def test_a_size_that_is_too_small_violates_the_reachability_goals(sizes, out_of_reach) -> None:
     """The good situations that a size is too small for show that these properties can fail."""
     assert set(verdicts(check(Ingest, sizes, keep_going=True))) == out_of_reach

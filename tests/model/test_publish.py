@@ -10,7 +10,7 @@ from tests.model.counterexamples import steps, verdicts
 
 
 @pytest.mark.slow
-def test_at_its_default_size_everything_holds_and_every_action_of_one_opener_fires() -> None:
+def test_everything_holds_at_the_default_size_and_every_action_of_one_opener_fires() -> None:
     result = check(Publish)
     assert verdicts(result) == {}
     assert result.distinct == 905_043
@@ -21,7 +21,7 @@ def test_at_its_default_size_everything_holds_and_every_action_of_one_opener_fir
 
 
 @pytest.mark.slow
-def test_nothing_needs_requests_to_land_in_time() -> None:
+def test_everything_holds_without_bounded_landing() -> None:
     result = check(Publish, without=["bounded-landing"])
     assert verdicts(result) == {}
 
@@ -45,9 +45,7 @@ def test_two_openers_at_once_change_nothing() -> None:
         ({"writers": 1, "openers": 2}, 20_766, {"retry_succeeds", "conflict"}),
     ],
 )
-def test_at_smaller_sizes_nothing_bad_is_reachable_and_some_good_is_not(
-    sizes, distinct, out_of_reach
-) -> None:
+def test_smaller_sizes_reach_no_violation_and_not_every_goal(sizes, distinct, out_of_reach) -> None:
     """The good situations that a size is too small for show that these properties can fail."""
     result = check(Publish, sizes, keep_going=True)
     assert set(verdicts(result)) == out_of_reach
@@ -77,19 +75,19 @@ def without(switch: str):
     return check(Publish, Publish.shown_at.get(switch), without=[switch])
 
 
-def test_every_switch_is_accounted_for() -> None:
+def test_every_switch_has_an_expected_violation() -> None:
     assert set(NEEDED) | {"bounded-landing"} == {*Publish.safeguards, *Publish.assumptions}
     assert set(Publish.shown_at) <= set(NEEDED)
 
 
 @pytest.mark.parametrize("switch", NEEDED)
-def test_without_it_something_breaks(switch) -> None:
+def test_without_a_switch_its_property_is_violated(switch) -> None:
     result = without(switch)
     assert [name for name, verdict in verdicts(result).items() if verdict == "violated"] == [NEEDED[switch]]
 
 
 @pytest.mark.parametrize("safeguard", [name for name in NEEDED if name in Publish.safeguards])
-def test_without_it_something_breaks_at_the_default_size_too(safeguard) -> None:
+def test_without_a_safeguard_the_default_size_is_violated(safeguard) -> None:
     assert check(Publish, without=[safeguard]).verdict == "violated"
 
 
@@ -169,14 +167,14 @@ COUNTEREXAMPLES = {
 
 
 @pytest.mark.parametrize("safeguard", COUNTEREXAMPLES)
-def test_the_shortest_counterexample_is_the_one_that_the_safeguard_is_for(safeguard) -> None:
+def test_the_shortest_counterexample_is_the_failure_that_the_safeguard_prevents(safeguard) -> None:
     assert steps(without(safeguard), NEEDED[safeguard]) == COUNTEREXAMPLES[safeguard]
 
 
 def test_two_writers_that_create_the_same_id_lose_a_write() -> None:
     for switch in ("create-only-manifest", "linearizable-create"):
-        told = steps(without(switch), "no_lost_write")
-        assert [step for step in told if step.startswith("create_manifest")] == [
+        trace = steps(without(switch), "no_lost_write")
+        assert [step for step in trace if step.startswith("create_manifest")] == [
             "create_manifest(w=1, answer=done)",
             "create_manifest(w=0, answer=done)",
         ]
@@ -193,7 +191,7 @@ def test_without_bounded_skew_a_slow_writer_is_disturbed_and_nothing_else_breaks
 
 
 @pytest.mark.slow
-def test_the_same_of_two_writers() -> None:
+def test_without_bounded_skew_two_slow_writers_are_disturbed_and_nothing_else_breaks() -> None:
     result = check(Publish, {"troubles": 0}, without=["bounded-skew"], keep_going=True)
     assert set(verdicts(result)) == {"left_alone", "rolled_forward", "rolled_back", "false_success"}
 
@@ -207,7 +205,7 @@ class Unfinished(Publish):
     finish_undo = None
 
 
-def test_an_undo_that_nobody_finishes_wedges_the_writers_of_its_epoch() -> None:
+def test_an_unfinished_undo_wedges_the_writers_of_its_epoch() -> None:
     """Two openers of one epoch: the sidecar is retired while the other one undoes, and that one dies."""
     result = check(Unfinished, {"writers": 1, "openers": 2}, keep_going=True)
     assert steps(result, "no_wedge") == [
@@ -244,6 +242,6 @@ class Forgetful(Publish):
 
 
 @pytest.mark.parametrize(("machine", "name"), [(Careless, "cleanup_safe"), (Forgetful, "same_plan")])
-def test_a_machine_that_gets_it_wrong_is_caught(machine, name) -> None:
+def test_a_broken_machine_is_violated(machine, name) -> None:
     result = check(machine, {"writers": 1}, keep_going=True)
     assert result[name].verdict == "violated"

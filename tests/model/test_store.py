@@ -100,7 +100,7 @@ class Manifests(Machine):
         s.late[slot].land()
 
 
-def test_an_object_carries_parts_of_every_kind_to_where_it_lands() -> None:
+def test_a_late_request_carries_parts_of_every_kind() -> None:
     after = taken(start(Manifests), "create(b=1, n=2, w=1, answer=late)")
     assert after.values["late"] == (
         "create manifest[1][2] writer=1 pins=[2, 1] seen={1} kind=claim log=[2, 1]",
@@ -114,7 +114,7 @@ def test_an_object_carries_parts_of_every_kind_to_where_it_lands() -> None:
     assert landed.packed == taken(start(Manifests), "create(b=1, n=2, w=1, answer=done)").packed
 
 
-def test_a_key_chosen_by_a_column_is_the_one_of_the_moment_when_it_was_asked() -> None:
+def test_a_key_chosen_by_a_column_is_fixed_when_the_request_is_issued() -> None:
     first = taken(start(Manifests), "create(b=0, n=0, w=1, answer=done)")
     sent = taken(first, "replace_at_tip(b=0, w=1, answer=late)", "follow(w=1)")
     assert (
@@ -125,7 +125,7 @@ def test_a_key_chosen_by_a_column_is_the_one_of_the_moment_when_it_was_asked() -
     assert landed.values["manifest"][0][0] == "writer=1 pins=[0, 0] seen={1} kind=data log=[]"
 
 
-def test_the_first_free_place_takes_a_late_request_and_none_waits_when_all_are_taken() -> None:
+def test_a_late_request_takes_the_first_free_place_and_none_is_late_without_one() -> None:
     one = taken(start(Manifests), "create(b=0, n=0, w=0, answer=late)")
     two = taken(one, "create(b=0, n=1, w=0, answer=late)")
     all_ = taken(two, "create(b=0, n=2, w=0, answer=late)")
@@ -140,7 +140,7 @@ def test_the_first_free_place_takes_a_late_request_and_none_waits_when_all_are_t
     assert str(freed.values["late"][0]).startswith("create manifest[1][0] writer=0")
 
 
-def test_a_late_request_that_would_be_refused_waits_and_lands_when_it_suits() -> None:
+def test_a_late_request_waits_until_it_would_not_be_refused() -> None:
     class Once(Machine):
         key = Key(value=Int(0, 1))
         late = Late(key)
@@ -164,7 +164,7 @@ def test_a_late_request_that_would_be_refused_waits_and_lands_when_it_suits() ->
     assert taken(deleted, "lands()").values == {"key": "value=1", "late": "nothing"}
 
 
-def test_where_nothing_stands_every_part_has_its_first_value() -> None:
+def test_every_part_of_an_absent_key_has_its_first_value() -> None:
     class Cleared(Machine):
         key = Key(level=Int(0, 3, start=2), names=Flags(3, start={1}))
         late = Late(key)
@@ -186,7 +186,7 @@ def test_where_nothing_stands_every_part_has_its_first_value() -> None:
     assert taken(begun, "write(answer=late)", "lands()", "remove()") == begun
 
 
-def test_a_reply_and_what_has_happened_are_two_things() -> None:
+def test_a_reply_differs_from_the_effect() -> None:
     replies = {answer: Reply("create", answer) for answer in (*CREATE, *NOT_NOW, *UNKNOWN)}
     assert [answer for answer, each in replies.items() if each == "unknown"] == [
         "reply-lost",
@@ -199,7 +199,7 @@ def test_a_reply_and_what_has_happened_are_two_things() -> None:
     assert replies["exists"].to(refused=1, exists=3) == 3
 
 
-def test_few_bits() -> None:
+def test_keys_and_late_requests_take_few_bits() -> None:
     class Small(Machine):
         clients = Size(4)
         lock = Key(owner=Id(clients))
@@ -214,7 +214,7 @@ def test_few_bits() -> None:
     assert Model(Small).layout.bits == 10
 
 
-def test_a_state_is_packed_again_from_what_it_prints_as() -> None:
+def test_a_state_is_packed_again_from_its_printed_values() -> None:
     model = Model(Manifests)
     sent = taken(
         start(Manifests),
@@ -260,7 +260,7 @@ class Process(Machine):
         restart(s, p, "at", "memory")
 
 
-def test_a_crash_takes_what_is_volatile_and_nothing_else() -> None:
+def test_restart_resets_volatile_fields_only() -> None:
     crashed = taken(start(Process), "work(p=0)", "work(p=1)", "crash(p=0)")
     assert crashed.values == {
         "at": ("starts", "works"),
@@ -299,7 +299,7 @@ def test_a_budget_counts_faults_and_not_orderly_answers() -> None:
     }
 
 
-def test_after_trouble_a_protocol_has_to_recover_by_itself() -> None:
+def test_after_trouble_ends_a_protocol_has_to_recover_unaided() -> None:
     """A client that forgets its lock is saved by the next lost reply, and by nothing else."""
 
     class Forgetful(Machine):
@@ -350,7 +350,7 @@ def test_after_trouble_a_protocol_has_to_recover_by_itself() -> None:
     assert [str(label) for label in Stepper(over.model).enabled(over)] == ["create(answer=done)"]
 
 
-def test_an_absent_key_and_a_free_place_name_nobody_so_that_symmetry_may_rename() -> None:
+def test_an_absent_key_and_a_free_place_name_no_member_so_that_symmetry_may_rename() -> None:
     class Owned(Machine):
         clients = Size(3)
         symmetric = ("clients",)
@@ -465,7 +465,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
 
 
 @pytest.mark.parametrize(("does", "message"), MISTAKES)
-def test_a_mistake_in_an_action_is_answered_with_what_to_write(does, message) -> None:
+def test_the_message_for_a_mistake_in_an_action_names_the_fix(does, message) -> None:
     class Wrong(Mistaken):
         @action
         def act(s) -> None:
@@ -501,7 +501,7 @@ def test_a_mistake_in_an_action_is_answered_with_what_to_write(does, message) ->
         ),
     ],
 )
-def test_a_mistake_in_a_declaration_is_answered_with_what_to_write(declares, message) -> None:
+def test_the_message_for_a_mistake_in_a_declaration_names_the_fix(declares, message) -> None:
     with pytest.raises(ModellingMistake, match=message):
         declares()
 

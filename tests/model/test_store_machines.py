@@ -43,7 +43,7 @@ COUNTEREXAMPLES = {
         (FencedLease, {"clients": 3}, 34_208),
     ],
 )
-def test_with_all_safeguards_everything_holds_and_every_action_fires(machine, sizes, distinct) -> None:
+def test_everything_holds_with_all_safeguards_and_every_action_fires(machine, sizes, distinct) -> None:
     result = check(machine, sizes)
     assert {found.name: found.verdict for found in result.properties if found.verdict != "holds"} == {}
     assert result.never_fired == ()
@@ -89,7 +89,7 @@ def test_a_lock_whose_own_412_is_misread_is_never_given_back() -> None:
     assert len(result["free"].counterexample) == 1
 
 
-def test_the_worked_machine_of_the_package_runs_as_it_says() -> None:
+def test_the_worked_machine_of_the_package_runs() -> None:
     names: dict[str, object] = {}
     text = fencepost.model.store.__doc__
     block = text[text.index("    from fencepost.model import") : text.index("The pieces (")]

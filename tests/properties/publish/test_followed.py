@@ -58,58 +58,58 @@ def may(states: U64, one: Label) -> bool:
 
 def renamed(one: Label, renaming: Label, states: U64) -> Label | None:
     """What a label is called after a renaming; None when it names something that the renaming took away."""
-    told, by = dict(one.parameters), dict(renaming.parameters)
+    given, by = dict(one.parameters), dict(renaming.parameters)
     if renaming.action in ("forget", "leave"):
-        if told.get("w") != by["w"]:
+        if given.get("w") != by["w"]:
             return one
         return None
-    if "table" in by and told.get("table") != by["table"] and one.action != "begin_on":
+    if "table" in by and given.get("table") != by["table"] and one.action != "begin_on":
         return one
     if not _is_in_sight(one, renaming, states):
         return None
     names = NUMBERS[renaming.action]
-    if one.action in HEADS and renaming.action == "slide_epochs" and "epoch" not in told:
+    if one.action in HEADS and renaming.action == "slide_epochs" and "epoch" not in given:
         return one
     for name in names:
-        if name in told:
-            told[name] = int(str(told[name])) - 1
-    return label(one.action, **told) if all(int(str(told.get(name, 0))) >= 0 for name in names) else None
+        if name in given:
+            given[name] = int(str(given[name])) - 1
+    return label(one.action, **given) if all(int(str(given.get(name, 0))) >= 0 for name in names) else None
 
 
 def _is_in_sight(one: Label, renaming: Label, states: U64) -> bool:
     """Whether what an event of this label names stays at 1 or above."""
-    told = dict(one.parameters)
+    given = dict(one.parameters)
     if one.action == "begin_on":
-        parent = int(str(told["parent"]))
+        parent = int(str(given["parent"]))
         if renaming.action == "slide_manifests":
             return parent >= 1
         pins, epochs = value(states, "pins_at"), value(states, "epoch_at")
         if renaming.action == "slide_epochs":
             return epochs[parent] > 1  # type: ignore[index]  # a tuple
-        touched = {"link": (0, 1), "drop": (0, 1), "add": (0,), "both": (0, 1)}[str(told["kind"])]
+        touched = {"link": (0, 1), "drop": (0, 1), "add": (0,), "both": (0, 1)}[str(given["kind"])]
         t = TABLES.index(str(dict(renaming.parameters)["table"]))
         return t not in touched or pins[parent][t] > 1  # type: ignore[index]  # a tuple
     if one.action in HEADS:
-        w = int(str(told["w"]))
+        w = int(str(given["w"]))
         if renaming.action == "slide_versions":
-            t = TABLES.index(str(told["table"]))
+            t = TABLES.index(str(given["table"]))
             return value(states, "base")[w][t] > 1  # type: ignore[index]  # a tuple
         if renaming.action == "slide_epochs":
-            epoch = told["epoch"] if "epoch" in told else value(states, "began")[w]  # type: ignore[index]  # a tuple
+            epoch = given["epoch"] if "epoch" in given else value(states, "began")[w]  # type: ignore[index]  # a tuple
             return int(str(epoch)) > 1
     if renaming.action == "slide_epochs" and one.action in (
         "somebody_rolls_forward",
         "somebody_commits_undo",
     ):
-        return int(str(told["epoch"])) > 1
+        return int(str(given["epoch"])) > 1
     if one.action == "delete_manifests" and renaming.action == "slide_manifests":
         return value(states, "boundary") > 1  # type: ignore[operator]  # a number
     if one.action == "claim":
         return value(states, "epoch") < MODEL.sizes["claims"]  # type: ignore[operator]  # there is room for it
     if one.action == "boundary_to" and renaming.action == "slide_manifests":
-        return int(str(told["to"])) > 1
+        return int(str(given["to"])) > 1
     if one.action == "delete_version" and renaming.action == "slide_versions":
-        return int(str(told["number"])) >= 1
+        return int(str(given["number"])) >= 1
     return True
 
 
@@ -128,7 +128,7 @@ def walk(draw: random.Random, length: int) -> Iterator[U64]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_can_be_seen_next_is_the_same_after_a_renaming(seed: int) -> None:
+def test_a_renaming_keeps_the_possible_next_events(seed: int) -> None:
     """And after the next step too, and the one after it: as far as it names nothing that was taken away."""
     draw = random.Random(seed)
     renamings = [one for one in MODEL.labels if one.action in RENAMING]
@@ -152,7 +152,7 @@ def _compare(draw: random.Random, one: U64, other: U64, renaming: Label, depth: 
         if name is None:
             continue
         here, there = MODEL.apply(one, shown) is not None, MODEL.apply(other, name) is not None
-        assert here == there, (str(shown), str(name), str(renaming), _told(one), _told(other))
+        assert here == there, (str(shown), str(name), str(renaming), _changed(one), _changed(other))
         if here:
             both.append((shown, name))
     if depth and both:
@@ -160,7 +160,7 @@ def _compare(draw: random.Random, one: U64, other: U64, renaming: Label, depth: 
         _compare(draw, after(one, shown), after(other, name), renaming, depth - 1)
 
 
-def _told(states: U64) -> dict[str, object]:
+def _changed(states: U64) -> dict[str, object]:
     first = MODEL.unpack(tuple(int(word) for word in MODEL.initial()[:, 0]))
     found = MODEL.unpack(tuple(int(word) for word in states[:, 0]))
     return {name: one for name, one in found.items() if one != first[name]}
@@ -204,7 +204,7 @@ CLAIM = label("claim")
         ((begun(0), CLAIM, CLAIM), label("slide_epochs"), True),  # fenced, and so it stays
     ],
 )
-def test_a_renaming_asks_that_nothing_is_lost(
+def test_the_guard_of_a_renaming_allows_no_loss(
     steps: tuple[Label, ...], renaming: Label, *, allowed: bool
 ) -> None:
     assert may(walked(*steps), renaming) is allowed
@@ -221,7 +221,7 @@ def test_a_head_of_a_plan_under_way_does_not_leave_the_window() -> None:
     assert not may(states, label("slide_versions", table="nodes"))
 
 
-def test_cleanup_may_delete_what_no_retained_manifest_pins_between_two_that_are() -> None:
+def test_cleanup_may_delete_an_unpinned_version_between_two_pinned_ones() -> None:
     """Heads of a plan that was undone were never pinned; the version before them still may be."""
     undone = (
         label("somebody_undoes_head", w=1, epoch=1, table="nodes"),
@@ -236,19 +236,19 @@ def test_cleanup_may_delete_what_no_retained_manifest_pins_between_two_that_are(
     assert gone == [True, True, False]
 
 
-def test_cleanup_does_not_delete_what_is_ahead_of_the_pin() -> None:
+def test_cleanup_deletes_no_version_ahead_of_the_pin() -> None:
     states = walked(begun(0), moved(0))
     assert MODEL.apply(states, label("delete_version", table="nodes", number=0)) is None
 
 
-def test_who_gets_a_slot_has_nothing_of_who_had_it() -> None:
+def test_a_reused_slot_keeps_nothing_of_the_former_plan() -> None:
     """Or the new plan would have the old one's head, and commit without its own."""
     states = walked(*PUBLISHED, label("forget", w=0), begun(0, "both", 1), moved(0, "edges"))
     assert MODEL.apply(states, committed(0)) is None
     assert MODEL.apply(after(states, moved(0)), committed(0)) is not None
 
 
-def test_a_renaming_that_one_state_does_not_allow_leaves_the_run_undecided() -> None:
+def test_a_run_is_undecided_after_a_renaming_that_one_state_does_not_allow() -> None:
     automaton = Automaton(PublishRefinement(2, 2))
     symbol = automaton.symbol(refinement.renaming("slide_manifests", {}, ()), refinement.SymbolKind.RENAMED)
     assert automaton.step(refinement.START, symbol) == refinement.OUTSIDE
