@@ -99,7 +99,7 @@ def test_a_project_of_a_users_own_is_audited_with_nothing_but_the_wheel(wheel: P
     home = tmp_path / "env"
     ran([sys.executable, "-m", "venv", home], tmp_path)
     python = home / "bin" / "python"
-    ran([python, "-m", "pip", "install", "--quiet", wheel, "pytest", "pytest-xdist"], tmp_path)
+    ran([python, "-m", "pip", "install", "--quiet", f"{wheel}[harness]", "pytest", "pytest-xdist"], tmp_path)
     project = tmp_path / "project"
     project.mkdir()
     (project / "test_election.py").write_text(USERS_TEST)

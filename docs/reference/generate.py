@@ -6,6 +6,7 @@ python docs/reference/generate.py --check    # say what is out of date, and end 
 
 import ast
 import inspect
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +20,14 @@ from fencepost.commands.entry import SUMMARIES, group
 from fencepost.commands.models import SHIPPED, find_machine
 from fencepost.impl.store import events
 from fencepost.model import Model
+from fencepost.results import COMMANDS
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.keys import KEYS, Key, latency
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from schema import json_schema  # noqa: E402 - it lies beside this script
+
 TIMES = (units.duration, units.positive_duration, latency)
 NOTE = "<!-- Written by docs/reference/generate.py; change the code, not this page. -->\n"
 
@@ -158,10 +163,18 @@ PAGES = {
 }
 
 
+def pages() -> Iterator[tuple[str, str]]:
+    """Every generated file with its text."""
+    for name, make in PAGES.items():
+        yield name, make()
+    for command, kind in COMMANDS.items():
+        yield f"schemas/{command}.json", json.dumps(json_schema(command, kind), indent=2)
+
+
 def main(words: list[str]) -> int:
     outdated = []
-    for name, make in PAGES.items():
-        text = make().rstrip("\n") + "\n"
+    for name, made in pages():
+        text = made.rstrip("\n") + "\n"
         file = HERE / name
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             outdated.append(name)

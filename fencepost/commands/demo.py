@@ -1,15 +1,16 @@
-"""`fencepost demo`: the tour. Runs the other commands as a user would, and makes a report of what they found.
+"""`fencepost demo`: the tour. Runs the other commands as a user would, and reports what they found.
 
-Everything happens on this machine: no service, no Java, no network. What the machine lacks for a stop (a
-library that is an extra) is said, and that stop is left out.
+Everything happens on this machine: no service, no Java, no network. A stop whose library is not installed is
+left out, and named. The output of a stop is shortened; the whole is in a file beside its result.
 """
 
 import contextlib
+import importlib
 import importlib.util
+import io
 import shlex
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import TARGET
 
 FOLDER = "fencepost-demo"
+HEAD, TAIL = 3, 1
+"""Lines that are shown of a stop's output: the first and the last ones."""
 
 EPILOG = """Exit codes: 0 every stop ended as it should, 1 one did not, 2 the request made no sense,
 3 interrupted. Example: fencepost demo --out /tmp/tour."""
@@ -26,11 +29,11 @@ EPILOG = """Exit codes: 0 every stop ended as it should, 1 one did not, 2 the re
 
 @dataclass(frozen=True)
 class Stop:
-    """One stop of the tour: what is shown, the command that shows it, and how it must end."""
+    """One stop of the tour: an explanation, the command, and the exit code that is expected."""
 
-    says: str
+    text: str
     words: Sequence[str]
-    ends: Exit
+    expected: Exit
     needs: str = ""
     """A library without which this stop is left out."""
 
@@ -45,39 +48,35 @@ def stops(folder: Path) -> list[Stop]:
 
     return [
         Stop(
-            "A protocol is first a model. This one makes many tables visible in one commit; every state "
-            "of it is looked at.",
+            "A model of a protocol that makes many tables visible in one commit. Every state is explored.",
             ["check", "publish", *result("1-model")],
             Exit.HOLDS,
         ),
         Stop(
-            "Every protective step has a name. Without this one, here is the shortest way to lose a write.",
+            "Every protective step has a name. Without this one, the shortest way to lose a write is:",
             ["check", "publish", "--without", "create-only-manifest", *result("2-model-without")],
             Exit.VIOLATED,
         ),
         Stop(
-            "Then the library itself, the code that ships, with the same step taken out: the same loss, "
-            "found by running it in every order. The last line printed replays it.",
+            "The library itself, without the same step: running it in every order finds the same loss.",
             ["audit", "publish", "--mutant", "create-only-manifest", *result("3-code-without")],
             Exit.VIOLATED,
             needs="pyarrow",
         ),
         Stop(
-            "As it ships it holds: a writer is taken over by another, with a crash and a lost reply "
-            "anywhere, and every step of every run is one the model allows. One run is kept as a trace.",
+            "As it ships it holds, with a crash and a lost reply anywhere; the model allows every step.",
             ["audit", "publish", "--set", "scenario=takeover", *result("4-code"), "--trace", trace],
             Exit.HOLDS,
             needs="pyarrow",
         ),
         Stop(
-            "A trace, from here or from production, is held against the same model.",
+            "A trace of such a run, or of production, is replayed against the same model.",
             ["replay", trace, "--model", "publish", *result("5-trace")],
             Exit.HOLDS,
             needs="pyarrow",
         ),
         Stop(
-            "How will it do? In simulated time, a measured write path of another system: a cap on requests "
-            "in flight, a history nobody compacts, and what compaction buys.",
+            "In simulated time: a write path under a cap on requests, and the effect of compaction.",
             ["simulate", "rfc-013-capped", *result("6-capacity")],
             Exit.HOLDS,
         ),
@@ -106,6 +105,7 @@ def command(out: str, json_file: str | None) -> int:
     """Check, audit, replay and simulate, on this machine, with no service and no Java, in under two minutes.
     Ends with a report of everything, and three commands to try next.
     """
+    importlib.import_module("fencepost.commands.audit")  # ends here when the harness is not installed
     folder = _folder(out)
     aside = json_file == "-"
     started = time.perf_counter()
@@ -117,8 +117,8 @@ def command(out: str, json_file: str | None) -> int:
             if stop in left_out:
                 click.secho(f"\n[{number}/{len(tour)}] left out: {stop.needs} is not installed", err=aside)
                 continue
-            surprises += _visit(f"{number}/{len(tour)}", stop, aside=aside)
-        surprises += _visit("last", _report(folder), aside=aside)
+            surprises += _visit(f"{number}/{len(tour)}", stop, folder / f"{number}.txt", aside=aside)
+        surprises += _visit("last", _report(folder), folder / "report.txt", aside=aside)
     except _Stopped:
         click.echo(f"\nThe rest of the tour is left out. What there is: {folder}", err=aside)
         return Exit.UNDECIDED
@@ -130,7 +130,7 @@ def command(out: str, json_file: str | None) -> int:
     for words in after(folder):
         click.echo(f"  {words}", err=aside)
     for surprise in surprises:
-        click.secho(f"not as it should be: {surprise}", fg="red", err=True)
+        click.secho(f"unexpected: {surprise}", fg="red", err=True)
     if json_file:
         from fencepost.commands.output_files import write_result
 
@@ -148,15 +148,8 @@ class _Stopped(Exception):
     """Ctrl-C ended a stop: no stop has a bound that could leave it undecided."""
 
 
-@contextlib.contextmanager
-def _prints_aside(aside: bool) -> Iterator[None]:
-    """What the stops print goes elsewhere when standard output is to hold the result alone."""
-    with contextlib.redirect_stdout(sys.stderr) if aside else contextlib.nullcontext():
-        yield
-
-
 def _report(folder: Path) -> Stop:
-    """The page must tell of the two violations that the tour made on purpose."""
+    """The page has the two violations that the tour made on purpose."""
     return Stop(
         "Everything above as one page, which can be attached to a pull request.",
         ["report", str(folder), "--title", "Fencepost demo"],
@@ -170,7 +163,7 @@ def _not_shown(left_out: Sequence[Stop]) -> list[str]:
     ]
     if left_out:
         needed = ", ".join(sorted({stop.needs for stop in left_out}))
-        lines.append(f"Left out for want of {needed}: pip install 'fencepost[catalog]' brings it.")
+        lines.append(f"Left out without {needed}: pip install 'fencepost[catalog]' installs it.")
     return lines
 
 
@@ -187,17 +180,24 @@ def _folder(out: str) -> Path:
     return folder
 
 
-def _visit(number: str, stop: Stop, *, aside: bool) -> list[str]:
-    """Run one stop; answers what surprised."""
+def _visit(number: str, stop: Stop, file: Path, *, aside: bool) -> list[str]:
+    """Run one stop, keep its output in `file`, and return what was unexpected."""
     from fencepost.commands.entry import group, run
 
     line = shlex.join(["fencepost", *stop.words])
-    click.secho(f"\n[{number}] {stop.says}", bold=True, err=aside)
+    click.secho(f"\n[{number}] {stop.text}", bold=True, err=aside)
     click.secho(f"$ {line}", fg="cyan", err=aside)
-    with _prints_aside(aside):
-        ended = run(lambda: group.main(list(stop.words), standalone_mode=False))
-    if ended == Exit.UNDECIDED:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        code = run(lambda: group.main(list(stop.words), standalone_mode=False))
+    file.write_text(printed.getvalue())
+    for shown in _shortened(printed.getvalue().splitlines(), file):
+        click.echo(shown, err=aside)
+    if code == Exit.UNDECIDED:
         raise _Stopped
-    if ended == stop.ends:
-        return []
-    return [f"`{line}` ended with {ended}, expected {int(stop.ends)}"]
+    return [] if code == stop.expected else [f"`{line}` ended with {code}, expected {int(stop.expected)}"]
+
+
+def _shortened(lines: Sequence[str], file: Path) -> list[str]:
+    if len(lines) <= HEAD + TAIL + 1:
+        return list(lines)
+    return [*lines[:HEAD], f"... {len(lines) - HEAD - TAIL} lines more in {file}", *lines[-TAIL:]]

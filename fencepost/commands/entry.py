@@ -23,6 +23,15 @@ WORDS = "fencepost.words"
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Standard output can be sent to a file, and that file's disk be full."""
 
+EXTRAS = {
+    "harness": ("greenlet", "hypothesis", "networkx", "numpy", "rich", "simpy"),
+    "catalog": ("pyarrow",),
+    "ingest": ("starlette", "uvicorn", "httpx", "prometheus_client"),
+    "plots": ("matplotlib",),
+    "spark": ("pyspark", "pandas"),
+}
+"""The modules of each extra of the package. tests/test_extras.py compares them with pyproject.toml."""
+
 SUMMARIES = {
     "demo": "The tour: what Fencepost does, on your machine, in under two minutes.",
     "check": "Explore every reachable state of a model; verdicts and shortest counterexamples.",
@@ -104,6 +113,12 @@ def run(act: Callable[[], object]) -> int:
         return _refuse(error.format_message())
     except (BadRequest, StoreError) as error:
         return _refuse(str(error))
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        extra = next((extra for extra, modules in EXTRAS.items() if missing in modules), None)
+        if extra is None:
+            raise
+        return _refuse(f"this needs {missing}, which is not installed; pip install 'fencepost[{extra}]'")
     except BrokenPipeError:
         # The reader of our output went away (`fencepost ... | head`): nobody is left to tell.
         sys.stderr.close()

@@ -88,12 +88,6 @@ def command(
         raise BadRequest(
             f"name the traces, as in: fencepost replay traces/ --model {_EXAMPLE}; --list lists models"
         )
-    try:
-        import pyarrow as pa  # noqa: F401 - said in a sentence here, before a module deep down says it in ten lines
-    except ImportError as error:
-        raise BadRequest(
-            "replay needs pyarrow; pip install 'fencepost[spark]' or 'fencepost[catalog]'"
-        ) from error
     from fencepost.sim.spark import SparkAway
     from fencepost.sim.trace import TraceError
 

@@ -10,6 +10,9 @@ from fencepost.commands.demo import Stop
 from fencepost.commands.exit_codes import Exit
 from tests.commands.running import exit_of
 
+LINES_MAX = 60
+"""Of the tour: it is read once, from top to bottom."""
+
 
 def toured(monkeypatch: pytest.MonkeyPatch, folder: Path, *tour: Stop, words: tuple[str, ...] = ()) -> int:
     monkeypatch.setattr(demo, "stops", lambda _: list(tour))
@@ -55,7 +58,7 @@ def test_what_the_machine_lacks_is_left_out_and_said(
     said = capsys.readouterr()
     assert json.loads(said.out)["left_out"] == ["check two-phase"]
     assert "[2/2] left out: no_such_library is not installed" in said.err
-    assert "Left out for want of no_such_library" in said.err
+    assert "Left out without no_such_library" in said.err
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(
@@ -71,6 +74,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 def test_the_real_tour_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_of("demo", "--out", str(tmp_path)) == Exit.HOLDS
     said = capsys.readouterr().out
+    assert len(said.splitlines()) < LINES_MAX
     assert said.count("\n$ fencepost ") == len(demo.stops(tmp_path)) + 1
     page = (tmp_path / "report.html").read_text()
     for shown in ("publish without create-only-manifest", "simulate rfc-013-capped", 'class="sequence"'):

@@ -1,0 +1,89 @@
+"""The JSON of every command: it has the published schema, and what is read back is what was written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from fencepost.results import COMMANDS, Row, command_of, drop_options, from_json, to_json
+from tests.commands.running import exit_of
+from tests.reports import samples
+
+SCHEMAS = Path(__file__).parent.parent.parent / "docs" / "reference" / "schemas"
+RUNS = {
+    "check": ["check", "two-phase", "--without", "all-prepared"],
+    "zoo": ["zoo", "two-phase"],
+    "audit": ["audit", "election", "--mutant", "check-then-create"],
+    "mutants": ["audit", "election", "--mutants"],
+    "probe": ["probe", "memory://", "--quick", "--only", "create-only-put,etags"],
+    "simulate": ["simulate", "cap-tail", "--sweep", "store.in_flight=20,32", "--jobs", "1"],
+}
+
+
+def checked(command: str, data: Any) -> Any:
+    schema = json.loads((SCHEMAS / f"{command}.json").read_text())
+    jsonschema.validate(data, schema, cls=jsonschema.Draft202012Validator)
+    return from_json(COMMANDS[command], data)
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_the_output_of_a_command_has_its_schema(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    assert exit_of(*RUNS[command], "--json", str(file)) in (0, 1, 3)
+    data = json.loads(file.read_text())
+    assert command_of(data) == command
+    result = checked(command, data)
+    assert to_json(result) == data
+    assert result.provenance.command.startswith(f"fencepost {RUNS[command][0]} ")
+
+
+def test_a_real_run_on_a_store_has_the_schema_of_an_audit(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    exit_of("audit", "counter", "--store", "memory://", "--rounds", "2", "--json", str(file))
+    assert checked("audit", json.loads(file.read_text())).real.threads == 3
+
+
+def test_a_replay_has_its_schema(tmp_path: Path) -> None:
+    trace, file = tmp_path / "t.jsonl", tmp_path / "r.json"
+    words = ["--set", "scenario=takeover", "--max-schedules", "1", "--trace", str(trace)]
+    exit_of("audit", "publish", *words)
+    assert exit_of("replay", str(trace), "--model", "publish", "--json", str(file)) == 0
+    assert checked("replay", json.loads(file.read_text())).accepted == 1
+
+
+def test_every_command_has_a_schema_and_no_schema_is_left_over() -> None:
+    assert {file.stem for file in SCHEMAS.glob("*.json")} == set(COMMANDS)
+    for file in SCHEMAS.glob("*.json"):
+        jsonschema.Draft202012Validator.check_schema(json.loads(file.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"verdict": "maybe"}, "verdict is 'maybe'"),
+        ({"features": [{"verdict": "safe", "detail": ""}]}, "features[0] has no 'name'"),
+        ({"latency": {"put": {"p50": "fast"}}}, "latency.put.p50 is 'fast', expected float"),
+        ({"requests": True}, "requests is 'True', expected int"),
+        ({"url": None}, "url is 'None', expected str"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_and_fails_the_schema(change: dict[str, Any], place: str) -> None:
+    """A report must not print a number that is none."""
+    data = {**samples.PROBE, **change}
+    with pytest.raises(ValueError, match="^" + place.replace("[", r"\[").replace("]", r"\]")):
+        from_json(COMMANDS["probe"], data)
+    with pytest.raises(jsonschema.ValidationError):
+        checked("probe", data)
+
+
+def test_keys_of_a_newer_version_are_ignored() -> None:
+    row = from_json(Row, {"safeguard": "", "kind": "model", "verdict": "holds", "found": False, "new": 1})
+    assert row.model is None
+    assert "model" not in to_json(row), "None is left out"
+
+
+def test_options_are_dropped_with_their_values() -> None:
+    words = ["fencepost", "check", "m", "--json", "a b", "--set", "x=1", "--json=c", "-v"]
+    assert drop_options(words, ("--json",), ("-v",)) == "fencepost check m --set x=1"
