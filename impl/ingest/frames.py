@@ -4,11 +4,15 @@ The hash of a batch is taken over these bytes, so only the agent writes them, an
 All numbers are big-endian.
 
     bytes  what
-        8  magic: 89 4C 4D 42 0D 0A 1A 0A (a transfer that converts line ends or strips the eighth bit breaks
-        it) 2  frame version, 1 2  wire version, 1 2  flags: bit 0 the points are compressed (zlib); the other
-        bits are 0 4  length of the header 4  length of the points as stored here 4  length of the points
-        unpacked .  header: agent and boot (2 bytes of length and UTF-8 each), seq_start, seq_end (8 each),
-        count (4) .  points: name (1 + text), number of labels (1), labels (1 + text, 2 + text each),
+        8  magic: 89 4C 4D 42 0D 0A 1A 0A (converting line ends or stripping the eighth bit breaks it)
+        2  frame version, 1
+        2  wire version, 1
+        2  flags: bit 0 the points are compressed (zlib); the other bits are 0
+        4  length of the header
+        4  length of the points as stored here
+        4  length of the points unpacked
+        .  header: agent and boot (2 bytes of length and UTF-8 each), seq_start, seq_end (8 each), count (4)
+        .  points: name (1 + text), number of labels (1), labels (1 + text, 2 + text each),
            unix ns (8, signed), value (8, IEEE 754)
         4  CRC-32 of everything before
 

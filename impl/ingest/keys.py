@@ -18,14 +18,13 @@ The keys:
     accepted-by-blob/v1/sha256/<hh>/<hh>/<sha256>/agent=/boot=/<start>-<end>.json      derived: references
     quarantine-by-blob/v1/ ... the same
     raw-blobs-by-time/v1/date=/hour=/sha256=<sha256>.json            derived
-    manifests/v1/date=/hour=/<number>.json                           rollups: the counted batches, see
-    `rollups` rollup/v1/window=/date=/hour=/metric=/<chunk>.lmrollup.zst       rollups: the chunks
+    manifests/v1/date=/hour=/<number>.json                           rollups: the counted batches
+    rollup/v1/window=/date=/hour=/metric=/<chunk>.lmrollup.zst       rollups: the chunks
     rollup-queue/v1/date=/hour=.json                                 hours with late batches
-    audits/v1/latest.json, reported.json                             the proofs that garbage collection may
-    trust resolutions/v1/..., blocks/v1/...                                the decisions of operators
-    cursors/v1/<name>.json                                           cursors, the state of the search, the
-    lease agreement/v1/times.json                                          the horizon and bounds of the
-    deployment
+    audits/v1/latest.json, reported.json                             proofs for garbage collection
+    resolutions/v1/..., blocks/v1/...                                the decisions of operators
+    cursors/v1/<name>.json                                           cursors, the search, the lease
+    agreement/v1/times.json                                          the deployment's horizon and bounds
 
 A manifest id is the time of acceptance and a hash of the identity: it sorts by time, and every reader of the
 manifest derives the same one.

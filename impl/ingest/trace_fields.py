@@ -11,8 +11,6 @@ The fields, as far as the document has them:
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.errors import IngestError
@@ -29,37 +27,21 @@ def trace_fields(key: str, body: bytes) -> str:
     return " ".join(f"{name}={value}" for name, value in sorted(fields.items()) if value not in ("", None))
 
 
-def _fields(key: str, body: bytes) -> dict[str, Any]:
+def _fields(key: str, body: bytes) -> dict[str, str]:
     if key.startswith(keys.RAW):
         return {"identity": read(body).identity.path}
-    if key.startswith((keys.ACCEPTED, keys.BY_TIME)):
-        return _of_manifest(json.loads(body))
-    if key.startswith(keys.QUARANTINE):
-        return _of_record(json.loads(body))
-    return {}
-
-
-def _of_manifest(found: Mapping[str, Any]) -> dict[str, Any]:
+    if not key.startswith((keys.ACCEPTED, keys.BY_TIME, keys.QUARANTINE)):
+        return {}
+    found = json.loads(body)
+    refused = "submitted_" if key.startswith(keys.QUARANTINE) else ""
+    identity = Identity(found["agent_id"], found["boot_id"], found["seq_start"], found["seq_end"])
     return {
-        "identity": _identity(found),
-        "sha": found["frame_sha256"],
-        "generation": _generation(found["raw_blob_key"]),
+        "identity": identity.path,
+        "sha": found[f"{refused}frame_sha256"],
+        "generation": _generation(found[f"{refused}raw_blob_key"]),
         "collector": _word(found["collector_id"]),
-        "attempt": _word(found["attempt"]),
+        "attempt": "" if refused else _word(found["attempt"]),
     }
-
-
-def _of_record(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "identity": _identity(found),
-        "sha": found["submitted_frame_sha256"],
-        "generation": _generation(found["submitted_raw_blob_key"]),
-        "collector": _word(found["collector_id"]),
-    }
-
-
-def _identity(found: Mapping[str, Any]) -> str:
-    return Identity(found["agent_id"], found["boot_id"], found["seq_start"], found["seq_end"]).path
 
 
 def _generation(raw_blob_key: str) -> str:

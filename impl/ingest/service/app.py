@@ -34,9 +34,9 @@ from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.maintenance import SEARCH_EVERY_S, Maintenance
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, Strict
-from fencepost.impl.ingest.service.background import REFRESH_S, FollowUps, Maintainer, Refresher
+from fencepost.impl.ingest.service.background import REFRESH_S, FollowUps, Maintainer, landing, refreshing
 from fencepost.impl.ingest.service.conflicts import Conflicts
-from fencepost.impl.ingest.service.landing import Lander, LocalSpool
+from fencepost.impl.ingest.service.landing import LocalSpool
 from fencepost.impl.ingest.service.openapi import document
 from fencepost.impl.ingest.service.requests import (
     BINARY,
@@ -181,7 +181,7 @@ def collecting(plan: Plan) -> Iterator[Collector]:
             acceptance: Acceptance = _local(plan, authority, metrics, parts)
         else:
             acceptance = _strict(authority, metrics, parts)
-        parts.callback(Refresher(acceptance.blocklist, plan.blocks_s).close)
+        parts.callback(refreshing(acceptance.blocklist, plan.blocks_s).close)
         if plan.maintenance_s:
             parts.callback(_maintainer(plan, metrics).close)
         collector = Collector(acceptance, plan.tokens, plan.limits, metrics)
@@ -203,7 +203,7 @@ def _local(plan: Plan, authority: Authority, metrics: Metrics, parts: contextlib
     spool = LocalSpool(plan.spool, authority, plan.env)
     parts.callback(spool.close)
     metrics.gauge("fencepost_ingest_landing_backlog", "Batches that have not landed.", lambda: spool.backlog)
-    parts.callback(Lander(spool, plan.landing_s).close)
+    parts.callback(landing(spool.land, plan.landing_s).close)
     return spool
 
 

@@ -1,8 +1,7 @@
 """The threads of a collector that work beside the requests.
 
-FollowUps      after each accepted batch: its index objects
-Refresher      the list of quarantined agents, so that judging a batch needs no request to the store
-Maintainer     one round of maintenance of the bucket per interval, by one collector at a time
+The index objects of accepted batches, the list of quarantined agents (so that judging a batch needs no
+request to the store), the landing of batches that a local disk accepted, and the maintenance of the bucket.
 """
 
 import logging
@@ -81,23 +80,30 @@ class FollowUps:
             _LOG.warning("left %d batches to the reconciler: %s", len(manifests), error)
 
 
-class Refresher:
+def refreshing(blocklist: Blocklist, every_s: float = REFRESH_S) -> Periodic:
     """Reads the list of the quarantined now, and again every `every_s`."""
 
-    def __init__(self, blocklist: Blocklist, every_s: float = REFRESH_S) -> None:
-        self._blocklist = blocklist
-        self._refresh()
-        self._periodic = Periodic("ingest-blocklist", lambda _: self._refresh(), every_s)
-
-    def close(self) -> None:
-        self._periodic.close()
-
-    def _refresh(self) -> None:
+    def refresh(_: object = None) -> None:
         try:
-            self._blocklist.refresh()
+            blocklist.refresh()
         except (StoreError, IngestError) as error:
             # Without the store nothing is accepted anyway, and the last list stays in force.
             _LOG.warning("the list of quarantined agents could not be refreshed: %s", error)
+
+    refresh()
+    return Periodic("ingest-blocklist", refresh, every_s)
+
+
+def landing(land: Callable[[Callable[[], bool]], object], every_s: float) -> Periodic:
+    """Lands the batches of a local spool. On closing, it finishes the batch that is landing."""
+
+    def act(stop: Callable[[], bool]) -> None:
+        try:
+            land(stop)
+        except (StoreError, IngestError) as error:
+            _LOG.error("landing failed, and is tried again: %s", error)
+
+    return Periodic("ingest-landing", act, every_s)
 
 
 class Maintainer:

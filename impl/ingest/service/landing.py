@@ -25,16 +25,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.http.periodic import Periodic
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.authority import Accepted, Authority, Unavailable
 from fencepost.impl.ingest.documents import JSON, Manifest
-from fencepost.impl.ingest.errors import IngestError, StoreUnavailable
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judge
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Unusable
-from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.files import FileStore
 
 _LOG = logging.getLogger("fencepost.ingest")
@@ -123,24 +121,6 @@ class LocalSpool(Acceptance):
                 raise StoreUnavailable(f"the local spool cannot list {prefix}: {page.outcome}")
             found += [item.key for item in page.objects]
         return found
-
-
-class Lander:
-    """The thread that lands, every `interval_s`."""
-
-    def __init__(self, spool: LocalSpool, interval_s: float) -> None:
-        self._spool = spool
-        self._periodic = Periodic("ingest-landing", self._land, interval_s)
-
-    def close(self) -> None:
-        """Finish the batch that is landing; the next run lands the others."""
-        self._periodic.close()
-
-    def _land(self, stop: Callable[[], bool]) -> None:
-        try:
-            self._spool.land(stop)
-        except (StoreError, IngestError) as error:
-            _LOG.error("landing failed, and is tried again: %s", error)
 
 
 _EXISTS = (Outcome.DONE, Outcome.EXISTS)
