@@ -105,13 +105,13 @@ def _named(number: int, run: list[Event]) -> str:
 
 def found_of(names: dict[str, Planted], outcome: Outcome) -> dict[str, Any]:
     """What became of the violations that were planted."""
-    told = {row["run"]: row["seq"] for row in outcome.told if row["verdict"] == "rejected"}
+    rejected = {row["run"]: row["seq"] for row in outcome.not_accepted if row["verdict"] == "rejected"}
     kinds = {
         kind: {
             "planted": sum(one.kind == kind for one in names.values()),
-            "found": sum(one.kind == kind and name in told for name, one in names.items()),
+            "found": sum(one.kind == kind and name in rejected for name, one in names.items()),
             "at_the_right_event": sum(
-                one.kind == kind and told.get(name) == one.at for name, one in names.items()
+                one.kind == kind and rejected.get(name) == one.at for name, one in names.items()
             ),
         }
         for kind in PLANTS

@@ -13,15 +13,14 @@ A failure prints the steps as they can be pasted, and so does `Stepper.label`:
     state.step(label='hear_commit(m=1)')
     state.teardown()
 
-What it is good for: `check` decides small machines outright and tells the shortest counterexample. This
-drives the
-same machine as any stateful test drives a system, so it goes where a model is too large to finish, it
-runs inside a test suite that knows nothing of models, and a class derived from it can keep a real system
-beside the model (override `took`). It is also a second reading of the kernel: one row, no batches.
+What it is good for: `check` decides small machines completely and reports the shortest counterexample. This
+drives the same machine as any stateful test drives a system, so it also explores models that are too large
+to finish, it runs inside a test suite without models, and a derived class can keep a real system beside the
+model (override `took`). It also exercises the kernel in a second way: one row, no batches.
 
-What is checked: invariants in every state, step properties at every step, and that nothing ends where
-the machine does not say that it may. `reachable`, `eventually` and `always_recoverable` speak of
-all runs at once; runs cannot decide them.
+It checks invariants in every state, step properties at every step, and that no run ends in a state where
+the machine does not allow it. `reachable`, `eventually` and `always_recoverable` are about all runs at
+once; single runs cannot decide them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -57,7 +56,7 @@ class ModelMachine(RuleBasedStateMachine):
         """Called after every step; a derived class keeps a system in step with the model here."""
 
     def enter(self, state: State) -> None:
-        """Come to a state: judge it, and find out what may happen next."""
+        """Enter a state: check it, and compute what may happen next."""
         before = self.states[-1] if self.states else None
         self.states.append(state)
         self.here = state
@@ -68,7 +67,7 @@ class ModelMachine(RuleBasedStateMachine):
             raise Broken("\n".join([f"{', '.join(broken)} is violated:", *self.counterexample().lines()]))
 
     def counterexample(self) -> Counterexample:
-        """How this run came to where it is."""
+        """This run as a counterexample."""
         steps = tuple(
             CounterexampleStep(
                 number, label.action, dict(label.parameters), self.stepper.changes(before, after)
@@ -80,7 +79,7 @@ class ModelMachine(RuleBasedStateMachine):
         return Counterexample(self.states[0].values, steps)
 
     def begin_at(self, start: int) -> None:
-        """Come to one of the initial states."""
+        """Enter one of the initial states."""
         self.enter(self.starts[start])
 
     @precondition(lambda self: self.enabled)
@@ -110,7 +109,7 @@ def machine_for(
     without: Iterable[str] = (),
     deadlock: bool = True,
 ) -> type[ModelMachine]:
-    """A state machine of Hypothesis that drives this model; `.TestCase` makes a test of it."""
+    """A Hypothesis state machine that drives this model; its `.TestCase` is a test."""
     model = machine if isinstance(machine, Model) else Model(machine, sizes, without=without)
     stepper = Stepper(model)
     starts = stepper.initial()
@@ -132,4 +131,4 @@ def machine_for(
 
 
 _REMEMBERED = 1 << 14
-"""States whose surroundings are kept: shrinking goes the same ways again and again."""
+"""States whose successors are cached: shrinking takes the same ways again and again."""

@@ -165,10 +165,9 @@ def _folder(out: str | None) -> Iterator[Path]:
 
 
 def _access_log(traces: tuple[str, ...], layout_name: str) -> dict[str, Any]:
+    from fencepost.sim.replay.access_rules import layout, violations
     from fencepost.sim.replay.arrow import events
-    from fencepost.sim.replay.layouts import layout
     from fencepost.sim.replay.parts import in_order
-    from fencepost.sim.replay.rules import broken
     from fencepost.sim.replay.statistics import statistics
     from fencepost.sim.trace import Problem, discover, read_access_log
 
@@ -176,7 +175,7 @@ def _access_log(traces: tuple[str, ...], layout_name: str) -> dict[str, Any]:
     problems: list[Problem] = []
     begun = perf_counter()
     table = read_access_log(discover(traces), problems.append)
-    found = broken(table, promised)
+    found = violations(table, promised)
     table = in_order(table)
     counted = statistics(events(table), table).as_json()
     seconds = perf_counter() - begun

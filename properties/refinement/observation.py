@@ -1,4 +1,4 @@
-"""What a model can see of an event, without everything that tells runs apart.
+"""What a model can see of an event, without everything that distinguishes runs.
 
 A run's events are full of names of its own: plan ids, manifest numbers, the names of processes. A bounded
 model knows the first plan and the second, the first manifest after the start and the next. So the values that

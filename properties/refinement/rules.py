@@ -22,10 +22,10 @@ import numpy as np
 
 from fencepost.properties.refinement.observation import COUNTED, SEEN, Observation, Role
 from fencepost.properties.refinement.refinement import Refinement
-from fencepost.properties.refinement.text import I64, NONE, Mask, PythonValues, Text, firsts, python_text
+from fencepost.properties.refinement.text import I64, NONE, Mask, Text, Values, firsts, python_text
 
 PROCESS, LIFE = "process", "life"
-"""Values that every event has: its process, and the process with restarts told apart."""
+"""Values that every event has: its process, and the process with its restarts distinguished."""
 NOBODY = np.iinfo(np.int64).max
 
 EventRow = tuple[str, str, str, str, str, str]
@@ -83,7 +83,7 @@ def events_of_rows(rows: Sequence[tuple[EventRow, str, int]], op: Sequence[int] 
         condition,
         outcome,
         trace_fields,
-        PythonValues([""]),
+        Values([""]),
     )
 
 

@@ -29,7 +29,7 @@ from fencepost.properties.refinement.windowing import (
 )
 
 UNKNOWN_OUTCOMES = ("", "unknown")
-"""Outcomes of a response that do not tell whether the request landed."""
+"""Outcomes of a response that leave open whether the request landed."""
 NO_EFFECT = "refused"
 
 
@@ -132,8 +132,10 @@ class SymbolReader:
         at, side, alike, all_rows = at[moved.rows], side[moved.rows], alike[moved.rows], at
         observations = self.rules.observations(moved.read)
         left = np.zeros(len(at), np.int64)
-        asks, answers = side == REQUESTED, side == RESPONDED
-        left[answers] = _left(events, at[asks], alike[asks], at[answers], alike[answers])
+        issued, responded_rows = side == REQUESTED, side == RESPONDED
+        left[responded_rows] = _left(
+            events, at[issued], alike[issued], at[responded_rows], alike[responded_rows]
+        )
         silent = self._stutters(observations)
         with self._lock:
             named = [self._automaton.symbol(one, SymbolKind.RENAMED) for one in moved.renamings]
@@ -147,13 +149,13 @@ class SymbolReader:
             those = side == which
             symbols[those] = self._numbers(events, observations, observations.codes[those], left[those], kind)
         # What may be deleted once may be deleted ever after, so the deletion may be read at its response.
-        late = moved.swept & answers
+        late = moved.swept & responded_rows
         symbols[late] = self._numbers(
             events, observations, observations.codes[late], left[late] * 0, SymbolKind.LANDED
         )
         symbols[moved.needed] = needed
-        heard = (side == LANDED) | ~silent[observations.codes] | moved.needed if len(at) else asks
-        loud = np.flatnonzero(heard & ~(moved.swept & asks))
+        heard = (side == LANDED) | ~silent[observations.codes] | moved.needed if len(at) else issued
+        loud = np.flatnonzero(heard & ~(moved.swept & issued))
         lives = Lives(
             moved.lives.run,
             all_rows[moved.lives.first],
@@ -190,34 +192,34 @@ class _Requests:
 
     def __init__(self, events: Events, rows: Mask) -> None:
         self._events = events
-        self._asks = np.flatnonzero(rows & (events.phase.codes == events.phase.number("request")))
+        self._issued = np.flatnonzero(rows & (events.phase.codes == events.phase.number("request")))
         self._ends = np.flatnonzero(rows & (events.phase.codes == events.phase.number("response")))
-        op, count = operations(events, np.concatenate([self._asks, self._ends]))
-        self._op_of_ask, self._op_of_end = op[: len(self._asks)], op[len(self._asks) :]
+        op, count = operations(events, np.concatenate([self._issued, self._ends]))
+        self._op_of_request, self._op_of_end = op[: len(self._issued)], op[len(self._issued) :]
         last = np.full(count, NONE, np.int64)
         last[self._op_of_end] = events.outcome.codes[self._ends]
-        self._outcome = last[self._op_of_ask]
+        self._outcome = last[self._op_of_request]
         never = self._outcome == events.outcome.number(NO_EFFECT)
         unknown = [events.outcome.number(name) for name in UNKNOWN_OUTCOMES]
         self._known = ~never & (self._outcome != NONE) & ~np.isin(self._outcome, unknown)
         self.read = np.zeros(len(events), np.bool_)
-        self.read[self._asks[~never]] = True
-        issued = np.zeros(count, np.bool_)
-        issued[self._op_of_ask] = True
-        self.orphans = self._ends[~issued[self._op_of_end]]
+        self.read[self._issued[~never]] = True
+        known = np.zeros(count, np.bool_)
+        known[self._op_of_request] = True
+        self.orphans = self._ends[~known[self._op_of_end]]
 
     def outcomes(self) -> Text:
         """The outcome each request is read with: that of its response, or `done`."""
         outcome = self._events.outcome
         codes = outcome.codes.copy()
-        codes[self._asks] = np.where(self._known, self._outcome, len(outcome.values))
+        codes[self._issued] = np.where(self._known, self._outcome, len(outcome.values))
         return recoded(codes, outcome.values, "done")
 
     def responses(self, at: I64, codes: I64, requested: Mask) -> tuple[I64, I64]:
         """The rows of responses of known outcome, each with the observation of its request."""
-        observation = np.full(int(self._op_of_ask.max(initial=-1)) + 1, NONE, np.int64)
-        place = np.full(int(self._asks.max(initial=-1)) + 1, NONE, np.int64)
-        place[self._asks[self._known]] = self._op_of_ask[self._known]
+        observation = np.full(int(self._op_of_request.max(initial=-1)) + 1, NONE, np.int64)
+        place = np.full(int(self._issued.max(initial=-1)) + 1, NONE, np.int64)
+        place[self._issued[self._known]] = self._op_of_request[self._known]
         known = requested & (place[at.clip(max=len(place) - 1)] != NONE) if len(place) else requested & False
         observation[place[at[known]]] = codes[known]
         issued = self._op_of_end < len(observation)
@@ -250,11 +252,11 @@ def _in_order(symbols: I64, at: I64) -> tuple[I64, I64]:
     return symbols[order], at[order]
 
 
-def _left(events: Events, asks: I64, asked: I64, ends: I64, ended: I64) -> I64:
+def _left(events: Events, issued: I64, issued_codes: I64, ends: I64, ended: I64) -> I64:
     """For each response: how many requests of its run with its observation are still open after it."""
-    rows, codes = np.concatenate([asks, ends]), np.concatenate([asked, ended])
+    rows, codes = np.concatenate([issued, ends]), np.concatenate([issued_codes, ended])
     group, _ = events.numbered(events.run[rows], codes)
-    change = np.concatenate([np.ones(len(asks), np.int64), np.full(len(ends), -1)])
+    change = np.concatenate([np.ones(len(issued), np.int64), np.full(len(ends), -1)])
     order = np.lexsort((rows, group))
     running = np.cumsum(change[order])
     begins = np.flatnonzero(np.append(True, np.diff(group[order]) != 0)) if len(rows) else order
@@ -262,4 +264,4 @@ def _left(events: Events, asks: I64, asked: I64, ends: I64, ended: I64) -> I64:
     lengths = np.diff(np.append(begins, len(rows)))
     left = np.empty(len(rows), np.int64)
     left[order] = running - np.repeat(before, lengths)
-    return left[len(asks) :]
+    return left[len(issued) :]

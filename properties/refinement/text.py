@@ -1,15 +1,14 @@
 """Text columns as numbers: each distinct text is looked at once, however many rows hold it.
 
-`Values` are the distinct texts of a column. This module implements them with Python lists, which is enough
-for one run; `sim.replay.arrow` implements them with Arrow arrays for millions of rows.
+`Values` are the distinct texts of a column: lists here, which is enough for one run, and Arrow arrays for
+millions of rows in `sim.replay.arrow`.
 """
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,57 +21,77 @@ NO_ROW = -2
 """The number of a text that no row has: it equals nothing."""
 
 
-class Values(ABC):
-    """Distinct texts; None stands for an absent one."""
+class Values:
+    """Distinct texts, here in a list; None stands for an absent one."""
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    def __init__(self, texts: Sequence[str | None]) -> None:
+        self._texts = list(texts)
 
-    @abstractmethod
-    def take(self, places: I64) -> Self: ...
+    def __len__(self) -> int:
+        return len(self._texts)
 
-    @abstractmethod
+    def take(self, places: I64) -> "Values":
+        return Values([self._texts[place] for place in places.tolist()])
+
     def texts(self, places: I64) -> list[str | None]:
         """The texts at some places, None at `NONE`."""
+        return [None if place == NONE else self._texts[place] for place in places.tolist()]
 
-    @abstractmethod
     def index(self, text: str) -> int:
         """The place of a text, or `NO_ROW`."""
+        return self._texts.index(text) if text in self._texts else NO_ROW
 
-    @abstractmethod
-    def is_in(self, texts: Sequence[str]) -> Mask: ...
+    def is_in(self, texts: Sequence[str]) -> Mask:
+        return np.array([text in texts for text in self._texts], np.bool_)
 
-    @abstractmethod
-    def extract(self, pattern: str) -> tuple[Mask, dict[str, Self]]:
-        """Which texts a pattern matches as a whole, and what its named groups matched; an empty group is
-        absent.
-        """
+    def extract(self, pattern: str) -> tuple[Mask, dict[str, "Values"]]:
+        """Which texts a pattern matches as a whole, and what its groups matched; an empty group is absent."""
+        compiled = _compiled(pattern)
+        found = [compiled.fullmatch(text or "") for text in self._texts]
+        groups = {
+            name: Values([(match[name] or None) if match else None for match in found])
+            for name in compiled.groupindex
+        }
+        return np.array([match is not None for match in found], np.bool_), groups
 
-    @abstractmethod
-    def trace_field(self, name: str) -> Self:
+    def trace_field(self, name: str) -> "Values":
         """The value of one trace field in texts of trace fields; an empty field is absent."""
+        compiled = _compiled(rf"(?:^|.* ){re.escape(name)}=(?P<value>[^ ]*)(?: .*)?")
+        found = [compiled.fullmatch(text or "") for text in self._texts]
+        return Values([(match["value"] or None) if match else None for match in found])
 
-    @abstractmethod
-    def first_words(self) -> Self:
+    def first_words(self) -> "Values":
         """Each text up to its first space."""
+        return Values([text and text.split(" ", 1)[0] for text in self._texts])
 
-    @abstractmethod
     def decimals(self) -> tuple[I64, Mask]:
         """Every text as a number modulo 2^64, so that differences stay exact, and whether it is one."""
+        decimal = [bool(text) and re.fullmatch("[0-9]+", text or "") is not None for text in self._texts]
+        numbers = [int(text or 0) if good else 0 for text, good in zip(self._texts, decimal, strict=True)]
+        modulo = [number & ((1 << 64) - 1) for number in numbers]
+        return np.array(modulo, np.uint64).view(np.int64), np.array(decimal, np.bool_)
 
     @classmethod
-    @abstractmethod
-    def of(cls, texts: Sequence[str]) -> Self: ...
+    def of(cls, texts: Sequence[str]) -> "Values":
+        return cls(texts)
 
     @classmethod
-    @abstractmethod
-    def merged(cls, pieces: Sequence[Self]) -> tuple[I64, Self]:
+    def merged(cls, pieces: Sequence["Values"]) -> tuple[I64, "Values"]:
         """All pieces in a row as numbers into distinct texts, `NONE` for absent ones."""
+        known: dict[str, int] = {}
+        codes = [
+            NONE if text is None else known.setdefault(text, len(known))
+            for piece in pieces
+            for text in piece._texts  # noqa: SLF001 - of its own class
+        ]
+        return np.array(codes, np.int64), cls(list(known))
 
     @staticmethod
-    @abstractmethod
     def dense(numbers: I64) -> tuple[I64, int]:
         """Numbers by first appearance, and how many there are."""
+        known: dict[int, int] = {}
+        codes = [known.setdefault(number, len(known)) for number in numbers.tolist()]
+        return np.array(codes, np.int64), len(known)
 
     @classmethod
     def numbered(cls, *columns: I64) -> tuple[I64, int]:
@@ -97,7 +116,7 @@ class Text:
 
     codes: I64
     values: Any
-    """`Values`; one column never mixes implementations."""
+    """`Values`, or a derived class; columns of one table have the same."""
 
     def number(self, text: str) -> int:
         return int(self.values.index(text))
@@ -145,71 +164,6 @@ def firsts(codes: I64, count: int) -> I64:
     return found
 
 
-class PythonValues(Values):
-    """Texts in a list."""
-
-    def __init__(self, texts: Sequence[str | None]) -> None:
-        self._texts = list(texts)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def take(self, places: I64) -> "PythonValues":
-        return PythonValues([self._texts[place] for place in places.tolist()])
-
-    def texts(self, places: I64) -> list[str | None]:
-        return [None if place == NONE else self._texts[place] for place in places.tolist()]
-
-    def index(self, text: str) -> int:
-        return self._texts.index(text) if text in self._texts else NO_ROW
-
-    def is_in(self, texts: Sequence[str]) -> Mask:
-        return np.array([text in texts for text in self._texts], np.bool_)
-
-    def extract(self, pattern: str) -> tuple[Mask, dict[str, "PythonValues"]]:
-        compiled = _compiled(pattern)
-        found = [compiled.fullmatch(text or "") for text in self._texts]
-        groups = {
-            name: PythonValues([(match[name] or None) if match else None for match in found])
-            for name in compiled.groupindex
-        }
-        return np.array([match is not None for match in found], np.bool_), groups
-
-    def trace_field(self, name: str) -> "PythonValues":
-        compiled = _compiled(rf"(?:^|.* ){re.escape(name)}=(?P<value>[^ ]*)(?: .*)?")
-        found = [compiled.fullmatch(text or "") for text in self._texts]
-        return PythonValues([(match["value"] or None) if match else None for match in found])
-
-    def first_words(self) -> "PythonValues":
-        return PythonValues([text and text.split(" ", 1)[0] for text in self._texts])
-
-    def decimals(self) -> tuple[I64, Mask]:
-        decimal = [bool(text) and re.fullmatch("[0-9]+", text or "") is not None for text in self._texts]
-        numbers = [int(text or 0) if good else 0 for text, good in zip(self._texts, decimal, strict=True)]
-        modulo = [number & ((1 << 64) - 1) for number in numbers]
-        return np.array(modulo, np.uint64).view(np.int64), np.array(decimal, np.bool_)
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> "PythonValues":
-        return cls(texts)
-
-    @classmethod
-    def merged(cls, pieces: Sequence["PythonValues"]) -> tuple[I64, "PythonValues"]:
-        known: dict[str, int] = {}
-        codes = [
-            NONE if text is None else known.setdefault(text, len(known))
-            for piece in pieces
-            for text in piece._texts  # noqa: SLF001 - of its own class
-        ]
-        return np.array(codes, np.int64), cls(list(known))
-
-    @staticmethod
-    def dense(numbers: I64) -> tuple[I64, int]:
-        known: dict[int, int] = {}
-        codes = [known.setdefault(number, len(known)) for number in numbers.tolist()]
-        return np.array(codes, np.int64), len(known)
-
-
 @lru_cache(1 << 10)
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.DOTALL)
@@ -217,4 +171,4 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def python_text(texts: Sequence[str]) -> Text:
     """A column of text in Python lists."""
-    return Text(*PythonValues.merged([PythonValues(texts)]))
+    return Text(*Values.merged([Values(texts)]))

@@ -92,7 +92,7 @@ def too_long(window: Window, read: ReadEvents, runs: int) -> Mask:
 
 
 def move_window(window: Window, rules: Rules, read: ReadEvents, side: I64) -> Moved:
-    """Read runs through the window; `side` tells what each row is. Runs lie together, in order."""
+    """Read runs through the window; `side` is what each row is. Runs lie together, in order."""
     return _Through(window, rules, read, side).moved()
 
 
@@ -235,7 +235,7 @@ class _Through:
         return rows, np.clip(made.rank[rows], 0, FAR - 1)
 
     def _settled(self, group: I64, count: int) -> I64:
-        """The row by which all of a plan's pins have moved on, whoever moved them."""
+        """The row by which all of a plan's pins have moved on, whichever plan moved them."""
         settled = np.full(count, NONE, np.int64)
         rows = np.flatnonzero((group != NONE) & self._is(self.window.document) & self.put)
         for slide in self.window.slides:

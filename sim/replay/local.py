@@ -1,8 +1,9 @@
-"""The local engine: parts judged side by side in threads, nothing kept but verdicts that say something.
+"""The local engine: threads give verdicts on parts side by side, and keep only the verdicts that are not
+accepted.
 
-Arrow and NumPy let go of the interpreter while they work, so threads keep the cores busy and share one
-automaton: what one part has worked out, no other asks again. A part is in memory while it is judged, so
-memory is bounded by the cores times the largest part.
+Arrow and NumPy release the interpreter lock while they work, so threads keep the cores busy and share one
+automaton: what one part has computed, no other computes again. A part is in memory until its verdicts are
+known, so memory is bounded by the cores times the largest part.
 """
 
 import os
@@ -23,13 +24,13 @@ from fencepost.sim.replay.parts import Part, load
 from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
 from fencepost.sim.trace.schema import Problem
 
-TOLD_MAX = 1000
-"""Runs that are told one by one in a summary; all of them are in the table of verdicts."""
+LISTED_MAX = 1000
+"""Runs that a summary lists; the table of verdicts has all of them."""
 
 
 @dataclass
 class Outcome:
-    """What a replay found out, summed up."""
+    """The sums of a replay."""
 
     runs: int = 0
     events: int = 0
@@ -39,7 +40,7 @@ class Outcome:
     undecided: int = 0
     left_out: int = 0
     """Events that belong to no run."""
-    told: list[dict[str, Any]] = field(default_factory=list)
+    not_accepted: list[dict[str, Any]] = field(default_factory=list)
     """Runs that were not accepted, rejected ones first."""
     statistics: Statistics = field(default_factory=Statistics)
     problems: list[Problem] = field(default_factory=list)
@@ -53,16 +54,16 @@ class Outcome:
         for name in (ACCEPTED, REJECTED, UNDECIDED):
             many = pc.sum(pc.equal(verdicts["verdict"], name)).as_py() or 0
             setattr(self, name, getattr(self, name) + many)
-        self.tell(verdicts.filter(pc.not_equal(verdicts["verdict"], ACCEPTED)))
+        self.remember(verdicts.filter(pc.not_equal(verdicts["verdict"], ACCEPTED)))
 
-    def tell(self, verdicts: pa.Table) -> None:
-        """Remember runs that were not accepted, as many as will be told."""
-        self.told += verdicts.slice(0, 2 * TOLD_MAX).to_pylist()
-        self.told.sort(key=lambda row: (row["verdict"] != REJECTED, row["run"]))
-        del self.told[TOLD_MAX:]
+    def remember(self, verdicts: pa.Table) -> None:
+        """Keep runs that were not accepted, as many as a summary lists."""
+        self.not_accepted += verdicts.slice(0, 2 * LISTED_MAX).to_pylist()
+        self.not_accepted.sort(key=lambda row: (row["verdict"] != REJECTED, row["run"]))
+        del self.not_accepted[LISTED_MAX:]
 
     def as_json(self, seconds: float) -> dict[str, Any]:
-        rejected = [row for row in self.told if row["verdict"] == REJECTED]
+        rejected = [row for row in self.not_accepted if row["verdict"] == REJECTED]
         return {
             "verdict": self.verdict,
             "runs": self.runs,
@@ -75,7 +76,7 @@ class Outcome:
             "seconds": seconds,
             "events_per_second": round(self.events / max(seconds, 1e-9)),
             "violations": rejected,
-            "untold": [row for row in self.told if row["verdict"] == UNDECIDED],
+            "untold": [row for row in self.not_accepted if row["verdict"] == UNDECIDED],
             "problems": [str(problem) for problem in self.problems],
             "coverage": self.coverage,
             "statistics": self.statistics.as_json(),
@@ -97,7 +98,7 @@ def replay(
     workers: int | None = None,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
-    """Judge all parts; with `counted` the operators' statistics too; `verdicts` is a file for the table."""
+    """Verdicts on all parts; with `counted` also the statistics; `verdicts` is a file for the table."""
     outcome = Outcome()
     workers = workers or os.cpu_count() or 1
     columns = (*COLUMNS, *(EXTRA if counted else ()))
@@ -109,7 +110,7 @@ def replay(
         found = statistics(seen, table) if counted else Statistics()
         return judge.verdicts(seen), found, problems
 
-    # The largest first: a giant run then does not begin when all else is done.
+    # The largest first, so that a giant run does not begin last.
     waiting = sorted(parts, key=lambda part: -part.events)
     with ThreadPoolExecutor(workers) as pool, _Table(verdicts) as table:
         for found, counts, problems in pool.map(work, waiting):
@@ -127,7 +128,7 @@ def replay(
 
 
 class _Table:
-    """The table of verdicts as a file; none, when nobody wants it."""
+    """The table of verdicts as a file, if requested."""
 
     def __init__(self, path: Path | None) -> None:
         self._writer = None if path is None else pq.ParquetWriter(path, VERDICTS)

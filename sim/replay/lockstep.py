@@ -1,13 +1,13 @@
 """All runs of a part at once: at every place one look-up for every run that is that long.
 
-The letters of the runs lie one after the other. Runs are taken longest first, so the runs that are still
-going at a place are a prefix of the columns, and one `advance` of the automaton takes them all one letter on:
+The symbols of the runs lie one after the other. Runs are taken longest first, so the runs that still go on
+at a place are a prefix of the columns, and one `advance` of the automaton takes them all one symbol further:
 as many steps as the longest run is long, whatever the number of runs.
 
-A few runs may be far longer than all others. When so few are left that a step's own cost outweighs its
-rows, each is taken to its end by `reduce`-like iteration in C over rows of Python lists: a set of the
-automaton is the list of its successors by letter, so that "read a letter" is `operator.getitem`, and no
-Python runs for an event.
+A few runs may be far longer than all others. When so few are left that the fixed cost of a step outweighs
+its rows, each is followed to its end by `accumulate` in C over rows of Python lists: a set of the automaton
+is the list of its successors by symbol, so that reading a symbol is `operator.getitem`, and no Python code
+runs for an event.
 """
 
 import operator
@@ -24,13 +24,12 @@ from fencepost.properties.refinement.text import I64, Mask
 FEW = 24
 """Fewer runs than this are followed one by one."""
 _STRETCH = 1 << 12
-"""Letters of a long run that are read before anybody looks how it goes."""
+"""Symbols of a long run that are read before its set is checked."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """For each run: the set it ends in, the place of the letter that decided it (-1: none), the set
-    before."""
+    """For each run: the set it ends in, the place of the symbol that decided it or -1, the set before."""
 
     sets: I64
     places: I64
@@ -49,7 +48,7 @@ class Lockstep:
         self._count = 0
 
     def follow(self, symbols: I64, starts: I64, lengths: I64) -> Ends:
-        """Follow runs whose letters begin at `starts` and are `lengths` many."""
+        """Follow runs whose symbols begin at `starts` and are `lengths` many."""
         count = len(starts)
         order = np.argsort(-lengths, kind="stable")
         begin, size = starts[order], lengths[order]
@@ -81,11 +80,11 @@ class Lockstep:
         return Ends(sets[back], places[back], before[back])
 
     def taken(self) -> Mask:
-        """Which letters were read in which sets."""
+        """Which symbols were read in which sets."""
         return self._taken
 
     def grown(self) -> bool:
-        """Whether more was taken than when this was last asked."""
+        """Whether more was taken since the last call."""
         before, self._count = self._count, int(self._taken.sum())
         return self._count > before
 
@@ -129,7 +128,7 @@ class _Rows:
         self._unknown += [self._unknown] * self._width + [-1]
 
     def read(self, symbols: list[int], number: int) -> list[int]:
-        """The sets after each letter, up to the first step that had to be worked out."""
+        """The sets after each symbol, up to the first step that had to be computed."""
         rows = list(accumulate(symbols, operator.getitem, initial=self._row(number)))[1:]
         numbers = [row[-1] for row in (rows if rows[-1] is not self._unknown else self._known(rows))]
         if numbers:

@@ -1,12 +1,12 @@
 """Cuts traces into parts of whole runs, so that each part can be judged by itself and forgotten.
 
-A Parquet file keeps of every row group the smallest and the largest name of a run in it. Where row groups
-follow each other by these names, across all files, parts are found without reading an event: row groups
-that share a run stay together. That is how our writers write, and how any table sorted by run is.
+A Parquet file keeps the smallest and the largest run name of every row group. Where row groups follow each
+other by these names, across all files, parts are found without reading an event: row groups that share a run
+stay together. Our writers write so, and so is any table sorted by run.
 
-Everything else (lines, files whose runs overlap, runs that are named anew) is rewritten first: events are
+All other input (lines, files whose runs overlap, runs that are named anew) is rewritten first: events are
 dealt to files by the hash of their run, a piece at a time, and each such file is a part. So memory is
-bounded by the largest part, which is no smaller than the longest run.
+bounded by the largest part, which is at least the longest run.
 """
 
 import zlib
@@ -55,7 +55,7 @@ class Plan:
 def plan(
     files: Iterable[Path], by: Grouping, folder: Path, report: Report, events: int = EVENTS_A_PART
 ) -> Plan:
-    """Parts of about `events` events; what has to be rewritten first goes to `folder`."""
+    """Parts of about `events` events; input that must be rewritten first goes to `folder`."""
     files = list(files)
     found = in_parts(files, by, report, events)
     return _dealt(files, by, folder, report) if found is None else found
@@ -68,7 +68,7 @@ def in_parts(files: list[Path], by: Grouping, report: Report, events: int = EVEN
     problems: list[Problem] = []
     found = _spans(files, problems.append)
     if found is None:
-        return None  # whoever rewrites them meets the problems again
+        return None  # rewriting meets the problems again
     for problem in problems:
         report(problem)
     return Plan(tuple(_joined(found, events)))
@@ -91,7 +91,7 @@ def load(part: Part, columns: Iterable[str], report: Report) -> pa.Table:
 
 
 def completed_only(table: pa.Table, columns: Iterable[str]) -> pa.Table:
-    """The table with these columns, in the order of the schema; what a file leaves out is empty."""
+    """The table with these columns, in the order of the schema; columns that a file leaves out are empty."""
     wanted = set(columns)
     return completed(table).select([name for name in SCHEMA.names if name in wanted])
 
@@ -117,7 +117,7 @@ class _Span:
 
 
 def _spans(files: list[Path], report: Report) -> list[_Span] | None:
-    """All row groups by the names of their runs; None when they overlap, or do not tell."""
+    """All row groups by the names of their runs; None when they overlap or are unknown."""
     spans = []
     for path in files:
         file = open_parquet(path, report)
@@ -125,13 +125,13 @@ def _spans(files: list[Path], report: Report) -> list[_Span] | None:
             continue
         column = file.schema_arrow.names.index("run")
         for group in range(file.num_row_groups):
-            told = file.metadata.row_group(group)
-            statistics = told.column(column).statistics
-            if not told.num_rows:
+            metadata = file.metadata.row_group(group)
+            statistics = metadata.column(column).statistics
+            if not metadata.num_rows:
                 continue
             if statistics is None or not statistics.has_min_max or statistics.null_count:
                 return None
-            spans.append(_Span(str(statistics.min), str(statistics.max), str(path), group, told.num_rows))
+            spans.append(_Span(str(statistics.min), str(statistics.max), str(path), group, metadata.num_rows))
     spans.sort(key=lambda span: (span.first, span.last))
     ordered_ = all(one.last <= other.first for one, other in pairwise(spans))
     return spans if ordered_ else None
@@ -181,8 +181,8 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
     parts = []
     for number in sorted(writers):
         path = folder / f"part-{number:05d}.parquet"
-        told = pq.read_metadata(path)
-        parts.append(Part(((str(path), tuple(range(told.num_row_groups))),), told.num_rows))
+        metadata = pq.read_metadata(path)
+        parts.append(Part(((str(path), tuple(range(metadata.num_row_groups))),), metadata.num_rows))
     return Plan(tuple(parts), left_out)
 
 

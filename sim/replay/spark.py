@@ -1,14 +1,14 @@
-"""The Spark engine: the same judge over parts, wherever they are; events never come to the driver.
+"""The Spark engine: the same verdicts on parts, wherever they are; events never come to the driver.
 
-Files whose row groups hold whole runs are not moved at all: each part is a task that reads its row groups
-by itself, the largest first, so that a giant run among a million small ones begins at once and keeps one
-core. All else is read by tasks, a file each, dealt by run with Spark's shuffle, sorted within partitions,
-and judged as it streams by, some hundred thousand events of whole runs at a time.
+Files whose row groups hold whole runs are not moved: each part is a task that reads its row groups itself,
+the largest first, so that a giant run among a million small ones begins at once and keeps one core. All
+other files are read by tasks, one a file, dealt by run with Spark's shuffle, sorted within partitions, and
+judged as they stream by, some hundred thousand events of whole runs at a time.
 
-What tasks answer is a table: a row a run, and a row a task with its sums in words. It is written before
-anything is read from it, so that a task that ran twice counts once.
+Tasks return a table: a row a run, and a row a task with its sums as JSON. It is written before anything is
+read from it, so that a task that ran twice counts once.
 
-Files are read by the workers under the names that the driver found them by: on a cluster, a shared folder.
+Workers read files under the names by which the driver found them: on a cluster, in a shared folder.
 """
 
 import json
@@ -38,13 +38,12 @@ _SQL = {pa.string(): "string", pa.int64(): "long"}
 SUMMED = ", ".join([*(f"{field.name} {_SQL[field.type]}" for field in VERDICTS), "summary string"])
 EVENTS = ", ".join(f"{field.name} {_SQL[field.type]}" for field in SCHEMA)
 _DAMAGE = "fencepost-problem"
-"""The phase of a row that is no event but says what could not be read; its `key` and `note` are the
-problem."""
+"""The phase of a row that is not an event but a problem in reading, in its `key` and `note`."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What it takes to make the same judge in a worker."""
+    """Everything a worker needs to make the same judge."""
 
     refinement: Callable[[], Refinement]
     slots: int
@@ -52,7 +51,7 @@ class Recipe:
     whole: bool
     """As in `Judge`."""
     token: str
-    """Of one replay: workers live on between tasks, and keep what they have worked out."""
+    """Of one replay: workers survive tasks, and keep what they have computed."""
 
     def judge(self) -> Judge:
         if self.token not in _JUDGES:
@@ -69,9 +68,12 @@ _JUDGES: dict[str, Judge] = {}
 
 
 def replay(session: Any, recipe: Recipe, files: list[Path], by: Grouping, verdicts: Path) -> Outcome:
-    """Judge all runs of the files; the table of verdicts is the folder `verdicts`."""
+    """Verdicts on all runs of the files; their table is the folder `verdicts`."""
     ship(recipe.refinement)
-    files, verdicts = [path.absolute() for path in files], verdicts.absolute()  # workers stand elsewhere
+    files, verdicts = (
+        [path.absolute() for path in files],
+        verdicts.absolute(),
+    )  # workers have another working directory
     problems: list[Problem] = []
     plan = in_parts(files, by, problems.append, EVENTS_A_PART)
     if plan is None:
@@ -85,9 +87,9 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: Grouping, verdic
     outcome = Outcome(problems=problems)
     labels: set[int] = set()
     for row in rows.select("summary").collect():
-        told = json.loads(row.summary)
-        labels |= set(told.get("labels", ()))
-        _add(outcome, told)
+        summary = json.loads(row.summary)
+        labels |= set(summary.get("labels", ()))
+        _add(outcome, summary)
     if recipe.counted:
         outcome.coverage = label_coverage(Automaton(recipe.refinement()), labels)
     return outcome
@@ -124,7 +126,7 @@ def _joined(read: Any) -> Any:
 
 
 def ship(made: Any) -> None:
-    """A user's own file is known to no worker: what it defines travels as it is, not by name."""
+    """Pickle what a user's own file defines by value, since workers cannot import it."""
     import pyspark.cloudpickle as cloudpickle
 
     names = {getattr(getattr(made, "func", made), "__module__", "")}
@@ -244,7 +246,7 @@ _SUMS = ("runs", "events", "read", "accepted", "rejected", "undecided", "left_ou
 def _row(outcome: Outcome) -> dict[str, Any]:
     return {
         **{name: getattr(outcome, name) for name in _SUMS},
-        "told": outcome.told,
+        "not_accepted": outcome.not_accepted,
         "statistics": outcome.statistics.as_row(),
         "problems": [[problem.where, problem.what] for problem in outcome.problems],
     }
@@ -253,6 +255,6 @@ def _row(outcome: Outcome) -> dict[str, Any]:
 def _add(outcome: Outcome, row: dict[str, Any]) -> None:
     for name in _SUMS:
         setattr(outcome, name, getattr(outcome, name) + row[name])
-    outcome.tell(pa.Table.from_pylist(row["told"], schema=VERDICTS))
+    outcome.remember(pa.Table.from_pylist(row["not_accepted"], schema=VERDICTS))
     outcome.statistics.add(Statistics.from_row(row["statistics"]))
     outcome.problems += [Problem(where, what) for where, what in row["problems"]]

@@ -1,9 +1,9 @@
-"""What a worker does with states: the columnar kernel, batch by batch, and a tally at the end.
+"""Expanding states in a Spark worker: the columnar kernel, batch by batch, and a tally at the end.
 
-A state is a row of 64-bit words, as signed numbers since Spark knows no others, and its key. A part of a
-level comes in, its successors go out, each once as far as the part can tell, and one last row, the tally,
-in words: how often each label fired, and of what was looked for the finding with the smallest key. Smallest
-over all parts is the first in the order of the local engine, so both tell the same counterexample.
+A state is a row of 64-bit words, as signed numbers since Spark has no others, and its key. A part of a level
+comes in, its successors go out, each once within the part, and one last row, the tally, as JSON: how often
+each label fired, and for each property the finding with the smallest key. The smallest over all parts is the
+first in the order of the local engine, so both report the same counterexample.
 """
 
 import functools
@@ -25,7 +25,7 @@ from fencepost.model.kernel.search.symmetry import Reduced
 
 @dataclass(frozen=True)
 class Recipe:
-    """What it takes to make the same model again in a worker."""
+    """Everything a worker needs to make the same model."""
 
     machine: type[Machine]
     sizes: tuple[tuple[str, int], ...]
@@ -44,13 +44,13 @@ class Recipe:
 
 @functools.lru_cache(maxsize=4)
 def _model(recipe: Recipe) -> Model:
-    """Workers live on between levels; a model is made once in each."""
+    """Workers survive levels; each makes a model once."""
     return recipe.model()
 
 
 @dataclass(frozen=True)
 class Expand:
-    """One step of the exploration: properties still open, and what to look for."""
+    """One step of the exploration: the open properties, and whether to report deadlocks."""
 
     recipe: Recipe
     watched: tuple[str, ...]
@@ -109,14 +109,14 @@ class Tally:
             self.stuck = _first(self.stuck, other.stuck)
 
     def row(self, words: int) -> pa.RecordBatch:
-        told = json.dumps([self.fired, self.found, self.steps, self.stuck])
+        tally = json.dumps([self.fired, self.found, self.steps, self.stuck])
         empty = np.zeros((words, 1), np.uint64)
-        return rows_of(Batch(empty[0], empty), told)
+        return rows_of(Batch(empty[0], empty), tally)
 
     @classmethod
-    def read(cls, told: str) -> "Tally":
+    def read(cls, text: str) -> "Tally":
         made = cls([])
-        made.fired, made.found, made.steps, made.stuck = json.loads(told)
+        made.fired, made.found, made.steps, made.stuck = json.loads(text)
         return made
 
 
@@ -140,10 +140,10 @@ def rows_of(batch: Batch, tally: str | None = None) -> pa.RecordBatch:
     words = len(batch.states)
     columns = [batch.states[0]] if words == 1 else [batch.keys, *batch.states]
     arrays = [pa.array(column.view(np.int64)) for column in map(np.ascontiguousarray, columns)]
-    told = pa.array([tally], pa.string()) if tally is not None else pa.nulls(len(batch), pa.string())
-    return pa.RecordBatch.from_arrays([*arrays, told], names=[*names(words), "tally"])
+    tallies = pa.array([tally], pa.string()) if tally is not None else pa.nulls(len(batch), pa.string())
+    return pa.RecordBatch.from_arrays([*arrays, tallies], names=[*names(words), "tally"])
 
 
 def schema(words: int) -> str:
-    """The same columns, as Spark wants them told."""
+    """The same columns, in Spark's notation."""
     return ", ".join([*(f"{name} long" for name in names(words)), "tally string"])

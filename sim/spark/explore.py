@@ -8,11 +8,10 @@ The same search as `fencepost.model.kernel.search.explore`, for spaces beyond th
     judge      the findings of all parts, the one with the smallest key first
     remember   what is left is the next level's table
 
-Nothing but tallies comes to the driver, until a counterexample is told: that reads levels back, one at a
-time.
-Tables are files in a folder that the driver and all workers see under one name: any, with a local master; a
-shared one on a cluster. Files also make a step repeatable: a lost worker costs its part of one level, not
-the search.
+Only tallies come to the driver, except for a counterexample: that reads levels back, one at a time. Tables
+are files in a folder that the driver and all workers see under one name: any, with a local master; a shared
+one on a cluster. Files also make a step repeatable: a lost worker costs its part of one level, not the
+search.
 
 `eventually` and `always_recoverable` are decided by the driver afterwards, on all levels, in its memory.
 """
@@ -37,7 +36,7 @@ _STATES_A_TASK = 1 << 19
 
 
 class Levels(Sequence[U64]):
-    """The levels of a search, each read from its table when it is asked for, in the local engine's order."""
+    """The levels of a search, each read from its table on access, in the local engine's order."""
 
     def __init__(self, folder: Path, words: int) -> None:
         self._folder, self._words = folder, words
@@ -68,7 +67,7 @@ class Levels(Sequence[U64]):
 
 
 class _Slice(Sequence[U64]):
-    """Some of the levels; reads only what is asked for."""
+    """Some of the levels; reads a level on access."""
 
     def __init__(self, levels: Levels, depths: range) -> None:
         self._levels, self._depths = levels, depths
@@ -92,7 +91,7 @@ class SparkEngine:
 
 
 class SparkExplorer:
-    """One exploration of one model; `run` answers what the local `Explorer` would."""
+    """One exploration of one model; `run` returns what the local `Explorer` does."""
 
     def __init__(
         self,
@@ -146,7 +145,7 @@ class SparkExplorer:
         frame.drop("tally").coalesce(1).write.parquet(self.levels.path(0))
 
     def _expand(self, depth: int) -> Tally:
-        """Successors and tallies of a level, as a table; answers the sum of the tallies."""
+        """Successors and tallies of a level, as a table; returns the sum of the tallies."""
         states, steps = (
             tuple(name for name, kind in self._kinds.items() if name in self._open and kind in sort)
             for sort in _SORTS
@@ -159,9 +158,9 @@ class SparkExplorer:
             level = level.repartition(max(parts, self._session.sparkContext.defaultParallelism))
         level.mapInArrow(task, schema(self.model.words)).write.mode("overwrite").parquet(self._successors)
         made = self._session.read.schema(schema(self.model.words)).parquet(self._successors)
-        told = made.where("tally is not null").select("tally").collect()
+        tallies = made.where("tally is not null").select("tally").collect()
         total = Tally([0] * len(self.model.labels))
-        for row in told:
+        for row in tallies:
             total.add(Tally.read(row.tally))
         return total
 
@@ -170,7 +169,7 @@ class SparkExplorer:
         return str(self._folder / "successors")
 
     def _merge(self, depth: int) -> int:
-        """Write the next level: what is new among the successors. Answers its size."""
+        """Write the next level: what is new among the successors. Returns its size."""
         key = names(self.model.words)[0]
         made = self._session.read.schema(schema(self.model.words)).parquet(self._successors)
         fresh = made.where("tally is null").drop("tally").dropDuplicates([key])
@@ -215,7 +214,7 @@ _SORTS = (("invariant", "reachable"), ("step",))
 
 
 def _ship(model: Model) -> None:
-    """A user's own file is known to no worker: its machine travels as it is, not by name."""
+    """Pickle a machine from a user's own file by value, since workers cannot import it."""
     module = sys.modules.get(model.machine.__module__)
     if module is not None and not model.machine.__module__.startswith("fencepost."):
         from pyspark import cloudpickle

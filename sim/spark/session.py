@@ -1,11 +1,11 @@
-"""Starting Spark, quietly, or saying in one sentence why it cannot be started.
+"""Starting Spark without noise, or explaining in one sentence why it cannot start.
 
     with start("local[*]") as session: ...
 
-What is known to go wrong is settled here: workers must run this very Python (PYSPARK_PYTHON); PySpark warns
-of pandas 3, which nothing here uses; the JVM writes pages to standard error before it can be told not to,
-so while it starts its standard error is a file, whose end is shown when it does not start. Java is looked
-at before PySpark is asked, because PySpark's own complaint is a traceback.
+Known problems are handled here: workers must run this very Python (PYSPARK_PYTHON); PySpark warns of pandas
+3, which nothing here uses; the JVM writes pages to standard error before its logging is configured, so its
+standard error is a file while it starts, whose end is shown when it does not start. The Java version is
+checked before PySpark starts, because PySpark reports it as a traceback.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ def start(
         try:
             yield session
         except (PySparkException, Py4JError) as error:
-            raise SparkAway(f"Spark gave up: {_said(str(error))}") from error
+            raise SparkAway(f"Spark gave up: {_reason(str(error))}") from error
         finally:
             with contextlib.suppress(Py4JError, OSError):
                 session.stop()
@@ -81,10 +81,10 @@ def check_java() -> None:
             f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "there is no java on the PATH"
         )
         raise SparkAway(f"Spark needs Java {JAVA_NEEDED} or newer: {where}; install it, {INSTEAD}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - the user's own java
-    version = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - the user's own java
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', printed.stderr + printed.stdout)
     if version is None:
-        raise SparkAway(f"{java} -version does not tell its version; install Java {JAVA_NEEDED}, {INSTEAD}")
+        raise SparkAway(f"{java} -version prints no version; install Java {JAVA_NEEDED}, {INSTEAD}")
     major = int(version[2] or 0) if version[1] == "1" else int(version[1])
     if major < JAVA_NEEDED:
         raise SparkAway(
@@ -129,13 +129,13 @@ def _started(builder: Any, log: Path, master: str) -> Any:
         ) from error
 
 
-def _said(text: str) -> str:
-    """What went wrong, of pages of traces: the last line of a worker's, or the first of all."""
+def _reason(text: str) -> str:
+    """The error in pages of traces: the last line of a worker's traceback, or the first line of all."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[A-Za-z_][\w.]*: \S", line) and not line.startswith("at ")]
     worker = next((n for n, line in enumerate(lines) if line.startswith("Traceback")), -1)
     after = [line for line in raised if lines.index(line) > worker] if worker >= 0 else []
-    return (after or lines or ["it does not say why"])[0][:300]
+    return (after or lines or ["no reason given"])[0][:300]
 
 
 @contextlib.contextmanager

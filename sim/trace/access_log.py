@@ -5,12 +5,13 @@ A line of such a log is one answered request, its fields divided by spaces, some
     OWNER BUCKET [06/Feb/2026:00:00:38 +0000] 192.0.2.3 REQUESTER ID REST.PUT.OBJECT KEY "PUT /k HTTP/1.1"
     200 - ...
 
-What it does not say: conditions of a request, ETags, bodies, and when within its second it came. Requests
+It does not record conditions of a request, ETags, bodies, and when within its second it came. Requests
 that were never answered may be missing, and the delivery of lines is best effort, out of order and late. So
 a log can prove that something happened, and rarely that something did not.
 
 Fields that were added over the years stand at the end; whatever follows the version is passed over. A line
-becomes a `request` event and a `response` event of its run, the bucket; its process is who asked, from where.
+becomes a `request` event and a `response` event of its run, the bucket; its process is the requester and its
+address.
 """
 
 import gzip
@@ -78,11 +79,11 @@ def read_access_log(files: Iterable[Path], report: Report) -> pa.Table:
     answers = pa.concat_tables(parts).combine_chunks()
     taken = answers["total_ms"].to_numpy()
     answers = _set(answers.drop_columns(["total_ms"]), "op", np.arange(len(answers)))
-    asked = _set(answers, "phase", pa.repeat("request", len(answers)))
-    asked = _set(asked, "outcome", pa.repeat("", len(answers)))
+    issued = _set(answers, "phase", pa.repeat("request", len(answers)))
+    issued = _set(issued, "outcome", pa.repeat("", len(answers)))
     answers = _set(answers, "t_ns", answers["t_ns"].to_numpy() + taken * 1_000_000)
-    table = pa.concat_tables([asked, answers])
-    half = np.arange(len(table)) >= len(asked)
+    table = pa.concat_tables([issued, answers])
+    half = np.arange(len(table)) >= len(issued)
     # By time, a request before its answer, lines of one moment as they stand in the files.
     table = table.take(pa.array(np.lexsort((table["op"].to_numpy(), half, table["t_ns"].to_numpy()))))
     return _set(table, "seq", np.arange(len(table)))

@@ -1,15 +1,15 @@
-"""The order of events that several hosts saw, each with a clock of its own.
+"""The order of events from several hosts, each with a clock of its own.
 
-Within a process the order is known: its tracer counted. Between processes there is time, which is wrong by
-the skew of the clocks, and there is what the store answered, which is not: a request that names an ETag,
-and a response that brings one, come after the request that made it. Each such pair says that one process's
-clock cannot be more than so much ahead of another's. The smallest corrections that satisfy all pairs of a
-run are found by relaxation, all runs at once, one round for each hop between processes; then events are
-sorted by corrected time, within a process by number.
+Within a process the order is known: its tracer numbers events. Between processes there is time, which is off
+by the skew of the clocks, and there are the store's responses, which are not: a request that names an ETag,
+and a response that returns one, come after the request that made it. Each such pair bounds how far one
+process's clock can be ahead of another's. Relaxation finds the smallest corrections that satisfy all pairs
+of a run, for all runs at once, one round for each hop between processes; then events are sorted by corrected
+time, within a process by number.
 
-An ETag that two requests of a run made tells nothing (a fingerprint of content, not of a write) and is not
-used. Where even corrected clocks contradict the answers (a clock that jumped within the run), the run is
-left as the clocks tell it and named, so that nobody takes its order for known.
+An ETag that two requests of a run made proves nothing (a fingerprint of content, not of a write) and is not
+used. Where even corrected clocks contradict the responses (a clock that jumped within the run), the run
+keeps the order of its clocks and is reported, so that its order is not mistaken for known.
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,13 @@ _ROUNDS = 16
 
 @dataclass(frozen=True)
 class Order:
-    """The events in order, numbered anew; how many runs had clocks to correct, and those left in doubt."""
+    """The events in order, numbered anew; how many runs had clocks to correct, and the runs of uncertain
+    order.
+    """
 
     table: pa.Table
     corrected: int
-    doubtful: tuple[str, ...]
+    uncertain: tuple[str, ...]
 
 
 def ordered(table: pa.Table) -> Order:
@@ -42,7 +44,7 @@ def ordered(table: pa.Table) -> Order:
     clock, _ = _pairs(run, _codes(table, "process")[0])
     t = table["t_ns"].to_numpy().copy()
     seq = table["seq"].to_numpy()
-    shift, moved, doubtful = _corrections(table, run, clock, t)
+    shift, moved, uncertain = _corrections(table, run, clock, t)
     t = _rising(t + shift[clock], clock, seq, table["incarnation"].to_numpy())
     alone = _numbered_by_one(run, seq)
     t[alone[run]] = 0
@@ -54,7 +56,7 @@ def ordered(table: pa.Table) -> Order:
     anew = np.arange(len(run)) - np.repeat(starts, lengths)
     table = table.set_column(table.column_names.index("seq"), "seq", pa.array(anew))
     names = run_column[1]
-    return Order(table, len(moved), tuple(names[code] for code in doubtful if not alone[code]))
+    return Order(table, len(moved), tuple(names[code] for code in uncertain if not alone[code]))
 
 
 def _numbered_by_one(run: np.ndarray, seq: np.ndarray) -> np.ndarray:
@@ -83,9 +85,9 @@ def _corrections(
         if not len(late):
             break
         np.maximum.at(shift, after[late], wanted[late])
-    doubtful = np.unique(run_of[after[late]]) if len(late) else np.empty(0, np.int64)
-    shift[np.isin(run_of, doubtful)] = 0
-    return shift, np.unique(run_of[shift > 0]), [int(code) for code in doubtful]
+    uncertain = np.unique(run_of[after[late]]) if len(late) else np.empty(0, np.int64)
+    shift[np.isin(run_of, uncertain)] = 0
+    return shift, np.unique(run_of[shift > 0]), [int(code) for code in uncertain]
 
 
 def _known(
@@ -105,9 +107,9 @@ def _known(
     request = phase == _at(phases, "request")
     made = np.flatnonzero(has & response & writes & (outcome == _at(outcomes, "done")))
     op = _pairs(clock, table["op"].to_numpy())[0]
-    asked = np.full(int(op.max()) + 1 if len(op) else 0, -1, np.int64)
-    asked[op[request]] = np.flatnonzero(request)
-    origin = asked[op[made]]
+    issued = np.full(int(op.max()) + 1 if len(op) else 0, -1, np.int64)
+    issued[op[request]] = np.flatnonzero(request)
+    origin = issued[op[made]]
     made, origin = made[origin >= 0], origin[origin >= 0]
     mark = run * max(1, len(names)) + etag
     value, first, count = np.unique(mark[made], return_index=True, return_counts=True)

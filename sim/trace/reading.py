@@ -1,9 +1,8 @@
-"""Reads trace files, whatever state they are in, and says by name what it had to leave out.
+"""Reads trace files in whatever state they are, and reports by name what it had to leave out.
 
 A trace comes from production: files are rotated, compressed, cut off by a crash, written by a newer
-producer. None of that may hide the rest, so whatever cannot be read becomes a `Problem` that names the
-file, the line or the row group, and the reading goes on. What remains of a damaged run is for whoever
-judges it to call undecided.
+producer. None of that may hide the rest, so everything that cannot be read becomes a `Problem` that names
+the file, the line or the row group, and reading goes on. A damaged run is then undecided.
 """
 
 import gzip

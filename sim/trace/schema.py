@@ -1,7 +1,7 @@
 """The event table: one row an event, the columns of `fencepost.impl.store.events.Event`, no others needed.
 
-A trace file may leave out columns that it has nothing to say in; `NEEDED` are the ones without which an
-event means nothing. Columns that the table does not know are passed over, so that a producer may add its own.
+A trace file may leave out columns that are empty; an event has no meaning without those in `NEEDED`. Unknown
+columns are ignored, so that a producer may add its own.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ NEEDED = ("run", "seq", "process", "op", "phase", "kind", "key")
 """Without these an event cannot be placed. A file that lacks one is refused by name."""
 
 DICTIONARIES = ("run", "process", "phase", "kind", "condition", "outcome", "key", "etag", "trace_fields")
-"""Read as dictionaries: what repeats is then looked at once, however many events carry it."""
+"""Read as dictionaries: each distinct value is looked at once, however many events have it."""
 
 
 def _kinds(root: type) -> set[str]:
@@ -32,7 +32,7 @@ def _kinds(root: type) -> set[str]:
 
 
 KINDS = frozenset(_kinds(Request))
-"""What can be asked of a store; a note has a kind of its own making."""
+"""The kinds of requests to a store; notes have kinds of their own."""
 
 EMPTY = {
     name: field.default if field.default is not dataclasses.MISSING else None
@@ -46,7 +46,7 @@ class TraceError(Exception):
 
 @dataclass(frozen=True)
 class Problem:
-    """Something in the input that was left out, so that the rest could be judged."""
+    """A part of the input that was left out, so that the rest could be read."""
 
     where: str
     what: str

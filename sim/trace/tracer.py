@@ -2,10 +2,10 @@
 
     store = TracedStore(open_store(url), "/var/log/fencepost", process="collector-1", run="ingest")
 
-A line is handed to the operating system before the request is sent, so a process that is killed leaves
-what it did; only a machine that loses power can lose the last lines, because nothing waits for the disk.
-The open file ends in `.jsonl.open`; a full one is renamed, and with `parquet=True` rewritten as Parquet, a
-tenth of the size. A file that an earlier incarnation left open is closed by the next, never written into.
+A line is written before the request is sent, so a killed process leaves a record of what it did; only a
+machine that loses power can lose the last lines, because nothing waits for the disk. The open file ends in
+`.jsonl.open`; a full one is renamed, and with `parquet=True` rewritten as Parquet, a tenth of the size. A
+file that an earlier incarnation left open is closed by the next, never written into.
 """
 
 import dataclasses
@@ -75,7 +75,7 @@ class Rotating:
         _closed(self._path, self._parquet)
 
     def _close_what_was_left(self) -> int:
-        """Close files that nobody closed; answers the highest number used."""
+        """Close files that were left open; returns the highest number used."""
         used = 0
         for path in sorted(self._folder.glob(f"{self._name}-*")):
             match = re.fullmatch(re.escape(self._name) + r"-(\d{6})\.(jsonl\.open|jsonl|parquet)", path.name)

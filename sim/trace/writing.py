@@ -2,8 +2,7 @@
 
 A file appears whole or not at all: it is written beside its name and renamed. A Parquet row group holds
 whole runs where it can, in the order of their names, so that a reader can take a part of a file, judge the
-runs in it and forget them; the statistics that every Parquet file keeps of its row groups say which runs
-those are.
+runs in it and forget them; the statistics of the row groups in every Parquet file name those runs.
 """
 
 import json
@@ -26,7 +25,7 @@ ROWS_A_GROUP = 1 << 18
 def write_parquet(
     path: str | Path, tables: pa.Table | Iterable[pa.Table], *, rows: int = ROWS_A_GROUP
 ) -> int:
-    """Write events to one Parquet file, row groups of about `rows` events; answers how many there are.
+    """Write events to one Parquet file, row groups of about `rows` events; returns their number.
 
     Each table is sorted by run and event. Give tables whose runs follow each other by name, and no run in
     two of them: otherwise the file can still be read, but not in parts.
@@ -42,7 +41,7 @@ def write_parquet(
 
 
 def write_json_lines(path: str | Path, table: pa.Table) -> int:
-    """Write events as JSON lines, one object a line, without the columns that say nothing."""
+    """Write events as JSON lines, one object a line, without empty columns."""
     with _replaced(Path(path)) as temporary, temporary.open("w", encoding="utf-8") as file:
         for batch in completed(table).cast(SCHEMA).to_batches(max_chunksize=1 << 14):
             for row in batch.to_pylist():
@@ -52,8 +51,8 @@ def write_json_lines(path: str | Path, table: pa.Table) -> int:
 
 def json_line(row: dict[str, object]) -> str:
     """One event as a line."""
-    told = {name: value for name, value in row.items() if value not in ("", -1) or name in ("seq", "op")}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+    columns = {name: value for name, value in row.items() if value not in ("", -1) or name in ("seq", "op")}
+    return json.dumps(columns, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def sorted_by_run(table: pa.Table) -> pa.Table:
@@ -87,7 +86,7 @@ def _groups(table: pa.Table, rows: int) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
-    """As `replaced`; only what keeps a file from being begun is told as being of the trace."""
+    """As `replaced`; a file that cannot be opened is a `TraceError`."""
     with ExitStack() as stack:
         try:
             temporary = stack.enter_context(replaced(path))

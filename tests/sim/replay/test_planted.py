@@ -59,7 +59,7 @@ def test_what_is_missed_found_elsewhere_or_made_up_is_counted(base: list[list[Ev
     made = {name: plant("create-only-manifest", base[0], draw) for name in "abc"}
     outcome = Outcome(rejected=3)
     rows = [("a", made["a"].at), ("b", made["b"].at + 1), ("other", 5)]  # type: ignore[union-attr]
-    outcome.told = [{"run": run, "seq": seq, "verdict": "rejected"} for run, seq in rows]
+    outcome.not_accepted = [{"run": run, "seq": seq, "verdict": "rejected"} for run, seq in rows]
     found = found_of(made, outcome)  # type: ignore[arg-type]  # this run offers a place
     kinds = ("planted", "found", "at_the_right_event", "invented")
     assert [found[kind] for kind in kinds] == [3, 2, 1, 1]

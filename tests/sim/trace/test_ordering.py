@@ -40,7 +40,7 @@ def test_true_clocks_are_left_alone() -> None:
     made = counterexample({"a": 0, "b": 0, "c": 0})
     order = ordered(table_of(made))
     assert shown(events_of(order.table)) == shown(made)
-    assert (order.corrected, order.doubtful) == (0, ())
+    assert (order.corrected, order.uncertain) == (0, ())
 
 
 @given(st.tuples(*[st.integers(-5 * SECOND, 5 * SECOND)] * 3), st.randoms())
@@ -74,7 +74,7 @@ def test_clocks_that_contradict_the_answers_are_named() -> None:
             Event("r", 2, 20, me, 0, 1, "request", "put", f"k{me}"),
             Event("r", 3, 30, me, 0, 1, "response", "put", f"k{me}", etag=f"by-{me}", outcome="done"),
         ]
-    assert ordered(table_of(made)).doubtful == ("r",)
+    assert ordered(table_of(made)).uncertain == ("r",)
 
 
 def test_an_etag_made_twice_says_nothing() -> None:

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.sim.replay.layouts import Layout, layout
-from fencepost.sim.replay.rules import broken
+from fencepost.sim.replay.access_rules import Layout, layout, violations
 from fencepost.sim.trace import TraceError, read_access_log
 
 LOCK = Layout(created_once=("once/.*",), never_deleted=("kept/.*",))
@@ -31,7 +30,8 @@ def log(tmp_path: Path, *lines: str) -> object:
 
 def found(tmp_path: Path, promised: Layout, *lines: str) -> list[tuple[str, str, str]]:
     return [
-        (one.rule, one.verdict, one.event.split(" ")[2]) for one in broken(log(tmp_path, *lines), promised)
+        (one.rule, one.verdict, one.event.split(" ")[2])
+        for one in violations(log(tmp_path, *lines), promised)
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_boundary_that_moved_back(tmp_path: Path) -> None:
     forward = Layout(forward=(("(?P<log>.*)/boundary/(?P<n>[0-9]+)", "n"),))
     lines = ["1 put l/boundary/07 200", "3 put m/boundary/1 200", "5 put l/boundary/9 200"]
     assert found(tmp_path, forward, *lines) == []
-    [error] = broken(log(tmp_path, *lines, "8 put l/boundary/8 200"), forward)
+    [error] = violations(log(tmp_path, *lines, "8 put l/boundary/8 200"), forward)
     assert (error.rule, error.seq) == ("forward", 7)
     assert error.reason == "8 after 9: event 5 had created l/boundary/9"
 

@@ -1,19 +1,46 @@
-"""What an access log can show to be broken, by columns. See `layouts` for what is promised.
+"""Violations of a key layout that an S3 access log can prove, by columns.
 
-A log knows when a request came, to the second, and how long it took; not its condition, nor its body. So a
-rule speaks only where the log leaves no other reading: two requests are in order when the one came a full
-second after the other had been answered, and not before. What might be, and cannot be told, is undecided.
+A log records when a request came, to the second, and how long it took; not its condition, nor its body. So a
+rule reports a violation only where the log leaves no other explanation: two requests are in order only when
+the one came a full second after the other had been answered. What may be, and cannot be proven, is
+undecided.
 
     created-once        two creates of one key succeeded, and no delete between them may have
-    never-deleted       a delete under a protected prefix succeeded, whoever asked (expirations too)
-    needs               somebody was created, and what it needs was never seen: looked for and missed is a
-                        violation, never spoken of is undecided, since it may be older than the log
+    never-deleted       a delete under a protected prefix succeeded, by any requester (expirations too)
+    needs               an object was created, and the object it needs was never seen: a failed look-up is a
+                        violation, no mention is undecided, since the object may be older than the log
     fenced              a commit of an epoch came after a later epoch had been claimed
     forward             a number was created after a larger one had been
+
+A layout is part of the descriptor of a system, or a TOML file:
+
+    [promises]
+    created_once = ['(?:.*/)?accepted/v1/.*']            # only ever created, never overwritten
+    never_deleted = ['(?:.*/)?accepted/v1/.*']
+
+    [[needs]]                                            # each object requires another one
+    key = '(?P<root>.*/)?manifest/(?P<id>[^/]+)[.]json'
+    of = '{root}blob/{id}'
+
+    [[fenced]]                                           # no commit of an epoch once a later one is claimed
+    claim = '(?P<log>.*)/epoch/(?P<epoch>[0-9]+)'
+    commit = '(?P<log>.*)/entry/(?P<epoch>[0-9]+)-[0-9]+'
+    number = 'epoch'
+
+    [[forward]]                                          # numbers that only rise
+    key = '(?P<log>.*)/boundary/(?P<number>[0-9]+)'
+    number = 'number'
+
+Patterns match whole keys, in the syntax that Python and RE2 share. Groups with the same name in `claim` and
+`commit` must agree; so must all groups but the number's in `forward`.
 """
 
-from dataclasses import dataclass
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +50,87 @@ from numpy.typing import NDArray
 
 from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts
 from fencepost.sim.replay.arrow import numbered, text
-from fencepost.sim.replay.layouts import Layout
+from fencepost.sim.systems import SYSTEMS
+from fencepost.sim.trace.schema import TraceError
+
+_SECTIONS = {
+    "promises": None,
+    "needs": ("key", "of"),
+    "fenced": ("claim", "commit", "number"),
+    "forward": ("key", "number"),
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """See the top of this module."""
+
+    created_once: tuple[str, ...] = ()
+    never_deleted: tuple[str, ...] = ()
+    needs: tuple[tuple[str, str], ...] = ()
+    fenced: tuple[tuple[str, str, str], ...] = ()
+    """Pattern of claims, pattern of commits, name of the number."""
+    forward: tuple[tuple[str, str], ...] = ()
+
+
+def layout(name: str) -> Layout:
+    """The layout of a system, or one from a file."""
+    path = Path(name)
+    if name in SYSTEMS:
+        return _checked(SYSTEMS[name].trace_layout, path)
+    if not path.is_file():
+        raise TraceError(f"no layout is called {name!r}; there are {', '.join(SYSTEMS)}, or give a TOML file")
+    try:
+        sections = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TraceError(f"{path}: is no TOML file: {error}") from error
+    return _checked(sections, path)
+
+
+def _checked(sections: Mapping[str, Any], path: Path) -> Layout:
+    unknown = [name for name in sections if name not in _SECTIONS]
+    if unknown:
+        raise TraceError(f"{path}: unknown section {unknown[0]!r}; there are {', '.join(_SECTIONS)}")
+    promises = sections.get("promises", {})
+    once, never = (
+        tuple(_pattern(text, path) for text in _texts(promises, name, path))
+        for name in ("created_once", "never_deleted")
+    )
+    tables = {
+        section: tuple(tuple(_entry(entry, section, names, path)) for entry in sections.get(section, ()))
+        for section, names in _SECTIONS.items()
+        if names is not None
+    }
+    return Layout(once, never, **tables)  # type: ignore[arg-type]
+
+
+def _texts(promises: Any, name: str, path: Path) -> list[str]:
+    found = promises.get(name, []) if isinstance(promises, dict) else None
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise TraceError(f"{path}: {name} under [promises] must be a list of patterns")
+    return found
+
+
+def _entry(entry: Any, section: str, names: tuple[str, ...], path: Path) -> list[str]:
+    if not isinstance(entry, dict) or set(entry) != set(names):
+        raise TraceError(f"{path}: each [[{section}]] has exactly {', '.join(names)}")
+    for name in names:
+        if name in ("key", "claim", "commit"):
+            _pattern(entry[name], path)
+    number = entry.get("number")
+    for name in ("key", "claim", "commit"):
+        if number is not None and name in entry and f"(?P<{number}>" not in entry[name]:
+            raise TraceError(f"{path}: {name} of [[{section}]] has no group named {number}")
+    return [entry[name] for name in names]
+
+
+def _pattern(text: str, path: Path) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise TraceError(f"{path}: {text!r} is no pattern: {error}") from error
+    return text
+
 
 SECOND = 1_000_000_000
 WRITES = ("put", "complete-upload")
@@ -31,7 +138,7 @@ WRITES = ("put", "complete-upload")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, or that the log does not tell."""
+    """A violation, or a question that the log leaves open."""
 
     rule: str
     verdict: str
@@ -42,24 +149,24 @@ class Finding:
     reason: str
 
     def as_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return asdict(self)
 
 
 class Log:
-    """A log's answers as columns, and when each was asked and answered."""
+    """The responses of a log as columns, and when each request came and was answered."""
 
     def __init__(self, table: pa.Table) -> None:
         phase = text(table["phase"])
         answers = table.filter(pa.array(phase.codes == phase.number("response")))
-        asks = table.filter(pa.array(phase.codes == phase.number("request")))
+        requests = table.filter(pa.array(phase.codes == phase.number("request")))
         self.table = answers
         self.key, self.kind = text(answers["key"]), text(answers["kind"])
         self.outcome, self.run = text(answers["outcome"]), text(answers["run"])
         self.ended = answers["t_ns"].to_numpy()
         self.begun = self.ended.copy()
-        if len(asks):
-            op = np.zeros(int(asks["op"].to_numpy().max()) + 1, np.int64)
-            op[asks["op"].to_numpy()] = asks["t_ns"].to_numpy()
+        if len(requests):
+            op = np.zeros(int(requests["op"].to_numpy().max()) + 1, np.int64)
+            op[requests["op"].to_numpy()] = requests["t_ns"].to_numpy()
             self.begun = op[answers["op"].to_numpy()]
         done = self.outcome.codes == self.outcome.number("done")
         self.written = done & self.kind.is_in(WRITES)
@@ -68,7 +175,7 @@ class Log:
         """A number for each key of each bucket."""
 
     def matching(self, pattern: str) -> tuple[Mask, dict[str, Text]]:
-        """The rows whose key a pattern matches, and what its groups caught there."""
+        """The rows whose key a pattern matches, and what its groups matched."""
         matched, caught = self.key.values.extract(pattern)
         groups = {}
         for name, values in caught.items():
@@ -82,8 +189,8 @@ class Log:
         return Finding(rule, verdict, one["run"], one["seq"], event, reason)
 
 
-def broken(table: pa.Table, promised: Layout) -> list[Finding]:
-    """Everything that the log shows to be broken, by rule and time."""
+def violations(table: pa.Table, promised: Layout) -> list[Finding]:
+    """All violations and open questions, by rule and time."""
     log = Log(table)
     found: list[Finding] = []
     for pattern in promised.created_once:
@@ -160,13 +267,13 @@ def _missing(log: Log, pattern: str, template: str) -> list[Finding]:
                 why = f"needs {what}, which was looked for, found missing, and never created"
                 found.append(log.finding("needs", row, why))
             else:
-                why = f"needs {what}, of which the log says nothing: it may be older than the log"
+                why = f"needs {what}, which the log does not mention: it may be older than the log"
                 found.append(log.finding("needs", row, why, "undecided"))
     return found
 
 
 def _filled(template: str, groups: dict[str, Text], rows: I64) -> tuple[I64, pa.Array]:
-    """The keys that some rows need, by number, once each: the template with the groups put in."""
+    """The keys that some rows need, by number, once each: the template with the groups filled in."""
     pieces: list[Any] = []
     rest = template
     while rest:
@@ -181,7 +288,7 @@ def _filled(template: str, groups: dict[str, Text], rows: I64) -> tuple[I64, pa.
 
 
 def _known_as(log: Log, names: pa.Array) -> I64:
-    """For each row the number of the needed key that it is about: that key, or one that goes on behind it."""
+    """For each row the number of the needed key that it names: that key, or one with a suffix."""
     exact = pc.index_in(log.key.values.array, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
     bare = pc.replace_substring_regex(log.key.values.array, r"(?:~[0-9]+)?\.[A-Za-z0-9]+$", "")
     stem = pc.index_in(bare, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
@@ -189,7 +296,7 @@ def _known_as(log: Log, names: pa.Array) -> I64:
 
 
 def _behind(log: Log, rule: str, ahead: str, behind: str, number: str) -> list[Finding]:
-    """Rows of `behind` whose number is smaller than one of `ahead` that was there before them."""
+    """Rows of `behind` whose number is smaller than one of `ahead` that existed before them."""
     leads, lead_groups = log.matching(ahead)
     rows, groups = log.matching(behind)
     lead, row = np.flatnonzero(leads & log.written), np.flatnonzero(rows & log.written)
@@ -218,7 +325,7 @@ def _behind(log: Log, rule: str, ahead: str, behind: str, number: str) -> list[F
 
 
 def _running(scope: I64, value: I64) -> tuple[I64, I64]:
-    """The largest value so far in each scope, and where it stands."""
+    """The largest value so far in each scope, and its place."""
     wide = int(value.max(initial=0)) + 2
     dense, _ = numbered(scope)
     if int(dense.max(initial=0)) * wide < 1 << 62:
