@@ -286,7 +286,7 @@ def test_the_machine_catches_mutants(name: str, monkeypatch: pytest.MonkeyPatch)
         return original(store, **{"safeguards": without(name), **options})
 
     monkeypatch.setattr(Catalog, "open", staticmethod(mutated))
-    found = settings(max_examples=400, stateful_step_count=30, phases=[Phase.generate])
+    found = settings(max_examples=2000, stateful_step_count=30, phases=[Phase.generate])
     with pytest.raises((AssertionError, Refused, PublishError)):
         run_state_machine_as_test(Publishing, settings=found)
 
