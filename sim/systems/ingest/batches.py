@@ -1,11 +1,9 @@
 """Batches of the scenarios, made once: encoding and hashing them in every run would dominate its cost."""
 
-import hashlib
-from dataclasses import dataclass
-
 from fencepost.impl.ingest import Identity, Point, encode
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.keys import raw_key
+from fencepost.properties.ingest import checks
 from fencepost.sim.world.world import START_NS
 
 HORIZON_S = 3600.0
@@ -15,20 +13,11 @@ PRESENT = START_NS // HORIZON_NS
 AGENT, BOOT = "agent-a", "boot-1"
 
 
-@dataclass(frozen=True)
-class Batch:
-    """A batch as an agent would send it."""
-
-    identity: Identity
-    body: bytes
-    value: float
-
-    @property
-    def sha256(self) -> str:
-        return _hashes[self.body]
+class Batch(checks.Batch):
+    """A batch, and the documents of a collector that accepted it."""
 
     def manifest(self, *, age_s: float, key: str, collector: str = "before") -> Manifest:
-        """What a collector would have written who accepted it so long before the run."""
+        """The manifest of a collector that accepted the batch so long before the run."""
         return Manifest(
             agent_id=self.identity.agent,
             boot_id=self.identity.boot,
@@ -51,14 +40,11 @@ class Batch:
 def _batch(number: int, value: float) -> Batch:
     identity = Identity(AGENT, BOOT, number * 10, number * 10 + 9)
     body = encode(identity, [Point("cpu.load", {"host": "a"}, START_NS, value)])
-    _hashes[body] = hashlib.sha256(body).hexdigest()
     return Batch(identity, body, value)
 
 
-_hashes: dict[bytes, str] = {}
 FIRST = _batch(1, 1.0)
 OTHER = _batch(1, 2.0)
-"""The name of the first, other bytes: an agent that was restored from an old disk."""
+"""The identity of the first with other bytes: the agent was restored from an old disk."""
 SECOND = _batch(2, 4.0)
-BATCHES = {batch.body: batch for batch in (FIRST, OTHER, SECOND)}
-BY_HASH = {batch.sha256: batch for batch in BATCHES.values()}
+BY_HASH = {batch.sha256: batch for batch in (FIRST, OTHER, SECOND)}

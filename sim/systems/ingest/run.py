@@ -13,7 +13,7 @@ a
 blob. In the others the clock is the world's: a sleep lets time pass, and reading the clock is a step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,11 +39,13 @@ from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
 from fencepost.properties.ingest import AsModelled, IngestRefinement
+from fencepost.properties.ingest.checks import CHECKS, Answer, BucketState, Outcomes
 from fencepost.properties.refinement import RunNames
-from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore
-from fencepost.sim.systems.ingest.batches import AGENT, BATCHES, BY_HASH, HORIZON_S, Batch
+from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, declare, once
+from fencepost.sim.systems.ingest.batches import AGENT, BY_HASH, HORIZON_S, Batch
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
 from fencepost.sim.world import View, World
+from fencepost.sim.world.world import START_NS
 
 SETTINGS = Settings(
     horizon_s=HORIZON_S,
@@ -80,7 +82,7 @@ _fields = cached(trace_fields)
 
 def _names() -> RunNames:
     names = RunNames(IngestRefinement.runs)
-    for batch in BATCHES.values():
+    for batch in BY_HASH.values():
         names.learn(batch.raw_key(), _fields(batch.raw_key(), batch.body))
     return names
 
@@ -138,23 +140,6 @@ class Watched(WatchingStore):
             )
             if body:
                 self.saw.add(Manifest.read(body, request.subject).frame_sha256)
-
-
-@dataclass(frozen=True)
-class Told:
-    """The reply that an agent received for its batch, and what it cost."""
-
-    what: str
-    """accepted, duplicate, conflict, unavailable, refused."""
-    sha256: str
-    attempt: str
-    """Of the manifest in the reply."""
-    saw: frozenset[str]
-    early: bool
-    requests: int
-    hops: int
-    faults: int
-    sender: str = AGENT
 
 
 @dataclass
@@ -252,8 +237,11 @@ class ScenarioRun:
         # An accepted attempt that found a manifest found its own: an SDK below had sent the create twice.
         faults = store.faults + (store.refused if what == "accepted" else 0)
         cost = (store.requests, store.hops, faults)
-        told = Told(what, batch.sha256, attempt, frozenset(store.saw), bool(store.early), *cost, sender)
-        self.world.note("outcome", told)
+        seen, foreign = frozenset(store.saw), sender if sender != AGENT else ""
+        identity = str(batch.identity)
+        self.world.note(
+            "outcome", Answer(what, identity, batch.sha256, attempt, seen, bool(store.early), *cost, foreign)
+        )
         if what == "accepted" and follow_up and isinstance(answer, Accepted):
             with self.world.operation("follow up"):
                 authority.follow_up(answer.manifest)
@@ -273,3 +261,72 @@ class Rows(Report):
 def inventory(rows: Sequence[str], began_ns: int) -> Report:
     """A report of a scan that began then."""
     return Rows("the report", "bucket", began_ns, "CSV", (), (), Disk(Path()), "", tuple(rows))
+
+
+# What must hold at the end of every run. Everything that the checks read only grows, except for blobs, which
+# must
+# all be there in the end. What a process did too early it notes at once, because the end does not show it.
+
+AT_REST_NS = START_NS + 7 * 3600 * 10**9
+COST = {"accepted": (2, 2), "duplicate": (4, 4), "conflict": (5, 4)}
+"""Requests and serial hops of an attempt without faults."""
+LOOK = (2, 1)
+"""On top, in a versioned bucket: an acceptance verifies a blob that existed already."""
+SLOW = (8, 8)
+"""On top, where a process sleeps for hours: a new generation, a look, a new version."""
+PARTS = (24, 24)
+"""On top, with multipart uploads: up to four requests each time, and three times."""
+PER_FAULT = 3
+"""On top, for one fault: a look and a repetition."""
+
+
+@once
+def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> BucketState:
+    return BucketState(contents, BY_HASH, SETTINGS, safeguards, AT_REST_NS, START_NS)
+
+
+def outcomes(run: ScenarioRun, view: View) -> Outcomes:
+    """What the processes of the run noted."""
+    world: object = run.world
+    landed = None
+    if not run.timed and isinstance(world, World):
+        accepted = (key for key in view.contents("") if key.startswith(keys.ACCEPTED))
+        landed = {key: world.bucket.modified_ns(key) for key in accepted}
+    return Outcomes(
+        view.notes("outcome"),
+        view.notes("live"),
+        run.offered,
+        lambda key: run.excused is not None and run.excused(view, key),
+        landed,
+    )
+
+
+def declare_checks(run: ScenarioRun) -> None:
+    """The checks of `properties.ingest.checks`, and the contract of costs."""
+    declare(
+        run.world,
+        CHECKS,
+        lambda view: examine(view.contents(""), run.safeguards),
+        lambda view: outcomes(run, view),
+    )
+    run.world.finally_("flat-cost", lambda view: next(too_expensive(run, view.notes("outcome")), None))
+
+
+def too_expensive(run: ScenarioRun, answers: Iterable[Answer]) -> Iterator[str]:
+    for answer in answers:
+        requests, hops = COST.get(answer.what, (99, 99))
+        more_requests, more_hops = _more(run, answer)
+        by_faults = PER_FAULT * answer.faults
+        if (
+            answer.requests > requests + more_requests + by_faults
+            or answer.hops > hops + more_hops + by_faults
+        ):
+            yield f"to answer {answer.what} took {answer.requests} requests and {answer.hops} serial hops"
+
+
+def _more(run: ScenarioRun, answer: Answer) -> tuple[int, int]:
+    if run.parts:
+        return PARTS
+    if run.timed or run.aged:
+        return SLOW
+    return LOOK if run.versioned and answer.what == "accepted" else (0, 0)

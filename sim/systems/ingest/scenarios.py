@@ -22,8 +22,7 @@ from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems.ingest.batches import FIRST, OTHER, PRESENT, SECOND, Batch
-from fencepost.sim.systems.ingest.promises import promise
-from fencepost.sim.systems.ingest.run import OLD_S, READERS, SETTINGS, ScenarioRun, inventory
+from fencepost.sim.systems.ingest.run import OLD_S, READERS, SETTINGS, ScenarioRun, declare_checks, inventory
 from fencepost.sim.systems.lockstep import prepare_world
 from fencepost.sim.world import View, World
 
@@ -311,7 +310,7 @@ def play(run: ScenarioRun, scenario: str) -> None:
     """Set up one scenario; `small` lets the adversary choose one of the small ones."""
     run.world.share_nothing()
     SCENARIOS[run.world.pick("scenario", SMALL) if scenario == "small" else scenario](run)
-    promise(run)
+    declare_checks(run)
 
 
 def program(

@@ -33,8 +33,8 @@ def test_a_conflict_that_took_hours_keeps_the_refused_data() -> None:
     state = VersionedIngest()
     state.accept_in_trouble(batch=1, collector="ann", trouble={0: "reply_lost"})
     state.accept_in_trouble(batch=0, collector="ann", trouble={1: ("hours-later",)})
-    state.nothing_is_wrong()
-    state.what_is_parked_is_on_record()
+    state.no_error()
+    state.checks_hold()
     state.teardown()
 
 
@@ -43,7 +43,7 @@ def test_an_acceptance_that_took_hours_keeps_the_data(machine: type[IngestMachin
     state = machine()
     state.accept_in_trouble(batch=0, collector="ann", trouble={0: "crash-after"})
     state.accept_in_trouble(batch=0, collector="bob", trouble={1: ("hours-later",)})
-    state.what_was_acknowledged_stands()
+    state.checks_hold()
     state.teardown()
 
 
