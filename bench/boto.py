@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from bench.report import median, write
 from fencepost.sim.boto import present
-from fencepost.sim.boto.wire import respond
+from fencepost.sim.boto.http import respond
 from fencepost.sim.explore import Plain, ReducedSearch, Setting, replay
 from fencepost.sim.world import NO_FAULTS, World
 

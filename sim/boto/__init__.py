@@ -23,7 +23,7 @@ Not the world's: files, the environment, memory that processes share (give each 
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import buckets, clients, patches, present, serve
+from fencepost.sim.boto import buckets, clients, present, serve, stand_ins
 from fencepost.sim.boto.escapes import Escape
 
 __all__ = ["Escape", "bucket", "client", "lost_shows_as", "resource", "session"]
@@ -65,7 +65,7 @@ def _enter(world: Any) -> None:
     nobody = not present.anybody()
     if present.push(world):
         if nobody:
-            patches.apply()
+            stand_ins.apply()
         world.closing.append(lambda: _leave(world))
 
 
@@ -73,4 +73,4 @@ def _leave(world: Any) -> None:
     present.drop(world)
     clients.restore()
     if not present.anybody():
-        patches.remove()
+        stand_ins.remove()

@@ -1,24 +1,24 @@
 """All buckets of a world in one: an object's key is `bucket/key`, in counterexamples, tokens, events and
 properties.
 
-The semantics are the reference bucket's. Added is what only an SDK asks for (see `asks`), and what S3
-refuses that the interface cannot express. Requests arrive here as S3 would take them, so the stricter
-rules of the interface for keys and metadata do not apply.
+The semantics are the reference bucket's. It adds the requests that only an SDK sends (see `sdk_requests`),
+and what S3 refuses that the interface cannot express. Requests arrive here as S3 would take them, so the
+stricter rules of the interface for keys and metadata do not apply.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.impl.store.bucket import fingerprint
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Matches, Outcome
-from fencepost.sim.boto import asks
-from fencepost.sim.boto.asks import BucketReply, Refused
+from fencepost.sim.boto import sdk_requests as sdk
+from fencepost.sim.boto.sdk_requests import BucketReply, Refused
 from fencepost.sim.world.store import WorldBucket
 
 ANY = Matches("*")
-"""If-Match: *, which only deletes may say: whatever stands there, but something must."""
+"""If-Match: *, which only deletes may use: any object, but there must be one."""
 NULL = "null"
 """The version of an object in a bucket that keeps none."""
 
@@ -32,14 +32,14 @@ class Buckets(WorldBucket):
         """The buckets there are, and whether they keep versions."""
         self._by_default = plain.versioned
         self._about: dict[type, Callable[[Any], BucketReply]] = {
-            asks.HeadBucket: self._head_bucket,
-            asks.ListBuckets: self._list_buckets,
-            asks.CreateBucket: self._create_bucket,
-            asks.DeleteBucket: self._delete_bucket,
-            asks.KeepVersions: self._keep_versions,
+            sdk.HeadBucket: self._head_bucket,
+            sdk.ListBuckets: self._list_buckets,
+            sdk.CreateBucket: self._create_bucket,
+            sdk.DeleteBucket: self._delete_bucket,
+            sdk.KeepVersions: self._keep_versions,
         }
         self._answers.update(
-            {asks.Copy: self._copy, asks.CopyPart: self._copy_part, asks.ListParts: self._list_parts}
+            {sdk.Copy: self._copy, sdk.CopyPart: self._copy_part, sdk.ListParts: self._list_parts}
         )
 
     def answer(self, request: Any, now_ns: int) -> Any:
@@ -75,19 +75,19 @@ class Buckets(WorldBucket):
         self.versioned = any(self.keeps.values())
         self._shown.clear()
 
-    def _head_bucket(self, request: asks.HeadBucket) -> BucketReply:
+    def _head_bucket(self, request: sdk.HeadBucket) -> BucketReply:
         return BucketReply(Outcome.DONE, versioned=self._bucket_of(request.bucket))
 
-    def _list_buckets(self, _request: asks.ListBuckets) -> BucketReply:
+    def _list_buckets(self, _request: sdk.ListBuckets) -> BucketReply:
         return BucketReply(Outcome.DONE, names=tuple(sorted(self.keeps)))
 
-    def _create_bucket(self, request: asks.CreateBucket) -> BucketReply:
+    def _create_bucket(self, request: sdk.CreateBucket) -> BucketReply:
         if request.bucket in self.keeps:
             return BucketReply(Outcome.EXISTS)
         self.create(request.bucket)
         return BucketReply(Outcome.DONE)
 
-    def _delete_bucket(self, request: asks.DeleteBucket) -> BucketReply:
+    def _delete_bucket(self, request: sdk.DeleteBucket) -> BucketReply:
         self._bucket_of(request.bucket)
         if self._range(f"{request.bucket}/", ""):
             return BucketReply(Outcome.EXISTS)
@@ -95,14 +95,14 @@ class Buckets(WorldBucket):
         self._settle()
         return BucketReply(Outcome.DONE)
 
-    def _keep_versions(self, request: asks.KeepVersions) -> BucketReply:
+    def _keep_versions(self, request: sdk.KeepVersions) -> BucketReply:
         self._bucket_of(request.bucket)
         self.create(request.bucket, versioned=True)
         return BucketReply(Outcome.DONE)
 
     # Objects.
 
-    def _refusal(self, key: str, when: ask.Condition) -> Outcome | None:
+    def _refusal(self, key: str, when: req.Condition) -> Outcome | None:
         if when == ANY:
             return None if self._current(key) else Outcome.MISSING
         return super()._refusal(key, when)
@@ -116,21 +116,21 @@ class Buckets(WorldBucket):
 
     def _delete_version(self, request: Any) -> Any:
         if request.version == NULL and not self.versioned:
-            return self._delete(ask.Delete(request.key, request.when), 0)
+            return self._delete(req.Delete(request.key, request.when), 0)
         return super()._delete_version(request)
 
-    def _list_versions(self, request: ask.ListVersions, now_ns: int) -> ask.VersionsReply:
+    def _list_versions(self, request: req.ListVersions, now_ns: int) -> req.VersionsReply:
         if self.versioned:
             return super()._list_versions(request, now_ns)
         found = ((key, self._current(key)) for key in self._range(request.prefix, ""))
         versions = tuple(
-            ask.VersionInfo(key, NULL, True, False, write.etag, len(write.body), write.modified_ns)
+            req.VersionInfo(key, NULL, True, False, write.etag, len(write.body), write.modified_ns)
             for key, write in found
             if write is not None
         )
-        return ask.VersionsReply(Outcome.DONE, versions=versions)
+        return req.VersionsReply(Outcome.DONE, versions=versions)
 
-    def _source(self, request: asks.Copy | asks.CopyPart) -> Any:
+    def _source(self, request: sdk.Copy | sdk.CopyPart) -> Any:
         """The write that is to be copied, or the outcome when there is none."""
         kept = self.versioned
         self.versioned = self._bucket_of(request.source)
@@ -144,7 +144,7 @@ class Buckets(WorldBucket):
             return Outcome.CHANGED
         return write
 
-    def _copy(self, request: asks.Copy, now_ns: int) -> ask.PutReply:
+    def _copy(self, request: sdk.Copy, now_ns: int) -> req.PutReply:
         source = self._source(request)
         if isinstance(source, Outcome):
             return request.ends(source)
@@ -158,21 +158,21 @@ class Buckets(WorldBucket):
 
     # Uploads.
 
-    def _copy_part(self, request: asks.CopyPart, now_ns: int) -> ask.PartReply:
+    def _copy_part(self, request: sdk.CopyPart, now_ns: int) -> req.PartReply:
         source = self._source(request)
         if isinstance(source, Outcome):
             return request.ends(source)
         body = source.body[request.start : request.stop]
-        return self._upload_part(ask.UploadPart(request.key, request.upload, request.number, body), now_ns)
+        return self._upload_part(req.UploadPart(request.key, request.upload, request.number, body), now_ns)
 
-    def _list_parts(self, request: asks.ListParts, _now_ns: int) -> asks.PartsReply:
+    def _list_parts(self, request: sdk.ListParts, _now_ns: int) -> sdk.PartsReply:
         upload = self._upload(request.key, request.upload)
         if upload is None:
             return request.ends(Outcome.GONE)
         parts = tuple((number, etag, len(body)) for number, (etag, body) in sorted(upload.parts.items()))
-        return asks.PartsReply(Outcome.DONE, parts=parts, started_ns=upload.started_ns)
+        return sdk.PartsReply(Outcome.DONE, parts=parts, started_ns=upload.started_ns)
 
-    def _complete_upload(self, request: ask.CompleteUpload, now_ns: int) -> ask.PutReply:
+    def _complete_upload(self, request: req.CompleteUpload, now_ns: int) -> req.PutReply:
         upload = self._upload(request.key, request.upload)
         if upload is not None:
             for number, etag in request.parts:
@@ -184,7 +184,7 @@ class Buckets(WorldBucket):
 
 
 def install(world: Any) -> Buckets:
-    """The buckets of `world`, put in place when they are asked for first."""
+    """The buckets of `world`, installed at the first call."""
     bucket = world.bucket
     if type(bucket) is Buckets:
         return bucket

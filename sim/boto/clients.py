@@ -1,12 +1,14 @@
 """Clients, resources and sessions whose requests the world answers.
 
-A client takes tens of milliseconds to make, a run of a small program one. So clients are made once for
-each way of asking for them and used in every run: what a client remembers of its retries is kept apart
-(see `retries`), handlers that a program registers are taken away when the run ends.
+A client takes tens of milliseconds to make, a run of a small program one. So each configuration of a client
+is made once and used in every run, by several processes; handlers that a program registers are removed when
+the run ends. Three things inside of a client would carry over: the quota of the standard retry mode, the rate
+limiter of the adaptive mode, and the random numbers that spread the waits. Each process gets its own, which a
+crash takes away like the rest of its memory.
 
-They are set up as the caller says; where the caller says nothing, requests are not signed and carry no
-checksum, which nobody here would look at. Variables of the environment (`AWS_RETRY_MODE`) count as
-usual, the files below `~/.aws` do not.
+Clients are configured as the caller wants; where the caller says nothing, requests are not signed and carry
+no checksum, which nothing here would verify. Variables of the environment (`AWS_RETRY_MODE`) count as usual,
+the files below `~/.aws` do not.
 """
 
 import copy
@@ -20,16 +22,18 @@ import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.endpoint import Endpoint
+from botocore.retries import adaptive, bucket, quota, standard, throttling
 from botocore.utils import parse_timestamp
 from s3transfer.futures import NonThreadedExecutor
 from s3transfer.manager import TransferManager
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import patches, retries, serve
+from fencepost.sim.boto import serve, stand_ins
 from fencepost.sim.boto.escapes import escape
+from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.listings import REGION
-from fencepost.sim.boto.present import controlled, here, outside
-from fencepost.sim.boto.wire import Message
+from fencepost.sim.boto.present import controlled, here, memory, outside
+from fencepost.sim.boto.stand_ins import stream
 
 _DEFAULTS = Config(
     signature_version=UNSIGNED,
@@ -48,7 +52,7 @@ class Session(boto3.session.Session):
         if service_name != "s3":
             raise Misuse(f"the world answers S3, not {service_name}: hand the code a stand-in for that")
         options = {name: value for name, value in options.items() if value is not None}
-        # Who asks makes no difference here.
+        # Credentials make no difference here.
         options = {name: value for name, value in options.items() if not name.startswith("aws_")}
         options["region_name"] = region_name or self.region_name or REGION
         config = options.pop("config", None)
@@ -71,10 +75,10 @@ class Session(boto3.session.Session):
 
 
 def _key(options: dict[str, Any], config: Any) -> tuple[Any, ...]:
-    """What two ways of asking for a client have in common when they get the same."""
-    said = {} if config is None else config._user_provided_options
-    asked = {name: value for name, value in options.items() if name != "config"}
-    return (repr(sorted(asked.items())), repr(sorted(said.items())))
+    """Equal for requests that get the same client."""
+    configured = {} if config is None else config._user_provided_options
+    given = {name: value for name, value in options.items() if name != "config"}
+    return (repr(sorted(given.items())), repr(sorted(configured.items())))
 
 
 class _Client:
@@ -83,7 +87,7 @@ class _Client:
     def __init__(self, client: Any) -> None:
         self.client = client
         events = client.meta.events
-        retries.keep_apart(events)
+        _keep_apart(events)
         home = Message.host(client.meta.endpoint_url)
 
         def send(request: Any, event_name: str = "", **_: Any) -> Any:
@@ -99,7 +103,7 @@ class _Client:
     def restore(self) -> None:
         """Take away what a program has registered."""
         emitter = self._emitter
-        # The SDK makes a new cache whenever somebody registers.
+        # The SDK makes a new cache at every registration.
         if emitter._lookup_cache is not self._clean:
             emitter._handlers = copy.copy(self._handlers)
             emitter._unique_id_handlers = dict(self._named)
@@ -131,7 +135,102 @@ def restore() -> None:
         client.restore()
 
 
-# Where code makes its own.
+# What retries remember, kept apart for every process.
+
+
+class _Quota:
+    """Stands for a `RetryQuota`: the asking process's own, or outside of a world the real one."""
+
+    def __init__(self, real: quota.RetryQuota) -> None:
+        self.real = real
+
+    def _mine(self) -> quota.RetryQuota:
+        world = here()
+        return self.real if world is None else _own(world, self, quota.RetryQuota)
+
+    def acquire(self, amount: int) -> bool:
+        return bool(self._mine().acquire(amount))
+
+    def release(self, amount: int) -> None:
+        self._mine().release(amount)
+
+    @property
+    def available_capacity(self) -> int:
+        return int(self._mine().available_capacity)
+
+
+class _Limiter:
+    """Stands for the adaptive mode's `ClientRateLimiter`."""
+
+    def __init__(self, real: adaptive.ClientRateLimiter) -> None:
+        self.real = real
+
+    def _mine(self) -> adaptive.ClientRateLimiter:
+        world = here()
+        return self.real if world is None else _own(world, self, _limiter)
+
+    def on_sending_request(self, request: Any, **kwargs: Any) -> None:
+        self._mine().on_sending_request(request, **kwargs)
+
+    def on_receiving_response(self, **kwargs: Any) -> None:
+        self._mine().on_receiving_response(**kwargs)
+
+
+def _own(world: Any, owner: Any, make: Any) -> Any:
+    known = memory(world)
+    found = known.get(owner)
+    if found is None:
+        found = known[owner] = make()
+    return found
+
+
+def _limiter() -> adaptive.ClientRateLimiter:
+    """As `adaptive.register_retry_handler` makes it."""
+    clock = bucket.Clock()
+    return adaptive.ClientRateLimiter(
+        rate_adjustor=throttling.CubicCalculator(starting_max_rate=0, start_time=clock.current_time()),
+        rate_clocker=adaptive.RateClocker(clock),
+        token_bucket=bucket.TokenBucket(max_rate=1, clock=clock),
+        throttling_detector=standard.ThrottlingErrorDetector(
+            retry_event_adapter=standard.RetryEventAdapter()
+        ),
+        clock=clock,
+    )
+
+
+def _spread(real: Any) -> Any:
+    return lambda: real() if controlled() is None else stream().random()
+
+
+def _keep_apart(events: Any) -> None:
+    """Replace what the retries of one client remember. Does nothing when that was done before."""
+    handlers = _handlers(events, "needs-retry.s3.PutObject") + _handlers(events, "before-send.s3.PutObject")
+    for handler in handlers:
+        owner = getattr(handler, "__self__", None)
+        if isinstance(owner, standard.RetryHandler):
+            checker = owner._retry_quota
+            if not isinstance(checker._quota, _Quota):
+                checker._quota = _Quota(checker._quota)
+                backoff = owner._retry_policy._retry_backoff
+                backoff._random = _spread(backoff._random)
+        elif isinstance(owner, adaptive.ClientRateLimiter):
+            _stand_for(events, owner)
+
+
+def _stand_for(events: Any, real: adaptive.ClientRateLimiter) -> None:
+    limiter = _Limiter(real)
+    events.unregister("before-send", real.on_sending_request)
+    events.unregister("needs-retry", real.on_receiving_response)
+    events.register("before-send", limiter.on_sending_request)
+    events.register("needs-retry", limiter.on_receiving_response)
+
+
+def _handlers(events: Any, name: str) -> list[Any]:
+    emitter = getattr(events, "_emitter", events)
+    return list(emitter._handlers.prefix_search(name))
+
+
+# Clients that the code makes for itself.
 
 _real_client = boto3.session.Session.client
 _real_resource = boto3.session.Session.resource
@@ -162,7 +261,7 @@ def _send(self: Any, request: Any) -> Any:
         return _real_send(self, request)
     if self._endpoint_prefix != "s3":
         raise escape(f"boto3 for {self._endpoint_prefix}", "the world answers S3: hand the code a stand-in")
-    retries.keep_apart(self._event_emitter)
+    _keep_apart(self._event_emitter)
     return serve.answer(request, Message.host(self.host), "")
 
 
@@ -175,11 +274,11 @@ def _manager(
     _real_manager(self, client, config, osutil, executor_cls)
 
 
-def stand_ins() -> Iterator[tuple[Any, str, Any]]:
+def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield boto3.session.Session, "client", _client
     yield boto3.session.Session, "resource", _resource
     yield Endpoint, "_send", _send
     yield TransferManager, "__init__", _manager
 
 
-patches.sources.append(stand_ins)
+stand_ins.sources.append(_stand_ins)

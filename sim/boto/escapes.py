@@ -1,8 +1,8 @@
-"""What leads out of the world, caught and named: a socket, a thread, another program, a wait for a thread.
+"""Calls that lead out of the world, caught and named: sockets, threads, other programs, waits for a thread.
 
-A run that talks to something else is no function of its choices any more, so nothing it shows can be
-relied on. The call is refused with `Escape`, which is no `Exception`, and the run is marked at once: code
-that swallows everything does not hide it. The mark is a violation of its own, with counterexample and token.
+A run that talks to something else is no longer a function of its choices, so its results are not reliable.
+The call is refused with `Escape`, which is no `Exception`, and the run is marked at once: code that swallows
+everything does not hide it. The mark is a violation of its own, with counterexample and token.
 
 Not caught: files that are read and written, a lock taken by a process that waits (which hangs), waits of
 libraries written in C, and calls through a reference to the real function that an object keeps.
@@ -29,10 +29,10 @@ PROPERTY = "nothing leads out of the world"
 
 
 class Escape(BaseException):
-    """Code of the world asked for something that only the real world has."""
+    """Code of the world called something that only the real world has."""
 
 
-_NETWORK = "ask for S3 through boto3, which the world answers; hand the code a stand-in for anything else"
+_NETWORK = "use S3 through boto3, which the world answers; hand the code a stand-in for anything else"
 _THREADS = "do the work in the same thread (for boto3: TransferConfig(use_threads=False) is the default here)"
 _PROGRAMS = "call the code itself, or hand it a stand-in"
 _WAIT = "in the world nobody else runs in this process: give a time-out, or do not wait"
@@ -42,7 +42,7 @@ def escape(call: str, instead: str, frame: FrameType | None = None) -> BaseExcep
     """Mark the run, and the exception to raise."""
     world = controlled()
     if world.running is not None and world.running.crashing:
-        # Dead already; what it still tries while it is unwound says nothing about the code.
+        # The process is dying; what it tries while it is unwound is not the code's fault.
         refuse(world.running)
     who = "the program that sets up" if world.running is None else f"process {world.running.name!r}"
     text = (
@@ -89,7 +89,7 @@ def _refusing(call: str, instead: str, real: Callable[..., Any]) -> Callable[...
 
 
 def _starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
-    """Of threads and event loops: whoever starts one, the standard library included."""
+    """For threads and event loops, also when the standard library starts them."""
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         if controlled() is None:
@@ -103,7 +103,7 @@ _real_wait = threading.Condition.wait
 
 
 def _wait(self: Any, timeout: float | None = None) -> bool:
-    """`Event.wait`, `Queue.get`, `Semaphore.acquire` and so on: nobody can end it, so it is a sleep."""
+    """`Event.wait`, `Queue.get`, `Semaphore.acquire` etc.: no other thread can end it, so it is a sleep."""
     world = controlled()
     if world is None:
         return _real_wait(self, timeout)
@@ -121,7 +121,7 @@ def _wait(self: Any, timeout: float | None = None) -> bool:
 
 
 def stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """Where each belongs: module or class, name, and what stands in."""
+    """The stand-ins with their places: module or class, and name."""
     for name in ("connect", "connect_ex", "sendto"):
         yield socket.socket, name, _refusing(f"socket.{name}", _NETWORK, getattr(socket.socket, name))
     for name in ("getaddrinfo", "gethostbyname", "create_connection"):

@@ -1,18 +1,19 @@
 """Listings and requests about buckets, over HTTP.
 
-Tokens of pages are the last key, wrapped so that nobody takes them for one. Versions and uploads are asked
-for whole and cut into pages here: S3's markers name an entry, the interface's count.
+Page tokens are the last key, encoded so that no client mistakes them for one. Versions and uploads are
+requested whole and cut into pages here: S3's markers name an entry, the interface's count.
 """
 
 import base64
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.impl.store import requests as ask
-from fencepost.sim.boto import asks, fields, xml
-from fencepost.sim.boto.asks import Refused
+from fencepost.impl.store import requests as req
+from fencepost.sim.boto import http
+from fencepost.sim.boto import sdk_requests as sdk
+from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.objects import Answer
-from fencepost.sim.boto.wire import Message
+from fencepost.sim.boto.sdk_requests import Refused
 
 REGION = "us-east-1"
 """Where all buckets are."""
@@ -24,24 +25,24 @@ def _below(message: Message) -> str:
     return f"{message.bucket}/{message.query.get('prefix', '')}"
 
 
-def _listed(message: Message, token: str, after: str = "") -> ask.List:
+def _listed(message: Message, token: str, after: str = "") -> req.List:
     place = f"{message.bucket}/"
-    return ask.List(
+    return req.List(
         _below(message),
         after=place + after if after else "",
         delimiter=message.query.get("delimiter", ""),
-        # A page of none is asked for like one of one, and shown empty.
-        limit=max(1, fields.number(message, "max-keys", 1000)),
+        # A page of 0 entries is requested like a page of 1, and shown empty.
+        limit=max(1, http.count(message, "max-keys", 1000)),
         token=place + token if token else "",
     )
 
 
-def list_two(message: Message) -> ask.List:
+def list_two(message: Message) -> req.List:
     token = message.query.get("continuation-token", "")
     return _listed(message, _unwrap(token) if token else "", message.query.get("start-after", ""))
 
 
-def list_one(message: Message) -> ask.List:
+def list_one(message: Message) -> req.List:
     return _listed(message, message.query.get("marker", ""))
 
 
@@ -56,7 +57,7 @@ def _unwrap(token: str) -> str:
         raise Refused(400, "InvalidArgument", "The continuation token provided is incorrect") from None
 
 
-def list_two_told(message: Message, request: ask.List, reply: ask.ListReply) -> Answer:
+def list_two_answer(message: Message, request: req.List, reply: req.ListReply) -> Answer:
     query = message.query
     page = _page(message, reply)
     following = reply.next.partition("/")[2]
@@ -66,44 +67,44 @@ def list_two_told(message: Message, request: ask.List, reply: ask.ListReply) -> 
         ("NextContinuationToken", _wrap(following) if following and page else None),
         ("StartAfter", _coded(message, query.get("start-after"))),
     ]
-    return 200, {}, xml.document("ListBucketResult", [*_common(message, reply, page), *head, *page])
+    return 200, {}, http.xml_document("ListBucketResult", [*_common(message, reply, page), *head, *page])
 
 
-def list_one_told(message: Message, request: ask.List, reply: ask.ListReply) -> Answer:
+def list_one_answer(message: Message, request: req.List, reply: req.ListReply) -> Answer:
     page = _page(message, reply)
     following = reply.next.partition("/")[2]
     head = [
         ("Marker", _coded(message, message.query.get("marker", ""))),
         ("NextMarker", _coded(message, following) if following and request.delimiter else None),
     ]
-    return 200, {}, xml.document("ListBucketResult", [*_common(message, reply, page), *head, *page])
+    return 200, {}, http.xml_document("ListBucketResult", [*_common(message, reply, page), *head, *page])
 
 
 def _coded(message: Message, text: str | None) -> str | None:
-    return None if text is None else xml.coded(text, message.query.get("encoding-type"))
+    return None if text is None else http.url_encoded(text, message.query.get("encoding-type"))
 
 
-def _common(message: Message, reply: ask.ListReply, page: list[xml.Field]) -> list[xml.Field]:
+def _common(message: Message, reply: req.ListReply, page: list[http.Field]) -> list[http.Field]:
     query = message.query
     return [
         ("Name", message.bucket),
         ("Prefix", _coded(message, query.get("prefix", ""))),
         ("Delimiter", _coded(message, query.get("delimiter"))),
-        ("MaxKeys", fields.number(message, "max-keys", 1000)),
+        ("MaxKeys", http.count(message, "max-keys", 1000)),
         ("EncodingType", query.get("encoding-type")),
         ("IsTruncated", bool(reply.next) and bool(page)),
     ]
 
 
-def _page(message: Message, reply: ask.ListReply) -> list[xml.Field]:
-    if not fields.number(message, "max-keys", 1000):
+def _page(message: Message, reply: req.ListReply) -> list[http.Field]:
+    if not http.count(message, "max-keys", 1000):
         return []
     contents = [
         (
             "Contents",
             [
                 ("Key", _coded(message, _key(info.key))),
-                ("LastModified", xml.iso(info.modified_ns)),
+                ("LastModified", http.iso_date(info.modified_ns)),
                 ("ETag", f'"{info.etag}"'),
                 ("Size", info.size),
                 ("StorageClass", "STANDARD"),
@@ -121,27 +122,27 @@ def _key(name: str) -> str:
 
 # Versions and uploads.
 
-Entry = tuple[str, str, list[xml.Field]]
-"""The key, what tells entries of one key apart, and how it is shown. A group has nothing to tell apart."""
+Entry = tuple[str, str, list[http.Field]]
+"""The key, what distinguishes entries of one key (empty for a group), and the XML fields."""
 
 
-def list_versions(message: Message) -> ask.ListVersions:
-    return ask.ListVersions(_below(message), limit=WHOLE)
+def list_versions(message: Message) -> req.ListVersions:
+    return req.ListVersions(_below(message), limit=WHOLE)
 
 
-def list_versions_told(message: Message, _request: Any, reply: ask.VersionsReply) -> Answer:
+def list_versions_answer(message: Message, _request: Any, reply: req.VersionsReply) -> Answer:
     entries = [(_key(info.key), info.version, _version(message, info)) for info in reply.versions]
     page, more = _cut(message, entries, "max-keys", "version-id-marker")
-    told = _marked(message, page, more, "MaxKeys", "VersionIdMarker", "NextVersionIdMarker")
-    return 200, {}, xml.document("ListVersionsResult", [("Name", message.bucket), *told])
+    listed = _marked(message, page, more, "MaxKeys", "VersionIdMarker", "NextVersionIdMarker")
+    return 200, {}, http.xml_document("ListVersionsResult", [("Name", message.bucket), *listed])
 
 
-def _version(message: Message, info: ask.VersionInfo) -> list[xml.Field]:
-    named: list[xml.Field] = [
+def _version(message: Message, info: req.VersionInfo) -> list[http.Field]:
+    named: list[http.Field] = [
         ("Key", _coded(message, _key(info.key))),
         ("VersionId", info.version),
         ("IsLatest", info.latest),
-        ("LastModified", xml.iso(info.modified_ns)),
+        ("LastModified", http.iso_date(info.modified_ns)),
     ]
     if info.marker:
         return [("DeleteMarker", named)]
@@ -149,31 +150,31 @@ def _version(message: Message, info: ask.VersionInfo) -> list[xml.Field]:
     return [("Version", [*named, *rest])]
 
 
-def list_uploads(message: Message) -> ask.ListUploads:
-    return ask.ListUploads(_below(message), limit=WHOLE)
+def list_uploads(message: Message) -> req.ListUploads:
+    return req.ListUploads(_below(message), limit=WHOLE)
 
 
-def list_uploads_told(message: Message, _request: Any, reply: ask.UploadsReply) -> Answer:
+def list_uploads_answer(message: Message, _request: Any, reply: req.UploadsReply) -> Answer:
     entries = [(_key(info.key), info.upload, _upload(message, info)) for info in reply.uploads]
     page, more = _cut(message, entries, "max-uploads", "upload-id-marker")
-    told = _marked(message, page, more, "MaxUploads", "UploadIdMarker", "NextUploadIdMarker")
-    return 200, {}, xml.document("ListMultipartUploadsResult", [("Bucket", message.bucket), *told])
+    listed = _marked(message, page, more, "MaxUploads", "UploadIdMarker", "NextUploadIdMarker")
+    return 200, {}, http.xml_document("ListMultipartUploadsResult", [("Bucket", message.bucket), *listed])
 
 
-def _upload(message: Message, info: ask.UploadInfo) -> list[xml.Field]:
-    named: list[xml.Field] = [("Key", _coded(message, _key(info.key))), ("UploadId", info.upload)]
-    return [("Upload", [*named, ("Initiated", xml.iso(info.started_ns)), ("StorageClass", "STANDARD")])]
+def _upload(message: Message, info: req.UploadInfo) -> list[http.Field]:
+    named: list[http.Field] = [("Key", _coded(message, _key(info.key))), ("UploadId", info.upload)]
+    return [("Upload", [*named, ("Initiated", http.iso_date(info.started_ns)), ("StorageClass", "STANDARD")])]
 
 
 def _cut(message: Message, entries: list[Entry], limit: str, inner: str) -> tuple[list[Entry], bool]:
-    """The page that the markers ask for, and whether there is more."""
+    """The page that the markers select, and whether there are more."""
     key, tie = message.query.get("key-marker", ""), message.query.get(inner, "")
     entries = _grouped(message, entries)
     start = next(
         (at + 1 for at, entry in enumerate(entries) if tie and entry[:2] == (key, tie)),
         next((at for at, entry in enumerate(entries) if not key or entry[0] > key), len(entries)),
     )
-    stop = start + fields.number(message, limit, 1000)
+    stop = start + http.count(message, limit, 1000)
     return entries[start:stop], start < stop < len(entries)
 
 
@@ -193,45 +194,45 @@ def _grouped(message: Message, entries: list[Entry]) -> list[Entry]:
 
 def _marked(
     message: Message, page: list[Entry], more: bool, limit: str, inner: str, following: str
-) -> list[xml.Field]:
+) -> list[http.Field]:
     query = message.query
     last = page[-1] if more and page else None
-    told: list[xml.Field] = [
+    listed: list[http.Field] = [
         ("Prefix", _coded(message, query.get("prefix", ""))),
         ("Delimiter", _coded(message, query.get("delimiter"))),
         ("KeyMarker", _coded(message, query.get("key-marker", ""))),
         (inner, query.get("version-id-marker" if limit == "MaxKeys" else "upload-id-marker", "")),
         ("NextKeyMarker", _coded(message, last[0]) if last else None),
         (following, last[1] if last else None),
-        (limit, fields.number(message, "max-keys" if limit == "MaxKeys" else "max-uploads", 1000)),
+        (limit, http.count(message, "max-keys" if limit == "MaxKeys" else "max-uploads", 1000)),
         ("EncodingType", query.get("encoding-type")),
         ("IsTruncated", more),
     ]
     for _, _, shown in page:
-        told += shown
-    return told
+        listed += shown
+    return listed
 
 
 # Buckets.
 
 
-def about(make: Callable[[str], asks.OnBucket]) -> Callable[[Message], asks.OnBucket]:
+def about(make: Callable[[str], sdk.OnBucket]) -> Callable[[Message], sdk.OnBucket]:
     return lambda message: make(message.bucket)
 
 
-def keep_versions(message: Message) -> asks.KeepVersions:
-    status = xml.parse(message.body(), "VersioningConfiguration").findtext("Status")
+def keep_versions(message: Message) -> sdk.KeepVersions:
+    status = http.parse_xml(message.body(), "VersioningConfiguration").findtext("Status")
     if status != "Enabled":
         # A bucket here keeps versions or keeps none; that it once did is not modelled.
         raise LookupError("PutBucketVersioning with a status other than Enabled")
-    return asks.KeepVersions(message.bucket)
+    return sdk.KeepVersions(message.bucket)
 
 
-def head_told(_message: Message, _request: Any, _reply: Any) -> Answer:
+def head_answer(_message: Message, _request: Any, _reply: Any) -> Answer:
     return 200, {"x-amz-bucket-region": REGION}, b""
 
 
-def created_told(message: Message, _request: Any, reply: asks.BucketReply) -> Answer:
+def created_answer(message: Message, _request: Any, reply: sdk.BucketReply) -> Answer:
     if not reply.done and message.body():
         # In the first region, asking again for one's own bucket is no error.
         raise Refused(
@@ -242,26 +243,26 @@ def created_told(message: Message, _request: Any, reply: asks.BucketReply) -> An
     return 200, {"Location": f"/{message.bucket}"}, b""
 
 
-def deleted_told(_message: Message, _request: Any, reply: asks.BucketReply) -> Answer:
+def deleted_answer(_message: Message, _request: Any, reply: sdk.BucketReply) -> Answer:
     if not reply.done:
         raise Refused(409, "BucketNotEmpty", "The bucket you tried to delete is not empty")
     return 204, {}, b""
 
 
-def location_told(_message: Message, _request: Any, _reply: Any) -> Answer:
-    return 200, {}, xml.document("LocationConstraint", [])
+def location_answer(_message: Message, _request: Any, _reply: Any) -> Answer:
+    return 200, {}, http.xml_document("LocationConstraint", [])
 
 
-def versioning_told(_message: Message, _request: Any, reply: asks.BucketReply) -> Answer:
+def versioning_answer(_message: Message, _request: Any, reply: sdk.BucketReply) -> Answer:
     status = [("Status", "Enabled")] if reply.versioned else []
-    return 200, {}, xml.document("VersioningConfiguration", status)
+    return 200, {}, http.xml_document("VersioningConfiguration", status)
 
 
-def done_told(_message: Message, _request: Any, _reply: Any) -> Answer:
+def done_answer(_message: Message, _request: Any, _reply: Any) -> Answer:
     return 200, {}, b""
 
 
-def buckets_told(_message: Message, _request: Any, reply: asks.BucketReply) -> Answer:
-    shown = [("Bucket", [("Name", name), ("CreationDate", xml.iso(0))]) for name in reply.names]
+def buckets_answer(_message: Message, _request: Any, reply: sdk.BucketReply) -> Answer:
+    shown = [("Bucket", [("Name", name), ("CreationDate", http.iso_date(0))]) for name in reply.names]
     owner = ("Owner", [("ID", "world")])
-    return 200, {}, xml.document("ListAllMyBucketsResult", [owner, ("Buckets", shown)])
+    return 200, {}, http.xml_document("ListAllMyBucketsResult", [owner, ("Buckets", shown)])

@@ -1,7 +1,7 @@
-"""Which world runs in this thread, and whether the code that asks is under its control.
+"""The world that runs in this thread, and whether the calling code is under its control.
 
-A stand-in for `time.time` is called by everybody: by the code under audit, by the SDK, by the scheduler
-between two steps, by a thread that serves HTTP next door. Only the first two belong to the world.
+A stand-in for `time.time` is called by the audited code, by the SDK, by the scheduler between two steps, and
+by threads that have nothing to do with the world. Only the first two belong to the world.
 """
 
 import contextlib
@@ -13,8 +13,9 @@ from typing import Any
 _worlds: dict[int, list[Any]] = {}
 
 REAL, SILENT, STEP = 1, 2, 3
-"""How a module's reading of a clock is answered: by the real one, by the world's without a step (what
-the SDK reads to sign and to stamp headers decides nothing), or as a step of the schedule."""
+"""The clock that a module reads: the real one, the world's without a step (what the SDK reads to sign and to
+stamp headers decides nothing), or the world's as a step of the schedule.
+"""
 
 _HARNESS = frozenset(
     "fencepost pytest _pytest pluggy hypothesis xdist execnet coverage greenlet rich logging threading queue "
@@ -22,7 +23,7 @@ _HARNESS = frozenset(
 )
 """These run between the steps of a process, or have waits of their own."""
 _RUN = ("fencepost.impl.", "fencepost.examples.")
-"""What of ours is run in a world."""
+"""Our own packages that run in a world."""
 # dateutil fills in what a date does not say from today, and reads the clock for it with every timestamp.
 _SDK = frozenset("botocore boto3 s3transfer urllib3 dateutil".split())
 _kinds: dict[str, int] = {}
@@ -73,22 +74,22 @@ def outside() -> Iterator[None]:
 
 
 def memory(world: Any) -> dict[Any, Any]:
-    """What the asking process knows; lost when it crashes."""
+    """What the running process remembers; lost when it crashes."""
     process = world.running
     known: dict[Any, Any] = world.streams if process is None else process.streams
     return known
 
 
 def kind_of(frame: FrameType) -> int:
-    """How the code in `frame` is answered."""
+    """The kind of answer for the code in `frame`."""
     name = frame.f_globals.get("__name__", "")
     found = _kinds.get(name)
     if found is None:
-        found = _kinds[name] = _classify(name)
+        found = _kinds[name] = classify(name)
     return found
 
 
-def _classify(name: str) -> int:
+def classify(name: str) -> int:
     root = name.partition(".")[0]
     if name.startswith(_RUN):
         return STEP

@@ -1,10 +1,10 @@
 """The world as S3: every attempt of the SDK is a request of its own, with a landing of its own.
 
-A reply that is lost shows as the SDK sees it on a real network, an exception below its retries. So the
-SDK's own retries run: asked again, a create-only write finds what its first attempt left, and is told 412.
-Nothing here decides anything; what can go wrong is decided by the schedule.
+A lost reply shows as the SDK sees it on a real network, an exception below its retries. So the SDK's own
+retries run: on the second attempt a create-only write finds what the first one left, and the answer is 412.
+Nothing here decides anything; faults are decided by the schedule.
 
-`DeleteObjects` asks for several deletes at once, each landing by itself, as S3 gives no more; when the
+`DeleteObjects` becomes several deletes at once, each landing by itself, since S3 promises no more; when the
 reply to any is lost, the one answer that would carry them all is lost.
 """
 
@@ -15,30 +15,31 @@ from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Outcome
-from fencepost.sim.boto import asks, fields, listings, objects, uploads, xml
-from fencepost.sim.boto.asks import Refused
+from fencepost.sim.boto import http, listings, objects
+from fencepost.sim.boto import sdk_requests as sdk
 from fencepost.sim.boto.buckets import Buckets
 from fencepost.sim.boto.escapes import escape
+from fencepost.sim.boto.http import Message, respond
 from fencepost.sim.boto.objects import Answer
 from fencepost.sim.boto.present import here
-from fencepost.sim.boto.wire import Message, respond
+from fencepost.sim.boto.sdk_requests import Refused
 
 
 class Operation(NamedTuple):
-    """How one operation is asked of the world, and how its reply is told."""
+    """How one operation becomes a request of the store, and its reply an HTTP answer."""
 
     name: str
-    ask: Callable[[Message], Any]
-    tell: Callable[[Message, Any, Any], Answer]
+    read: Callable[[Message], Any]
+    write: Callable[[Message, Any, Any], Answer]
     headers: frozenset[str] = frozenset()
-    """Those it knows, besides what all know."""
+    """Those it knows, besides the ones that all operations know."""
     query: frozenset[str] = frozenset()
     also: Outcome = Outcome.DONE
-    """Another outcome that it tells itself."""
+    """Another outcome for which `write` makes the answer."""
 
 
-def _operation(name: str, ask: Any, tell: Any, headers: str = "", query: str = "") -> Operation:
-    return Operation(name, ask, tell, frozenset(headers.split()), frozenset(query.split()))
+def _operation(name: str, read: Any, write: Any, headers: str = "", query: str = "") -> Operation:
+    return Operation(name, read, write, frozenset(headers.split()), frozenset(query.split()))
 
 
 _CONDITIONS = "if-match if-none-match"
@@ -55,86 +56,94 @@ def _copied(message: Message, _request: Any, reply: Any) -> Answer:
     tag = "CopyPartResult" if "uploadId" in message.query else "CopyObjectResult"
     world = here()
     body = objects.copied(tag, world.start_ns + world.stamp_ns, reply.etag)
-    return 200, dict(fields.version_header(reply)) if tag == "CopyObjectResult" else {}, body
+    return 200, dict(http.version_header(reply)) if tag == "CopyObjectResult" else {}, body
 
 
 OPERATIONS: dict[tuple[str, str, str], Operation] = {
     # Method, what it is about, and the words in the query (or the header) that make it another operation.
-    ("PUT", "object", ""): _operation("PutObject", objects.put, objects.put_told, _CONDITIONS),
-    ("GET", "object", ""): _operation("GetObject", objects.get, objects.get_told, _READING, _SHOWING),
-    ("HEAD", "object", ""): _operation("HeadObject", objects.head, objects.head_told, _READING, _SHOWING),
+    ("PUT", "object", ""): _operation("PutObject", objects.put, objects.put_answer, _CONDITIONS),
+    ("GET", "object", ""): _operation("GetObject", objects.get, objects.get_answer, _READING, _SHOWING),
+    ("HEAD", "object", ""): _operation("HeadObject", objects.head, objects.head_answer, _READING, _SHOWING),
     ("DELETE", "object", ""): _operation(
         "DeleteObject",
         objects.delete,
-        objects.delete_told,
+        objects.delete_answer,
         "if-match x-amz-if-match-size x-amz-if-match-last-modified-time",
         "versionId",
     ),
     ("PUT", "object", "copy"): _operation(
         "CopyObject", objects.copy, _copied, f"{_CONDITIONS} {_COPYING} x-amz-metadata-directive"
     ),
-    ("POST", "object", "uploads"): _operation("CreateMultipartUpload", uploads.create, uploads.create_told),
-    ("PUT", "object", "partNumber uploadId"): _operation("UploadPart", uploads.part, uploads.part_told),
+    ("POST", "object", "uploads"): _operation(
+        "CreateMultipartUpload", objects.create_upload, objects.create_upload_answer
+    ),
+    ("PUT", "object", "partNumber uploadId"): _operation(
+        "UploadPart", objects.upload_part, objects.upload_part_answer
+    ),
     ("PUT", "object", "copy partNumber uploadId"): _operation(
-        "UploadPartCopy", uploads.copy_part, _copied, f"{_COPYING} x-amz-copy-source-range"
+        "UploadPartCopy", objects.copy_part, _copied, f"{_COPYING} x-amz-copy-source-range"
     ),
     ("POST", "object", "uploadId"): _operation(
-        "CompleteMultipartUpload", uploads.complete, uploads.complete_told, _CONDITIONS
+        "CompleteMultipartUpload", objects.complete_upload, objects.complete_upload_answer, _CONDITIONS
     ),
-    ("DELETE", "object", "uploadId"): _operation("AbortMultipartUpload", uploads.abort, uploads.abort_told),
+    ("DELETE", "object", "uploadId"): _operation(
+        "AbortMultipartUpload", objects.abort_upload, objects.abort_upload_answer
+    ),
     ("GET", "object", "uploadId"): _operation(
-        "ListParts", uploads.list_parts, uploads.list_parts_told, "", "max-parts part-number-marker"
+        "ListParts", objects.list_parts, objects.list_parts_answer, "", "max-parts part-number-marker"
     ),
     ("GET", "bucket", "list-type"): _operation(
         "ListObjectsV2",
         listings.list_two,
-        listings.list_two_told,
+        listings.list_two_answer,
         "",
         f"{_LISTING} continuation-token start-after fetch-owner",
     ),
     ("GET", "bucket", ""): _operation(
-        "ListObjects", listings.list_one, listings.list_one_told, "", f"{_LISTING} marker"
+        "ListObjects", listings.list_one, listings.list_one_answer, "", f"{_LISTING} marker"
     ),
     ("GET", "bucket", "versions"): _operation(
         "ListObjectVersions",
         listings.list_versions,
-        listings.list_versions_told,
+        listings.list_versions_answer,
         "",
         f"{_LISTING} key-marker version-id-marker",
     ),
     ("GET", "bucket", "uploads"): _operation(
         "ListMultipartUploads",
         listings.list_uploads,
-        listings.list_uploads_told,
+        listings.list_uploads_answer,
         "",
         "prefix delimiter max-uploads encoding-type key-marker upload-id-marker",
     ),
-    ("POST", "bucket", "delete"): _operation("DeleteObjects", objects.delete_many, objects.delete_many_told),
-    ("PUT", "bucket", ""): Operation(
-        "CreateBucket", listings.about(asks.CreateBucket), listings.created_told, also=Outcome.EXISTS
+    ("POST", "bucket", "delete"): _operation(
+        "DeleteObjects", objects.delete_many, objects.delete_many_answer
     ),
-    ("HEAD", "bucket", ""): _operation("HeadBucket", listings.about(asks.HeadBucket), listings.head_told),
+    ("PUT", "bucket", ""): Operation(
+        "CreateBucket", listings.about(sdk.CreateBucket), listings.created_answer, also=Outcome.EXISTS
+    ),
+    ("HEAD", "bucket", ""): _operation("HeadBucket", listings.about(sdk.HeadBucket), listings.head_answer),
     ("DELETE", "bucket", ""): Operation(
-        "DeleteBucket", listings.about(asks.DeleteBucket), listings.deleted_told, also=Outcome.EXISTS
+        "DeleteBucket", listings.about(sdk.DeleteBucket), listings.deleted_answer, also=Outcome.EXISTS
     ),
     ("GET", "bucket", "location"): _operation(
-        "GetBucketLocation", listings.about(asks.HeadBucket), listings.location_told
+        "GetBucketLocation", listings.about(sdk.HeadBucket), listings.location_answer
     ),
     ("GET", "bucket", "versioning"): _operation(
-        "GetBucketVersioning", listings.about(asks.HeadBucket), listings.versioning_told
+        "GetBucketVersioning", listings.about(sdk.HeadBucket), listings.versioning_answer
     ),
     ("PUT", "bucket", "versioning"): _operation(
-        "PutBucketVersioning", listings.keep_versions, listings.done_told
+        "PutBucketVersioning", listings.keep_versions, listings.done_answer
     ),
     ("GET", "service", ""): _operation(
         "ListBuckets",
-        listings.about(asks.ListBuckets),
-        listings.buckets_told,
+        listings.about(sdk.ListBuckets),
+        listings.buckets_answer,
         "",
         "max-buckets",
     ),
 }
-_TELLING = frozenset(word for _, _, words in OPERATIONS for word in words.split())
+_DISTINGUISHING = frozenset(word for _, _, words in OPERATIONS for word in words.split())
 _MODELLED = "the world answers " + ", ".join(sorted(operation.name for operation in OPERATIONS.values()))
 
 
@@ -164,15 +173,15 @@ def answer(request: Any, home: str, name: str) -> Any:
 
 def _find(message: Message, name: str) -> Operation:
     level = "object" if message.key else "bucket" if message.bucket else "service"
-    words = {word for word in message.query if word in _TELLING}
+    words = {word for word in message.query if word in _DISTINGUISHING}
     if "x-amz-copy-source" in message.headers:
         words.add("copy")
     found = OPERATIONS.get((message.method, level, " ".join(sorted(words))))
     if found is None or (name and name != found.name):
-        asked = name or f"{message.method} of the {level}"
-        raise escape(f"s3:{asked} with {', '.join(message.query) or 'nothing'}", _MODELLED)
-    beyond = [word for word in message.query if word not in found.query and word not in _TELLING]
-    beyond += fields.unknown_headers(message, found.headers)
+        wanted = name or f"{message.method} of the {level}"
+        raise escape(f"s3:{wanted} with {', '.join(message.query) or 'nothing'}", _MODELLED)
+    beyond = [word for word in message.query if word not in found.query and word not in _DISTINGUISHING]
+    beyond += http.unknown_headers(message, found.headers)
     if beyond:
         raise escape(
             f"s3:{found.name} with {', '.join(beyond)}", "leave that out, or hand the code a stand-in"
@@ -184,7 +193,7 @@ def _answered(world: Any, operation: Operation, message: Message) -> Answer:
     if len(message.key.encode()) > 1024:
         raise Refused(400, "KeyTooLongError", "Your key is too long")
     try:
-        request = operation.ask(message)
+        request = operation.read(message)
     except LookupError as beyond:
         raise escape(f"s3:{beyond.args[0]}", "leave that out") from None
     store = world.store()
@@ -192,13 +201,13 @@ def _answered(world: Any, operation: Operation, message: Message) -> Answer:
         replies = store.send_all(request)
         if any(reply.outcome is Outcome.UNKNOWN for reply in replies):
             return _lost(world, operation, message)
-        return operation.tell(message, request, replies)
+        return operation.write(message, request, replies)
     reply = store.send(request)
     if reply.outcome is Outcome.UNKNOWN:
         return _lost(world, operation, message)
     if reply.outcome not in (Outcome.DONE, operation.also):
         raise objects.refusal(request, reply)
-    return operation.tell(message, request, reply)
+    return operation.write(message, request, reply)
 
 
 LOST = ("closed", "timeout", "error")
@@ -221,8 +230,8 @@ def _lost(world: Any, operation: Operation, message: Message) -> Answer:
 def _refused(message: Message, refused: Refused) -> Answer:
     if refused.status == 304:
         return 304, {}, b""
-    told = [("Key", message.key or None), *refused.details.items()]
-    return refused.status, {}, xml.error(refused.code, refused.message, [*told, ("HostId", "world")])
+    listed = [("Key", message.key or None), *refused.details.items()]
+    return refused.status, {}, http.xml_error(refused.code, refused.message, [*listed, ("HostId", "world")])
 
 
 def _request_id(world: Any) -> str:

@@ -68,7 +68,7 @@ def test_a_counterexample_found_repeats_from_its_token() -> None:
     again = replay(adding("standard"), counterexample.token)
     assert again.misfit == ""
     assert again.violation is not None
-    assert again.events() == counterexample.events
+    assert tuple(again.events()) == counterexample.events
 
 
 def test_events_are_those_of_the_interface() -> None:

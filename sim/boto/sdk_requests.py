@@ -1,24 +1,24 @@
-"""What S3 can be asked beyond the store interface, as requests of the same kind.
+"""S3 requests beyond the store interface, as requests of the same kind.
 
-A copy is a read and a conditional write that land as one: S3 promises the condition on the destination at
-the moment of the write, and we have no weaker fact about the source. Requests about buckets conflict with
+A copy is a read and a conditional write that land as one: S3 promises the condition on the destination at the
+moment of the write, and we have no weaker fact about the source. Requests about buckets conflict with
 everything when they change something, and so cost nothing anywhere else.
 """
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Condition, Metadata, PartReply, PutReply, Reply
 from fencepost.sim.world.footprints import EVERY_STEP, EVERYTHING, LOCAL, Footprint
 
 
 class Refused(StoreError):
-    """S3 says no, with a code of its own: the request was not applied."""
+    """S3 refuses the request with an error code; it was not applied."""
 
     travels = True
-    """It comes over the wire, and can be lost there."""
+    """The refusal comes over the network, where it can be lost."""
 
     def __init__(self, status: int, code: str, message: str, **details: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -27,7 +27,7 @@ class Refused(StoreError):
         self.message = message
         self.details = details
 
-    # Two refusals that say the same tell the same: histories are compared by them.
+    # Refusals with the same text are equal: histories are compared by them.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Refused) and str(self) == str(other)
 
@@ -49,8 +49,8 @@ class BucketReply(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy(ask.Keyed[PutReply]):
-    """Write at `key` what stands at `source`."""
+class Copy(req.Keyed[PutReply]):
+    """Write the object at `source` to `key`."""
 
     kind: ClassVar[str] = "copy"
     reads: ClassVar[bool] = False
@@ -72,8 +72,8 @@ class Copy(ask.Keyed[PutReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class CopyPart(ask.Keyed[PartReply]):
-    """Upload what stands at `source`, or a range of it, as a part."""
+class CopyPart(req.Keyed[PartReply]):
+    """Upload the object at `source`, or a range of it, as a part."""
 
     kind: ClassVar[str] = "copy-part"
     reads: ClassVar[bool] = False
@@ -94,7 +94,7 @@ class CopyPart(ask.Keyed[PartReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListParts(ask.Keyed[PartsReply]):
+class ListParts(req.Keyed[PartsReply]):
     kind: ClassVar[str] = "list-parts"
     reads: ClassVar[bool] = True
     reply: ClassVar[type[Any]] = PartsReply
@@ -106,7 +106,7 @@ class ListParts(ask.Keyed[PartsReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class OnBucket(ask.Request[BucketReply]):
+class OnBucket(req.Request[BucketReply]):
     """A request about a bucket as a whole."""
 
     reply: ClassVar[type[Any]] = BucketReply
@@ -119,7 +119,7 @@ class OnBucket(ask.Request[BucketReply]):
         return self.bucket
 
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
-        # Every step conflicts with a change to a bucket, so looking at one need not be noted.
+        # Every step conflicts with a change to a bucket, so a read of one needs no footprint.
         return LOCAL
 
 
@@ -148,12 +148,12 @@ class CreateBucket(ChangeBucket):
 
 @dataclass(frozen=True, slots=True)
 class DeleteBucket(ChangeBucket):
-    """`exists` when something is in it."""
+    """`exists` when the bucket is not empty."""
 
     kind: ClassVar[str] = "delete-bucket"
 
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
-        # What stands in it decides.
+        # Its contents decide.
         return (EVERY_STEP, EVERYTHING)
 
 

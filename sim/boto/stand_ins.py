@@ -1,0 +1,345 @@
+"""Stand-ins for clocks and randomness, put in place while a world runs and removed when the last one ends.
+
+Clocks. `time.time()` in a process is `world.env.now_ns()`: a reading that the scheduler may delay, on a clock
+that moves only when all processes wait. `time.sleep` waits on the same clock. A class written in C cannot be
+patched in place, so the name `datetime.datetime` is bound to a subclass whose `now` reads the world's clock;
+everything it makes is a plain `datetime`, and every `datetime` is an instance of it. Pickling a datetime
+while a process runs fails, because pickle insists on the name.
+
+Randomness and identifiers. Each process draws from a stream of its own, made from the seed of the run, the
+process's name and the number of its restarts. So what it draws depends on nothing that another process does,
+and a restarted process does not draw the same again. `secrets`, `uuid.uuid4` and `random.SystemRandom` all
+end at `os.urandom`. A `random.Random()` without a seed takes one from the operating system, below Python;
+here it takes it from the stream.
+
+Places. A name may have been copied: `from time import sleep` at the top of a module, or `def
+again(sleep=sleep)`. So every loaded module is searched for the real thing, once; what it has bound to a name
+or given as a default is replaced and restored like the original. A stand-in that outlives the run (in a
+module imported during it) behaves like the real one.
+"""
+
+import datetime
+import os
+import random
+import sys
+import time
+import types
+import uuid
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+from fencepost.sim.boto import escapes
+from fencepost.sim.boto.present import REAL, SILENT, classify, controlled, here, kind_of
+
+_real_datetime = datetime.datetime
+_real_date = datetime.date
+_UTC = datetime.UTC
+
+
+def _wall(world: Any, kind: int) -> int:
+    if kind == SILENT:
+        process = world.running
+        return int(world.start_ns + world.clock_ns + (process.skew_ns if process is not None else 0))
+    return int(world.env.now_ns())
+
+
+def _steady(world: Any, kind: int) -> int:
+    return int(world.clock_ns if kind == SILENT else world.env.monotonic_ns())
+
+
+def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: bool) -> Callable[[], Any]:
+    """A stand-in for a clock that is called without arguments."""
+
+    def stand_in() -> Any:
+        world = here()
+        if world is None:
+            return real()
+        kind = kind_of(sys._getframe(1))
+        if kind == REAL:
+            return real()
+        found = read(world, kind)
+        return found / 1e9 if scale else found
+
+    return stand_in
+
+
+def _moment(real: Callable[..., Any]) -> Callable[..., Any]:
+    """A stand-in for a function whose argument defaults to now."""
+
+    def stand_in(seconds: float | None = None) -> Any:
+        world = here()
+        if seconds is None and world is not None:
+            kind = kind_of(sys._getframe(1))
+            if kind != REAL:
+                return real(_wall(world, kind) / 1e9)
+        return real(seconds)
+
+    return stand_in
+
+
+def _sleep(seconds: float) -> None:
+    world = controlled()
+    if world is None or kind_of(sys._getframe(1)) == REAL:
+        _real["sleep"](seconds)
+        return
+    if seconds < 0:
+        raise ValueError("sleep length must be non-negative")
+    world.env.sleep(seconds)
+
+
+def _clock_gettime_ns(clock: int) -> int:
+    return _chosen(clock, sys._getframe(1))
+
+
+def _clock_gettime(clock: int) -> float:
+    return _chosen(clock, sys._getframe(1)) / 1e9
+
+
+def _chosen(clock: int, frame: FrameType) -> int:
+    world = here()
+    kind = REAL if world is None else kind_of(frame)
+    if kind == REAL or clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID):
+        return int(_real["clock_gettime_ns"](clock))
+    return _wall(world, kind) if clock == time.CLOCK_REALTIME else _steady(world, kind)
+
+
+def _strftime(form: str, *given: Any) -> str:
+    world = here()
+    if given or world is None:
+        return str(_real["strftime"](form, *given))
+    kind = kind_of(sys._getframe(1))
+    moment = None if kind == REAL else _wall(world, kind) / 1e9
+    return str(_real["strftime"](form, _real["localtime"](moment)))
+
+
+class _Same(type):
+    """A class whose instances are those of the class it stands for."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.__mro__[1])
+
+
+class _Datetime(_real_datetime, metaclass=_Same):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _real_datetime.__new__(_real_datetime if cls is _Datetime else cls, *args, **kwargs)
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+        return _now(sys._getframe(1), tz)
+
+    @classmethod
+    def today(cls) -> Any:
+        return _now(sys._getframe(1), None)
+
+    @classmethod
+    def utcnow(cls) -> Any:
+        return _now(sys._getframe(1), _UTC).replace(tzinfo=None)
+
+
+class _Date(_real_date, metaclass=_Same):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _real_date.__new__(_real_date if cls is _Date else cls, *args, **kwargs)
+
+    @classmethod
+    def today(cls) -> Any:
+        return _now(sys._getframe(1), None).date()
+
+
+def _now(frame: Any, tz: datetime.tzinfo | None) -> Any:
+    world = here()
+    kind = REAL if world is None else kind_of(frame)
+    if kind == REAL:
+        return _real_datetime.now(tz)
+    return _real_datetime.fromtimestamp(_wall(world, kind) / 1e9, tz)
+
+
+for _made, _name in ((_Datetime, "datetime"), (_Date, "date")):
+    _made.__name__ = _made.__qualname__ = _name
+    _made.__module__ = "datetime"
+
+_real: dict[str, Any] = dict(vars(time))
+
+
+def _clocks() -> Iterator[tuple[Any, str, Any]]:
+    """The stand-ins with their places: module and name."""
+    for name in ("time", "time_ns"):
+        yield time, name, _reader(_real[name], _wall, scale=name == "time")
+    for name in ("monotonic", "perf_counter"):
+        yield time, name, _reader(_real[name], _steady, scale=True)
+        yield time, f"{name}_ns", _reader(_real[f"{name}_ns"], _steady, scale=False)
+    for name in ("gmtime", "localtime", "ctime"):
+        yield time, name, _moment(_real[name])
+    yield time, "strftime", _strftime
+    yield time, "sleep", _sleep
+    yield time, "clock_gettime", _clock_gettime
+    yield time, "clock_gettime_ns", _clock_gettime_ns
+    yield datetime, "datetime", _Datetime
+    yield datetime, "date", _Date
+
+
+_FUNCTIONS = (
+    "random uniform triangular randint choice randrange sample shuffle choices normalvariate lognormvariate "
+    "expovariate vonmisesvariate gammavariate gauss betavariate paretovariate weibullvariate binomialvariate "
+    "getstate setstate getrandbits randbytes seed"
+).split()
+_real_seed = random.Random.seed
+_real_urandom = os.urandom
+_real_getrandom = getattr(os, "getrandom", None)
+_real_uuid1 = uuid.uuid1
+
+
+def stream() -> Any:
+    """The stream of the running process; only when a world is in control."""
+    return controlled().env.stream("python.random")
+
+
+def _drawing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        if controlled() is None or kind_of(sys._getframe(1)) == REAL:
+            return real(*args, **kwargs)
+        return getattr(stream(), name)(*args, **kwargs)
+
+    return stand_in
+
+
+def _seed(self: Any, a: Any = None, version: int = 2) -> None:
+    if a is None and controlled() is not None:
+        a = stream().getrandbits(128)
+    _real_seed(self, a, version)
+
+
+def _urandom(size: int, /) -> bytes:
+    if controlled() is None or kind_of(sys._getframe(1)) == REAL:
+        return _real_urandom(size)
+    return bytes(stream().randbytes(size))
+
+
+def _getrandom(size: int, flags: int = 0) -> bytes:
+    if controlled() is None or kind_of(sys._getframe(1)) == REAL:
+        assert _real_getrandom is not None
+        return bytes(_real_getrandom(size, flags))
+    return bytes(stream().randbytes(size))
+
+
+def _uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
+    if controlled() is None or kind_of(sys._getframe(1)) == REAL:
+        return _real_uuid1(node, clock_seq)
+    # The clock is left out: reading it would be a step.
+    return uuid.UUID(int=stream().getrandbits(128), version=1)
+
+
+def _randomness() -> Iterator[tuple[Any, str, Any]]:
+    """The stand-ins with their places: module or class, and name."""
+    for name in _FUNCTIONS:
+        if hasattr(random, name):
+            yield random, name, _drawing(name, getattr(random, name))
+    yield random.Random, "seed", _seed
+    yield random, "_urandom", _urandom
+    yield os, "urandom", _urandom
+    if _real_getrandom is not None:
+        yield os, "getrandom", _getrandom
+    yield uuid, "uuid1", _uuid1
+
+
+Place = tuple[Any, str, Any, Any]
+"""A dictionary, class or function; the name there; the real thing and its stand-in."""
+
+_places: list[Place] = []
+"""Of names in modules: dictionaries, which are most of them."""
+_others: list[Place] = []
+_loaded = 0
+"""How many modules there were when we searched."""
+
+
+sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [
+    _clocks,
+    _randomness,
+    escapes.stand_ins,
+]
+
+
+def apply() -> None:
+    """Put every stand-in in its places."""
+    if _loaded != len(sys.modules):
+        _search()
+    for target, name, _, stand_in in _places:
+        target[name] = stand_in
+    for target, name, _, stand_in in _others:
+        _set(target, name, stand_in)
+
+
+def remove() -> None:
+    """Restore everything, except what other code has bound meanwhile."""
+    for target, name, real, stand_in in _places:
+        if target.get(name) is stand_in:
+            target[name] = real
+    for target, name, real, stand_in in _others:
+        if _get(target, name) is stand_in:
+            _set(target, name, real)
+
+
+def _set(target: Any, name: str, value: Any) -> None:
+    if value is _ABSENT:
+        delattr(target, name)
+    else:
+        setattr(target, name, value)
+
+
+def _get(target: Any, name: str) -> Any:
+    if type(target) is dict:
+        return target.get(name)
+    return vars(target).get(name, _ABSENT) if isinstance(target, type) else getattr(target, name)
+
+
+_ABSENT = object()
+
+
+def _search() -> None:
+    """Find where everything that has a stand-in is bound."""
+    global _loaded
+    originals: dict[int, tuple[Any, Any]] = {}
+    places: dict[tuple[int, str], Place] = {}
+    for source in sources:
+        for owner, name, stand_in in source():
+            target = vars(owner) if isinstance(owner, types.ModuleType) else owner
+            real = _get(target, name)
+            places[id(target), name] = (target, name, real, stand_in)
+            if real is not _ABSENT and not isinstance(owner, type):
+                originals.setdefault(id(real), (real, stand_in))
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType) and classify(module.__name__) != REAL:
+            for place in _copies(module, originals):
+                places.setdefault((id(place[0]), place[1]), place)
+    _places[:] = [place for place in places.values() if type(place[0]) is dict]
+    _others[:] = [place for place in places.values() if type(place[0]) is not dict]
+    _loaded = len(sys.modules)
+
+
+def _copies(module: types.ModuleType, originals: dict[int, tuple[Any, Any]]) -> Iterator[Place]:
+    names = vars(module)
+    for name, value in list(names.items()):
+        found = originals.get(id(value))
+        if found is not None and found[0] is value:
+            yield names, name, *found
+        elif type(value) is types.FunctionType and value.__module__ == module.__name__:
+            yield from _defaults(value, originals)
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for method in list(vars(value).values()):
+                function = method.__func__ if type(method) in (staticmethod, classmethod) else method
+                if type(function) is types.FunctionType:
+                    yield from _defaults(function, originals)
+
+
+def _defaults(function: Any, originals: dict[int, tuple[Any, Any]]) -> Iterator[Place]:
+    given = function.__defaults__
+    if given and any(id(value) in originals for value in given):
+        stand_ins = tuple(originals[id(value)][1] if id(value) in originals else value for value in given)
+        yield function, "__defaults__", given, stand_ins
+    named = function.__kwdefaults__
+    if named and any(id(value) in originals for value in named.values()):
+        stood = {k: originals[id(v)][1] if id(v) in originals else v for k, v in named.items()}
+        yield function, "__kwdefaults__", named, stood
