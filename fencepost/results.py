@@ -537,6 +537,20 @@ def required(kind: Any) -> list[str]:
     return [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
 
 
+SEARCHING = (
+    *("--json", "--trace", "--strategy", "--budget", "--max-schedules", "--max-steps"),
+    *("--depth", "--jobs", "--resume", "--replay", "--base"),
+)
+"""Options of an audit's search, each with a value: they have no place beside --replay."""
+PRINTING = ("--quiet", "--gaps", "-v", "--verbose")
+"""Flags that change only what is printed."""
+
+
+def with_token(command: str, token: str) -> str:
+    """The command that runs the one schedule of a token."""
+    return f"{command} --replay {shlex.quote(token)}"
+
+
 def drop_options(words: Iterable[str], valued: Collection[str], flags: Collection[str] = ()) -> str:
     """A command line without the options in `valued`, each with its value, and without `flags`."""
     kept: list[str] = []

@@ -1,8 +1,16 @@
-"""`fencepost audit SYSTEM`: drive the real code through every interleaving, crash and lost response."""
+"""`fencepost audit SYSTEM`: drive the real code through every interleaving, crash and lost response.
+
+Besides the search there are four modes. `--mutants` audits every known mistake and the system itself, one row
+each: a safeguard that the code can do without protects nothing. Where a model of the same name has a
+safeguard of the same name, its shortest counterexample stands beside the code's, both counted in steps of the
+protocol. `--flat` compares costs of two sizes, `--base` compares two revisions (`audit_base`), and `--store`
+runs the program with threads on a real store. Such a run has no control over anything: it can show that
+something breaks on this store with this timing, and never that nothing does, so its verdict is `violated` or
+`undecided`.
+"""
 
 import contextlib
 import json
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,17 +19,20 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from fencepost import results
 from fencepost.commands.audit_base import compare_with_base
-from fencepost.commands.audit_mutants import audit_mutants, refuse_beside_mutants
-from fencepost.commands.audit_plain import ROUNDS, Plain, audit_plainly, refuse_beside_store
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.models import SHIPPED, find_machine
 from fencepost.commands.output_files import TARGET, json_option, write_file, write_result
+from fencepost.commands.provenance import command_line
+from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
 from fencepost.commands.systems import (
     Audited,
     complete_system,
     find_system,
+    mutants_of,
     read_parameters,
     read_shipped,
     shipped,
@@ -29,14 +40,17 @@ from fencepost.commands.systems import (
 from fencepost.commands.terminal import StatusLine, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import neighbours, place
+from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
-from fencepost.reports.audit_text import audit_text
-from fencepost.reports.text import amount
+from fencepost.reports.audit_text import LONG, audit_text, mutants_text
+from fencepost.reports.text import amount, plural
+from fencepost.results import MutantsResult, Row
 from fencepost.sim.explore import AuditRequest, AuditResult, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
-from fencepost.sim.explore.reporting import run_audit, run_token
+from fencepost.sim.explore.reporting import bind, run_audit, run_token
+from fencepost.sim.real import Found, NotForReal, Plain, run_rounds
 from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
 
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
@@ -44,15 +58,45 @@ EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 
 fencepost audit counter;  fencepost audit counter --mutant read-modify-write;  fencepost audit
 tests/test_mine.py:test_election --faults crash=2,late=1 --budget 60."""
 
-LOOK_EVERY_S = 0.1
+UPDATE_S = 0.1
+"""Between two updates of the status line."""
+ROUNDS = 100
+MUTANT_SECONDS, FIXED_SECONDS = 120.0, 600.0
+"""A mistake is found in seconds; to prove that there is none takes all schedules."""
+REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "--store": (
+        "--store runs for real, as it happens to come, and {} is about runs under control; leave out either",
+        (
+            *("--strategy", "--faults", "--max-schedules", "--depth", "--max-steps", "--jobs", "--resume"),
+            *("--replay", "--base", "--trace", "--mutants", "--flat"),
+        ),
+    ),
+    "--replay": (
+        "--replay runs one schedule, and {} is about a search; leave out either",
+        ("--strategy", "--budget", "--max-schedules", "--depth", "--resume", "--jobs"),
+    ),
+    "--mutants": (
+        "--mutants audits them all, and {} is about one; leave out either",
+        ("--mutant", "--replay", "--resume", "--trace", "--base"),
+    ),
+    "--flat": (
+        "--flat audits several sizes, and {} is about one; leave out either",
+        ("--mutants", "--resume", "--trace"),
+    ),
+    "--base": (
+        "--base compares two searches, and {} is about one run; leave out either",
+        ("--replay", "--resume", "--trace"),
+    ),
+}
+"""Options that cannot stand beside another, and why."""
 
 
 @click.command("audit", short_help="Drive real code through every interleaving and fault.", epilog=EPILOG)
-@click.argument("system_name", metavar="SYSTEM", required=False, shell_complete=complete_system)
-@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Give the program a parameter.")
-@click.option("--processes", type=click.IntRange(1), metavar="N", help="The same as --set processes=N.")
+@click.argument("system", metavar="SYSTEM", required=False, shell_complete=complete_system)
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a program's parameter.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Short for --set processes=N.")
 @click.option("--mutant", metavar="NAME", help="Audit a system of --list with one of its known mistakes.")
-@click.option("--mutants", is_flag=True, help="Audit all known mistakes, and the system: one row each.")
+@click.option("--mutants", is_flag=True, help="Audit every known mistake, and the system: one row each.")
 @click.option("--strategy", type=click.Choice(STRATEGIES), help="How to explore.  [default: exhaustive]")
 @click.option(
     "--faults",
@@ -60,60 +104,29 @@ LOOK_EVERY_S = 0.1
     metavar="KIND=N,...",
     help="Faults of one run, at most.  [default: crash=1,reply_lost=1,request_lost=1,pause=1]",
 )
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Of choices and identifiers.  [default: 0]")
-@click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time, at most.")
-@click.option("--max-schedules", type=click.IntRange(1), metavar="N", help="Runs, at most.")
-@click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Of one run.  [default: 400]")
-@click.option("--depth", type=click.IntRange(1), metavar="D", help="Of the bugs pct looks for.  [default: 3]")
+@click.option(
+    "--seed", type=click.IntRange(0), metavar="N", help="Seed of choices and identifiers.  [default: 0]"
+)
+@click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
+@click.option("--max-schedules", type=click.IntRange(1), metavar="N", help="Limit of runs.")
+@click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Steps per run.  [default: 400]")
+@click.option("--depth", type=click.IntRange(1), metavar="D", help="Depth of pct's bugs.  [default: 3]")
 @click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
 @click.option(
-    "--resume",
-    type=TARGET,
-    metavar="FILE",
-    help="Put the search down here when stopped, and take it up again.",
+    "--resume", type=TARGET, metavar="FILE", help="Save the search here when it is stopped, and continue it."
 )
-@click.option("--replay", "token", metavar="TOKEN", help="Run the one schedule that a failure printed.")
-@click.option(
-    "--store", "store_url", metavar="URL", help="Run for real, with threads on this store: proves nothing."
-)
-@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Of --store, at most.  [default: 100]")
+@click.option("--replay", metavar="TOKEN", help="Run the one schedule that a failure printed.")
+@click.option("--store", metavar="URL", help="Run for real, with threads on this store: proves nothing.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds of --store.  [default: 100]")
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--flat", metavar="NAME=A,B", help="Find what costs more with parameter NAME=B than with A.")
-@click.option(
-    "--trace", type=TARGET, metavar="FILE", help="Write the events of the failing run as JSON lines."
-)
+@click.option("--trace", type=TARGET, metavar="FILE", help="Write the failing run's events as JSON lines.")
 @json_option
 @verbose_option
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the counterexample and the verdict only.")
-@click.option("--list", "listing", is_flag=True, help="List the systems and end.")
-def command(
-    system_name: str | None,
-    settings: tuple[str, ...],
-    processes: int | None,
-    mutant: str | None,
-    mutants: bool,
-    strategy: str | None,
-    faults: tuple[str, ...],
-    seed: int | None,
-    budget: float | None,
-    max_schedules: int | None,
-    max_steps: int | None,
-    depth: int | None,
-    jobs: int,
-    resume: str | None,
-    token: str | None,
-    store_url: str | None,
-    rounds: int | None,
-    base: str | None,
-    flat: str | None,
-    trace: str | None,
-    json_file: str | None,
-    verbose: bool,
-    gaps: bool,
-    quiet: bool,
-    listing: bool,
-) -> int:
+@click.option("--list", "listing", is_flag=True, help="List the systems.")
+def command(listing: bool, **options: Any) -> int:
     """Run the real code of SYSTEM in every order, with every fault that the budget allows, and show the
     shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
@@ -127,143 +140,57 @@ def command(
     """
     if listing:
         return _list()
-    if system_name is None:
+    if options["system"] is None:
         raise BadRequest("name the system to audit, as in: fencepost audit counter; --list lists them")
-    if token is not None and not token.strip():
-        raise BadRequest("--replay is given an empty token; paste the one that a failure printed")
-    if store_url is not None:
-        if flat is not None:
-            raise BadRequest(
-                "--flat is about runs under control, and --store runs for real; leave out either"
-            )
-        refuse_beside_store(
-            {"--strategy": strategy, "--faults": faults or None, "--max-schedules": max_schedules,
-             "--depth": depth, "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None,
-             "--resume": resume, "--replay": token, "--base": base, "--trace": trace,
-             "--mutants": mutants or None}
-        )  # fmt: skip
-        wanted = Plain(rounds or ROUNDS, budget, seed=seed or 0)
-        system = find_system(system_name, mutant)
-        arguments = read_parameters(system, settings, processes)
-        console = console_for(stderr=json_file == "-")
-        with _blamed(system), _prints_aside(aside=json_file == "-"):
-            return audit_plainly(
-                system, arguments, store_url, wanted, console, json_file, verbose=verbose, quiet=quiet
-            )
-    if rounds is not None:
-        raise BadRequest("--rounds counts the rounds of a real run; give --store with it, or leave it out")
-    searching = {"--strategy": strategy, "--budget": budget, "--max-schedules": max_schedules}
-    _refuse_contradictions(
-        {**searching, "--depth": depth, "--resume": resume, "--jobs": jobs if jobs > 1 else None}, token
-    )
-    if mutants:
-        refuse_beside_mutants(
-            {"--mutant": mutant, "--replay": token, "--resume": resume, "--trace": trace, "--base": base}
-        )
-    name, sizes = ("", []) if flat is None else _read_flat(flat)
-    if flat is not None:
-        _refuse_beside_flat({"--mutants": mutants or None, "--resume": resume, "--trace": trace})
-    given = {"--processes": processes, "--mutant": mutant, "--seed": seed, "--flat": flat}
-    if base is not None:
-        again = _Command(
-            system_name,
-            {"--set": settings, "--faults": faults},
-            given,
-            {**searching, "--depth": depth, "--max-steps": max_steps, "--jobs": jobs if jobs > 1 else None},
-        )
-        _refuse_beside_base({"--replay": token, "--resume": resume, "--trace": trace})
-        return compare_with_base(system_name, again.options, base, json_file, again.replaying)
-    said = Options(
-        faults=read_faults(faults),
-        strategy=strategy,
-        seed=seed,
-        seconds=budget,
-        schedules=max_schedules,
-        steps_max=max_steps,
-        depth=depth,
-    )
-    if mutants:
-        console = console_for(stderr=json_file == "-")
-        return audit_mutants(
-            system_name, settings, processes, said, console, json_file, jobs, verbose=verbose
-        )
-    system = find_system(system_name, mutant)
-    sized = [(*settings, f"{name}={value}") for value in sizes] or [settings]
-    every = [_wanted(system, read_parameters(system, one, processes), said, jobs, resume) for one in sized]
-    wanted = every[0]
+    _refuse_contradictions(options)
+    json_file, verbose = options["json_file"], options["verbose"]
     console = console_for(stderr=json_file == "-")
-
-    def search(one: AuditRequest) -> AuditResult:
-        return _searched(one) if token is None else run_token(one, token)
-
-    with _blamed(system), _prints_aside(aside=json_file == "-"):
-        if flat is None:
-            found = search(wanted)
-        else:
-            found = audit_sizes(name, every, lambda one: _searched(one), search)
-        if trace:
-            # Without a failing run, the run in which nothing goes wrong.
-            _write_trace(found.events or run_token(wanted, "default").events, trace)
-    again = _Command(
-        system_name,
-        {"--set": settings, "--faults": faults},
-        given,
-        {**searching, "--depth": depth, "--max-steps": max_steps},
-    )
-    result: results.AuditResult = results.from_json(results.AuditResult, found.to_json())
-    repeat_command = ""
-    if result.violations:
-        repeat_command = again.replaying(result.violations[0].token)
-    elif resume and result.verdict == "undecided":
-        repeat_command = again.resuming(resume)
-    console.print(audit_text(result, repeat_command, verbose=verbose, gaps=gaps, quiet=quiet))
+    if options["base"] is not None:
+        return compare_with_base(options["system"], options["base"], json_file, console)
+    if options["mutants"]:
+        mutants = _mutants(options)
+        console.print(mutants_text(mutants, verbose=verbose))
+        if json_file:
+            write_result(mutants, json_file)
+        return VERDICT_EXITS[mutants.verdict]
+    system = find_system(options["system"], options["mutant"])
+    with _user_errors(system), _output_to_stderr(wanted=json_file == "-"):
+        result = _real(system, options, console) if options["store"] else _search(system, options)
+    again = ""
+    if result.violations and result.real is None:
+        again = command_line(without=results.SEARCHING, flags=results.PRINTING)
+        again = results.with_token(again, result.violations[0].token)
+    elif options["resume"] and result.verdict == "undecided":
+        again = command_line(without=("--json",), flags=results.PRINTING)
+    quiet, gaps = options["quiet"], options["gaps"]
+    console.print(audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet))
     if json_file:
         write_result(result, json_file)
     return VERDICT_EXITS[result.verdict]
 
 
-def _wanted(
-    system: Audited, arguments: Mapping[str, Any], said: Options, jobs: int, resume: str | None
-) -> AuditRequest:
-    if system.options.processes is not None:
-        said = replace(said, processes=arguments.get("processes"))
-    options = system.options.under(said)
-    return request_of(system.function, options, arguments, system.name, jobs=jobs, checkpoint=resume)
-
-
-def _refuse_contradictions(searching: Mapping[str, object], token: str | None) -> None:
-    for name, value in searching.items():
-        if value is not None and token is not None:
-            raise BadRequest(f"--replay runs one schedule, and {name} is about a search; leave out either")
-    strategy = searching["--strategy"] or "exhaustive"
-    for name in ("--resume", "--jobs"):
-        if searching[name] is not None and strategy != "exhaustive":
-            raise BadRequest(f"{name} is for the exhaustive strategy, not for {strategy}; leave out either")
-    if searching["--resume"] is not None and searching["--jobs"] is not None:
+def _refuse_contradictions(options: Mapping[str, Any]) -> None:
+    given = {
+        f"--{name.replace('_', '-')}"
+        for name, value in options.items()
+        if value not in (None, False, ()) and (name, value) != ("jobs", 1)
+    }
+    if options["replay"] is not None and not options["replay"].strip():
+        raise BadRequest("--replay is given an empty token; paste the one that a failure printed")
+    for option, (message, others) in REFUSED.items():
+        for other in others if option in given else ():
+            if other in given:
+                raise BadRequest(message.format(other))
+    if "--rounds" in given and "--store" not in given:
+        raise BadRequest("--rounds counts the rounds of a real run; give --store with it, or leave it out")
+    strategy = options["strategy"] or "exhaustive"
+    for option in ("--resume", "--jobs"):
+        if option in given and strategy != "exhaustive":
+            raise BadRequest(f"{option} is for the exhaustive strategy, not for {strategy}; leave out either")
+    if {"--resume", "--jobs"} <= given:
         raise BadRequest("--resume keeps the search of one process; leave out either it or --jobs")
-    if searching["--depth"] is not None and strategy != "pct":
+    if "--depth" in given and strategy != "pct":
         raise BadRequest("--depth is the depth of pct; give --strategy pct with it")
-
-
-def _read_flat(text: str) -> tuple[str, list[str]]:
-    """`depth=1,20` as a name and its values, as they are written."""
-    name, _, values = text.partition("=")
-    found = values.split(",")
-    if not name or len(found) < 2 or not all(found):
-        raise BadRequest(f"--flat {text} must read NAME=A,B, as in --flat depth=1,20")
-    return name, found
-
-
-def _refuse_beside_flat(alone: Mapping[str, object]) -> None:
-    for option, value in alone.items():
-        if value is not None:
-            raise BadRequest(f"--flat audits several sizes, and {option} is about one; leave out either")
-
-
-def _refuse_beside_base(alone: Mapping[str, object]) -> None:
-    for name, value in alone.items():
-        if value is not None:
-            raise BadRequest(f"--base compares two searches, and {name} is about one run; leave out either")
 
 
 def read_faults(texts: Sequence[str]) -> dict[str, int]:
@@ -288,9 +215,160 @@ def read_faults(texts: Sequence[str]) -> dict[str, int]:
     return faults
 
 
+def _options(options: Mapping[str, Any]) -> Options:
+    return Options(
+        faults=read_faults(options["faults"]),
+        strategy=options["strategy"],
+        seed=options["seed"],
+        seconds=options["budget"],
+        schedules=options["max_schedules"],
+        steps_max=options["max_steps"],
+        depth=options["depth"],
+    )
+
+
+def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
+    """Explore, or run the one schedule of a token; with --flat, one size after another."""
+    name, sizes = ("", []) if options["flat"] is None else _read_flat(options["flat"])
+    sized = [(*options["settings"], f"{name}={value}") for value in sizes] or [options["settings"]]
+    requests = [_request(system, options, settings) for settings in sized]
+    token = options["replay"]
+
+    def search(request: AuditRequest) -> AuditResult:
+        return _explore(request) if token is None else run_token(request, token)
+
+    found = audit_sizes(name, requests, _explore, search) if name else search(requests[0])
+    if options["trace"]:
+        # Without a failing run, the run in which nothing goes wrong.
+        _write_trace(found.events or run_token(requests[0], "default").events, options["trace"])
+    result: results.AuditResult = results.from_json(results.AuditResult, found.to_json())
+    return result
+
+
+def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, ...]) -> AuditRequest:
+    arguments = read_parameters(system, settings, options["processes"])
+    chosen = _options(options)
+    if system.options.processes is not None:
+        chosen = replace(chosen, processes=arguments.get("processes"))
+    return request_of(
+        system.function,
+        system.options.under(chosen),
+        arguments,
+        system.name,
+        jobs=options["jobs"],
+        checkpoint=options["resume"],
+    )
+
+
+def _explore(request: AuditRequest) -> AuditResult:
+    with _Line() as line:
+        found = run_audit(request, line.show)
+    if found.interrupted and not found.counterexamples:
+        return replace(found, findings=("interrupted: this is what was found so far", *found.findings))
+    return found
+
+
+def _read_flat(text: str) -> tuple[str, list[str]]:
+    """`depth=1,20` as a name and its values, as they are written."""
+    name, _, values = text.partition("=")
+    found = values.split(",")
+    if not name or len(found) < 2 or not all(found):
+        raise BadRequest(f"--flat {text} must read NAME=A,B, as in --flat depth=1,20")
+    return name, found
+
+
+def _mutants(options: Mapping[str, Any]) -> MutantsResult:
+    """Every mutant of the system, and the system; one row each."""
+    name, chosen = options["system"], _options(options)
+    found = (
+        mutant_row(name, mutant, options["settings"], options["processes"], chosen, options["jobs"])
+        for mutant in [*mutants_of(name), None]
+    )
+    rows, complete = collect(found, lambda row: f"{row.safeguard or row.system}: {row.verdict}")
+    return MutantsResult(system=name, rows=rows, verdict=verdict_of(rows, complete=complete))
+
+
+def mutant_row(
+    name: str,
+    mutant: str | None,
+    settings: tuple[str, ...] = (),
+    processes: int | None = None,
+    chosen: Options | None = None,
+    jobs: int = 1,
+) -> Row:
+    """The audit of one mutant, beside the model's shortest counterexample without the same safeguard."""
+    system = find_system(name, mutant)
+    arguments = read_parameters(system, settings, processes)
+    usual = Options(seconds=MUTANT_SECONDS if mutant else FIXED_SECONDS)
+    options = usual.under(system.options).under(chosen or Options())
+    request = request_of(system.function, options, arguments, name, jobs=jobs)
+    row, worst = audited_row(mutant or "", request)
+    row = replace(row, system=name, parameters=dict(request.parameters))
+    if not mutant or worst is None or name not in SHIPPED or mutant not in find_machine(name).safeguards:
+        return row
+    model = model_row(name, mutant, "safeguard")
+    if not model.length:
+        return row
+    times = row.moves / model.length
+    shortest = {"model": name, "property": model.property, "length": model.length}
+    return replace(row, model=shortest, times=round(times, 2), long=times > LONG)
+
+
+def _real(system: Audited, options: Mapping[str, Any], console: Console) -> results.AuditResult:
+    """Rounds of threads on a real store."""
+    arguments = read_parameters(system, options["settings"], options["processes"])
+    wanted = Plain(options["rounds"] or ROUNDS, options["budget"], seed=options["seed"] or 0)
+    with open_store(options["store"]) as store:
+        if not options["quiet"]:
+            console.print(
+                f"Runs {system.name} for real on {store.url}, {wanted.rounds} rounds, writing only below "
+                "fencepost-audit/ and removing it afterwards."
+            )
+        try:
+            found = run_rounds(bind(system.function, system.name, arguments), store, wanted)
+        except NotForReal as error:
+            raise BadRequest(f"{system.name}: {error}") from error
+        violations: tuple[results.Violation, ...] = ()
+        if found.violation is not None:
+            violations = (results.Violation(*found.violation, tuple(found.counterexample)),)
+        outcomes, steps = (dict(sorted(counts.items())) for counts in (found.outcomes, found.steps))
+        return results.AuditResult(
+            system=system.name,
+            strategy="plain",
+            parameters=dict(arguments),
+            verdict="violated" if violations else "undecided",
+            bound=_real_bound(found),
+            schedules=found.rounds,
+            seconds=found.seconds,
+            violations=violations,
+            findings=tuple(found.findings),
+            coverage=results.AuditCoverage(outcomes, {}, steps),
+            seed=wanted.seed,
+            real=results.RealRun(
+                store=store.url,
+                threads=found.processes,
+                requests=found.requests,
+                at_once=found.at_once,
+                looks=found.looks,
+                unconfirmed=found.unconfirmed,
+                prefix=found.prefix,
+                left=tuple(found.left),
+            ),
+        )
+
+
+def _real_bound(found: Found) -> str:
+    if found.violation is not None:
+        return f"it broke for real, in round {found.rounds}"
+    if not found.rounds:
+        return "no round came to its end"
+    rounds = plural(found.rounds, "real round")
+    return f"nothing broke in {rounds}, which proves nothing: orders that did not happen were not tried"
+
+
 @contextlib.contextmanager
-def _blamed(system: Audited) -> Iterator[None]:
-    """Errors of the program's own set-up, and of what it was given, as one line each."""
+def _user_errors(system: Audited) -> Iterator[None]:
+    """Reports errors of the program's own set-up, and of what it was given, as one line each."""
     with neighbours(system.path) if system.path is not None else contextlib.nullcontext():
         try:
             yield
@@ -312,61 +390,15 @@ def _blamed(system: Audited) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _prints_aside(*, aside: bool) -> Iterator[None]:
-    """What the program prints goes elsewhere when standard output is to hold the result alone."""
-    with contextlib.redirect_stdout(sys.stderr) if aside else contextlib.nullcontext():
+def _output_to_stderr(*, wanted: bool) -> Iterator[None]:
+    """Redirects what the program prints when standard output is to hold the result alone."""
+    with contextlib.redirect_stdout(sys.stderr) if wanted else contextlib.nullcontext():
         yield
 
 
-def _searched(request: AuditRequest) -> AuditResult:
-    with _Line() as line:
-        found = run_audit(request, line.show)
-    if found.interrupted and not found.counterexamples:
-        return replace(found, findings=("interrupted: this is what was found so far", *found.findings))
-    return found
-
-
 def _write_trace(events: Sequence[Event], target: str) -> None:
-    """Write events as JSON lines, the whole file or nothing."""
     text = "".join(json.dumps(asdict(event), separators=(",", ":")) + "\n" for event in events)
     write_file(Path(target), text.encode(), "--trace")
-
-
-class _Command:
-    """The command that was given, as far as it is needed to see a failure again or to go on."""
-
-    def __init__(
-        self,
-        name: str,
-        lists: Mapping[str, tuple[str, ...]],
-        values: Mapping[str, object],
-        searching: Mapping[str, object],
-    ) -> None:
-        self._words = ["fencepost", "audit", name]
-        for option, given in lists.items():
-            for value in given:
-                self._words += [option, value]
-        self._words += _given(values)
-        self._searching = _given(searching)
-
-    @property
-    def options(self) -> list[str]:
-        return [*self._words[3:], *self._searching]
-
-    def replaying(self, token: str) -> str:
-        return shlex.join([*self._words, "--replay", token])
-
-    def resuming(self, file: str) -> str:
-        return shlex.join([*self._words, *self._searching, "--resume", file])
-
-
-def _given(values: Mapping[str, object]) -> list[str]:
-    return [
-        word
-        for option, value in values.items()
-        if value is not None
-        for word in (option, f"{value:g}" if isinstance(value, float) else str(value))
-    ]
 
 
 def _list() -> int:
@@ -388,19 +420,19 @@ class _Line(StatusLine):
 
     def show(self, search: Any) -> None:
         now = time.perf_counter()
-        if self.hidden or now - self._shown < LOOK_EVERY_S:
+        if self.hidden or now - self._shown < UPDATE_S:
             return
         self._shown = now
         self.show_text(progress_text(search, now - self._started))
 
 
 def progress_text(search: Any, seconds: float) -> str:
-    """How far a search has come: runs, how fast, and by estimate how many are left."""
+    """How far a search has come: runs, rate, and an estimate of the runs that are left."""
     runs = search.runs if hasattr(search, "runs") else search.schedules
     left = search.still_to_run() if hasattr(search, "still_to_run") else None
     rate = runs / seconds if seconds > 0 else 0.0
-    said = f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s"
+    done = f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s"
     if left is None:
-        return said
+        return done
     ahead = f", about {left / rate:,.0f} s" if rate else ""
-    return f"{said}; by estimate {amount(left)} left{ahead}"
+    return f"{done}; by estimate {amount(left)} left{ahead}"

@@ -7,25 +7,27 @@ compared. Packages of the repository are taken from each tree; everything else i
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tarfile
 import tempfile
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import write_result
-from fencepost.commands.terminal import console as console_for
+from fencepost.commands.provenance import command_line
 from fencepost.commands.user_files import is_file_name, split
 from fencepost.comparing import compare, verdict_of
 from fencepost.reports.audit_text import compare_text
-from fencepost.results import AuditResult, Change, CompareResult, from_json
+from fencepost.results import PRINTING, SEARCHING, AuditResult, Change, CompareResult, from_json, with_token
 
 
 @dataclass(frozen=True)
@@ -38,23 +40,16 @@ class Repository:
     asked: str
 
 
-def compare_with_base(
-    system: str,
-    words: Sequence[str],
-    revision: str,
-    json_file: str | None,
-    replaying: Callable[[str], str],
-) -> int:
-    """Audit `system` with the options in `words` at `revision` and as it is now; tell what is different.
-
-    `replaying` makes the command that shows a failure of now again, from its token.
-    """
+def compare_with_base(system: str, revision: str, json_file: str | None, console: Console) -> int:
+    """Audit `system` at `revision` and as it is now, with the options of the command; report differences."""
+    words = shlex.split(command_line(without=("--base", "--json"), flags=PRINTING))
+    words.remove(system)
     repository = find_repository(system, revision)
     with tempfile.TemporaryDirectory(prefix="fencepost-base-") as scratch:
         folder = Path(scratch)
         tree = write_tree(repository, folder / "tree")
-        before = _audit(system, words, repository, tree, folder / "before.json")
-        after = _audit(system, words, repository, repository.root, folder / "after.json")
+        before = _audit(system, words[2:], repository, tree, folder / "before.json")
+        after = _audit(system, words[2:], repository, repository.root, folder / "after.json")
     if after is None:
         raise BadRequest(f"the audit of {system} as it is now could not run; see the line above")
     changes = compare(before, after) if before is not None else []
@@ -66,8 +61,9 @@ def compare_with_base(
         before=None if before is None else from_json(AuditResult, before),
         after=from_json(AuditResult, after),
     )
-    again = [replaying(violation["token"]) for violation in after["violations"]]
-    console_for(stderr=json_file == "-").print(compare_text(result, revision, again))
+    replaying = command_line(without=SEARCHING, flags=PRINTING)
+    again = [with_token(replaying, violation["token"]) for violation in after["violations"]]
+    console.print(compare_text(result, revision, again))
     if json_file:
         write_result(result, json_file)
     return VERDICT_EXITS[result.verdict]

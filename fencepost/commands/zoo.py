@@ -8,7 +8,8 @@ With --programs the entries are programs with failures that really happened: eac
 found, and each fixed one proven.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -16,11 +17,11 @@ import click
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
 from fencepost.commands.output_files import json_option, write_result
-from fencepost.commands.terminal import StatusLine, verbose_option
+from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
 from fencepost.commands.terminal import console as console_for
-from fencepost.model import Machine, Model, ModelError, check
+from fencepost.commands.terminal import verbose_option
 from fencepost.reports.check_text import row_text, zoo_text
-from fencepost.results import Row, Verdict, ZooResult, from_json
+from fencepost.results import Row, ZooResult
 
 EPILOG = """Exit codes: 0 everything is needed (and every fixed program is proven), 1 a safeguard can be
 switched off without a violation, or a row is unexpected, 2 the request made no sense, 3 a limit was hit
@@ -79,59 +80,15 @@ def command(
     return VERDICT_EXITS[result.verdict]
 
 
-def collect(found: Iterable[Row], describe: Callable[[Row], str]) -> tuple[tuple[Row, ...], bool]:
-    """The rows, each shown on the status line when it is done; and whether all were, before Ctrl-C."""
-    rows: list[Row] = []
-    with StatusLine() as line:
-        try:
-            for row in found:
-                rows.append(row)
-                line.show_text(describe(row))
-        except KeyboardInterrupt:
-            return tuple(rows), False
-    return tuple(rows), True
-
-
-def verdict_of(rows: Iterable[Row], *, complete: bool = True) -> Verdict:
-    """Whether every row is as expected, and none is missing."""
-    every = list(rows)
-    if any(row.unexpected for row in every):
-        return "violated"
-    return "holds" if complete and all(row.verdict != "undecided" for row in every) else "undecided"
-
-
 def model_rows(name: str | None, max_states: int | None, *, assumptions: bool) -> Iterator[Row]:
     """A row for each model as it is, and one for everything that can be switched off."""
     for model in SHIPPED if name is None else (name,):
         machine = find_machine(model)
-        yield _model_row(model, machine, "", "", max_states)
+        yield model_row(model, "", "model", max_states)
         for safeguard in machine.safeguards:
-            yield _model_row(model, machine, safeguard, "safeguard", max_states)
+            yield model_row(model, safeguard, "safeguard", max_states)
         for assumption in machine.assumptions if assumptions else ():
-            yield _model_row(model, machine, assumption, "assumption", max_states)
-
-
-def _model_row(name: str, machine: type[Machine], without: str, kind: str, max_states: int | None) -> Row:
-    try:
-        model = Model(machine, machine.shown_at.get(without), without=(without,) if without else ())
-        result = check(model, max_states=max_states).as_json()
-    except ModelError as error:
-        raise BadRequest(f"{name}: {error}") from error
-    broken = [row for row in result["properties"] if row["verdict"] == "violated"]
-    nearest = min(broken, key=lambda row: len(row["trace"]), default=None)
-    verdict = result["verdict"]
-    return Row(
-        model=name,
-        safeguard=without,
-        property=nearest["name"] if nearest else "",
-        length=max(0, len(nearest["trace"]) - 1) if nearest else 0,
-        seconds=result["seconds"],
-        found=nearest is not None,
-        kind=kind or "model",
-        verdict=verdict,
-        # Undecided is no surprise of its own, and an assumption that is not needed does no harm.
-        unexpected=verdict == ("holds" if kind == "safeguard" else "violated") and kind != "assumption",
-    )
+            yield model_row(model, assumption, "assumption", max_states)
 
 
 def program_rows(name: str | None, seconds: float) -> Iterator[Row]:
@@ -150,12 +107,11 @@ def program_rows(name: str | None, seconds: float) -> Iterator[Row]:
 
 
 def _program_row(system: str, mutant: str, program: Callable[..., Any], seconds: float) -> Row:
-    from fencepost.commands.audited_row import audited_row
     from fencepost.testing import Options, request_of, unwrapped
 
     function, options = unwrapped(program)
     row, _ = audited_row(mutant, request_of(function, options.under(Options(seconds=seconds)), {}, system))
-    return from_json(Row, {"model": system, **row})
+    return replace(row, model=system)
 
 
 def _list() -> int:

@@ -21,6 +21,8 @@ from fencepost.reports.page.elements import (
 from fencepost.reports.page.graph import picture
 from fencepost.reports.page.sequence import diagram, mermaid
 from fencepost.results import (
+    PRINTING,
+    SEARCHING,
     AuditCoverage,
     AuditResult,
     CheckResult,
@@ -34,15 +36,10 @@ from fencepost.results import (
     Violation,
     ZooResult,
     drop_options,
+    with_token,
 )
 
 KINDS = {"model": "everything on", "broken": "mistake"}
-SEARCHING = (
-    *("--json", "--trace", "--strategy", "--budget", "--max-schedules", "--max-steps"),
-    *("--depth", "--jobs", "--resume", "--replay"),
-)
-"""Options of a search, each with a value: they have no place beside --replay."""
-FLAGS = ("--quiet", "-v", "--verbose")
 LINES_MAX = 150
 """Of one counterexample: keeps the page small however long a run was."""
 COLUMNS = ("requests", "hops", "bytes")
@@ -202,7 +199,7 @@ def replay_command(entry: Entry, violation: Violation) -> str:
     """The command of the result with the token, without the options of output and search."""
     made = entry.data.provenance
     words = shlex.split(made.command if made else f"fencepost audit {entry.data.system}")
-    return f"{drop_options(words, SEARCHING, FLAGS)} --replay {shlex.quote(violation.token)}"
+    return with_token(drop_options(words, SEARCHING, PRINTING), violation.token)
 
 
 # State graphs of small models.

@@ -10,11 +10,10 @@ import pytest
 from rich.console import Console
 
 from fencepost.commands import systems
-from fencepost.commands.audit_mutants import mutant_row
+from fencepost.commands.audit import mutant_row
 from fencepost.commands.exit_codes import Exit
 from fencepost.commands.systems import mutants_of
 from fencepost.reports.audit_text import LONG, mutant_text
-from fencepost.testing import Options
 from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
 
@@ -115,13 +114,13 @@ def test_what_makes_no_sense(words: list[str], said: str, capsys: pytest.Capture
 
 
 def test_the_counterexample_of_the_model_stands_beside() -> None:
-    row = mutant_row("publish", "inbound-check-on-removal", (), None, Options(), 1)
+    row = mutant_row("publish", "inbound-check-on-removal")
     assert row.model == {"model": "publish", "property": "referential_integrity", "length": 6}
     assert (row.moves, row.times, row.long) == (3, 0.5, False)
 
 
 def test_a_long_counterexample_is_called_so() -> None:
-    row = mutant_row("publish", "inbound-check-on-removal", (), None, Options(), 1)
+    row = mutant_row("publish", "inbound-check-on-removal")
     long = replace(row, moves=10, times=round(10 / 6, 2), long=LONG < 10 / 6)
     console = Console(width=200, file=io.StringIO())
     console.print(mutant_text(long))
@@ -134,7 +133,7 @@ def test_a_long_counterexample_is_called_so() -> None:
 @pytest.mark.parametrize("mutant", mutants_of("publish"))
 def test_the_code_breaks_about_as_soon_as_the_model(mutant: str) -> None:
     """Every safeguard of publish, left out of the code: found, and at most half as many steps again."""
-    row = mutant_row("publish", mutant, (), None, Options(), 1)
+    row = mutant_row("publish", mutant)
     assert row.found
     assert row.model is not None
     assert not row.long, row

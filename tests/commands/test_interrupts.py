@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.commands import audited_row, demo
+from fencepost.commands import demo, rows
 from fencepost.commands.demo import Stop
 from fencepost.commands.exit_codes import Exit
 from fencepost.impl.store import ANYTHING
@@ -62,7 +62,7 @@ def test_all_mutants_end_with_the_one_that_was_interrupted(
 ) -> None:
     """Also when that one had been found by then."""
     begun: list[str | None] = []
-    run = audited_row.run_audit
+    run = rows.run_audit
 
     def interrupted(request: AuditRequest) -> AuditResult:
         from dataclasses import replace
@@ -72,7 +72,7 @@ def test_all_mutants_end_with_the_one_that_was_interrupted(
         assert result.counterexamples, "this one is found"
         return replace(result, interrupted=True)
 
-    monkeypatch.setattr(audited_row, "run_audit", interrupted)
+    monkeypatch.setattr(rows, "run_audit", interrupted)
     assert ends("audit", "election", "--mutants") == Exit.UNDECIDED
     assert len(begun) == 1
     assert "undecided" in capsys.readouterr().out

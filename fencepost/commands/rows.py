@@ -1,0 +1,89 @@
+"""Rows of `fencepost zoo` and `fencepost audit --mutants`: a model or a program with one safeguard off."""
+
+import time
+from collections.abc import Callable, Iterable
+
+from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.models import find_machine
+from fencepost.commands.terminal import StatusLine
+from fencepost.model import Model, ModelError, check
+from fencepost.results import AuditResult, Row, Verdict, Violation, from_json
+from fencepost.sim.explore import AuditRequest, Diverged
+from fencepost.sim.explore.reporting import run_audit
+
+
+def collect(found: Iterable[Row], describe: Callable[[Row], str]) -> tuple[tuple[Row, ...], bool]:
+    """The rows, each shown on the status line when it is done; and whether all were, before Ctrl-C."""
+    rows: list[Row] = []
+    with StatusLine() as line:
+        try:
+            for row in found:
+                rows.append(row)
+                line.show_text(describe(row))
+        except KeyboardInterrupt:
+            return tuple(rows), False
+    return tuple(rows), True
+
+
+def verdict_of(rows: Iterable[Row], *, complete: bool = True) -> Verdict:
+    """Whether every row is as expected, and none is missing."""
+    every = list(rows)
+    if any(row.unexpected for row in every):
+        return "violated"
+    return "holds" if complete and all(row.verdict != "undecided" for row in every) else "undecided"
+
+
+def model_row(name: str, without: str, kind: str, max_states: int | None = None) -> Row:
+    """The model with one safeguard or assumption off, or with none."""
+    machine = find_machine(name)
+    try:
+        model = Model(machine, machine.shown_at.get(without), without=(without,) if without else ())
+        result = check(model, max_states=max_states).as_json()
+    except ModelError as error:
+        raise BadRequest(f"{name}: {error}") from error
+    broken = [row for row in result["properties"] if row["verdict"] == "violated"]
+    nearest = min(broken, key=lambda row: len(row["trace"]), default=None)
+    verdict = result["verdict"]
+    return Row(
+        model=name,
+        safeguard=without,
+        property=nearest["name"] if nearest else "",
+        length=max(0, len(nearest["trace"]) - 1) if nearest else 0,
+        seconds=result["seconds"],
+        found=nearest is not None,
+        kind=kind,
+        verdict=verdict,
+        # Undecided is no surprise of its own, and an assumption that is not needed does no harm.
+        unexpected=verdict == ("holds" if kind == "safeguard" else "violated") and kind != "assumption",
+    )
+
+
+def audited_row(mutant: str, request: AuditRequest) -> tuple[Row, Violation | None]:
+    """A mutant, or the program without any mistake, and its first violation."""
+    started = time.perf_counter()
+    try:
+        found = run_audit(request)
+    except Diverged as diverged:
+        what = f"{request.name} {mutant}".strip()
+        raise BadRequest(f"{what} does not repeat itself: {diverged}") from diverged
+    if found.interrupted:
+        raise KeyboardInterrupt
+    result: AuditResult = from_json(AuditResult, found.to_json())
+    worst = result.violations[0] if result.violations else None
+    row = Row(
+        safeguard=mutant,
+        kind="broken" if mutant else "fixed",
+        verdict=result.verdict,
+        found=worst is not None,
+        unexpected=result.verdict == ("holds" if mutant else "violated"),
+        property=worst.property if worst else "",
+        length=len(worst.counterexample) - 1 if worst else 0,
+        schedules=result.schedules,
+        seconds=time.perf_counter() - started,
+        bound=result.bound,
+        findings=result.findings,
+        counterexample=worst.counterexample if worst else (),
+        token=worst.token if worst else "",
+        moves=(worst.moves or 0) if worst else 0,
+    )
+    return row, worst
