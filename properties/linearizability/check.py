@@ -1,8 +1,8 @@
 """Judging a history: key by key, because a store's keys are independent of each other.
 
 A history is linearizable when each key's part is (Herlihy and Wing call this locality), so hundreds of
-keys cost the sum of small searches instead of one large one. Before each search come a few looks that
-cost next to nothing and each prove a violation by themselves.
+keys cost the sum of small searches instead of one large one. Before each search come a few checks
+that cost next to nothing and can each prove a violation by themselves.
 """
 
 import enum
@@ -10,17 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fencepost.properties.linearizability.contents import Contents
 from fencepost.properties.linearizability.explain import explain
 from fencepost.properties.linearizability.history import UNJUDGED, Operation
-from fencepost.properties.linearizability.moves import Move, moves_of, tells
-from fencepost.properties.linearizability.search import Found, Search
-from fencepost.properties.linearizability.windows import narrow
+from fencepost.properties.linearizability.moves import Contents, Move, is_informative, moves_of
+from fencepost.properties.linearizability.search import Found, Search, narrow
 
 STEPS_MAX = 100_000
-"""Configurations looked at for one key before giving up, a few seconds: keeps the search finite."""
-
-
+"""Configurations expanded for one key before giving up, a few seconds: keeps the search finite."""
 EXPLAIN_STEPS_MAX = 2_000
 """The same for each attempt at a smaller counterexample, of which there may be hundreds."""
 EXPLAIN_WORK_MAX = 500_000
@@ -47,20 +43,20 @@ class Verdict:
     counterexample: tuple[Operation, ...] = ()
     """Of a violation: the operations of the explanation, as numbered there. They violate by themselves."""
     operations: int = 0
-    """How many of the operations say anything."""
+    """How many of the operations are informative."""
     steps: int = 0
-    """Configurations looked at."""
+    """Configurations expanded."""
 
 
 def check_history(operations: Iterable[Operation], *, steps_max: int = STEPS_MAX) -> Verdict:
     """Whether the operations, key by key, could have happened one at a time, each between call and return."""
     by_key: defaultdict[str, list[Operation]] = defaultdict(list)
     for each in operations:
-        if tells(each):
+        if is_informative(each):
             by_key[each.key].append(each)
-    telling = sum(map(len, by_key.values()))
+    informative = sum(map(len, by_key.values()))
     if not any(not each.loose for part in by_key.values() for each in part):
-        return Verdict(Judgement.UNDECIDED, (), _nothing_to_judge(telling))
+        return Verdict(Judgement.UNDECIDED, (), _nothing_to_judge(informative))
     found: defaultdict[Found, list[str]] = defaultdict(list)
     steps = 0
     for key in sorted(by_key):
@@ -68,13 +64,13 @@ def check_history(operations: Iterable[Operation], *, steps_max: int = STEPS_MAX
         found[result].append(key)
         steps += used
     judgement, keys, text, counterexample = _sum_up(by_key, found, steps_max)
-    return Verdict(judgement, tuple(keys), text, counterexample, telling, steps)
+    return Verdict(judgement, tuple(keys), text, counterexample, informative, steps)
 
 
 def _nothing_to_judge(loose: int) -> str:
     if loose:
-        return f"Nothing is proven: all {loose} operations that say anything have an unknown outcome."
-    return "Nothing is proven: the history holds no operation that says anything."
+        return f"Nothing is proven: all {loose} informative operations have an unknown outcome."
+    return "Nothing is proven: the history holds no informative operation."
 
 
 def _judge(part: Sequence[Operation], steps_max: int) -> tuple[Found, int]:
@@ -88,8 +84,8 @@ def _judge(part: Sequence[Operation], steps_max: int) -> tuple[Found, int]:
     return search.run(steps_max), search.steps
 
 
-class Doubter:
-    """Says whether operations on one key are certainly contradictory, as long as its patience lasts."""
+class Refuter:
+    """Whether operations on one key are certainly contradictory, within a budget of work."""
 
     def __init__(self, work_max: int = EXPLAIN_WORK_MAX) -> None:
         self._work = work_max
@@ -105,8 +101,8 @@ class Doubter:
 def _impossible(moves: Sequence[Move]) -> bool:
     """Whether counting alone shows a violation.
 
-    What stands at a key is used up by a create (of nothing) or by an if-match (of what it names). So it
-    cannot be used up more often than it came to be, nor be seen before anybody was asked to make it.
+    A create consumes the absence of an object, an if-match the object that it names. So an object cannot be
+    consumed more often than it was made, nor be read before a request to make it.
     """
     made: Counter[str | None] = Counter({None: 1})
     first_called: dict[str | None, int] = {}
@@ -117,7 +113,7 @@ def _impossible(moves: Sequence[Move]) -> bool:
     used: Counter[str | None] = Counter()
     for move in moves:
         returned = move.operation.returned
-        if not move.picky:
+        if not move.constrained:
             continue
         if move.needs is not None and (made[move.needs] == 0 or first_called[move.needs] > (returned or 0)):
             return True
@@ -132,7 +128,7 @@ def _sum_up(
     error, open_, good = found[Found.NO_ORDER], found[Found.OUT_OF_STEPS], found[Found.AN_ORDER]
     if error:
         shown = min(error, key=lambda key: (len(by_key[key]), key))
-        text, counterexample = explain(by_key[shown], Doubter().violated)
+        text, counterexample = explain(by_key[shown], Refuter().violated)
         others = [repr(key) for key in error if key != shown]
         if others:
             more = "" if len(others) <= 5 else f" and {len(others) - 5} more"
@@ -151,11 +147,12 @@ def _sum_up(
 def _undecided(by_key: dict[str, list[Operation]], keys: Sequence[str], steps_max: int) -> str:
     removed = [key for key in keys if any(each.kind == UNJUDGED for each in by_key[key])]
     beyond = [key for key in keys if key not in removed]
-    said = []
+    sentences = []
     if beyond:
-        said.append(f"Key {beyond[0]!r}: no order found within {steps_max} steps; {len(beyond)} such keys.")
+        found = f"no order found within {steps_max} steps"
+        sentences.append(f"Key {beyond[0]!r}: {found}; {len(beyond)} such keys.")
     if removed:
-        said.append(
-            f"Key {removed[0]!r}: one version was removed, which is not judged; {len(removed)} such keys."
+        sentences.append(
+            f"Key {removed[0]!r}: one version was removed, which is not checked; {len(removed)} such keys."
         )
-    return "\n".join(said)
+    return "\n".join(sentences)

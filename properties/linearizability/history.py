@@ -1,4 +1,4 @@
-"""Operations on keys as somebody recorded them, and where such records come from.
+"""Recorded operations on keys, and where the records come from.
 
 Three ways to get a history: build `Operation`s, turn a request and its reply into one (`operation`), or
 turn the events of a trace into many (`operations_of`).
@@ -7,26 +7,26 @@ Times are whole numbers from one clock that all processes share: nanoseconds, or
 a trace. One operation comes before another only when it had *returned before* the other was *called*;
 equal times count as overlapping, so a coarse clock loses precision but never invents a violation.
 
-A key starts empty. What stood there before is told by a put that returned before everything else.
+A key starts empty. An earlier object is represented by a put that returned before everything else.
 
-A delete with a condition that is `done` is taken at its word: it removed the object it named. A store that
-also answers so where nothing stands (204, as S3's directory buckets do to some conditions) does not keep
-the interface's word, `missing`, and its histories are called violated. Two who each "removed" the same lock
-are what this would otherwise hide. `fencepost probe` asks a store for its habit first.
+A conditional delete that is `done` removed the object it named. A store that also answers so for a missing
+object (204, as S3's directory buckets do to some conditions) breaks the interface, whose reply is `missing`,
+and its histories are violated. Otherwise two clients could each "remove" the same lock unnoticed. `fencepost
+probe` finds out which a store does.
 """
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests
 from fencepost.impl.store.events import Event, short_hash
 from fencepost.impl.store.requests import Outcome, Reply, Request
 
 WRITES = ("put", "complete-upload", "delete")
 READS = ("get", "head")
 UNJUDGED = "delete-version"
-"""Removing one version for good can bring an older one back; keys where that happens are not judged."""
+"""Removing one version for good can bring an older one back; keys where that happens are not checked."""
 
 SHOWN_BYTES_MAX = 32
 """Bodies up to this long are kept as they are, because an explanation is easier to read with them."""
@@ -39,7 +39,7 @@ class Operation:
     process: str
     key: str
     kind: str
-    """`put`, `complete-upload`, `delete`, `get`, `head` (or `delete-version`, which is not judged)."""
+    """`put`, `complete-upload`, `delete`, `get`, `head` (or `delete-version`, which is not checked)."""
     called: int
     returned: int | None = None
     """None when no reply was seen; then the outcome is unknown."""
@@ -63,7 +63,7 @@ class Operation:
                 f"condition {self.condition!r} and named ETag {self.named!r} do not belong together"
             )
         if self.returned is None and self.outcome is not Outcome.UNKNOWN:
-            raise ValueError(f"outcome {self.outcome.value!r} without a time at which it was learned")
+            raise ValueError(f"outcome {self.outcome.value!r} without a return time")
         if self.returned is not None and self.returned < self.called:
             raise ValueError(f"returned at {self.returned}, before it was called at {self.called}")
 
@@ -85,16 +85,16 @@ class Operation:
 def operation(
     process: str, request: Request[Any], reply: Reply | None, *, called: int, returned: int | None
 ) -> Operation | None:
-    """A request and its reply (None: lost) as an operation; None when it tells nothing of one key's state."""
+    """A request and its reply (None: lost) as an operation; None when it reveals nothing about one key."""
     kind, named = _kind(request.kind, getattr(request, "version", "")), ""
-    if kind is None or not isinstance(request, ask.Keyed):
+    if kind is None or not isinstance(request, requests.Keyed):
         return None
     when = getattr(request, "when", None)
-    condition = type(when).__name__.lower() if isinstance(when, ask.Absent | ask.Matches) else ""
-    if isinstance(when, ask.Matches):
+    condition = type(when).__name__.lower() if isinstance(when, requests.Absent | requests.Matches) else ""
+    if isinstance(when, requests.Matches):
         named = when.etag
     outcome = Outcome.UNKNOWN if reply is None or returned is None else reply.outcome
-    if isinstance(request, ask.Get) and (request.only_if or request.unless):
+    if isinstance(request, requests.Get) and (request.only_if or request.unless):
         condition = _reading("only-if" if request.only_if else "unless", outcome)
         named = request.only_if or request.unless or ""
     source = getattr(reply, "info", None) or reply
@@ -114,9 +114,9 @@ def operation(
 
 def _value(request: Request[Any], reply: Reply | None) -> Hashable:
     body: bytes | None = None
-    if isinstance(request, ask.Put):
+    if isinstance(request, requests.Put):
         body = request.body
-    elif isinstance(request, ask.Get) and isinstance(reply, ask.GetReply) and reply.done:
+    elif isinstance(request, requests.Get) and isinstance(reply, requests.GetReply) and reply.done:
         whole = request.start == 0 and request.stop is None
         body = reply.body if whole else None
     if body is None:
@@ -127,22 +127,22 @@ def _value(request: Request[Any], reply: Reply | None) -> Hashable:
 def operations_of(events: Iterable[Event]) -> list[Operation]:
     """The operations on single keys in one run's events; the events' sequence numbers serve as the clock.
 
-    Left out: listings, parts of uploads, and reads of a named version, none of which tell what stands
-    at a key now. A request without a response is an operation with an unknown outcome.
+    Left out: listings, parts of uploads, and reads of a named version, none of which reveal the
+    current object of a key. A request without a response is an operation with an unknown outcome.
     """
-    requests: dict[int, Event] = {}
+    issued: dict[int, Event] = {}
     responses: dict[int, Event] = {}
     runs = set()
     for event in events:
         runs.add(event.run)
-        phases = {"request": requests, "response": responses}.get(event.phase)
+        phases = {"request": issued, "response": responses}.get(event.phase)
         if phases is not None:
             phases[event.op] = event
     if len(runs) > 1:
         raise ValueError(
             f"events of {len(runs)} runs were given ({', '.join(sorted(runs)[:3])}...); check one at a time"
         )
-    found = (_from_events(request, responses.get(op)) for op, request in requests.items())
+    found = (_from_events(request, responses.get(op)) for op, request in issued.items())
     return [each for each in found if each is not None]
 
 
@@ -168,12 +168,12 @@ def _from_events(request: Event, response: Event | None) -> Operation | None:
 
 
 def _reading(condition: str, outcome: Outcome) -> str:
-    """Reads may carry both conditions, events name the first; `unchanged` says both named one ETag."""
+    """Reads may carry both conditions, events name the first; `unchanged` implies both named one ETag."""
     return "unless" if condition == "only-if" and outcome is Outcome.UNCHANGED else condition
 
 
 def _kind(kind: str, version: str) -> str | None:
-    """The operation's kind, or None when it tells nothing about what stands at a key."""
+    """The operation's kind, or None when it reveals nothing about the current object of a key."""
     if version:
         return UNJUDGED if kind == "delete" else None
     return kind if kind in (*WRITES, *READS) else None

@@ -1,35 +1,52 @@
-"""The search for one order of a key's operations that explains every answer (Wing and Gong, and Lowe).
+"""The search for one order of a key's operations that explains every reply (Wing and Gong, and Lowe).
 
-A configuration is how far such an order has come: which operations stand in it already, and what stands
-at the key. An operation may come next when none that is still missing had returned before it was called.
-Operations in order of their calls are done up to `base`, and beyond it as `mask` says, so that a
-configuration is small however long the history is, and the same one reached twice is looked at once.
+First the times of operations are narrowed (`narrow`). Most objects are written once. Such an object is at
+its key for one unbroken stretch of time: from its write to the write that replaces it. Every operation that
+read it did so within that stretch, so
+
+- its write took effect before the first of its readers returned (and if its reply was lost, this
+  proves that it took effect);
+- they took effect after the write was called, and the one that replaced it by if-match after all others;
+- between the earliest return and the latest call among them nothing can have happened that contradicts that
+  object: an operation called in between took effect after it, one that returned in between, before it.
+
+Each rule only removes moments at which an operation cannot have happened. An operation without a moment left
+is a violation found without search; the few that are left with a choice are quickly searched. Times are
+closed intervals, as everywhere here: equal times count as overlapping.
+
+A configuration of the search is how far an order has come: which operations are in it, and which object the
+key holds. An operation may come next when no missing one had returned before it was called. Operations in
+order of their calls are done up to `base`, and beyond it as `mask` records, so that a configuration is small
+however long the history is, and the same one reached twice is expanded once.
 
 What keeps the search short, and why nothing is lost by it:
 
 - An operation that changes nothing and fits now is taken at once: if it fits later, it fits now too.
-- Of equal writes, the one that has to return first goes first (they could trade places).
+- Of equal writes, the one that has to return first goes first (they are interchangeable).
 - A *loose* write (outcome unknown) is never needed for its own sake. It lands only right before an operation
-  that was impossible without it; any other landing could be struck out of the order.
-- An object is not overwritten while some operation still has to see it and nothing can bring it back.
+  that was impossible without it; any other landing could be removed from the order.
+- An object is not overwritten while some operation still has to read it and nothing can bring it back.
 
 Known holes, each pinned by a test of the same name:
 
 - `aba`: an object that went away and came back with the same bytes is the same object. A reader cannot
-  tell, so a history in which it matters is accepted.
-- `upload memory`: conditions on completing an upload are judged against what stands then. That S3 also
-  refuses when something was written since the upload was created is not asked for.
-- `listings` are not about one key and are not judged.
+  distinguish them, so a history in which it matters is accepted.
+- `upload memory`: conditions on completing an upload are checked against the object at that time. That S3
+also
+  refuses when something was written since the upload was created is not checked.
+- `listings` are not about one key and are not checked.
 """
 
+import bisect
 import enum
+import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from fencepost.model.store_reference import Standing
-from fencepost.properties.linearizability.contents import OTHER
-from fencepost.properties.linearizability.moves import NEVER, Move
+from fencepost.properties.linearizability.moves import NEVER, OTHER, Move
 
 
 class Found(enum.Enum):
@@ -45,17 +62,17 @@ class _At(NamedTuple):
     mask: int
     standing: Standing
     loose: int
-    """Which loose writes have landed, a bit each."""
+    """The loose writes that have landed, a bit each."""
     bound: frozenset[tuple[Hashable, str]]
-    """Which content was taken to have left which ETag, where that was a choice."""
+    """The ETag chosen for each content, where there was a choice."""
     owing: tuple[Standing] | None
-    """What stood there before a loose write landed that has not been of use yet."""
+    """The object before a loose write landed that has not been of use yet."""
 
 
 class _Seen:
     """The configurations that were expanded.
 
-    One that is as far, with the same object there, and has used up fewer loose writes, can do all that
+    A configuration that is as far, with the same object, and has used fewer loose writes, can do all that
     another can: if it led nowhere, so does the other.
     """
 
@@ -85,7 +102,7 @@ class Search:
         self._makers: dict[Standing, int] = defaultdict(int)
         self._loose_makers: dict[Standing, int] = defaultdict(int)
         for at, move in enumerate(self._firm):
-            if move.picky:
+            if move.constrained:
                 self._seekers[move.needs] |= 1 << at
             for left in move.left() if move.changes else ():
                 self._makers[left] |= 1 << at
@@ -152,7 +169,7 @@ class Search:
         yield from self._loose_next(at, limit)
 
     def _firm_next(self, at: _At, indices: Sequence[int]) -> Iterator[_At]:
-        """Apply one of the writes that were answered, the one that returned first before the others."""
+        """Apply one of the writes with a reply, the one that returned first before the others."""
         tried = set()
         for index in sorted(indices, key=self._returned.__getitem__):
             move = self._firm[index]
@@ -184,7 +201,7 @@ class Search:
         return at.owing is not None and bool(move.outcomes(at.owing[0]))
 
     def _keeps(self, at: _At, left: Standing, mask: int, loose: int) -> bool:
-        """Whether everybody who must see what stands now has seen it, or it can still come back."""
+        """Whether all readers of the current object have read it, or it can still come back."""
         if left == at.standing:
             return True
         seekers = self._seekers.get(at.standing, 0) >> at.base & ~mask
@@ -198,9 +215,9 @@ class Search:
 def _bind(
     bound: frozenset[tuple[Hashable, str]], move: Move, left: Standing
 ) -> frozenset[tuple[Hashable, str]] | None:
-    """Remember which ETag a content was taken to have; None when that was taken otherwise before.
+    """Record the ETag chosen for a content; None when another was chosen before.
 
-    Of a content that is written once nobody asks twice: only that the ETag is now taken.
+    For a content that is written once, record only that the ETag is in use.
     """
     if left is None or len(move.options) < 2 or move.contents.free(move.operation):
         return bound
@@ -212,3 +229,104 @@ def _bind(
         if (same and etag != left) or (etag == left != OTHER and not same):
             return None
     return bound | {(content, left)}
+
+
+ROUNDS_MAX = 20
+"""Narrowing one operation can narrow another. Stopping early loses speed, never correctness."""
+
+
+@dataclass(slots=True)
+class _Life:
+    """Everything that certainly happened while the key held one object."""
+
+    standing: Standing
+    write: Move
+    saw: list[Move]
+    replaced: list[Move]
+    """The operations that read it and left another object."""
+
+    @property
+    def first(self) -> int:
+        return min(self.write.returned, *(move.returned for move in self.saw))
+
+    @property
+    def last(self) -> int:
+        return max(self.write.called, *(move.called for move in self.saw))
+
+
+def narrow(moves: Sequence[Move]) -> bool:
+    """Narrow the moves' times in place; False when that alone shows that no order exists."""
+    lives = _lives(moves)
+    for life in lives:
+        life.write.loose = False
+    for _ in range(ROUNDS_MAX):
+        before = [(move.called, move.returned) for move in moves]
+        if not all(_narrow_own(life) for life in lives) or not _narrow_others(moves, lives):
+            return False
+        if any(move.called > move.returned for move in moves):
+            return False
+        if before == [(move.called, move.returned) for move in moves]:
+            return True
+    return True
+
+
+def _lives(moves: Sequence[Move]) -> list[_Life]:
+    """The objects that were read and have only one possible origin."""
+    origins: dict[Standing, list[Move]] = defaultdict(list)
+    saw: dict[Standing, list[Move]] = defaultdict(list)
+    for move in moves:
+        for left in move.left() if move.changes else ():
+            origins[left].append(move)
+        if move.constrained and move.needs is not None:
+            saw[move.needs].append(move)
+    return [
+        _Life(what, origins[what][0], seen, [move for move in seen if move.changes])
+        for what, seen in saw.items()
+        if len(origins[what]) == 1 and len(origins[what][0].options) == 1
+    ]
+
+
+def _narrow_own(life: _Life) -> bool:
+    if len(life.replaced) > 1:
+        return False
+    life.write.returned = min(life.write.returned, life.first)
+    for move in life.saw:
+        move.called = max(move.called, life.write.called)
+    for last in life.replaced:
+        last.called = max(last.called, life.last)
+        for move in life.saw:
+            move.returned = min(move.returned, last.returned)
+    return True
+
+
+def _narrow_others(moves: Sequence[Move], lives: Sequence[_Life]) -> bool:
+    """Move operations that contradict an object out of the time in which the key certainly held it."""
+    stretches = sorted(
+        ((life.first, life.last, life) for life in lives if life.first < life.last),
+        key=lambda stretch: stretch[:2],
+    )
+    if any(after[0] < before[1] for before, after in itertools.pairwise(stretches)):
+        return False
+    starts = [first for first, _, _ in stretches]
+    ends = [last for _, last, _ in stretches]
+    for move in moves:
+        at = bisect.bisect_left(starts, move.called) - 1
+        while (
+            0 <= at < len(stretches) and starts[at] < move.called < ends[at] and _bars(stretches[at][2], move)
+        ):
+            move.called = ends[at]
+            at = bisect.bisect_left(starts, move.called) - 1
+        at = bisect.bisect_left(starts, move.returned) - 1
+        while (
+            0 <= at < len(stretches)
+            and starts[at] < move.returned < ends[at]
+            and _bars(stretches[at][2], move)
+        ):
+            move.returned = starts[at]
+            at = bisect.bisect_left(starts, move.returned) - 1
+    return True
+
+
+def _bars(life: _Life, move: Move) -> bool:
+    """Whether `move` cannot have happened while the key certainly held the object."""
+    return move.changes or not move.outcomes(life.standing)

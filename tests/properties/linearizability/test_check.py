@@ -201,7 +201,7 @@ def test_hole_upload_memory() -> None:
 def test_hole_removed_versions_are_not_judged() -> None:
     verdict = check_history([put("p", 0, 1, "a"), Operation("p", "k", "delete-version", 2, 3, DONE)])
     assert verdict.judgement is Judgement.UNDECIDED
-    assert verdict.explanation == "Key 'k': one version was removed, which is not judged; 1 such keys."
+    assert verdict.explanation == "Key 'k': one version was removed, which is not checked; 1 such keys."
 
 
 def test_a_done_conditional_delete_is_taken_at_its_word() -> None:

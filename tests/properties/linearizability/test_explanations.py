@@ -6,13 +6,13 @@ from hypothesis import assume, given, settings
 
 from fencepost.impl.store.requests import Outcome
 from fencepost.properties.linearizability import Judgement, Operation, check_history
-from fencepost.properties.linearizability.check import Doubter
-from fencepost.properties.linearizability.explain import doubt, smallest
-from fencepost.properties.linearizability.moves import tells
+from fencepost.properties.linearizability.check import Refuter
+from fencepost.properties.linearizability.explain import smallest, weaken
+from fencepost.properties.linearizability.moves import is_informative
 from tests.properties.linearizability.histories import HICOUNTEREXAMPLES
 
 DONE = Outcome.DONE
-TITLE = "Key 'k' is not linearizable: no order explains what these operations were told."
+TITLE = "Key 'k' is not linearizable: no order explains these replies."
 
 
 def put(process: str, called: int, returned: int | None, value: str, **more: object) -> Operation:
@@ -111,7 +111,7 @@ def test_a_read_of_what_nobody_wrote() -> None:
         "",
         "  (1)  q  2..3  get  -> done 'b', etag e-b",
         "",
-        "(1) read 'b', but nobody had been asked to write that.",
+        "(1) read 'b', but no operation wrote that.",
         "1 more operation on the key cannot help, whenever they took effect.",
     ]
 
@@ -123,7 +123,7 @@ def test_two_contents_under_one_etag() -> None:
         "  (1)  p  0..1  put 'a'  -> done, etag e-a",
         "  (2)  q  2..3  get      -> done 'b', etag e-a",
         "",
-        "(1) and (2) saw different contents under one ETag, 'e-a'.",
+        "(1) and (2) returned different contents under one ETag, 'e-a'.",
     ]
 
 
@@ -142,8 +142,8 @@ def test_the_counterexample_violates_by_itself_and_none_of_its_facts_can_be_miss
     verdict = check_history(history)
     assume(verdict.judgement is Judgement.VIOLATED)
     assert check_history(verdict.counterexample).judgement is Judgement.VIOLATED
-    violated = Doubter().violated
-    facts, doubted = smallest([each for each in history if tells(each)], violated)
-    for struck in facts:
-        rest = [each for each in facts if each is not struck]
-        assert not violated([*rest, *doubted, *doubt(struck)])
+    violated = Refuter().violated
+    replies, weakened = smallest([each for each in history if is_informative(each)], violated)
+    for struck in replies:
+        rest = [each for each in replies if each is not struck]
+        assert not violated([*rest, *weakened, *weaken(struck)])

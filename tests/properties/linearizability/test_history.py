@@ -106,7 +106,7 @@ def test_events_of_two_runs_are_refused() -> None:
         ({"kind": "copy"}, "operation of kind 'copy'"),
         ({"condition": "unless"}, "a put cannot have the condition 'unless'"),
         ({"condition": "matches"}, "do not belong together"),
-        ({"returned": None, "outcome": Outcome.DONE}, "without a time"),
+        ({"returned": None, "outcome": Outcome.DONE}, "without a return time"),
         ({"called": 5}, "returned at 1, before it was called at 5"),
     ],
 )

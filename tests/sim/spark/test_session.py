@@ -21,7 +21,7 @@ def java(folder: Path, says: str) -> None:
     [
         ('openjdk version "11.0.2" 2019-01-15', "is 11; install it"),
         ('java version "1.8.0_292"', "is 8; install it"),
-        ("no idea", "does not tell its version"),
+        ("no idea", "prints no version"),
     ],
 )
 def test_java_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, why: str) -> None:
