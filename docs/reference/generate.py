@@ -132,8 +132,8 @@ def model_interface() -> str:
     ]
     for name in sorted(fencepost.model.__all__):
         value = getattr(fencepost.model, name)
-        said = inspect.getdoc(value) if callable(value) or isinstance(value, type) else ""
-        parts.append(f"| `{name}` | {_cell((said or '').split(chr(10) * 2)[0])} |")
+        text = inspect.getdoc(value) if callable(value) or isinstance(value, type) else ""
+        parts.append(f"| `{name}` | {_cell((text or '').split(chr(10) * 2)[0])} |")
     parts.append("\n## Machines that ship\n")
     for name in SHIPPED:
         parts += _machine(name)
@@ -152,7 +152,7 @@ def _machine(name: str) -> Iterator[str]:
     for word, named in (("safeguard", machine.safeguards), ("assumption", machine.assumptions)):
         if named:
             yield f"| {word} | what it is |\n|---|---|"
-            yield "\n".join(f"| `{n}` | {_cell(str(said))} |" for n, said in dict(named).items()) + "\n"
+            yield "\n".join(f"| `{n}` | {_cell(str(text))} |" for n, text in dict(named).items()) + "\n"
 
 
 PAGES = {
