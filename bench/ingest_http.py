@@ -79,8 +79,8 @@ def sending(port: int, tokens: list[str], points: int) -> Act:
             Identity(name, boot, turn, turn),
             [Point("cpu.load", {"host": "a"}, turn + n, n / 7) for n in range(points)],
         )
-        asked = urlencode({"agent_id": name, "boot_id": boot, "seq_start": turn, "seq_end": turn})
-        connections[worker].request("POST", f"/v1/batches?{asked}", body, headers)
+        query = urlencode({"agent_id": name, "boot_id": boot, "seq_start": turn, "seq_end": turn})
+        connections[worker].request("POST", f"/v1/batches?{query}", body, headers)
         answer = connections[worker].getresponse()
         reply = json.loads(answer.read())
         assert (answer.status, reply["duplicate"]) == (200, False), reply

@@ -1,4 +1,4 @@
-"""`fencepost ingest` as its users meet it: exit codes, a line for what is wrong, and nothing done by half."""
+"""`fencepost ingest` as its users see it: exit codes, one line per error, and no half-done work."""
 
 import io
 import json
@@ -63,7 +63,7 @@ def send(served: Served, *more: str) -> list[str]:
     return ["send", *more, "--spool", "spool", "--agent", "agent-a", "--collector", served.url]
 
 
-def test_points_become_batches_and_are_added_up(ingest: Run, served: Served, url: str) -> None:
+def test_points_become_batches_and_are_rolled_up(ingest: Run, served: Served, url: str) -> None:
     sent = result(ingest, *send(served, points(5), "--batch", "2"))
     assert (sent["accepted"], sent["left"], sent["parked"]) == (BATCHES, 0, 0)
     served.collector.wait_idle()
@@ -104,7 +104,7 @@ def test_missing_indexes_are_written_and_a_missing_blob_is_an_alarm(
     assert ingest("audit", "--store", url, "--deep")[0] == 0
 
 
-def test_a_conflict_from_parked_to_settled(ingest: Run, served: Served, url: str) -> None:
+def test_a_conflict_from_parked_to_resolved(ingest: Run, served: Served, url: str) -> None:
     from fencepost.impl.ingest.service.spool import Spool
 
     with Spool("spool", "agent-a") as spool:
@@ -144,7 +144,7 @@ def test_a_parked_batch_can_be_dropped_or_sent_again_by_hand(ingest: Run, served
     assert (code, "is not parked" in err) == (2, True)
 
 
-def test_who_is_blocked_parks_and_goes_on_when_released(ingest: Run, served: Served, url: str) -> None:
+def test_a_blocked_agent_parks_and_continues_when_released(ingest: Run, served: Served, url: str) -> None:
     assert ingest("blocks", "add", "--store", url, "agent-a", "--by", "ada")[:2] == (
         0,
         "agent agent-a is quarantined\n",
@@ -161,7 +161,7 @@ def test_who_is_blocked_parks_and_goes_on_when_released(ingest: Run, served: Ser
     assert ingest("blocks", "remove", "--store", url, "agent-a")[0] == 2
 
 
-def test_what_cannot_be_sent_now_is_kept(
+def test_batches_that_cannot_be_sent_are_kept(
     ingest: Run, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["send", points(3), "--spool", "spool", "--agent", "agent-a", "--give-up-after", "0"]
@@ -195,7 +195,7 @@ def test_what_cannot_be_sent_now_is_kept(
         (f'{{"name": "x", "value": 1{"0" * 400}}}', "line 2"),
     ],
 )
-def test_a_line_that_is_no_point_adds_nothing(ingest: Run, served: Served, line: str, says: str) -> None:
+def test_an_invalid_line_adds_nothing(ingest: Run, served: Served, line: str, says: str) -> None:
     Path("points.jsonl").write_text(f'{{"name": "x", "value": 1}}\n{line}\n')
     code, _, err = ingest(*send(served, "points.jsonl"))
     assert (code, says in err, err.count("\n")) == (2, True, 1), err
@@ -241,7 +241,7 @@ def test_a_line_that_is_no_point_adds_nothing(ingest: Run, served: Served, line:
         (["blocks", "remove", "--store", "file:///tmp", "a"], "is not quarantined"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(
+def test_an_invalid_request_is_one_line(
     ingest: Run, words: list[str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(TOKEN, raising=False)
@@ -275,14 +275,14 @@ def test_a_misspelt_directory_is_not_an_empty_store(ingest: Run, tmp_path: Path,
     assert not (tmp_path / "stoer").exists()
 
 
-def test_a_port_that_is_taken_is_one_line(ingest: Run, served: Served, url: str) -> None:
+def test_a_port_in_use_is_one_line(ingest: Run, served: Served, url: str) -> None:
     ingest("enrol", "t.json", "agent-a")
     code, out, err = ingest("serve", "--store", url, "--agents", "t.json", "--port", str(served.port))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"cannot listen on 127.0.0.1 port {served.port}" in err
 
 
-def test_enrolling_writes_over_no_file(ingest: Run) -> None:
+def test_enrolling_overwrites_no_file(ingest: Run) -> None:
     Path("a.token").write_text("precious")
     code, _, err = ingest("enrol", "t.json", "agent-a", "--token-file", "a.token")
     assert (code, "give --token-file a new file" in err) == (2, True)
@@ -320,7 +320,7 @@ def test_help_loads_no_server() -> None:
         ("httpx", ["send", "--spool", "s", "--agent", "a", "--collector", "http://x"]),
     ],
 )
-def test_without_the_extra_it_says_what_to_install(missing: str, words: list[str]) -> None:
+def test_without_the_extra_the_message_names_it(missing: str, words: list[str]) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None\nfrom fencepost.commands import main\nmain()"
     ran = subprocess.run([sys.executable, "-c", code, "ingest", *words], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -331,7 +331,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str, words: list[str
 
 @pytest.mark.server
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_stop_it_ends_well_and_its_log_has_no_secrets(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_signal_stops_it_cleanly_and_its_log_has_no_secrets(tmp_path: Path, how: signal.Signals) -> None:
     import httpx
 
     from fencepost.impl.environment import SystemEnvironment
@@ -351,7 +351,7 @@ def test_told_to_stop_it_ends_well_and_its_log_has_no_secrets(tmp_path: Path, ho
             assert process.stdout is not None
             url = process.stdout.readline().removeprefix("listening on ").strip()
             assert url.startswith("http://127.0.0.1:")
-            assert (tmp_path / "store").is_dir(), "whoever comes next must find it, before anything was sent"
+            assert (tmp_path / "store").is_dir(), "other commands must find it before the first batch"
             with httpx.Client(trust_env=False) as client:
                 answer = client.post(
                     f"{url}/v1/batches?agent_id=agent-a&boot_id=b&seq_start=1&seq_end=2",

@@ -46,8 +46,8 @@ def put(store: Store, objects: dict[str, bytes]) -> None:
 def test_a_report_on_disk(audit: Run, url: str, tmp_path: Path) -> None:
     with open_store(url) as store:
         accepted(store)
-        said = reports.report(standing(store), at_ns=ENV.now_ns())
-        manifest = reports.on_disk(said, tmp_path / "copied")
+        report = reports.report(standing(store), at_ns=ENV.now_ns())
+        manifest = reports.on_disk(report, tmp_path / "copied")
     code, out, err = audit(url, "--inventory", str(manifest))
     assert (code, out) == (0, "1 batches and 0 conflicts checked, 3 missing index objects written\n")
     assert err.startswith("report taken ")
@@ -84,25 +84,25 @@ def test_reports_in_buckets(audit: Run, honest_moto: Any, where: str) -> None:
     store_url, root = f"s3://{bucket}/prod/a?{query}", f"s3://{bucket}?{query}"
     with open_store(store_url) as store, open_store(root) as whole:
         accepted(store)
-        said = reports.report(standing(whole), at_ns=ENV.now_ns(), bucket=bucket)
+        report = reports.report(standing(whole), at_ns=ENV.now_ns(), bucket=bucket)
         base = f"inventory/{reports.BUCKET}/daily"
         if where == "the store":
-            put(store, said)
+            put(store, report)
             place = f"store:{base}"
         elif where == "its bucket":
-            put(whole, said)
+            put(whole, report)
             place = f"s3://{bucket}/{base}"
         else:
             other = honest_moto.bucket()
             with open_store(other) as elsewhere:
-                put(elsewhere, said)
+                put(elsewhere, report)
             address, _, options = other.partition("?")
             place = f"{address.rstrip('/')}/{base}/?{options}"
     code, out, err = audit(store_url, "--inventory", place)
     assert (code, out) == (0, "1 batches and 0 conflicts checked, 3 missing index objects written\n"), err
 
 
-def test_what_makes_no_sense_is_one_line(audit: Run, url: str, tmp_path: Path, honest_moto: Any) -> None:
+def test_an_invalid_request_is_one_line(audit: Run, url: str, tmp_path: Path, honest_moto: Any) -> None:
     with open_store(url) as store:
         accepted(store)
         filtered = reports.report([key for key in standing(store) if not key.startswith(keys.ACCEPTED)])

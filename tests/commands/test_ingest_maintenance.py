@@ -39,7 +39,7 @@ def halfway(store: Store) -> None:
     store.put(manifest.by_time_key, manifest.body(), when=ANYTHING)
 
 
-def test_one_process_at_a_time_has_the_turn(maintenance: Run, url: str) -> None:
+def test_one_process_at_a_time_holds_the_lease(maintenance: Run, url: str) -> None:
     with open_store(url) as store:
         halfway(store)
         done = "1 batches seen, 0 were in no index, 2 missing index objects written, 1 batches rolled up\n"
@@ -50,7 +50,7 @@ def test_one_process_at_a_time_has_the_turn(maintenance: Run, url: str) -> None:
         assert maintenance(url)[:2] == (0, "another process holds the lease; nothing was done\n")
 
 
-def test_what_shows_nowhere_is_searched_for(maintenance: Run, url: str) -> None:
+def test_unindexed_batches_are_searched_for(maintenance: Run, url: str) -> None:
     with open_store(url) as store:
         accepted(store)
         code, out, _ = maintenance(url, "--landing-bound", "0", "--skew-bound", "0", "--search-every", "0")
@@ -58,7 +58,7 @@ def test_what_shows_nowhere_is_searched_for(maintenance: Run, url: str) -> None:
         assert any(key.startswith(keys.BY_TIME) for key in standing(store))
 
 
-def test_it_says_what_it_could_not_do(maintenance: Run, url: str) -> None:
+def test_failures_are_printed(maintenance: Run, url: str) -> None:
     with open_store(url) as store:
         halfway(store)
         store.put(f"{keys.CURSORS}reconcile.json", b"{", when=ANYTHING)

@@ -1,4 +1,4 @@
-"""What people decide about parked batches and conflicts is told back to them, and is not a name at a time."""
+"""Decisions about parked batches and conflicts are printed, and may cover several batches at once."""
 
 import json
 from collections.abc import Callable
@@ -45,7 +45,7 @@ QUARANTINED = {"error": "quarantined"}
 CONFLICT = {"error": "identity_conflict"}
 
 
-def test_all_that_was_refused_and_is_no_conflict_is_sent_again(ingest: Run) -> None:
+def test_all_parked_batches_except_conflicts_are_sent_again(ingest: Run) -> None:
     """An agent that was believed again has thousands of them, and names as long as a line."""
     *_, conflict = parked(QUARANTINED, QUARANTINED, {"error": "bad_frame"}, CONFLICT)
     code, out, _ = ingest("parked", "--spool", "spool", "--requeue-all")
@@ -57,7 +57,7 @@ def test_all_that_was_refused_and_is_no_conflict_is_sent_again(ingest: Run) -> N
     assert (code, len(json.loads(out)["parked"])) == (1, 1)
 
 
-def test_what_was_done_to_one_is_said(ingest: Run) -> None:
+def test_the_action_on_one_batch_is_printed(ingest: Run) -> None:
     first, second, _ = parked(QUARANTINED, CONFLICT, QUARANTINED)
     assert ingest("parked", "--spool", "spool", "--requeue", first)[1].startswith(
         "1 batch waits to be sent again\n"
@@ -65,7 +65,7 @@ def test_what_was_done_to_one_is_said(ingest: Run) -> None:
     assert ingest("parked", "--spool", "spool", "--drop", second)[1].startswith(f"dropped {second}\n")
 
 
-def test_only_one_thing_at_a_time(ingest: Run) -> None:
+def test_only_one_action_at_a_time(ingest: Run) -> None:
     (name,) = parked(QUARANTINED)
     for words in (["--requeue-all", "--drop", name], ["--requeue", name, "--drop", name]):
         code, out, err = ingest("parked", "--spool", "spool", *words)
@@ -73,7 +73,7 @@ def test_only_one_thing_at_a_time(ingest: Run) -> None:
         assert "give one of --drop, --requeue and --requeue-all" in err
 
 
-def test_a_decision_that_was_made_before_is_said_to_stand(ingest: Run, tmp_path: Path) -> None:
+def test_an_earlier_decision_is_reported_as_final(ingest: Run, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/store?linger_ms=0"
     identity = batch(1, 1)
     with open_store(url) as store:

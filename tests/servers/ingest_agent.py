@@ -32,9 +32,9 @@ def frame(spool: Spool, number: int, start: int, end: int) -> bytes:
 
 
 def main(folder: str, agent: str, token_file: str, batches: str, *collectors: str) -> None:
-    patience = Timeouts(pause_s=0.02, pause_max_s=0.5, connect_s=5, answer_s=30)
+    timeouts = Timeouts(pause_s=0.02, pause_max_s=0.5, connect_s=5, answer_s=30)
     with Spool(folder, agent) as spool:
-        sender = Sender(spool, collectors, Path(token_file).read_text().strip(), timeouts=patience)
+        sender = Sender(spool, collectors, Path(token_file).read_text().strip(), timeouts=timeouts)
         for number in range(int(batches)):
             spool.add(POINTS, lambda start, end, number=number: frame(spool, number, start, end))
             if len(spool) >= AT_ONCE:

@@ -42,15 +42,17 @@ PAUSES_S = {SMALL: (0.05, 0.4)}
 
 
 @pytest.mark.parametrize("where", ["file", "honest_moto_process", "seaweedfs"])
-def test_every_batch_once_through_kills(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_every_batch_is_accepted_once_through_kills(
+    where: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     _end_to_end(_url(where, request, tmp_path), tmp_path, SMALL)
 
 
 @pytest.mark.parametrize("where", ["file", "seaweedfs"])
-def test_nobody_does_anything_and_all_of_it_is_in_order(
+def test_unattended_everything_ends_in_order(
     where: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Collectors are killed at random, whoever keeps order is too, and no other command is ever run."""
+    """Collectors are killed at random, the holder of the lease too, and no other command ever runs."""
     url = _url(where, request, tmp_path)
     begun = time.perf_counter()
     often = ["--maintenance-every", "0.5", "--search-every", "1", "--landing-bound", "0", "--skew-bound", "0"]
@@ -77,7 +79,7 @@ def _in_order(store: Store, batches: int) -> bool:
     return sum(one.count for series in rolled for one in series.values()) == batches * POINTS
 
 
-def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
+def test_an_agent_killed_repeatedly(tmp_path: Path) -> None:
     """What it put into its spool is accepted, each batch once, under the names it had at first."""
     url, batches = f"file://{tmp_path}/store", 60
     points = tmp_path / "points.jsonl"
@@ -108,7 +110,7 @@ def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
     assert len({one.boot for one in found}) == 1
 
 
-def test_a_single_collector_whose_disk_accepts(tmp_path: Path) -> None:
+def test_a_single_collector_with_a_local_spool(tmp_path: Path) -> None:
     """Killed again and again, with two kinds of durable state to keep: each batch lands once."""
     url, batches = f"file://{tmp_path}/store", 80
     mode = ("--acceptance", "local_spool", "--spool", str(tmp_path / "disk"), "--landing-interval-ms", "50")
@@ -140,7 +142,9 @@ def _landed(address: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not SOAK, reason="half an hour: nox -s soak")
 @pytest.mark.parametrize("where", ["file", "honest_moto_process", "seaweedfs"])
-def test_many_batches_once_through_kills(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_many_batches_are_accepted_once_through_kills(
+    where: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     _end_to_end(_url(where, request, tmp_path), tmp_path, SOAK)
 
 

@@ -1,4 +1,4 @@
-"""What is done every so often is done in time, told to end, and waited for."""
+"""Periodic tasks run in time, stop early on closing, and are waited for."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fencepost.impl.http.periodic import Periodic
 
 
-def test_it_acts_again_and_again_and_no_more_once_closed() -> None:
+def test_it_runs_repeatedly_and_never_once_closed() -> None:
     thrice = threading.Semaphore(0)
     again = Periodic("again", lambda _: thrice.release(), 0.001)
     for _ in range(3):
@@ -20,14 +20,14 @@ def test_it_acts_again_and_again_and_no_more_once_closed() -> None:
     assert not thrice.acquire(blocking=False)
 
 
-def test_the_first_time_may_be_sooner() -> None:
+def test_the_first_run_may_be_sooner() -> None:
     acted = threading.Event()
     again = Periodic("sooner", lambda _: acted.set(), 3600.0, first_s=0.0)
     assert acted.wait(10)
     again.close()
 
 
-def test_what_is_under_way_is_told_to_end_and_waited_for() -> None:
+def test_closing_stops_the_current_run_and_waits_for_it() -> None:
     """If this fails, a collector that is stopped is killed in the middle of what it writes."""
     begun, ended = threading.Event(), threading.Event()
 

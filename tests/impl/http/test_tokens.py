@@ -64,7 +64,7 @@ def test_a_change_is_seen_at_once(tmp_path: Path) -> None:
 def test_a_broken_file_leaves_the_tokens_as_they_were(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An edit that went wrong must not lock every agent out."""
+    """A bad edit must not lock every agent out."""
     file = token_file(tmp_path / "tokens.json")
     token = file.enrol(AGENT, ENV)
     tokens = Tokens(file)

@@ -59,7 +59,7 @@ def with_manifest(
     more: Mapping[str, Any] | None = None,
     dated: str = "2023-11-14T22-13Z",
 ) -> dict[str, bytes]:
-    said = {
+    manifest_fields = {
         "sourceBucket": bucket,
         "destinationBucket": "arn:aws:s3:::reports",
         "version": "2016-11-30",
@@ -72,7 +72,9 @@ def with_manifest(
         ],
         **(more or {}),
     }
-    manifest = json.dumps({name: value for name, value in said.items() if value is not None}).encode()
+    manifest = json.dumps(
+        {name: value for name, value in manifest_fields.items() if value is not None}
+    ).encode()
     folder = f"{BASE}/{dated}"
     return {
         **data,

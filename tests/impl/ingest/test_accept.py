@@ -1,4 +1,4 @@
-"""Acceptance, row by row of the table: what the store says, and what the agent is told for it."""
+"""Acceptance, row by row of the table: the reply of the store, and the answer to the agent."""
 
 import dataclasses
 from collections.abc import Callable
@@ -33,7 +33,7 @@ ACCEPTED = keys.ACCEPTED
 BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
 
 
-def told(answer: Any) -> str:
+def outcome(answer: Any) -> str:
     if isinstance(answer, Accepted):
         return "duplicate" if answer.duplicate else "accepted"
     return type(answer).__name__.lower()
@@ -46,8 +46,11 @@ def test_a_batch_is_accepted_once_and_its_name_for_ever(versioned: bool) -> None
     first = ann.accept(IDENTITY, BODY)
     assert isinstance(first, Accepted)
     assert not first.duplicate
-    assert [told(bob.accept(IDENTITY, BODY)), told(ann.accept(IDENTITY, BODY))] == ["duplicate"] * 2
-    assert [told(bob.accept(IDENTITY, OTHER)), told(bob.accept(IDENTITY, BODY))] == ["conflict", "duplicate"]
+    assert [outcome(bob.accept(IDENTITY, BODY)), outcome(ann.accept(IDENTITY, BODY))] == ["duplicate"] * 2
+    assert [outcome(bob.accept(IDENTITY, OTHER)), outcome(bob.accept(IDENTITY, BODY))] == [
+        "conflict",
+        "duplicate",
+    ]
     stands = Manifest.read(store.contents()[keys.accepted_key(IDENTITY)], "it")
     assert stands == first.manifest
     assert stands.collector_id == "ann"
@@ -57,7 +60,7 @@ def test_a_batch_is_accepted_once_and_its_name_for_ever(versioned: bool) -> None
 
 
 @BOTH
-def test_what_it_costs(versioned: bool) -> None:
+def test_cost(versioned: bool) -> None:
     """New: 2 hops, 2 requests. Duplicate: at most 4 and 4. Conflict: at most 4 and 5. Flat in history."""
     store = Metered(bucket(versioned=versioned))
     ann = collector(store)
@@ -74,7 +77,7 @@ def test_what_it_costs(versioned: bool) -> None:
         ):
             with store.operation(name) as cost:
                 answer = ann.accept(identity, sent)
-            costs[f"{name}: {told(answer)}"] = (cost.serial_hops, cost.requests)
+            costs[f"{name}: {outcome(answer)}"] = (cost.serial_hops, cost.requests)
         found.append(costs)
     assert found[0] == found[-1]
     new, duplicate, conflict, again = found[0].values()
@@ -95,7 +98,7 @@ def test_a_blob_of_the_same_bytes_under_another_name_is_shared(versioned: bool) 
     store = bucket(versioned=versioned)
     ann = collector(store)
     ann.blobs.keep(sha256(BODY), BODY)
-    assert told(ann.accept(IDENTITY, BODY)) == "accepted"
+    assert outcome(ann.accept(IDENTITY, BODY)) == "accepted"
     assert len([key for key in store.contents() if key.startswith(keys.RAW)]) == 1
 
 
@@ -113,26 +116,26 @@ def test_a_blob_of_the_same_bytes_under_another_name_is_shared(versioned: bool) 
     ],
     ids=lambda fault: str(fault.effect),
 )
-def test_a_fault_on_the_way_is_no_answer(versioned: bool, place: str, fault: Fault) -> None:
-    """Lost, dropped, late, 409, 503: asked again, and what is told is true: accepted, once."""
+def test_the_answer_is_true_under_every_single_fault(versioned: bool, place: str, fault: Fault) -> None:
+    """Lost, dropped, late, 409, 503: the request is sent again, and the answer is true: accepted, once."""
     store = bucket(versioned=versioned)
     faulty = Faulty(store, [dataclasses.replace(fault, prefix=place)])
-    assert told(collector(faulty).accept(IDENTITY, BODY)) in ("accepted", "duplicate")
+    assert outcome(collector(faulty).accept(IDENTITY, BODY)) in ("accepted", "duplicate")
     faulty.land_all()
-    assert told(collector(store, "bob").accept(IDENTITY, BODY)) == "duplicate"
+    assert outcome(collector(store, "bob").accept(IDENTITY, BODY)) == "duplicate"
 
 
-def test_an_own_create_whose_reply_was_lost_is_no_duplicate() -> None:
+def test_own_create_with_a_lost_reply_is_not_a_duplicate() -> None:
     """Else live state would never hear of the batch: nobody would be its accepter."""
     live: list[Manifest] = []
     faulty = Faulty(bucket(), [Fault(Effect.REPLY_LOST, {"put"}, ACCEPTED, times=1)])
-    assert told(collector(faulty, on_accepted=live.append).accept(IDENTITY, BODY)) == "accepted"
+    assert outcome(collector(faulty, on_accepted=live.append).accept(IDENTITY, BODY)) == "accepted"
     assert len(live) == 1
 
 
 @pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.THROTTLED])
 @pytest.mark.parametrize("place", [keys.RAW, keys.ACCEPTED])
-def test_a_store_that_stays_silent_is_unavailable(effect: Effect, place: str) -> None:
+def test_a_store_without_answers_is_unavailable(effect: Effect, place: str) -> None:
     """503, with the reason, after a bounded number of attempts; nothing is accepted locally."""
     metered = Metered(Faulty(bucket(), [Fault(effect, set(), place)]))
     live: list[Manifest] = []
@@ -155,7 +158,7 @@ def test_pauses_between_attempts_grow_and_are_bounded() -> None:
     assert longest / 2 <= waited_s <= longest
 
 
-def test_a_manifest_that_is_damaged_is_no_answer() -> None:
+def test_a_damaged_manifest_is_unavailable() -> None:
     store = bucket()
     store.put(keys.accepted_key(IDENTITY), b"{}", when=ANYTHING)
     answer = collector(store).accept(IDENTITY, BODY)
@@ -179,16 +182,16 @@ def test_a_conflict_is_on_record_with_both_hashes(versioned: bool) -> None:
     assert record.by_blob_key in store.contents()
 
 
-def test_a_conflict_that_cannot_be_recorded_is_not_told() -> None:
+def test_a_conflict_without_a_record_is_not_answered() -> None:
     """The agent would park it, and no operator would ever hear of it."""
     store = bucket()
     collector(store).accept(IDENTITY, BODY)
     faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.QUARANTINE)])
-    assert told(collector(faulty).accept(IDENTITY, OTHER)) == "unavailable"
+    assert outcome(collector(faulty).accept(IDENTITY, OTHER)) == "unavailable"
 
 
 @BOTH
-def test_a_duplicate_whose_blob_is_gone_brings_it_back(versioned: bool) -> None:
+def test_a_duplicate_restores_its_missing_blob(versioned: bool) -> None:
     """A stalled collector's manifest may stand without data; the agent still has the bytes."""
     store = bucket(versioned=versioned)
     ann = collector(store)
@@ -199,14 +202,14 @@ def test_a_duplicate_whose_blob_is_gone_brings_it_back(versioned: bool) -> None:
         store.delete(version.key, when=ANYTHING, version=version.version)
     if not versioned:
         store.delete(accepted.manifest.raw_blob_key, when=ANYTHING)
-    assert told(ann.accept(IDENTITY, BODY)) == "duplicate"
+    assert outcome(ann.accept(IDENTITY, BODY)) == "duplicate"
     assert store.contents()[accepted.manifest.raw_blob_key] == BODY
 
 
 @BOTH
 @pytest.mark.parametrize("where", [keys.RAW, keys.ACCEPTED, keys.QUARANTINE])
 @pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
-def test_a_conflict_that_takes_hours_keeps_the_refused_bytes(
+def test_a_conflict_delayed_for_hours_keeps_the_refused_bytes(
     versioned: bool, where: str, again: bool
 ) -> None:
     """An operator is to look at them: garbage is collected while the collector sleeps, wherever it does."""
@@ -232,7 +235,7 @@ def test_a_conflict_that_takes_hours_keeps_the_refused_bytes(
 
 @BOTH
 @pytest.mark.parametrize("kind", ["accepted", "conflict"])
-def test_a_delete_that_was_decided_before_hits_nothing(versioned: bool, kind: str) -> None:
+def test_a_delete_decided_earlier_hits_nothing(versioned: bool, kind: str) -> None:
     """The slowest of garbage collectors judged the blob before there was a manifest, and deletes it now."""
     store = bucket(versioned=versioned)
     identity, body = (IDENTITY, OTHER) if kind == "conflict" else batch(2)
@@ -248,14 +251,14 @@ def test_a_delete_that_was_decided_before_hits_nothing(versioned: bool, kind: st
     else:
         script.after("put", keys.RAW, lambda: store.env.sleep(LONG_S))
     answer = collector(script).accept(identity, body)
-    assert told(answer) == kind
+    assert outcome(answer) == kind
     assert script.spent
     store.delete(old.key, when=ANYTHING, version=old.version)
     offered = answer.offered if isinstance(answer, Conflict) else answer.manifest
     assert store.contents()[offered.raw_blob_key] == body
 
 
-def test_an_acceptance_that_takes_hours_has_its_bytes_in_the_end() -> None:
+def test_an_acceptance_delayed_for_hours_keeps_its_bytes() -> None:
     """A version of one's own is garbage too, to everybody who does not see the manifest yet."""
     store = bucket(versioned=True)
     script = Scripted(store)
@@ -267,12 +270,12 @@ def test_an_acceptance_that_takes_hours_has_its_bytes_in_the_end() -> None:
 
     script.before("put", keys.ACCEPTED, sleep)
     answer = collector(script).accept(IDENTITY, BODY)
-    assert told(answer) == "accepted"
+    assert outcome(answer) == "accepted"
     assert store.contents()[answer.manifest.raw_blob_key] == BODY
 
 
 def test_a_late_retry_on_a_plain_bucket_has_a_name_of_its_own() -> None:
-    """Names never come back: whoever judged the old one cannot hit the new."""
+    """Names never repeat: a delete of the old one cannot hit the new."""
     store = bucket()
     ann = collector(store)
     old = ann.blobs.keep(sha256(BODY), BODY)
@@ -284,7 +287,7 @@ def test_a_late_retry_on_a_plain_bucket_has_a_name_of_its_own() -> None:
     assert store.contents()[answer.manifest.raw_blob_key] == BODY
 
 
-def test_an_old_blob_in_a_versioned_bucket_gets_a_version_that_nobody_judged() -> None:
+def test_an_old_blob_in_a_versioned_bucket_gets_a_new_version() -> None:
     store = bucket(versioned=True)
     ann = collector(store)
     ann.blobs.keep(sha256(BODY), BODY)
@@ -301,8 +304,8 @@ def test_a_young_blob_in_a_versioned_bucket_is_left_alone() -> None:
     store = bucket(versioned=True)
     ann = collector(store)
     ann.blobs.keep(sha256(BODY), BODY)
-    assert told(ann.accept(IDENTITY, BODY)) == "accepted"
-    assert told(ann.accept(IDENTITY, BODY)) == "duplicate"
+    assert outcome(ann.accept(IDENTITY, BODY)) == "accepted"
+    assert outcome(ann.accept(IDENTITY, BODY)) == "duplicate"
     assert len(store.list_versions(keys.RAW).versions) == 1
 
 
@@ -322,7 +325,7 @@ def test_a_large_blob_goes_up_in_parts(versioned: bool) -> None:
     assert isinstance(answer, Accepted)
     assert len(BODY) > 50
     assert store.contents()[answer.manifest.raw_blob_key] == BODY
-    assert told(ann.accept(IDENTITY, BODY)) == "duplicate"
+    assert outcome(ann.accept(IDENTITY, BODY)) == "duplicate"
     assert not store.list_uploads().uploads
 
 
@@ -338,8 +341,8 @@ def test_parts_survive_a_lost_reply(versioned: bool, kind: str, effect: Effect) 
 
 
 @BOTH
-def test_a_completion_whose_reply_was_lost_is_looked_for(versioned: bool) -> None:
-    """Asked again, the store says that there is no such upload: the bytes need not travel again."""
+def test_a_completion_with_a_lost_reply_is_read_back(versioned: bool) -> None:
+    """The second completion gets "no such upload": the parts need not be sent again."""
     store, settings = parts(versioned=versioned)
     metered = Metered(Faulty(store, [Fault(Effect.REPLY_LOST, {"complete-upload"}, times=1)]))
     collector(metered, settings=settings).blobs.keep(sha256(BODY), BODY)
@@ -347,7 +350,7 @@ def test_a_completion_whose_reply_was_lost_is_looked_for(versioned: bool) -> Non
 
 
 @pytest.mark.parametrize("kind", ["upload-part", "complete-upload"])
-def test_an_upload_that_is_gone_is_begun_anew(kind: str) -> None:
+def test_an_aborted_upload_starts_again(kind: str) -> None:
     """Somebody aborted it: an operator, a lifecycle rule, or garbage collection."""
     store, settings = parts()
     script = Scripted(store)
@@ -357,7 +360,7 @@ def test_an_upload_that_is_gone_is_begun_anew(kind: str) -> None:
         lambda: [store.abort_upload(one.key, one.upload) for one in store.list_uploads().uploads],
     )
     answer = collector(script, settings=settings).accept(IDENTITY, BODY)
-    assert told(answer) == "accepted"
+    assert outcome(answer) == "accepted"
     assert store.contents()[answer.manifest.raw_blob_key] == BODY
 
 
@@ -366,7 +369,7 @@ def test_a_409_on_completing_begins_a_new_upload() -> None:
     twin, _ = parts()
     store.conflict_next(collector(twin, settings=settings).blobs.keep(sha256(BODY), BODY).key)
     metered = Metered(store)
-    assert told(collector(metered, settings=settings).accept(IDENTITY, BODY)) == "accepted"
+    assert outcome(collector(metered, settings=settings).accept(IDENTITY, BODY)) == "accepted"
     assert metered.total["create-upload"] == 2
     assert not store.list_uploads().uploads
 
@@ -396,7 +399,7 @@ def test_an_encoded_body_is_refused(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", [None, "", "identity"])
-def test_no_encoding_is_fine(encoding: str | None) -> None:
+def test_a_body_without_encoding_is_accepted(encoding: str | None) -> None:
     check_batch("agent-a", IDENTITY, BODY, encoding)
 
 

@@ -34,7 +34,7 @@ def same(one: Point, other: Point) -> bool:
 
 
 @given(st.lists(points, max_size=5), st.booleans())
-def test_what_is_packed_is_read(packed: list[Point], compress: bool) -> None:
+def test_encoded_frames_are_read_back(packed: list[Point], compress: bool) -> None:
     body = encode(IDENTITY, packed, compress=compress)
     frame = read(body)
     assert (frame.identity, frame.body) == (IDENTITY, body)
@@ -50,7 +50,7 @@ def test_the_same_batch_is_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("size", range(len(GOOD)))
-def test_a_frame_that_is_cut_off_anywhere_is_refused(size: int) -> None:
+def test_a_frame_truncated_anywhere_is_refused(size: int) -> None:
     with pytest.raises(FrameError, match=r"truncated|starts with"):
         read(GOOD[:size])
 
@@ -69,7 +69,7 @@ def sealed(body: bytes) -> bytes:
 
 @settings(max_examples=300)
 @given(st.binary(max_size=200), st.integers(0, 200))
-def test_whatever_is_sealed_is_a_frame_or_refused(noise: bytes, at: int) -> None:
+def test_any_bytes_with_a_crc_are_a_frame_or_refused(noise: bytes, at: int) -> None:
     """Nothing but FrameError leaves the reader, however well the outside is made."""
     inner = GOOD[:-4]
     for body in (sealed(inner[:at] + noise + inner[at + len(noise) :]), sealed(inner[:26] + noise), noise):
@@ -113,14 +113,14 @@ def packed(plain: bytes, count: int, *, claims: int = -1, flags: int = 0, stored
         (packed(b"", 0, claims=2**31), "the limit is 134217728"),
     ],
 )
-def test_the_reason_is_told(body: bytes, says: str) -> None:
+def test_the_message_has_the_reason(body: bytes, says: str) -> None:
     with pytest.raises(FrameError) as caught:
         read(body)
     assert says in str(caught.value)
 
 
-def test_a_bomb_is_not_unpacked() -> None:
-    """A few kilobytes that claim little and hold a gigabyte are told apart without unpacking it."""
+def test_a_decompression_bomb_is_not_unpacked() -> None:
+    """A few kilobytes that claim little and hold a gigabyte are refused without unpacking them."""
     bomb = zlib.compress(bytes(50_000_000))
     body = packed(bytes(100), 5, flags=1, stored=bomb)
     with pytest.raises(FrameError, match="do not unpack to the 100 bytes"):
@@ -143,11 +143,11 @@ def test_a_frame_above_the_limit_is_refused() -> None:
         (Point("m", {}, 2**63, 1.0), "must be 64-bit numbers"),
     ],
 )
-def test_what_no_reader_would_take_is_not_packed(point: Any, says: str) -> None:
+def test_points_that_no_reader_accepts_are_not_encoded(point: Any, says: str) -> None:
     with pytest.raises(FrameError, match=says):
         encode(IDENTITY, [point])
 
 
-def test_lone_surrogates_are_not_packed() -> None:
+def test_lone_surrogates_are_not_encoded() -> None:
     with pytest.raises(FrameError, match="Unicode"):
         encode(IDENTITY, [Point("m", {"k": "\ud800"}, 1, 1.0)])

@@ -32,7 +32,7 @@ def audit(store: Any) -> None:
 
 
 @BOTH
-def test_old_orphans_go_and_everything_else_stays(versioned: bool) -> None:
+def test_only_old_orphans_are_deleted(versioned: bool) -> None:
     store = bucket(versioned=versioned)
     ann = collector(store)
     for number in range(3):
@@ -55,7 +55,7 @@ def test_old_orphans_go_and_everything_else_stays(versioned: bool) -> None:
 
 
 @BOTH
-def test_nothing_goes_on_the_strength_of_an_old_audit(versioned: bool) -> None:
+def test_an_old_audit_proves_nothing(versioned: bool) -> None:
     store = bucket(versioned=versioned)
     orphan(store)
     audit(store)
@@ -66,7 +66,7 @@ def test_nothing_goes_on_the_strength_of_an_old_audit(versioned: bool) -> None:
 
 
 @BOTH
-def test_nothing_young_goes(versioned: bool) -> None:
+def test_young_blobs_are_kept(versioned: bool) -> None:
     store = bucket(versioned=versioned)
     orphan(store)
     for _ in range(4):
@@ -75,7 +75,7 @@ def test_nothing_young_goes(versioned: bool) -> None:
         assert not gc(store).deleted
 
 
-def test_a_dry_run_says_and_does_nothing() -> None:
+def test_a_dry_run_reports_and_deletes_nothing() -> None:
     store = bucket()
     key = orphan(store)
     store.env.sleep(LONG_S)
@@ -84,7 +84,7 @@ def test_a_dry_run_says_and_does_nothing() -> None:
     assert key in store.contents()
 
 
-def test_what_is_named_otherwise_is_never_touched() -> None:
+def test_foreign_objects_are_never_touched() -> None:
     store = bucket()
     for key in ("raw-blobs/v1/sha256/readme.txt", keys.raw_key("ab" * 32)):
         store.put(key, b"x", when=ANYTHING)
@@ -94,7 +94,7 @@ def test_what_is_named_otherwise_is_never_touched() -> None:
     assert keys.raw_key("ab" * 32) in store.contents()
 
 
-def test_a_delete_marker_is_nobodys_blob() -> None:
+def test_a_delete_marker_is_not_a_blob() -> None:
     """Somebody deleted by hand what must not be; taking the marker away would be one more thing by hand."""
     store = bucket(versioned=True)
     key = orphan(store)
@@ -106,7 +106,7 @@ def test_a_delete_marker_is_nobodys_blob() -> None:
     assert [one.marker for one in store.list_versions(key).versions] == [True]
 
 
-def test_a_delete_that_is_not_answered_is_said_so() -> None:
+def test_a_delete_with_an_unknown_outcome_is_reported() -> None:
     store = bucket()
     key = orphan(store)
     store.env.sleep(LONG_S)
@@ -139,7 +139,7 @@ def test_a_pass_costs_pages_not_blobs() -> None:
     assert cost.requests < 8
 
 
-def test_whoever_reckons_with_another_horizon_is_turned_away() -> None:
+def test_a_process_with_another_horizon_is_refused() -> None:
     """A generation counts horizons: by a shorter one a young blob would look old, and be deleted."""
     store = bucket()
     agree(store, store.env, SETTINGS)
@@ -155,7 +155,7 @@ def test_whoever_reckons_with_another_horizon_is_turned_away() -> None:
     assert collect(store, store.env, shorter).deleted == [key], "what would happen without"
 
 
-def test_who_comes_first_says_what_holds() -> None:
+def test_the_first_process_sets_the_times() -> None:
     store = bucket()
     faulty = Faulty(store, [Fault(Effect.REPLY_LOST, {"put"}, keys.AGREEMENT, times=1)])
     agree(faulty, store.env, SETTINGS)
@@ -163,7 +163,7 @@ def test_who_comes_first_says_what_holds() -> None:
         agree(store, store.env, dataclasses.replace(SETTINGS, skew_bound_s=1.0))
 
 
-def test_uploads_that_were_left_are_aborted() -> None:
+def test_abandoned_uploads_are_aborted() -> None:
     """Nothing shows them in a listing, and every part is paid for."""
     store = bucket()
     store.create_upload(keys.raw_key("ab" * 32, 7))

@@ -1,4 +1,4 @@
-"""Names of batches: what can be one, and that keys tell them back whatever is in them."""
+"""Names of batches: the valid ones, and that every key contains its identity."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ identities = st.builds(lambda agent, boot, seqs: Identity(agent, boot, *seqs), n
 
 
 @given(identities)
-def test_a_key_tells_the_identity_back(identity: Identity) -> None:
+def test_a_key_contains_its_identity(identity: Identity) -> None:
     """Else a batch is accepted under one name and found under another."""
     for key in (
         keys.accepted_key(identity),
@@ -47,7 +47,7 @@ def test_the_longest_names_still_make_keys() -> None:
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "%2e%2e", ".", "a\\b", "agent=61/boot=62"])
-def test_no_name_is_a_path(name: str) -> None:
+def test_names_never_become_paths(name: str) -> None:
     identity = Identity(name, name, 1, 1)
     assert Identity.of_key(keys.accepted_key(identity)) == identity
     assert agent_path(name).count("/") == 1
@@ -71,18 +71,18 @@ def test_no_name_is_a_path(name: str) -> None:
         (("a", "b", 3, 2), "seq_end 2 is before seq_start 3"),
     ],
 )
-def test_what_cannot_be_a_name_is_refused_in_a_sentence(error: Any, says: str) -> None:
+def test_invalid_names_are_refused_with_a_reason(error: Any, says: str) -> None:
     with pytest.raises(IdentityError) as caught:
         Identity(*error)
     assert says in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["accepted/v1/agent=zz/boot=62/1-2.json", "accepted/v1/", "x" * 5000])
-def test_a_key_without_identity_is_told_so(key: str) -> None:
+def test_a_key_without_identity_is_reported(key: str) -> None:
     with pytest.raises(IdentityError, match="names no identity"):
         Identity.of_key(key)
 
 
-def test_a_key_whose_name_is_no_text_is_told_so() -> None:
+def test_a_key_with_a_name_that_is_not_text_is_reported() -> None:
     with pytest.raises(IdentityError, match="not a name in hexadecimal"):
         Identity.of_key(f"accepted/v1/agent=ff/boot=62/{1:020d}-{2:020d}.json")

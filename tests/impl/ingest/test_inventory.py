@@ -1,4 +1,4 @@
-"""Inventory reports are read as they are written, and what is wrong with one is one sentence."""
+"""Inventory reports are read in all formats, and the message about an invalid one is one sentence."""
 
 import gzip
 import json
@@ -40,7 +40,7 @@ def opened(objects: dict[str, bytes], tmp_path: Path) -> Report:
     return report_at(on_disk(objects, tmp_path))
 
 
-def test_keys_come_out_as_they_stand_in_the_bucket(tmp_path: Path) -> None:
+def test_keys_are_those_of_the_bucket(tmp_path: Path) -> None:
     """In CSV they are encoded as in a form: a space is a plus, and our own = and ~ are not themselves."""
     found = opened(report(KEYS), tmp_path)
     assert list(found.list_keys()) == list(KEYS)
@@ -54,12 +54,12 @@ def test_all_data_files_are_read(tmp_path: Path) -> None:
     assert sorted(found.list_keys()) == keys, "and as often as one likes"
 
 
-def test_only_what_is_below_the_prefix_is_told_and_without_it(tmp_path: Path) -> None:
+def test_only_keys_below_the_prefix_and_without_it(tmp_path: Path) -> None:
     found = opened(report(["prod/a", "prod/b/c", "product", "test/a", "prod/"]), tmp_path)
     assert list(found.list_keys("prod/")) == ["a", "b/c"]
 
 
-def test_of_versions_only_the_latest_count_and_delete_markers_do_not(tmp_path: Path) -> None:
+def test_only_latest_versions_and_no_delete_markers(tmp_path: Path) -> None:
     rows = [
         {"Bucket": BUCKET, "Key": key, "IsLatest": latest, "IsDeleteMarker": marker}
         for key, latest, marker in (
@@ -83,7 +83,7 @@ def test_a_report_is_found_by_its_manifest_or_a_folder(tmp_path: Path, place: st
     assert list(report_in(store, store.env, place).list_keys()) == list(KEYS)
 
 
-def test_of_several_the_newest_is_taken(tmp_path: Path) -> None:
+def test_the_newest_report_is_taken(tmp_path: Path) -> None:
     for dated, key in (
         ("2026-11-16T01-00Z", "old"),
         ("2026-11-18T01-00Z", "new"),
@@ -104,7 +104,7 @@ def test_of_several_the_newest_is_taken(tmp_path: Path) -> None:
     assert list(report_at(tmp_path / BASE).list_keys()) == ["new"]
 
 
-def test_files_that_were_copied_into_one_folder_are_found(tmp_path: Path) -> None:
+def test_files_copied_into_one_folder_are_found(tmp_path: Path) -> None:
     for key, body in report(KEYS).items():
         (tmp_path / key.rpartition("/")[2]).write_bytes(body)
     assert list(report_at(tmp_path).list_keys()) == list(KEYS)
@@ -117,7 +117,7 @@ def test_a_report_in_a_store_with_a_prefix_is_found_by_its_own_keys() -> None:
     assert list(report_in(store, store.env, f"elsewhere/{BASE}").list_keys()) == list(KEYS)
 
 
-def test_what_is_read_in_pieces_is_read_again_when_the_store_does_not_answer() -> None:
+def test_ranges_are_read_again_when_the_store_does_not_answer() -> None:
     store = in_store(report(KEYS))
     flaky = Faulty(
         store, [Fault(Effect.REQUEST_LOST, {"get"}, times=2), Fault(Effect.REQUEST_LOST, {"head"}, times=1)]
@@ -139,7 +139,7 @@ def test_a_large_file_is_streamed_and_not_loaded(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_taken_for_one() -> None:
+def test_a_file_changed_during_the_read_is_refused() -> None:
     store = in_store(report([f"k/{number:05d}" for number in range(5)]))
     found = report_in(store, store.env, MANIFEST)
     store.put(f"{BASE}/data/part-0.csv.gz", packed(rows_of(["other"])), when=ANYTHING)
@@ -147,7 +147,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken_for_one() -> None:
         list(found.list_keys())
 
 
-def test_a_file_is_read_from_one_generation_of_it() -> None:
+def test_a_file_is_read_from_one_version() -> None:
     store = in_store({"file": b"a" * 3_000_000})
     with Bucket(store, store.env).open("file") as file:
         assert file.read(10) == b"a" * 10
@@ -166,7 +166,7 @@ def other_data(change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]],
     }
 
 
-def told_so(data: bytes) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+def with_data(data: bytes) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
     """Another data file, about which the manifest says the truth."""
     return lambda _: with_manifest({f"{BASE}/data/part-0.csv.gz": data}, "Bucket, Key", "CSV")
 
@@ -215,28 +215,28 @@ BAD: dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]] = {
         other_data(lambda body: body[:-20] + b"x" * 20),
         "part-0.csv.gz.* does not have the MD5 .*copy it again",
     ),
-    "a gzip that ends early": (told_so(WHOLE[:-20]), "part-0.csv.gz.* is not a whole gzip"),
-    "no gzip": (told_so(b"Bucket,Key\n"), "part-0.csv.gz.* is not a whole gzip"),
+    "a gzip that ends early": (with_data(WHOLE[:-20]), "part-0.csv.gz.* is not a whole gzip"),
+    "no gzip": (with_data(b"Bucket,Key\n"), "part-0.csv.gz.* is not a whole gzip"),
     "a torn gzip": (
-        told_so(WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:]),
+        with_data(WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:]),
         "part-0.csv.gz.* is not a whole gzip",
     ),
-    "a short row": (told_so(gzip.compress(b'"metrics"\n')), "line 1 of .*part-0.csv.gz.* has 1 field.*2"),
+    "a short row": (with_data(gzip.compress(b'"metrics"\n')), "line 1 of .*part-0.csv.gz.* has 1 field.*2"),
     "a row without end": (
-        told_so(gzip.compress(b'"metrics","' + b"x" * 200_000 + b'"\n')),
+        with_data(gzip.compress(b'"metrics","' + b"x" * 200_000 + b'"\n')),
         "line 1 of .*part-0.csv.gz.* longer than",
     ),
     "an open quote": (
-        told_so(gzip.compress(b'"metrics","x\n' + b'"metrics","y"\n' * 20_000)),
+        with_data(gzip.compress(b'"metrics","x\n' + b'"metrics","y"\n' * 20_000)),
         "of .*part-0.csv.gz.* is not CSV|has . field",
     ),
     "another bucket's row": (
-        told_so(packed(rows_of(["a"], "other"), ("Bucket", "Key"))),
+        with_data(packed(rows_of(["a"], "other"), ("Bucket", "Key"))),
         "line 1 of .*part-0.csv.gz.* has bucket 'other', the manifest has 'metrics'",
     ),
-    "no text": (told_so(gzip.compress(b'"metrics","\xff"\n')), "part-0.csv.gz.* is not UTF-8"),
+    "no text": (with_data(gzip.compress(b'"metrics","\xff"\n')), "part-0.csv.gz.* is not UTF-8"),
     "no text in the key": (
-        told_so(gzip.compress(b'"metrics","%ff"\n')),
+        with_data(gzip.compress(b'"metrics","%ff"\n')),
         "line 1 of .*'%ff', which is not a key",
     ),
 }
@@ -244,8 +244,8 @@ BAD: dict[str, tuple[Callable[[dict[str, bytes]], dict[str, bytes]], str]] = {
 
 @pytest.mark.parametrize("where", ["disk", "store"])
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_with_a_report_is_one_sentence(name: str, where: str, tmp_path: Path) -> None:
-    change, said = BAD[name]
+def test_the_defect_of_a_report_is_one_sentence(name: str, where: str, tmp_path: Path) -> None:
+    change, message = BAD[name]
     objects = change(report(KEYS))
     store = in_store(objects)
     if where == "disk":
@@ -255,13 +255,13 @@ def test_what_is_wrong_with_a_report_is_one_sentence(name: str, where: str, tmp_
         found = report_at(tmp_path / MANIFEST) if where == "disk" else report_in(store, store.env, MANIFEST)
         return list(found.list_keys())
 
-    with pytest.raises(InventoryError, match=said) as error:
+    with pytest.raises(InventoryError, match=message) as error:
         read()
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 500
 
 
-def test_a_folder_without_a_report_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_report_is_reported(tmp_path: Path) -> None:
     (tmp_path / "hive").mkdir()
     for place in (tmp_path, tmp_path / "nowhere", tmp_path / "nowhere" / "manifest.json"):
         with pytest.raises(InventoryError, match=f"no inventory report at .*{place.name}.*manifest.json"):
@@ -271,7 +271,7 @@ def test_a_folder_without_a_report_is_said_to_be_one(tmp_path: Path) -> None:
         report_in(store, store.env, "nowhere/")
 
 
-def test_a_manifest_that_is_much_too_large_is_not_read(tmp_path: Path) -> None:
+def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
     manifest = tmp_path / "manifest.json"
     with manifest.open("wb") as file:
         file.truncate(200 * 1024 * 1024)
@@ -300,13 +300,13 @@ def columnar(kind: str, columns: dict[str, list[Any]], tmp_path: Path) -> dict[s
         pq = pytest.importorskip("pyarrow.parquet")
         pq.write_table(pa.table(columns), file)
     body = file.read_bytes()
-    schema = ",".join(columns)  # what is really in a file is said by the file
+    schema = ",".join(columns)  # each file has its own schema
     return with_manifest({f"{BASE}/data/part-0.{kind.lower()}": body}, schema, kind)
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
 @pytest.mark.parametrize("where", ["disk", "store"])
-def test_columns_are_read_where_pyarrow_is(kind: str, where: str, tmp_path: Path) -> None:
+def test_columnar_files_are_read_with_pyarrow(kind: str, where: str, tmp_path: Path) -> None:
     """Their keys are not encoded: a plus is a plus."""
     rows = [("a+b%20c", True, False), ("old", False, False), ("gone", True, True)]
     objects = columnar(kind, columns_of(rows), tmp_path)
@@ -316,7 +316,7 @@ def test_columns_are_read_where_pyarrow_is(kind: str, where: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
-def test_columns_of_another_file_are_not_taken(kind: str, tmp_path: Path) -> None:
+def test_columnar_data_of_another_report_is_refused(kind: str, tmp_path: Path) -> None:
     objects = columnar(kind, columns_of([("a", True, False)]), tmp_path)
     other = columnar(kind, columns_of([("b", True, False)]), tmp_path)
     data = f"{BASE}/data/part-0.{kind.lower()}"
@@ -325,7 +325,7 @@ def test_columns_of_another_file_are_not_taken(kind: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
-def test_a_column_that_a_file_lacks_is_named(kind: str, tmp_path: Path) -> None:
+def test_a_missing_column_is_named(kind: str, tmp_path: Path) -> None:
     columns = columns_of([("a", True, False)])
     del columns["key"]
     with pytest.raises(InventoryError, match=r"part-0.* has no column Key"):
@@ -333,14 +333,14 @@ def test_a_column_that_a_file_lacks_is_named(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
-def test_a_file_of_columns_that_is_none_is_said_so(kind: str, tmp_path: Path) -> None:
+def test_an_invalid_columnar_file_is_reported(kind: str, tmp_path: Path) -> None:
     objects = with_manifest({f"{BASE}/data/part-0.{kind.lower()}": b"PAR1 nothing"}, "bucket, key", kind)
     with pytest.raises(InventoryError, match=f"part-0.* is not a whole {kind}"):
         list(opened(objects, tmp_path).list_keys())
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "ORC"])
-def test_columns_are_refused_where_pyarrow_is_not(
+def test_columnar_files_are_refused_without_pyarrow(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects = with_manifest({f"{BASE}/data/part-0.{kind.lower()}": b"x"}, "bucket, key", kind)
@@ -372,6 +372,6 @@ def test_the_manifest_may_name_the_time_as_a_number(tmp_path: Path) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(st.text("aZ/=~+%25DFE7f &é\x00", min_size=1, max_size=12), min_size=1, max_size=5))
-def test_whatever_a_key_is_called_it_comes_out_so(keys: list[str]) -> None:
+def test_any_key_survives_the_report(keys: list[str]) -> None:
     store = in_store(report(keys))
     assert list(report_in(store, store.env, MANIFEST).list_keys()) == keys

@@ -1,4 +1,4 @@
-"""An audit by a report: the report is old and may be wrong about every key, and nothing is lost by that."""
+"""An audit by a report: the report is old and any key in it may be outdated, and nothing is lost."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -38,11 +38,11 @@ def orphan(store: MemoryStore, number: int = 9) -> str:
     return collector(store).blobs.keep(sha256(body), body).key
 
 
-def taken(store: MemoryStore, said: Iterable[str] | None = None, **options: Any) -> Report:
+def taken(store: MemoryStore, reported: Iterable[str] | None = None, **options: Any) -> Report:
     """A report of what stands now, or of what it says instead."""
     elsewhere = bucket()
     found = reports.report(
-        list(store.contents()) if said is None else said, at_ns=store.env.now_ns(), **options
+        list(store.contents()) if reported is None else reported, at_ns=store.env.now_ns(), **options
     )
     for key, body in found.items():
         elsewhere.put(key, body, when=ANYTHING)
@@ -65,7 +65,7 @@ def without(store: MemoryStore, *gone: str) -> list[str]:
     return [key for key in store.contents() if not key.startswith(gone)]
 
 
-def test_what_no_index_shows_is_found_and_repaired() -> None:
+def test_unindexed_batches_are_found_and_repaired() -> None:
     store = bucket()
     for number in range(3):
         accepted(store, number)
@@ -77,7 +77,7 @@ def test_what_no_index_shows_is_found_and_repaired() -> None:
 
 
 @pytest.mark.parametrize("missing", range(3))
-def test_any_one_index_that_is_missing_is_found(missing: int) -> None:
+def test_any_missing_index_object_is_found(missing: int) -> None:
     store = bucket()
     manifest = accepted(store)
     store.delete(derived(manifest)[missing].key, when=ANYTHING)
@@ -85,7 +85,7 @@ def test_any_one_index_that_is_missing_is_found(missing: int) -> None:
     assert indexes(store, manifest) == 3
 
 
-def test_nothing_long_is_listed() -> None:
+def test_no_long_prefix_is_listed() -> None:
     """That is what a report is for."""
     store = bucket()
     for number in range(30):
@@ -96,13 +96,13 @@ def test_nothing_long_is_listed() -> None:
     report = taken(store)
     seen: list[Any] = []
     audited(Traced(store, seen.append, process="audit"), report)
-    asked = [one for one in seen if one.phase == "request"]
-    listed = {one.key for one in asked if one.kind == "list"}
+    requests = [one for one in seen if one.phase == "request"]
+    listed = {one.key for one in requests if one.kind == "list"}
     assert listed == {keys.BY_TIME, keys.QUARANTINE, keys.QUARANTINE_BY_BLOB}
-    assert len(asked) < 15
+    assert len(requests) < 15
 
 
-def test_what_the_report_lacks_is_looked_at_before_it_is_written() -> None:
+def test_keys_missing_in_the_report_are_checked_before_they_are_written() -> None:
     """A rolling snapshot lacks what was added lately: that is no reason to write it again."""
     store = bucket()
     manifest = accepted(store)
@@ -113,7 +113,7 @@ def test_what_the_report_lacks_is_looked_at_before_it_is_written() -> None:
     assert {one.key for one in seen if one.kind == "put"} == {"audits/v1/reported.json"}
 
 
-def test_what_was_accepted_since_is_found_by_its_place_in_time() -> None:
+def test_batches_accepted_since_are_found_by_their_place_in_time() -> None:
     store = bucket()
     accepted(store)
     report = taken(store)
@@ -125,7 +125,7 @@ def test_what_was_accepted_since_is_found_by_its_place_in_time() -> None:
     assert indexes(store, since) == 3
 
 
-def test_what_the_reconciler_has_passed_is_not_looked_at_again() -> None:
+def test_batches_behind_the_reconciler_are_not_checked_again() -> None:
     store = bucket()
     accepted(store)
     report = taken(store)
@@ -137,7 +137,7 @@ def test_what_the_reconciler_has_passed_is_not_looked_at_again() -> None:
     assert audited(store, report).since == 1
 
 
-def test_what_was_accepted_since_and_shows_nowhere_is_the_next_reports() -> None:
+def test_unindexed_batches_accepted_since_are_left_to_the_next_report() -> None:
     store = bucket()
     accepted(store)
     report = taken(store)
@@ -150,7 +150,7 @@ def test_what_was_accepted_since_and_shows_nowhere_is_the_next_reports() -> None
     assert indexes(store, lost) == 3
 
 
-def test_a_manifest_that_is_gone_is_an_alarm_and_no_damage() -> None:
+def test_a_deleted_manifest_is_an_alarm_and_no_damage() -> None:
     """Nothing below accepted/ may be deleted; but there is nothing left to protect either."""
     store = bucket()
     manifest = accepted(store, follow_up=False)
@@ -164,7 +164,7 @@ def test_a_manifest_that_is_gone_is_an_alarm_and_no_damage() -> None:
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_an_index_that_went_since_is_found_by_a_deep_look_or_the_next_report(deep: bool) -> None:
+def test_an_index_object_deleted_since_is_found_by_a_deep_audit_or_the_next_report(deep: bool) -> None:
     store = bucket()
     manifest = accepted(store)
     store.env.sleep(LONG_S)
@@ -174,7 +174,7 @@ def test_an_index_that_went_since_is_found_by_a_deep_look_or_the_next_report(dee
     assert audited(store, taken(store)).repaired == (0 if deep else 1)
 
 
-def test_a_blob_that_went_since_is_found_by_a_deep_look() -> None:
+def test_a_blob_deleted_since_is_found_by_a_deep_audit() -> None:
     store = bucket()
     manifest = accepted(store)
     report = taken(store)
@@ -183,13 +183,13 @@ def test_a_blob_that_went_since_is_found_by_a_deep_look() -> None:
     assert audited(store, taken(store)).missing == [manifest.key]
 
 
-def test_a_blob_that_came_since_is_no_alarm() -> None:
+def test_a_blob_written_since_is_no_alarm() -> None:
     store = bucket()
     accepted(store)
     assert audited(store, taken(store, without(store, keys.RAW))).missing == []
 
 
-def test_a_manifest_that_cannot_be_read_is_damage_and_proves_nothing() -> None:
+def test_an_unreadable_manifest_is_damage_and_proves_nothing() -> None:
     store = bucket()
     accepted(store)
     store.put(f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json", b"{", when=ANYTHING)
@@ -198,7 +198,7 @@ def test_a_manifest_that_cannot_be_read_is_damage_and_proves_nothing() -> None:
     assert proof_began_ns(IngestContext(store, store.env, SETTINGS), REPORTED) is None
 
 
-def test_quarantine_is_listed_and_so_is_of_now() -> None:
+def test_quarantine_is_listed_and_up_to_date() -> None:
     """Conflicts are few, and each waits for a person."""
     store = bucket()
     ann = collector(store)
@@ -213,7 +213,7 @@ def test_quarantine_is_listed_and_so_is_of_now() -> None:
 
 
 @BOTH
-def test_gc_looks_itself_where_only_a_report_was_read(versioned: bool) -> None:
+def test_gc_checks_blobs_that_only_a_report_covers(versioned: bool) -> None:
     """Keys of every kind come and go between the scan and the audit; S3 promises nothing about them."""
     store = bucket(versioned=versioned)
     good = accepted(store, 1)
@@ -253,7 +253,7 @@ def test_a_report_proves_nothing_after_its_scan_began(versioned: bool) -> None:
     assert len(gc(store).deleted) == 1
 
 
-def test_an_audit_of_the_bucket_itself_needs_no_look() -> None:
+def test_after_an_audit_by_listing_gc_reads_no_blob() -> None:
     store = bucket()
     accepted(store)
     orphan(store)
@@ -266,7 +266,7 @@ def test_an_audit_of_the_bucket_itself_needs_no_look() -> None:
 
 
 @pytest.mark.parametrize("body", [b"no frame", None], ids=["no frame", "another frame"])
-def test_an_orphan_that_does_not_say_whose_it_is_is_kept(body: bytes | None) -> None:
+def test_an_orphan_without_a_readable_frame_is_kept(body: bytes | None) -> None:
     store = bucket()
     accepted(store)
     key = orphan(store)
@@ -277,7 +277,7 @@ def test_an_orphan_that_does_not_say_whose_it_is_is_kept(body: bytes | None) -> 
     assert (result.deleted, result.unproven) == ([], 1)
 
 
-def test_an_orphan_under_a_name_that_another_batch_has_is_one() -> None:
+def test_an_orphan_whose_identity_belongs_to_another_batch_is_deleted() -> None:
     """Its collector died before it wrote down the conflict: the agent comes again."""
     store = bucket()
     accepted(store)
@@ -288,7 +288,7 @@ def test_an_orphan_under_a_name_that_another_batch_has_is_one() -> None:
     assert gc(store).deleted == [key]
 
 
-def test_an_orphan_whose_manifest_cannot_be_read_is_kept() -> None:
+def test_an_orphan_with_an_unreadable_manifest_is_kept() -> None:
     store = bucket()
     accepted(store)
     orphan(store)
@@ -300,7 +300,7 @@ def test_an_orphan_whose_manifest_cannot_be_read_is_kept() -> None:
     assert (result.deleted, result.unproven) == ([], 1)
 
 
-def test_an_orphan_that_went_meanwhile_is_not_deleted_again() -> None:
+def test_an_orphan_deleted_meanwhile_is_not_deleted_again() -> None:
     store = bucket()
     accepted(store)
     key = orphan(store)
@@ -316,7 +316,7 @@ def test_an_orphan_that_went_meanwhile_is_not_deleted_again() -> None:
     assert gc(Racing(store, lambda _: None, process="gc")).deleted == []
 
 
-def test_a_look_that_is_not_answered_ends_the_pass() -> None:
+def test_a_check_without_an_answer_ends_the_pass() -> None:
     store = bucket()
     manifest = accepted(store, follow_up=False)
     store.env.sleep(LONG_S)
@@ -339,12 +339,12 @@ def test_the_record_only_goes_forward_and_is_no_audit_of_the_bucket() -> None:
     assert proof_began_ns(IngestContext(store, store.env, SETTINGS), LATEST) is None
 
 
-def test_a_report_that_shows_nothing_accepted_is_not_of_this_bucket() -> None:
+def test_a_report_without_accepted_batches_is_refused() -> None:
     store = bucket()
     accepted(store)
-    for said in ([], without(store, keys.ACCEPTED)):
+    for reported in ([], without(store, keys.ACCEPTED)):
         with pytest.raises(InventoryError, match="nothing below accepted/"):
-            audited(store, taken(store, said))
+            audited(store, taken(store, reported))
     audited(bucket(), taken(bucket(), []))
 
 
@@ -356,16 +356,16 @@ def test_a_report_from_the_future_is_refused() -> None:
         audited(early, report)
 
 
-def test_keys_below_another_prefix_are_none_of_ours() -> None:
+def test_keys_below_another_prefix_are_ignored() -> None:
     store = bucket()
     lost = accepted(store, follow_up=False)
-    said = [f"prod/{key}" for key in store.contents()] + ["test/accepted/v1/x.json"]
-    result = audited(store, taken(store, said), prefix="prod/")
+    reported = [f"prod/{key}" for key in store.contents()] + ["test/accepted/v1/x.json"]
+    result = audited(store, taken(store, reported), prefix="prod/")
     assert (result.accepted, result.repaired) == (1, 3)
     assert indexes(store, lost) == 3
 
 
-def test_what_came_to_light_behind_the_rollups_is_rolled_up() -> None:
+def test_batches_found_behind_the_rollups_are_rolled_up() -> None:
     """One batch by its place in time, which came late; another only now, by what is written here."""
     store = bucket()
     lost = accepted(store, 1, follow_up=False)
@@ -385,7 +385,7 @@ def test_what_came_to_light_behind_the_rollups_is_rolled_up() -> None:
     assert indexes(store, lost) == 3
 
 
-def test_a_report_that_cannot_be_read_to_its_end_changes_nothing() -> None:
+def test_an_unreadable_report_changes_nothing() -> None:
     store = bucket()
     accepted(store, follow_up=False)
     report = taken(store)
@@ -396,7 +396,7 @@ def test_a_report_that_cannot_be_read_to_its_end_changes_nothing() -> None:
     assert store.contents() == before
 
 
-def test_keys_that_are_none_of_ours_are_passed_over() -> None:
+def test_foreign_keys_are_ignored() -> None:
     store = bucket()
     accepted(store)
     for prefix in (keys.BY_BLOB, keys.BY_TIME, keys.RAW, keys.RAW_BY_TIME):
@@ -425,7 +425,7 @@ LIVES = st.lists(
     lost=st.integers(0),
     old=st.sets(st.integers(0, 7)),
 )
-def test_whatever_comes_and_goes_nothing_that_is_referred_to_is_deleted(
+def test_no_referenced_blob_is_deleted_in_any_history(
     before: Any, after: Any, late: Any, versioned: bool, lost: int, old: set[int]
 ) -> None:
     """And what the report named has its indexes. `lost`: which keys the report lacks, bit by bit."""
@@ -436,16 +436,16 @@ def test_whatever_comes_and_goes_nothing_that_is_referred_to_is_deleted(
         orphan(store, number)
     store.env.sleep(LONG_S)
     standing = sorted(store.contents())
-    said = [
+    reported = [
         key
         for at, key in enumerate(standing)
         if not lost >> at & 1
         or key.startswith(f"{keys.ACCEPTED}agent=6167656e742d61/boot=626f6f742d31/{90:020d}")
     ]
-    report = taken(store, said)
+    report = taken(store, reported)
     _live(store, after)
     audited(store, report)
-    for key in said:
+    for key in reported:
         if key.startswith(keys.ACCEPTED):
             assert indexes(store, Manifest.read(store.contents()[key], key)) == 3
     _live(store, late)
@@ -478,7 +478,7 @@ def _record(body: bytes) -> Any:
     return json.loads(body)
 
 
-def test_without_the_look_data_would_be_lost() -> None:
+def test_without_the_check_data_would_be_lost() -> None:
     """The same history, and a garbage collection that takes a report for an audit."""
     store = bucket()
     unseen = accepted(store, follow_up=False)

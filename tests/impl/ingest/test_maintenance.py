@@ -37,7 +37,7 @@ def counted(store: MemoryStore) -> int:
     return sum(one.count for found in series for one in found.values())
 
 
-def test_everything_reaches_its_indexes_and_one_rollup_without_anybody() -> None:
+def test_every_batch_reaches_its_indexes_and_one_rollup_unattended() -> None:
     """Four hours of one collector that dies over every batch, and another that only keeps order."""
     store = bucket()
     bob = maintenance(store, "bob")
@@ -54,7 +54,7 @@ def test_everything_reaches_its_indexes_and_one_rollup_without_anybody() -> None
     assert counted(store) == 120
 
 
-def test_one_at_a_time_has_the_turn() -> None:
+def test_one_process_at_a_time_holds_the_lease() -> None:
     store = bucket()
     ann, bob = maintenance(store, "ann"), maintenance(store, "bob")
     assert ann.run_once() is not None
@@ -64,7 +64,7 @@ def test_one_at_a_time_has_the_turn() -> None:
         assert ann.run_once() is not None
 
 
-def test_the_turn_of_one_that_is_gone_is_taken() -> None:
+def test_the_lease_of_a_dead_process_is_taken() -> None:
     store = bucket()
     maintenance(store, "ann").run_once()
     bob = maintenance(store, "bob")
@@ -75,7 +75,7 @@ def test_the_turn_of_one_that_is_gone_is_taken() -> None:
     assert maintenance(store, "ann").run_once() is None
 
 
-def test_a_turn_that_is_given_back_is_free() -> None:
+def test_a_released_lease_is_free() -> None:
     store = bucket()
     ann = maintenance(store, "ann")
     ann.run_once()
@@ -86,14 +86,14 @@ def test_a_turn_that_is_given_back_is_free() -> None:
     assert ann.run_once() is None, "only who has it gives it back"
 
 
-def test_a_clock_that_was_far_ahead_keeps_nobody_out() -> None:
+def test_a_lease_from_a_clock_far_ahead_is_ignored() -> None:
     store = bucket()
     ahead = SeededEnvironment(2, store.env.now_ns() + 10**17)
     assert maintenance(store, "ann", env=ahead).run_once() is not None
     assert maintenance(store, "bob").run_once() is not None
 
 
-def test_two_that_reach_for_it_at_once_are_one() -> None:
+def test_of_two_that_acquire_at_once_one_wins() -> None:
     store = bucket()
     bob = maintenance(store, "bob")
     taken: list[Any] = []
@@ -109,7 +109,7 @@ def test_two_that_reach_for_it_at_once_are_one() -> None:
 
 
 @pytest.mark.parametrize("where", [f"{keys.CURSORS}reconcile.json", f"{keys.CURSORS}search.json"])
-def test_what_one_work_cannot_read_keeps_nobody_from_the_others(where: str) -> None:
+def test_a_failing_task_does_not_stop_the_others(where: str) -> None:
     store = bucket()
     lost = accepted(store, 1, 0)
     halfway = accepted(store, 2, 1)
@@ -124,7 +124,7 @@ def test_what_one_work_cannot_read_keeps_nobody_from_the_others(where: str) -> N
     assert all(put.key in contents for put in derived(repaired))
 
 
-def test_a_store_that_is_away_is_said_to_be() -> None:
+def test_an_unavailable_store_is_reported() -> None:
     store = bucket()
     with pytest.raises(StoreUnavailable):
         maintenance(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, LEASE)])).run_once()
@@ -133,7 +133,7 @@ def test_a_store_that_is_away_is_said_to_be() -> None:
     assert len(done.failed) == 3
 
 
-def test_a_turn_ends_in_time_and_the_next_goes_on() -> None:
+def test_a_round_ends_in_time_and_the_next_continues() -> None:
     """A store so slow that a turn's work does not fit into a turn."""
     store = bucket()
     for number in range(450):
@@ -155,7 +155,7 @@ def test_a_turn_ends_in_time_and_the_next_goes_on() -> None:
     assert counted(store) == 450
 
 
-def test_lost_data_is_told_once_of_each() -> None:
+def test_lost_data_is_reported_once_per_batch() -> None:
     store = bucket()
     gone = accepted(store, 1, 1)
     store.delete(gone.raw_blob_key, when=ANYTHING)

@@ -38,7 +38,7 @@ def store(request: pytest.FixtureRequest, honest_moto: Any) -> Iterator[Store]:
         yield made
 
 
-def test_what_it_costs_over_http(store: Store) -> None:
+def test_cost_over_http(store: Store) -> None:
     metered = Metered(store)
     ann = Authority(metered, ENV, "ann")
     identity, body = batch(1)
@@ -55,7 +55,7 @@ def test_what_it_costs_over_http(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_orphans_go_by_dates_of_whole_seconds(store: Store) -> None:
+def test_gc_with_dates_in_whole_seconds(store: Store) -> None:
     ann = Authority(store, ENV, "ann", QUICK)
     identity, body = batch(1)
     accepted = ann.accept(identity, body)
@@ -74,7 +74,7 @@ def test_orphans_go_by_dates_of_whole_seconds(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_a_blob_in_parts(store: Store) -> None:
+def test_multipart_blob(store: Store) -> None:
     ann = Authority(store, ENV, "ann", Settings(multipart_bytes=5 << 20, part_bytes=5 << 20))
     body = bytes(range(256)) * (5 << 12) + b"and more"
     blob = ann.blobs.keep(sha256(body), body)

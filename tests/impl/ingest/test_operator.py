@@ -35,7 +35,7 @@ _, OTHER = batch(1, 2.0)
 ROLE = "arn:aws:iam::123456789012:role/ingest-gc"
 
 
-def test_conflicts_are_listed_with_what_is_known() -> None:
+def test_conflicts_are_listed_with_all_fields() -> None:
     store = bucket()
     ann = collector(store)
     ann.accept(IDENTITY, BODY)
@@ -55,7 +55,7 @@ def test_conflicts_are_listed_with_what_is_known() -> None:
     assert not list(conflicts(store, store.env, agent="agent-"))
 
 
-def test_the_first_decision_stands() -> None:
+def test_the_first_decision_is_final() -> None:
     store = bucket()
     ann = collector(store)
     ann.accept(IDENTITY, BODY)
@@ -70,13 +70,13 @@ def test_the_first_decision_stands() -> None:
     assert next(conflicts(store, store.env)).resolution == first
 
 
-def test_there_must_be_a_conflict_to_resolve() -> None:
+def test_resolving_needs_a_conflict() -> None:
     store = bucket()
     with pytest.raises(NoSuchConflict, match="there is no conflict"):
         resolve(store, store.env, IDENTITY, "ab" * 32, by="ada")
 
 
-def test_a_lost_reply_to_a_decision_is_looked_for() -> None:
+def test_a_decision_with_a_lost_reply_is_read_back() -> None:
     store = bucket()
     ann = collector(store)
     ann.accept(IDENTITY, BODY)
@@ -108,7 +108,7 @@ def test_an_agent_or_a_boot_in_quarantine_is_refused_until_released() -> None:
     blocklist.check(IDENTITY)
 
 
-def test_a_boot_called_like_the_agents_own_block_is_another() -> None:
+def test_a_boot_named_like_a_block_does_not_collide() -> None:
     """No name of a boot can stand for the block of the whole agent."""
     store = bucket()
     quarantine(store, store.env, "agent-a", "block.json", by="ada")
@@ -151,7 +151,7 @@ def test_deletes_are_denied_to_all_but_the_collectors_role_and_that_only_for_blo
     }
 
 
-def test_nothing_is_copied_in() -> None:
+def test_copies_are_denied() -> None:
     found = statements()["NothingIsCopiedIn"]
     assert found["Resource"] == [
         "arn:aws:s3:::metrics/prod/eu/accepted/*",
@@ -176,12 +176,12 @@ def test_the_only_lifecycle_aborts_uploads() -> None:
     ("bucket_name", "role", "partition"),
     [("Metrics", ROLE, "aws"), ("m", ROLE, "aws"), ("metrics", "gc", "aws"), ("metrics", ROLE, 'aws"')],
 )
-def test_what_would_make_another_policy_is_refused(bucket_name: str, role: str, partition: str) -> None:
+def test_invalid_names_in_a_policy_are_refused(bucket_name: str, role: str, partition: str) -> None:
     with pytest.raises(SettingsError):
         bucket_policy(bucket_name, gc_role=role, partition=partition)
 
 
-def test_a_block_that_is_no_block_is_told_so() -> None:
+def test_an_invalid_block_is_reported() -> None:
     store = bucket()
     store.put(f"{keys.BLOCKS}agent=61/block.json", b'{"schema": "x"}', when=ANYTHING)
     with pytest.raises(Exception, match=r"expected 'lightmetrics\.block\.v1'"):

@@ -1,4 +1,4 @@
-"""The reconciler and the full audit: everything accepted reaches every index, whoever died on the way."""
+"""The reconciler and the full audit: every accepted batch reaches every index, whichever process died."""
 
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ def audited(store: Any, **options: Any) -> Any:
     return full_audit(store, store.env, SETTINGS, **options)
 
 
-def test_a_collector_that_died_after_the_create_is_made_up_for() -> None:
+def test_indexes_of_a_collector_that_died_after_the_create_are_written() -> None:
     store = bucket()
     script = Scripted(store)
     script.crash_after("put", keys.ACCEPTED)
@@ -47,7 +47,7 @@ def test_a_collector_that_died_after_the_create_is_made_up_for() -> None:
 
 
 @pytest.mark.parametrize("left", range(3))
-def test_a_collector_that_died_over_its_indexes_is_made_up_for(left: int) -> None:
+def test_indexes_of_a_collector_that_died_halfway_are_written(left: int) -> None:
     """The steady pass finds what has its place in time; the audit finds the rest."""
     store = bucket()
     manifest = accepted(store, follow_up=True)
@@ -61,7 +61,7 @@ def test_a_collector_that_died_over_its_indexes_is_made_up_for(left: int) -> Non
 
 
 @pytest.mark.parametrize("missing", range(3))
-def test_the_audit_finds_any_one_index_that_is_missing(missing: int) -> None:
+def test_the_audit_finds_any_missing_index_object(missing: int) -> None:
     store = bucket()
     manifest = accepted(store, follow_up=True)
     store.delete(derived(manifest)[missing].key, when=ANYTHING)
@@ -69,7 +69,7 @@ def test_the_audit_finds_any_one_index_that_is_missing(missing: int) -> None:
     assert indexes(store, manifest) == 3
 
 
-def test_a_notification_is_the_short_way() -> None:
+def test_a_notification_repairs_at_once() -> None:
     store = bucket()
     manifest = accepted(store)
     result = Reconciler(store, store.env, SETTINGS).notified([manifest.key, "accepted/v1/gone.json"])
@@ -91,7 +91,7 @@ def test_reconciling_again_changes_nothing() -> None:
     assert after == before
 
 
-def test_a_pass_costs_what_is_new_not_what_was() -> None:
+def test_a_pass_costs_only_new_batches() -> None:
     """After a day of batches, a pass over one new batch is a few requests."""
     store = Metered(bucket())
     reconciler = Reconciler(store, store.env, SETTINGS)
@@ -108,7 +108,7 @@ def test_a_pass_costs_what_is_new_not_what_was() -> None:
     assert len(set(costs[1:])) == 1, costs
 
 
-def test_the_cursor_stops_before_what_could_not_be_repaired() -> None:
+def test_the_cursor_stops_before_an_unrepaired_batch() -> None:
     store = bucket()
     first = accepted(store, 1, follow_up=True)
     store.env.sleep(1)
@@ -121,7 +121,7 @@ def test_the_cursor_stops_before_what_could_not_be_repaired() -> None:
     assert steady(store).repaired == 1
 
 
-def test_a_cursor_that_is_set_back_has_everything_looked_at_again() -> None:
+def test_after_a_reset_of_the_cursor_everything_is_checked_again() -> None:
     store = bucket()
     for number in range(3):
         accepted(store, number, follow_up=True)
@@ -132,7 +132,7 @@ def test_a_cursor_that_is_set_back_has_everything_looked_at_again() -> None:
     assert [reconciler.once().seen, reconciler.once().seen] == [3, 0]
 
 
-def test_a_clock_that_is_ahead_does_not_take_the_cursor_along() -> None:
+def test_a_clock_ahead_does_not_move_the_cursor() -> None:
     """Else everything of the honest clocks would be behind it, beyond the overlap."""
     store = bucket()
     ahead = bucket()
@@ -161,7 +161,7 @@ def test_lost_data_is_an_alarm(deep: bool) -> None:
     assert audited(store, deep=deep).missing == [manifest.key]
 
 
-def test_only_a_deep_look_sees_that_a_blob_is_not_what_was_accepted() -> None:
+def test_only_a_deep_check_sees_a_changed_blob() -> None:
     store = bucket()
     manifest = accepted(store, follow_up=True)
     body = store.contents()[manifest.raw_blob_key]
@@ -173,7 +173,7 @@ def test_only_a_deep_look_sees_that_a_blob_is_not_what_was_accepted() -> None:
     assert reconcile_once(store, store.env, SETTINGS, deep=True).missing == [manifest.key]
 
 
-def test_an_audit_that_could_not_read_something_proves_nothing() -> None:
+def test_an_audit_with_an_unreadable_object_proves_nothing() -> None:
     """What it could not read may refer to anything."""
     store = bucket()
     accepted(store)

@@ -1,4 +1,4 @@
-"""Rollups: every accepted batch counts once, whoever runs them, however often, and whatever came late."""
+"""Rollups: every accepted batch counts once, with any number of owners, passes and late batches."""
 
 import contextlib
 import math
@@ -49,7 +49,7 @@ def count(store: MemoryStore) -> tuple[int, float]:
     return sum(one.count for one in found), sum(one.sum for one in found)
 
 
-def test_points_are_added_up_by_metric_hour_and_labels() -> None:
+def test_points_are_summed_by_metric_hour_and_labels() -> None:
     store = bucket()
     now = store.env.now_ns()
     hour, next_hour = keys.hour_path(now), keys.hour_path(now + HOUR)
@@ -75,7 +75,7 @@ def test_points_are_added_up_by_metric_hour_and_labels() -> None:
     }
 
 
-def test_running_again_counts_nothing_again() -> None:
+def test_a_second_pass_counts_nothing_again() -> None:
     store = bucket()
     for number in range(1, 5):
         send(store, number)
@@ -98,7 +98,7 @@ def test_a_late_batch_is_a_further_chunk_and_changes_none() -> None:
     assert count(store) == (2, 3.0)
 
 
-def test_a_batch_that_comes_to_light_long_after_is_counted() -> None:
+def test_a_batch_found_long_after_is_counted() -> None:
     """Its collector died at once; the cursor is days ahead when the audit finds it, and marks its hour."""
     store = bucket()
     send(store, 1, follow_up=False)
@@ -113,7 +113,7 @@ def test_a_batch_that_comes_to_light_long_after_is_counted() -> None:
     assert full_audit(store, store.env, SETTINGS).hours_marked == 0
 
 
-def test_an_audit_marks_only_what_the_cursor_has_passed() -> None:
+def test_an_audit_marks_only_hours_behind_the_cursor() -> None:
     """What is ahead of it will be found there; marking every hour would have all of them listed."""
     store = bucket()
     send(store, 1)
@@ -124,7 +124,7 @@ def test_an_audit_marks_only_what_the_cursor_has_passed() -> None:
     assert full_audit(store, store.env, SETTINGS).hours_marked == 0
 
 
-def test_an_hour_that_is_marked_again_meanwhile_stays_marked() -> None:
+def test_an_hour_marked_again_meanwhile_stays_marked() -> None:
     store = bucket()
     send(store, 1)
     rolled(store)
@@ -152,7 +152,7 @@ def test_an_owner_that_dies_anywhere_does_no_harm(kind: str, prefix: str, after:
 
 
 @pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.LATE])
-def test_a_fault_on_the_way_counts_nothing_twice(effect: Effect) -> None:
+def test_a_fault_counts_nothing_twice(effect: Effect) -> None:
     store = bucket()
     for number in range(1, 4):
         send(store, number)
@@ -182,7 +182,7 @@ def test_two_owners_do_no_harm() -> None:
     assert len(orphans) == 1, "the slow owner's chunk is named by nobody, and counts for nothing"
 
 
-def test_a_batch_without_data_is_told_and_counted_when_it_is_back() -> None:
+def test_a_batch_without_data_is_reported_and_counted_once_restored() -> None:
     store = bucket()
     manifest = send(store, 1)
     body = store.contents()[manifest.raw_blob_key]
@@ -198,7 +198,7 @@ def test_a_batch_without_data_is_told_and_counted_when_it_is_back() -> None:
     assert count(store) == (2, 3.0)
 
 
-def test_the_cursor_passes_nothing_that_is_neither_counted_nor_marked() -> None:
+def test_the_cursor_passes_only_counted_or_marked_hours() -> None:
     """The mark is what stands for a batch that cannot be counted; it must not get lost on the way."""
     store = bucket()
     manifest = send(store, 1)
@@ -210,7 +210,7 @@ def test_the_cursor_passes_nothing_that_is_neither_counted_nor_marked() -> None:
     assert [key for key in store.contents() if key.startswith(keys.QUEUE)]
 
 
-def test_chunks_are_read_whichever_way_they_were_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_both_compressions_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     series = {
         (("a", "b"),): Aggregate(2, 3.0, 1.0, 2.0),
         (): Aggregate(1, -math.inf, -math.inf, -math.inf, 4),
@@ -227,7 +227,7 @@ def test_chunks_are_read_whichever_way_they_were_packed(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("body", [b"", b"junk", b"\x28\xb5\x2f\xfd junk"])
-def test_what_is_no_chunk_is_told_so(body: bytes) -> None:
+def test_an_invalid_chunk_is_reported(body: bytes) -> None:
     with pytest.raises(Damaged, match="is not a rollup chunk"):
         unpack(body, "k")
 
@@ -242,8 +242,8 @@ def test_many_batches_of_an_hour_make_several_entries(monkeypatch: pytest.Monkey
     assert count(store) == (8, 36.0)
 
 
-def test_a_pass_that_is_always_stopped_gets_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry a pass, whatever is asked of it: else a small share of time would be none."""
+def test_passes_that_are_always_stopped_make_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pass makes an entry: otherwise a small share of time would never suffice."""
     monkeypatch.setattr(rollups, "BATCHES_MAX", 10)
     store = bucket()
     for number in range(45):

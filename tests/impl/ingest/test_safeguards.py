@@ -214,7 +214,7 @@ def test_gc_stalled_writer(name: str | None) -> None:
 
 @both("gc-stalled-writer-generation")
 def test_gc_stalled_writer_generation(name: str | None) -> None:
-    """A name is used again: whoever judged it before, and is slow to delete it, hits the new one."""
+    """A name is used again: a slow delete of the blob judged before hits the new one."""
     store = bucket()
     old = collector(store, without=name).blobs.keep(sha256(BODY), BODY).key
     store.env.sleep(LONG_S)

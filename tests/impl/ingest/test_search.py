@@ -42,7 +42,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch, size: int = 10) -> None:
     monkeypatch.setattr(given_.MemoryStore, "send", send)
 
 
-def test_what_shows_nowhere_is_found() -> None:
+def test_batches_in_no_index_are_found() -> None:
     store = bucket()
     for number in range(5):
         accepted(store, number)
@@ -53,7 +53,7 @@ def test_what_shows_nowhere_is_found() -> None:
     assert indexes(store, lost) == 3
 
 
-def test_a_batch_of_the_last_moments_is_left_to_its_collector_and_found_by_the_next_search() -> None:
+def test_a_recent_batch_is_left_to_its_collector_and_found_by_the_next_search() -> None:
     store = bucket()
     lost = accepted(store, follow_up=False)
     assert search(store).step().found == 0
@@ -62,7 +62,7 @@ def test_a_batch_of_the_last_moments_is_left_to_its_collector_and_found_by_the_n
     assert indexes(store, lost) == 3
 
 
-def test_between_two_searches_a_step_asks_one_thing() -> None:
+def test_between_searches_a_step_costs_one_request() -> None:
     store = Metered(bucket())
     accepted(store)
     one = search(store)
@@ -76,7 +76,7 @@ def test_between_two_searches_a_step_asks_one_thing() -> None:
     assert one.step().ended
 
 
-def test_a_search_costs_pages_and_what_shows_nowhere() -> None:
+def test_a_search_costs_pages_and_the_unindexed_batches() -> None:
     store = Metered(bucket())
     for number in range(100):
         accepted(store, number)
@@ -91,7 +91,7 @@ def test_a_search_costs_pages_and_what_shows_nowhere() -> None:
     assert again.requests < cost.requests + 15
 
 
-def test_a_search_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_continues_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """In another process, too: where it stands is in the bucket."""
     store = bucket()
     lost = [accepted(store, number, follow_up=number % 7 > 0) for number in range(70)]
@@ -112,7 +112,7 @@ def test_a_search_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(indexes(store, manifest) == 3 for manifest in lost)
 
 
-def test_what_came_behind_the_position_is_the_next_searchs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_behind_the_position_is_left_to_the_next_search(monkeypatch: pytest.MonkeyPatch) -> None:
     store = bucket()
     for number in range(10, 40):
         accepted(store, number)
@@ -130,7 +130,7 @@ def test_what_came_behind_the_position_is_the_next_searchs(monkeypatch: pytest.M
     assert indexes(store, early) == 3
 
 
-def test_two_searchers_only_do_it_twice() -> None:
+def test_two_searches_at_once_repeat_work_and_do_no_harm() -> None:
     store = bucket()
     lost = accepted(store, follow_up=False)
     store.env.sleep(SETTLED_S)
@@ -143,7 +143,7 @@ def test_two_searchers_only_do_it_twice() -> None:
     assert search(store).step().ended
 
 
-def test_after_an_audit_little_is_looked_at() -> None:
+def test_after_an_audit_a_search_checks_little() -> None:
     store = bucket()
     for number in range(30):
         accepted(store, number)
@@ -159,7 +159,7 @@ def test_after_an_audit_little_is_looked_at() -> None:
     assert (result.listed, result.found) == (30, 0)
 
 
-def test_what_was_found_late_is_rolled_up_whoever_died() -> None:
+def test_a_batch_found_late_is_rolled_up_after_any_crash() -> None:
     """Behind the rollups' cursor nobody looks, unless the hour is marked: also when the searcher died."""
     for crash in range(12):
         store = bucket()
@@ -201,7 +201,7 @@ def _step_and_crash(store: MemoryStore, after: int) -> None:
         return
 
 
-def test_lost_data_and_damage_are_told() -> None:
+def test_lost_data_and_damage_are_reported() -> None:
     store = bucket()
     gone = accepted(store, follow_up=False)
     store.delete(gone.raw_blob_key, when=ANYTHING)
@@ -215,7 +215,7 @@ def test_lost_data_and_damage_are_told() -> None:
 @pytest.mark.parametrize(
     "body", [b"{", b"{}", b'{"schema":"fencepost.ingest_search.v1","revision":1,"began_ns":"x"}']
 )
-def test_a_state_that_is_none_is_named(body: bytes) -> None:
+def test_an_invalid_state_is_named(body: bytes) -> None:
     store = bucket()
     store.put(STATE, body, when=ANYTHING)
     with pytest.raises(Damaged, match=r"cursors/v1/search\.json"):
@@ -227,7 +227,7 @@ def test_a_state_that_is_none_is_named(body: bytes) -> None:
     [("put", STATE), ("list", keys.ACCEPTED), ("put", keys.BY_TIME), ("put", keys.QUEUE)],
 )
 @pytest.mark.parametrize("effect", [Effect.REQUEST_LOST, Effect.REPLY_LOST])
-def test_a_store_that_does_not_answer_loses_nothing(kind: str, prefix: str, effect: Effect) -> None:
+def test_an_unavailable_store_loses_nothing(kind: str, prefix: str, effect: Effect) -> None:
     store = bucket()
     lost = accepted(store, follow_up=False)
     store.env.sleep(SETTLED_S)

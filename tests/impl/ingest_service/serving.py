@@ -25,7 +25,7 @@ from fencepost.impl.store.memory import MemoryStore
 
 ENV = SystemEnvironment()
 BINARY = "application/octet-stream"
-PATIENCE_S = 120
+TIMEOUT_S = 120
 """After so long a test that waits gives up: something hangs."""
 QUICK = Settings(pause_s=0.001, attempts_max=2)
 """Gives up at once: what a test breaks stays broken."""
@@ -61,7 +61,7 @@ class Served:
 
     def raw(self) -> socket.socket:
         """A bare connection."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S)
 
     def head(
         self, body: bytes | int, *lines: str, identity: "Identity | None" = None, token: str = "agent-a"
@@ -145,14 +145,14 @@ def serving(
         )
         thread = threading.Thread(target=server.run, args=([bound],), name="server")
         thread.start()
-        assert listening.wait(PATIENCE_S)
+        assert listening.wait(TIMEOUT_S)
         try:
             trust = ssl.create_default_context(cafile=str(tls[0])) if tls else True
-            with httpx.Client(trust_env=False, timeout=PATIENCE_S, verify=trust) as client:
+            with httpx.Client(trust_env=False, timeout=TIMEOUT_S, verify=trust) as client:
                 yield Served(urls[0], collector, store, tokens, client, server.stop)
         finally:
             server.stop()
-            thread.join(PATIENCE_S)
+            thread.join(TIMEOUT_S)
             assert not thread.is_alive(), "the server did not end"
 
 

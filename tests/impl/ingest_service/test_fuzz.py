@@ -46,9 +46,9 @@ PATHS = document(Limits())["paths"]
 OPERATIONS = [
     (method.upper(), path, mode)
     for path, methods in PATHS.items()
-    for method, said in methods.items()
+    for method, operation in methods.items()
     for mode in GenerationMode
-    if mode is GenerationMode.POSITIVE or "parameters" in said or "requestBody" in said
+    if mode is GenerationMode.POSITIVE or "parameters" in operation or "requestBody" in operation
 ]
 
 
@@ -82,14 +82,14 @@ def test_the_document_is_true(schema: Any, method: str, path: str, mode: Generat
     attack()
 
 
-def test_what_an_accepted_batch_is_told_is_what_the_document_says(schema: Any) -> None:
+def test_the_response_to_an_accepted_batch_matches_the_document(schema: Any) -> None:
     """No made-up body is a frame, so the fuzzer never sees this answer."""
-    said = judge(
+    answer = judge(
         Authority(STORE, ENV, "another", QUICK), Blocklist(STORE, ENV), "agent-a", batch(), frame(), print
     )
-    assert said.body is not None
+    assert answer.body is not None
     known = schema.raw_schema["components"]["schemas"]["Accepted"]
-    assert list(said.body) == list(known["properties"]) == known["required"]
+    assert list(answer.body) == list(known["properties"]) == known["required"]
 
 
 def test_every_reason_to_refuse_a_batch_is_in_the_document() -> None:

@@ -34,7 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def hasty(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Another collector of the same store, with little patience."""
+    """Another collector of the same store, with short limits."""
     with serving(tmp_path_factory.mktemp("hasty"), store=served.store, limits=HASTY) as hasty:
         yield hasty
 
@@ -51,11 +51,11 @@ def nothing_changes(served: Served) -> Iterator[None]:
 
 
 def expect(status: int, body: bytes, want: int, kind: str) -> None:
-    said = json.loads(body)
-    assert (status, said["error"]) == (want, kind), said
+    reply = json.loads(body)
+    assert (status, reply["error"]) == (want, kind), reply
     assert KINDS[kind].status == want
-    assert 10 < len(said["message"]) < 400
-    assert said["message"].isprintable()
+    assert 10 < len(reply["message"]) < 400
+    assert reply["message"].isprintable()
 
 
 def cut(by: int) -> bytes:
@@ -134,9 +134,11 @@ QUERIES = {
 
 @pytest.mark.parametrize("what", QUERIES)
 def test_identities(served: Served, what: str) -> None:
-    asked, kind = QUERIES[what]
+    query_text, kind = QUERIES[what]
     answer = served.client.post(
-        f"{served.url}/v1/batches?{asked}", content=frame(), headers={**served.auth(), "content-type": BINARY}
+        f"{served.url}/v1/batches?{query_text}",
+        content=frame(),
+        headers={**served.auth(), "content-type": BINARY},
     )
     expect(answer.status_code, answer.content, KINDS[kind].status, kind)
 
@@ -223,13 +225,13 @@ def test_two_tokens(served: Served) -> None:
         ("GET", f"/{'a' * 9000}", 404, "not_found"),
     ],
 )
-def test_places(served: Served, method: str, path: str, status: int, kind: str) -> None:
+def test_paths_and_methods(served: Served, method: str, path: str, status: int, kind: str) -> None:
     answer = served.client.request(method, f"{served.url}{path}")
     expect(answer.status_code, answer.content, status, kind)
     assert ("allow" in answer.headers) == (status == 405)
 
 
-def test_an_agent_is_no_operator_and_nobody_is_either(served: Served) -> None:
+def test_only_operators_may_use_the_operator_routes(served: Served) -> None:
     for method, path in (("GET", "/v1/conflicts"), ("POST", "/v1/conflicts/resolve")):
         answer = served.client.request(method, f"{served.url}{path}", headers=served.auth("agent-a"))
         expect(answer.status_code, answer.content, 403, "not_operator")
@@ -240,7 +242,7 @@ def test_an_agent_is_no_operator_and_nobody_is_either(served: Served) -> None:
 # Below HTTP.
 
 
-def said(served: Served, data: bytes, *, end: bool = False) -> tuple[int, dict[str, str], bytes]:
+def exchange(served: Served, data: bytes, *, end: bool = False) -> tuple[int, dict[str, str], bytes]:
     with served.raw() as connection:
         connection.sendall(data)
         if end:
@@ -267,8 +269,8 @@ def said(served: Served, data: bytes, *, end: bool = False) -> tuple[int, dict[s
     ],
     ids=range(13),
 )
-def test_what_is_no_http(served: Served, data: bytes) -> None:
-    status, headers, body = said(served, data)
+def test_bytes_that_are_not_http(served: Served, data: bytes) -> None:
+    status, headers, body = exchange(served, data)
     expect(status, body, 400, "bad_request")
     assert headers["connection"] == "close"
 
@@ -276,31 +278,31 @@ def test_what_is_no_http(served: Served, data: bytes) -> None:
 @pytest.mark.parametrize(
     "head", [b"GET / HTTP/9.9", b"PRI * HTTP/2.0", b"GET //x HTTP/1.1", b"GET http://[::1 HTTP/1.1"]
 )
-def test_what_only_looks_like_http(served: Served, head: bytes) -> None:
-    status, _, body = said(served, head + b"\r\nhost: x\r\n\r\n")
+def test_bytes_that_only_look_like_http(served: Served, head: bytes) -> None:
+    status, _, body = exchange(served, head + b"\r\nhost: x\r\n\r\n")
     expect(status, body, 404, "not_found")
 
 
 def test_two_lengths_are_refused(served: Served) -> None:
     """What a proxy in front takes for one request and we for two is how requests are smuggled."""
     head = served.head(frame(), "transfer-encoding: chunked")
-    status, _, body = said(served, head + b"0\r\n\r\n")
+    status, _, body = exchange(served, head + b"0\r\n\r\n")
     expect(status, body, 400, "bad_request")
 
 
-def test_no_length_at_all(served: Served) -> None:
-    status, _, body = said(served, served.head(-1))
+def test_no_length(served: Served) -> None:
+    status, _, body = exchange(served, served.head(-1))
     expect(status, body, 411, "length_required")
 
 
 @pytest.mark.parametrize("chunk", [b"zz\r\nabc\r\n", b"-1\r\n", b"5\r\nabcdefgh\r\n", b"f" * 100 + b"\r\n"])
 def test_broken_chunks(served: Served, chunk: bytes) -> None:
-    status, _, body = said(served, served.head(-1, "transfer-encoding: chunked") + chunk)
+    status, _, body = exchange(served, served.head(-1, "transfer-encoding: chunked") + chunk)
     expect(status, body, 400, "bad_request")
 
 
 @pytest.mark.parametrize("part", [0, 1, 50])
-def test_a_body_that_is_cut_off_is_no_batch(served: Served, part: int) -> None:
+def test_a_truncated_body_is_not_a_batch(served: Served, part: int) -> None:
     """The connection ends within the body, or a chunked body ends early: nothing of it is accepted."""
     body = frame()
     with served.raw() as connection:
@@ -310,7 +312,7 @@ def test_a_body_that_is_cut_off_is_no_batch(served: Served, part: int) -> None:
         connection.sendall(served.head(-1, "transfer-encoding: chunked") + chunk)  # and no last chunk
 
 
-def test_a_slow_sender_is_cut_off_in_the_headers(hasty: Served) -> None:
+def test_slow_headers_are_aborted(hasty: Served) -> None:
     with hasty.raw() as connection:
         status, headers, body = answer_of(connection)  # not a byte was sent
         expect(status, body, 408, "too_slow")
@@ -322,7 +324,7 @@ def test_a_slow_sender_is_cut_off_in_the_headers(hasty: Served) -> None:
         expect(status, body, 408, "too_slow")
 
 
-def test_a_slow_sender_is_cut_off_between_two_requests(hasty: Served) -> None:
+def test_slow_headers_of_a_second_request_are_aborted(hasty: Served) -> None:
     with hasty.raw() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         assert answer_of(connection)[0] == 200
@@ -332,29 +334,29 @@ def test_a_slow_sender_is_cut_off_between_two_requests(hasty: Served) -> None:
         assert connection.recv(10) == b""
 
 
-def test_a_slow_sender_is_cut_off_in_the_body(hasty: Served) -> None:
+def test_a_slow_body_is_aborted(hasty: Served) -> None:
     body = frame()
     with hasty.raw() as connection:
         connection.sendall(hasty.head(body) + body[:-1])
-        status, headers, said = answer_of(connection)
-        expect(status, said, 408, "too_slow")
+        status, headers, reply = answer_of(connection)
+        expect(status, reply, 408, "too_slow")
         assert int(headers["retry-after"]) >= 1
         assert connection.recv(10) == b"", "and the connection ends, whatever is still to come"
 
 
 def test_a_declared_length_is_refused_before_a_byte_is_sent(served: Served) -> None:
-    status, _, body = said(served, served.head(10**12, "expect: 100-continue"))
+    status, _, body = exchange(served, served.head(10**12, "expect: 100-continue"))
     expect(status, body, 413, "body_too_large")
-    status, _, body = said(served, served.head(10**30))
+    status, _, body = exchange(served, served.head(10**30))
     expect(status, body, 400, "bad_request")
 
 
-def test_a_stranger_is_refused_before_a_byte_is_sent(served: Served) -> None:
-    status, _, body = said(served, served.head(1000, token="agent-b"))
+def test_a_foreign_token_is_refused_before_a_byte_is_sent(served: Served) -> None:
+    status, _, body = exchange(served, served.head(1000, token="agent-b"))
     expect(status, body, 403, "foreign_agent")
 
 
-def test_an_endless_body_is_answered_and_then_cut(hasty: Served) -> None:
+def test_an_endless_body_gets_a_response_and_is_aborted(hasty: Served) -> None:
     """The sender can read why, though it never stops sending; and it cannot send for ever."""
     with hasty.raw() as connection:
         connection.sendall(hasty.head(-1, "transfer-encoding: chunked"))
@@ -370,14 +372,14 @@ def test_an_endless_body_is_answered_and_then_cut(hasty: Served) -> None:
     expect(status, body, 413, "body_too_large")
 
 
-def test_the_connection_lives_on_after_a_small_refused_body(served: Served) -> None:
+def test_the_connection_survives_a_small_refused_body(served: Served) -> None:
     with served.raw() as connection:
         connection.sendall(served.head(5001) + b"x" * 5001 + b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         assert answer_of(connection)[0] == 413
         assert answer_of(connection)[0] == 200
 
 
-def test_requests_in_one_go_are_answered_in_order(served: Served) -> None:
+def test_pipelined_requests_are_answered_in_order(served: Served) -> None:
     with served.raw() as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET /none HTTP/1.1\r\nhost: x\r\n\r\n")
         data = b""
@@ -386,6 +388,6 @@ def test_requests_in_one_go_are_answered_in_order(served: Served) -> None:
     assert data.index(b"HTTP/1.1 200") < data.index(b"HTTP/1.1 404")
 
 
-def test_an_upgrade_is_not_taken(served: Served) -> None:
+def test_an_upgrade_is_ignored(served: Served) -> None:
     head = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
-    assert said(served, head)[0] == 200
+    assert exchange(served, head)[0] == 200

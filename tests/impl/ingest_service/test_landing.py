@@ -33,7 +33,7 @@ def accepted(bucket: MemoryStore | Faulty) -> list[str]:
     return [key for key in listing(bucket) if key.startswith(keys.ACCEPTED)]
 
 
-def test_accepted_on_disk_and_landed_later(tmp_path: Path) -> None:
+def test_batches_are_accepted_on_disk_and_land_later(tmp_path: Path) -> None:
     bucket = MemoryStore()
     spool = opened(tmp_path, bucket)
     assert [accept(spool, 1), accept(spool, 1), accept(spool, 1, 2.0)] == [
@@ -50,7 +50,7 @@ def test_accepted_on_disk_and_landed_later(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_landed_batches_are_still_known_and_their_frames_are_not_kept_twice(tmp_path: Path) -> None:
+def test_landed_batches_stay_known_and_their_frames_are_kept_once(tmp_path: Path) -> None:
     spool = opened(tmp_path, MemoryStore())
     accept(spool)
     spool.land()
@@ -73,7 +73,7 @@ def test_a_restart_lands_what_the_last_run_did_not(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_a_bucket_that_is_away_is_waited_for(tmp_path: Path) -> None:
+def test_batches_wait_for_an_unavailable_bucket(tmp_path: Path) -> None:
     store = MemoryStore()
     bucket = Faulty(store, [Fault(Effect.THROTTLED, times=2)])
     spool = opened(tmp_path, bucket)
@@ -109,7 +109,7 @@ def test_other_bytes_in_the_bucket_are_a_conflict_there_and_stay_here(
     spool.close()
 
 
-def test_one_collector_a_disk(tmp_path: Path) -> None:
+def test_one_collector_per_disk(tmp_path: Path) -> None:
     spool = opened(tmp_path, MemoryStore())
     with pytest.raises(Unusable, match="another collector uses"):
         opened(tmp_path, MemoryStore())
@@ -119,11 +119,11 @@ def test_one_collector_a_disk(tmp_path: Path) -> None:
         LocalSpool(tmp_path / "file", Authority(MemoryStore(), ENV, "c", SETTINGS), ENV)
 
 
-def test_over_http_it_looks_the_same_and_the_bucket_follows(tmp_path: Path) -> None:
+def test_over_http_both_modes_look_the_same(tmp_path: Path) -> None:
     bucket = MemoryStore()
     with serving(tmp_path, store=bucket, settings=SETTINGS, spool=tmp_path / "disk") as served:
-        said = [served.post(batch(), frame()).json()["duplicate"] for _ in range(2)]
-        assert said == [False, True]
+        duplicates = [served.post(batch(), frame()).json()["duplicate"] for _ in range(2)]
+        assert duplicates == [False, True]
         for _ in range(2000):
             if "fencepost_ingest_landing_backlog 0.0" in served.client.get(f"{served.url}/metrics").text:
                 break

@@ -25,7 +25,7 @@ from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.memory import MemoryStore
 
-from .serving import ENV, PATIENCE_S, Served, answer_of, batch, frame, listing, serving
+from .serving import ENV, TIMEOUT_S, Served, answer_of, batch, frame, listing, serving
 
 MANY = 1000
 
@@ -41,7 +41,7 @@ class Held(Layer):
     def send(self, request: Any) -> Any:
         if not request.reads:
             self.waiting.release()
-            assert self.go.wait(PATIENCE_S)
+            assert self.go.wait(TIMEOUT_S)
         return self.inner.send(request)
 
 
@@ -84,13 +84,13 @@ def test_a_thousand_connections(tmp_path: Path) -> None:
         for connection, identity in zip(connections, identities, strict=True):
             body = frame(identity)
             connection.sendall(served.head(body, identity=identity) + body)
-        told = [answer_of(connection) for connection in connections]
-        statuses = Counter(status for status, _, _ in told)
+        replies = [answer_of(connection) for connection in connections]
+        statuses = Counter(status for status, _, _ in replies)
         assert set(statuses) <= {200, 429, 503}
         assert statuses[200] >= 1
-        assert all("retry-after" in headers for status, headers, _ in told if status != 200)
+        assert all("retry-after" in headers for status, headers, _ in replies if status != 200)
         accepted = {
-            identity for identity, (status, _, _) in zip(identities, told, strict=True) if status == 200
+            identity for identity, (status, _, _) in zip(identities, replies, strict=True) if status == 200
         }
         assert {keys.accepted_key(identity) for identity in accepted} == {
             key for key in listing(store) if key.startswith(keys.ACCEPTED)
@@ -100,7 +100,7 @@ def test_a_thousand_connections(tmp_path: Path) -> None:
         assert served.post(identities[0], frame(identities[0])).status_code == 200
 
 
-def test_a_connection_too_many_is_told_so(tmp_path: Path) -> None:
+def test_a_connection_beyond_the_limit_gets_503(tmp_path: Path) -> None:
     with serving(tmp_path, limits=Limits(connections=3, linger_s=0.2)) as served:
         with contextlib.ExitStack() as stack:
             held = [stack.enter_context(served.raw()) for _ in range(3)]
@@ -124,17 +124,17 @@ def test_a_connection_too_many_is_told_so(tmp_path: Path) -> None:
         assert 'refused_total{kind="busy"}' in served.client.get(f"{served.url}/metrics").text
 
 
-def test_requests_too_many_are_told_so_and_one_agent_starves_no_other(tmp_path: Path) -> None:
+def test_requests_beyond_the_limits_are_refused_and_no_agent_starves_another(tmp_path: Path) -> None:
     held = Held()
     limits = Limits(requests=2, client_requests=1)
     with serving(tmp_path, store=held, limits=limits) as served, ThreadPoolExecutor(2) as pool:
         other = batch(agent="agent-b")
         first = pool.submit(served.post, batch(), frame())
-        assert held.waiting.acquire(timeout=PATIENCE_S)
+        assert held.waiting.acquire(timeout=TIMEOUT_S)
         again = served.post(batch(5, 6), frame(batch(5, 6)))
         assert (again.status_code, again.json()["error"]) == (429, "too_many_requests")
         second = pool.submit(served.post, other, frame(other), "agent-b")
-        assert held.waiting.acquire(timeout=PATIENCE_S)
+        assert held.waiting.acquire(timeout=TIMEOUT_S)
         third = served.post(batch(5, 6), frame(batch(5, 6)))
         assert (third.status_code, third.json()["error"]) == (503, "busy")
         assert {again.headers["retry-after"], third.headers["retry-after"]} == {"1"}
@@ -142,11 +142,11 @@ def test_requests_too_many_are_told_so_and_one_agent_starves_no_other(tmp_path: 
             "who looks after it gets through"
         )
         held.go.set()
-        assert [first.result(PATIENCE_S).status_code, second.result(PATIENCE_S).status_code] == [200, 200]
+        assert [first.result(TIMEOUT_S).status_code, second.result(TIMEOUT_S).status_code] == [200, 200]
         assert served.post(batch(5, 6), frame(batch(5, 6))).status_code == 200
 
 
-def test_the_second_half_of_an_answer_waits_for_no_acknowledgement(tmp_path: Path) -> None:
+def test_nagle_is_off(tmp_path: Path) -> None:
     """Nagle's delay made every batch 40 ms slower."""
     with serving(tmp_path) as served:
         assert served.client.get(f"{served.url}/healthz").status_code == 200
@@ -155,12 +155,12 @@ def test_the_second_half_of_an_answer_waits_for_no_acknowledgement(tmp_path: Pat
         assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_what_is_worked_on_is_finished_before_the_end(tmp_path: Path) -> None:
+def test_requests_in_flight_are_finished_before_the_end(tmp_path: Path) -> None:
     held = Held()
     with serving(tmp_path, store=held) as served, ThreadPoolExecutor(1) as pool:
         idle = served.raw()
         working = pool.submit(served.post, batch(), frame())
-        assert held.waiting.acquire(timeout=PATIENCE_S)
+        assert held.waiting.acquire(timeout=TIMEOUT_S)
         served.stop()
         assert served.collector.gate.closed
         assert idle.recv(10) == b"", "who has nothing under way is let go"
@@ -171,13 +171,13 @@ def test_what_is_worked_on_is_finished_before_the_end(tmp_path: Path) -> None:
             raise AssertionError("a new connection is served")
         assert not working.done()
         held.go.set()
-        assert working.result(PATIENCE_S).json()["duplicate"] is False
+        assert working.result(TIMEOUT_S).json()["duplicate"] is False
     found = listing(held)
     for prefix in (keys.ACCEPTED, keys.BY_TIME, keys.BY_BLOB):
         assert any(key.startswith(prefix) for key in found), "what follows the answer is finished, too"
 
 
-def test_what_waits_behind_the_answers_is_written_before_the_end() -> None:
+def test_follow_ups_are_written_before_the_end() -> None:
     held = Held()
     authority = Authority(held, ENV, "collector-1")
     held.go.set()
@@ -191,12 +191,12 @@ def test_what_waits_behind_the_answers_is_written_before_the_end() -> None:
     closing.join(0.1)
     assert closing.is_alive(), "the store has not taken it yet"
     held.go.set()
-    closing.join(PATIENCE_S)
+    closing.join(TIMEOUT_S)
     assert not closing.is_alive()
     assert any(key.startswith(keys.BY_TIME) for key in listing(held))
 
 
-def test_more_than_may_wait_is_left_to_the_reconciler() -> None:
+def test_follow_ups_beyond_the_limit_are_left_to_the_reconciler() -> None:
     held = Held()
     held.go.set()
     authority = Authority(held, ENV, "collector-1")
@@ -212,16 +212,16 @@ def test_more_than_may_wait_is_left_to_the_reconciler() -> None:
     assert sum(key.startswith(keys.BY_TIME) for key in listing(held)) == 20 - len(dropped)
 
 
-def test_a_connection_that_comes_while_it_stops_cannot_keep_it(tmp_path: Path) -> None:
-    """The system may hand one over after we closed those we knew: its client, asking again and again on it,
-    would keep the collector from ending until the drain's time is up."""
-    told: list[str] = []
+def test_a_connection_during_the_stop_does_not_delay_it(tmp_path: Path) -> None:
+    """The system may accept one after the collector closed its connections: a client that keeps sending
+    requests on it would delay the end until the drain times out."""
+    refused: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("it is not served")
 
     async def connect() -> bytes:
-        made = protocol(Limits(linger_s=0.1), told.append, stopping=lambda: True)
+        made = protocol(Limits(linger_s=0.1), refused.append, stopping=lambda: True)
         config = uvicorn.Config(app, http=made, ws="none", lifespan="off", log_config=None)
         config.load()
         state = ServerState()
@@ -229,20 +229,20 @@ def test_a_connection_that_comes_while_it_stops_cannot_keep_it(tmp_path: Path) -
         server = await loop.create_server(lambda: made(config, state, {}), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
-        said = await reader.read()
+        reply = await reader.read()
         assert not state.connections
         writer.close()
         server.close()
-        return said
+        return reply
 
-    said = asyncio.run(connect())
-    assert said.startswith(b"HTTP/1.1 503 ")
-    assert b"retry-after: 1\r\n" in said
-    assert told == ["draining"]
+    reply = asyncio.run(connect())
+    assert reply.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1\r\n" in reply
+    assert refused == ["draining"]
 
 
-def test_a_collector_that_is_about_to_stop_says_so(tmp_path: Path) -> None:
-    """On a connection that is still open: whoever shares the load must look elsewhere."""
+def test_a_stopping_collector_refuses_batches(tmp_path: Path) -> None:
+    """On a connection that is still open: a load balancer must choose another collector."""
     with serving(tmp_path) as served:
         served.collector.stop()
         for answer in (served.client.get(f"{served.url}/readyz"), served.post(batch(), frame())):
@@ -252,7 +252,7 @@ def test_a_collector_that_is_about_to_stop_says_so(tmp_path: Path) -> None:
         assert served.listing() == {}
 
 
-def test_a_store_that_is_away_accepts_nothing(tmp_path: Path) -> None:
+def test_without_the_store_nothing_is_accepted(tmp_path: Path) -> None:
     store = MemoryStore()
     away = Faulty(store, [Fault(Effect.THROTTLED)])
     with serving(tmp_path, store=away) as served:
@@ -262,13 +262,13 @@ def test_a_store_that_is_away_accepts_nothing(tmp_path: Path) -> None:
     assert store.contents() == {}
 
 
-def test_a_lost_reply_is_looked_for_and_not_called_a_duplicate(tmp_path: Path) -> None:
+def test_a_lost_reply_is_read_back_and_not_a_duplicate(tmp_path: Path) -> None:
     store = Faulty(MemoryStore(), [Fault(Effect.REPLY_LOST, kinds={"put"}, prefix=keys.ACCEPTED, times=1)])
     with serving(tmp_path, store=store) as served:
         assert served.post(batch(), frame()).json()["duplicate"] is False
 
 
-def test_a_broken_store_and_a_failure_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unusable_store_and_a_bug(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The client learns what it must do; why, is in the log and nowhere else."""
     store = Failing()
     with serving(tmp_path, store=store) as served:
@@ -302,29 +302,29 @@ def test_a_client_that_leaves_early_loses_nothing(tmp_path: Path) -> None:
     with serving(tmp_path, store=held) as served:
         with served.raw() as connection:
             connection.sendall(served.head(frame()) + frame())
-            assert held.waiting.acquire(timeout=PATIENCE_S)
+            assert held.waiting.acquire(timeout=TIMEOUT_S)
         held.go.set()
-        said = served.post(batch(), frame()).json()
-        assert said["frame_sha256"]
+        reply = served.post(batch(), frame()).json()
+        assert reply["frame_sha256"]
         served.collector.wait_idle()
         assert sum(key.startswith(keys.ACCEPTED) for key in served.listing()) == 1
 
 
-def test_an_answer_that_nobody_reads_is_cut(tmp_path: Path) -> None:
-    """Who asks and asks and never reads an answer does not fill our memory."""
+def test_a_client_that_stops_reading_is_aborted(tmp_path: Path) -> None:
+    """A client that sends requests and never reads a response does not fill the memory."""
     with serving(tmp_path, limits=Limits(write_s=0.2)) as served:
         with served.raw() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            asked = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n" * 50
+            requests = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n" * 50
             connection.settimeout(20)  # held up for ever would be a TimeoutError, which is none of these
             with pytest.raises(ConnectionError):  # noqa: PT012 - whenever it is cut
                 for _ in range(100_000):
-                    connection.sendall(asked)
+                    connection.sendall(requests)
         assert served.client.get(f"{served.url}/healthz").status_code == 200
 
 
 @pytest.mark.parametrize("name", ["body_bytes", "connections", "header_s"])
-def test_a_limit_of_nothing_is_refused(name: str) -> None:
+def test_a_limit_of_zero_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"the limit {name} is 0"):
         Limits(**{name: 0})
 

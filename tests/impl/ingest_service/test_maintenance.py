@@ -24,7 +24,7 @@ from .serving import batch, frame, listing, serving
 ENV = SystemEnvironment()
 AT_ONCE = Settings(pause_s=0.001, attempts_max=2, landing_bound_s=0, skew_bound_s=0)
 """Nobody waits for what may be under way: nothing is."""
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def killed(store: MemoryStore, start: int = 1) -> Manifest:
@@ -36,7 +36,7 @@ def killed(store: MemoryStore, start: int = 1) -> Manifest:
 
 
 def until(seen: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not seen():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.005)
@@ -50,7 +50,7 @@ def in_order(store: MemoryStore, manifests: list[Manifest]) -> bool:
     return sum(one.count for found in series for one in found.values()) == len(manifests)
 
 
-def test_what_a_killed_collector_left_is_made_up_for_by_another(tmp_path: Path) -> None:
+def test_another_collector_completes_the_work_of_a_killed_one(tmp_path: Path) -> None:
     store = MemoryStore()
     manifests = [killed(store, number) for number in range(5)]
     with serving(tmp_path, store=store, settings=AT_ONCE, maintenance_s=0.02) as served:
@@ -60,7 +60,7 @@ def test_what_a_killed_collector_left_is_made_up_for_by_another(tmp_path: Path) 
     assert 'fencepost_ingest_maintenance_turns_total{result="failed"} 0.0\n' in page
 
 
-def test_without_maintenance_nothing_of_it_is_done_or_shown(tmp_path: Path) -> None:
+def test_without_maintenance_no_work_and_no_metrics(tmp_path: Path) -> None:
     store = MemoryStore()
     killed(store)
     with serving(tmp_path, store=store, settings=AT_ONCE) as served:
@@ -69,7 +69,7 @@ def test_without_maintenance_nothing_of_it_is_done_or_shown(tmp_path: Path) -> N
     assert not [key for key in listing(store) if key.startswith((keys.BY_TIME, keys.CURSORS))]
 
 
-def test_a_turn_that_is_over_is_given_back(tmp_path: Path) -> None:
+def test_the_lease_is_released_at_the_end(tmp_path: Path) -> None:
     store = MemoryStore()
     with serving(tmp_path, store=store, settings=AT_ONCE, maintenance_s=0.02):
         until(lambda: LEASE in listing(store))
@@ -90,7 +90,7 @@ class Kept:
         return self.maintainer.run_once(lambda: False)
 
 
-def test_an_alarm_is_said_once_and_shown_as_long_as_it_lasts(
+def test_an_alarm_is_logged_once_and_shown_while_it_lasts(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = MemoryStore()
@@ -101,16 +101,16 @@ def test_an_alarm_is_said_once_and_shown_as_long_as_it_lasts(
     with caplog.at_level(logging.INFO, "fencepost.ingest"):
         kept.turn()
         kept.turn()
-    said = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
-    assert said[0] == f"accepted, but its blob is missing or incomplete: {gone.key}"
-    assert len(said) == len(set(said)) == 2
+    logged = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+    assert logged[0] == f"accepted, but its blob is missing or incomplete: {gone.key}"
+    assert len(logged) == len(set(logged)) == 2
     assert f"{ALARMS} 2.0\n" in kept.metrics.exposition().decode()
     store.put(gone.raw_blob_key, blob, when=ANYTHING)
     kept.turn()
     assert f"{ALARMS} 0.0\n" in kept.metrics.exposition().decode()
 
 
-def test_what_fails_is_said_once_and_tried_again(
+def test_a_failure_is_logged_once_and_tried_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = MemoryStore()
@@ -124,9 +124,7 @@ def test_what_fails_is_said_once_and_tried_again(
     assert in_order(store, [lost])
 
 
-def test_a_mistake_of_ours_ends_no_thread(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_ends_no_thread(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     lost = killed(store)
     kept = Kept(store, monkeypatch)
@@ -138,7 +136,7 @@ def test_a_mistake_of_ours_ends_no_thread(
     assert in_order(store, [lost])
 
 
-def test_whose_turn_it_is_not_shows_no_old_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_lease_no_old_alarm_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     gone = killed(store)
     store.delete(gone.raw_blob_key, when=ANYTHING)

@@ -8,7 +8,7 @@ from fencepost.impl.store.memory import MemoryStore
 from .serving import ENV, batch, frame
 
 
-def test_an_hour_with_more_batches_than_one_entry_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_hour_with_more_batches_than_one_entry_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollups, "BATCHES_MAX", 3)
     store = MemoryStore()
     authority = Authority(store, ENV, "collector-1")

@@ -21,16 +21,16 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 def accepted(request: httpx.Request, **changes: Any) -> httpx.Response:
-    asked = request.url.params
-    said = {
+    parameters = request.url.params
+    reply = {
         "duplicate": False,
-        "agent_id": asked["agent_id"],
-        "boot_id": asked["boot_id"],
-        "seq_start": int(asked["seq_start"]),
-        "seq_end": int(asked["seq_end"]),
+        "agent_id": parameters["agent_id"],
+        "boot_id": parameters["boot_id"],
+        "seq_start": int(parameters["seq_start"]),
+        "seq_end": int(parameters["seq_end"]),
         "frame_sha256": hashlib.sha256(request.content).hexdigest(),
     }
-    return httpx.Response(200, json=said | changes)
+    return httpx.Response(200, json=reply | changes)
 
 
 def refused(kind: str, **headers: str) -> Answer:
@@ -42,7 +42,7 @@ def lost(request: httpx.Request) -> httpx.Response:
     raise httpx.ReadTimeout("nothing came", request=request)
 
 
-class Scene:
+class Setup:
     """A spool with batches, and collectors that answer by a script; at its end everything is accepted."""
 
     def __init__(self, folder: Path, *script: Answer, batches: int = 1, collectors: tuple[str, ...] = (ONE,)):
@@ -51,7 +51,7 @@ class Scene:
         for at in range(batches):
             self.spool.add(1, lambda start, end, at=at: f"frame {at}".encode())
         self.script = list(script)
-        self.asked: list[tuple[str, int]] = []
+        self.requests: list[tuple[str, int]] = []
         self.sender = Sender(
             self.spool,
             collectors,
@@ -64,30 +64,30 @@ class Scene:
     def answer(self, request: httpx.Request) -> httpx.Response:
         assert request.headers["authorization"] == f"Bearer {TOKEN}"
         assert "content-encoding" not in request.headers
-        self.asked.append(
+        self.requests.append(
             (f"{request.url.scheme}://{request.url.netloc.decode()}", int(request.url.params["seq_start"]))
         )
         return self.script.pop(0)(request) if self.script else accepted(request)
 
     @property
     def order(self) -> list[int]:
-        return [number for _, number in self.asked]
+        return [number for _, number in self.requests]
 
     @property
     def waited(self) -> float:
         return self.env.monotonic_ns() / 1e9
 
 
-def test_in_order_and_gone_when_accepted(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, batches=3)
-    sent = scene.sender.drain()
-    assert (sent.accepted, sent.left, scene.order) == (3, 0, [1, 2, 3])
-    assert not list((scene.spool.path / "queue").iterdir())
+def test_batches_are_sent_in_order_and_removed_when_accepted(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, batches=3)
+    sent = setup.sender.drain()
+    assert (sent.accepted, sent.left, setup.order) == (3, 0, [1, 2, 3])
+    assert not list((setup.spool.path / "queue").iterdir())
 
 
-def test_a_duplicate_is_as_good(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, lambda request: accepted(request, duplicate=True))
-    sent = scene.sender.drain()
+def test_a_duplicate_removes_the_batch_as_well(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, lambda request: accepted(request, duplicate=True))
+    sent = setup.sender.drain()
     assert (sent.accepted, sent.duplicates, sent.left) == (0, 1, 0)
 
 
@@ -109,83 +109,83 @@ def test_a_duplicate_is_as_good(tmp_path: Path) -> None:
         lambda _: httpx.Response(400, text="a proxy does not like it"),
         lambda _: httpx.Response(413, text="nor does this one"),
         lost,
-        *(refused(kind) for kind, told in KINDS.items() if told.then == "retry"),
+        *(refused(kind) for kind, entry in KINDS.items() if entry.then == "retry"),
     ],
 )
-def test_nothing_is_deleted_or_parked_on_any_other_answer(tmp_path: Path, answer: Answer) -> None:
+def test_any_other_response_deletes_and_parks_nothing(tmp_path: Path, answer: Answer) -> None:
     """Data is lost when an answer that was not about this batch is taken for one."""
-    scene = Scene(tmp_path, answer, answer, answer, batches=2)
-    while scene.script:
-        before = len(scene.script)
-        scene.sender.drain(give_up_s=0.001)
-        assert len(scene.spool) == 2, "it is still there"
-        assert scene.spool.parked() == []
-        assert len(scene.script) < before
-    sent = scene.sender.drain()
-    assert (sent.accepted, sent.parked, scene.order) == (2, 0, [1, 1, 1, 1, 2])
+    setup = Setup(tmp_path, answer, answer, answer, batches=2)
+    while setup.script:
+        before = len(setup.script)
+        setup.sender.drain(give_up_s=0.001)
+        assert len(setup.spool) == 2, "it is still there"
+        assert setup.spool.parked() == []
+        assert len(setup.script) < before
+    sent = setup.sender.drain()
+    assert (sent.accepted, sent.parked, setup.order) == (2, 0, [1, 1, 1, 1, 2])
 
 
-@pytest.mark.parametrize("kind", [kind for kind, told in KINDS.items() if told.then == "park"])
-def test_what_is_refused_for_good_is_parked_and_the_rest_goes_on(
+@pytest.mark.parametrize("kind", [kind for kind, entry in KINDS.items() if entry.then == "park"])
+def test_a_final_refusal_parks_the_batch_and_the_rest_is_sent(
     tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene = Scene(tmp_path, accepted, refused(kind), batches=3)
+    setup = Setup(tmp_path, accepted, refused(kind), batches=3)
     with caplog.at_level(logging.ERROR):
-        sent = scene.sender.drain()
-    assert (sent.accepted, sent.parked, sent.left, scene.order) == (2, 1, 0, [1, 2, 3])
-    (parked,) = scene.spool.parked()
-    assert scene.spool.frame(parked) == b"frame 1"
-    assert kind in scene.spool.why(parked)["why"]
-    assert [record.levelname for record in caplog.records] == ["ERROR"], "somebody is told"
-    assert "fencepost_agent_parked_batches 1.0\n" in scene.sender.metrics.exposition().decode()
+        sent = setup.sender.drain()
+    assert (sent.accepted, sent.parked, sent.left, setup.order) == (2, 1, 0, [1, 2, 3])
+    (parked,) = setup.spool.parked()
+    assert setup.spool.frame(parked) == b"frame 1"
+    assert kind in setup.spool.why(parked)["why"]
+    assert [record.levelname for record in caplog.records] == ["ERROR"], "an operator can see it"
+    assert "fencepost_agent_parked_batches 1.0\n" in setup.sender.metrics.exposition().decode()
 
 
-@pytest.mark.parametrize("kind", [kind for kind, told in KINDS.items() if told.then == "stop"])
-def test_what_is_wrong_with_us_stops_only_when_all_say_so(tmp_path: Path, kind: str) -> None:
-    scene = Scene(tmp_path, refused(kind), batches=2, collectors=(ONE, TWO))
-    assert scene.sender.drain().accepted == 2, "one collector with an old token file stops nobody"
-    scene = Scene(tmp_path / "more", *[refused(kind)] * 2, batches=2, collectors=(ONE, TWO))
+@pytest.mark.parametrize("kind", [kind for kind, entry in KINDS.items() if entry.then == "stop"])
+def test_a_refusal_of_the_agent_stops_only_when_all_collectors_agree(tmp_path: Path, kind: str) -> None:
+    setup = Setup(tmp_path, refused(kind), batches=2, collectors=(ONE, TWO))
+    assert setup.sender.drain().accepted == 2, "one collector with an old token file stops nobody"
+    setup = Setup(tmp_path / "more", *[refused(kind)] * 2, batches=2, collectors=(ONE, TWO))
     with pytest.raises(Refused, match="because"):
-        scene.sender.drain()
-    assert len(scene.spool) == 2
+        setup.sender.drain()
+    assert len(setup.spool) == 2
 
 
 def test_collectors_take_turns_and_only_a_whole_round_is_followed_by_a_pause(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, lost, refused("busy"), lost, collectors=(ONE, TWO))
-    scene.sender.drain()
-    first, second, third, fourth = [where for where, _ in scene.asked]
+    setup = Setup(tmp_path, lost, refused("busy"), lost, collectors=(ONE, TWO))
+    setup.sender.drain()
+    first, second, third, fourth = [where for where, _ in setup.requests]
     assert first != second
     assert (first, second) == (third, fourth)
-    assert 0.5 <= scene.waited <= 1
+    assert 0.5 <= setup.waited <= 1
 
 
 def test_pauses_double_up_to_a_bound_and_differ(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, *[lost] * 6)
+    setup = Setup(tmp_path, *[lost] * 6)
     pauses = []
-    sleep = scene.env.sleep
-    scene.env.sleep = lambda seconds: (pauses.append(seconds), sleep(seconds))  # type: ignore[method-assign,assignment]
-    scene.sender.drain()
+    sleep = setup.env.sleep
+    setup.env.sleep = lambda seconds: (pauses.append(seconds), sleep(seconds))  # type: ignore[method-assign,assignment]
+    setup.sender.drain()
     for pause, longest in zip(pauses, [1, 2, 4, 8, 8, 8], strict=True):
         assert longest / 2 <= pause <= longest
     assert pauses[3] != pauses[4] != pauses[5], "agents that fail together must not come back together"
 
 
 def test_retry_after_makes_a_pause_longer_and_never_endless(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, refused("busy", **{"retry-after": "20"}))
-    scene.sender.drain()
-    assert scene.waited == 20
-    scene = Scene(tmp_path / "more", refused("busy", **{"retry-after": "99999"}))
-    scene.sender.drain()
-    assert scene.waited == 300
-    scene = Scene(tmp_path / "word", refused("busy", **{"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}))
-    scene.sender.drain()
-    assert scene.waited <= 1
+    setup = Setup(tmp_path, refused("busy", **{"retry-after": "20"}))
+    setup.sender.drain()
+    assert setup.waited == 20
+    setup = Setup(tmp_path / "more", refused("busy", **{"retry-after": "99999"}))
+    setup.sender.drain()
+    assert setup.waited == 300
+    setup = Setup(tmp_path / "word", refused("busy", **{"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}))
+    setup.sender.drain()
+    assert setup.waited <= 1
 
 
-def test_what_is_left_when_time_is_up_stays(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, *[lost] * 100, batches=2)
-    assert scene.sender.drain(give_up_s=30).left == 2
-    assert scene.waited <= 40
+def test_batches_left_at_the_deadline_stay(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, *[lost] * 100, batches=2)
+    assert setup.sender.drain(give_up_s=30).left == 2
+    assert setup.waited <= 40
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_what_is_left_when_time_is_up_stays(tmp_path: Path) -> None:
         "http://[::1",
     ],
 )
-def test_an_address_that_is_none(tmp_path: Path, url: str) -> None:
+def test_an_invalid_address(tmp_path: Path, url: str) -> None:
     with Spool(tmp_path / "spool", "agent-a") as spool, pytest.raises(ValueError, match="is not an address"):
         Sender(spool, [url], TOKEN)
 
@@ -210,21 +210,21 @@ def decided(decision: str | None) -> Answer:
     return lambda _: httpx.Response(200, json={"resolution": decision and {"decision": decision}})
 
 
-def test_a_parked_conflict_is_dropped_only_when_that_was_decided(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, refused("identity_conflict"), refused("bad_frame"), batches=3)
-    scene.sender.drain()
-    scene.script = [decided(None), decided("something-new"), refused("store_unavailable"), lost]
-    assert [scene.sender.settle() for _ in range(4)] == [0, 0, 0, 0]
-    assert len(scene.spool.parked()) == 2
-    scene.script = [decided("accept-existing-and-drop")] * 2
-    assert scene.sender.settle() == 1
-    (left,) = scene.spool.parked()
+def test_a_parked_conflict_is_dropped_only_after_the_decision(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, refused("identity_conflict"), refused("bad_frame"), batches=3)
+    setup.sender.drain()
+    setup.script = [decided(None), decided("something-new"), refused("store_unavailable"), lost]
+    assert [setup.sender.settle() for _ in range(4)] == [0, 0, 0, 0]
+    assert len(setup.spool.parked()) == 2
+    setup.script = [decided("accept-existing-and-drop")] * 2
+    assert setup.sender.settle() == 1
+    (left,) = setup.spool.parked()
     assert left.seq_start == 2, "what was refused for another reason is nobody's conflict"
 
 
-def test_the_note_says_what_the_collector_said(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, refused("identity_conflict"))
-    scene.sender.drain()
-    (parked,) = scene.spool.parked()
-    note = json.loads((scene.spool.path / "parked" / f"{parked.name}.json").read_text())
+def test_the_note_has_the_response_of_the_collector(tmp_path: Path) -> None:
+    setup = Setup(tmp_path, refused("identity_conflict"))
+    setup.sender.drain()
+    (parked,) = setup.spool.parked()
+    note = json.loads((setup.spool.path / "parked" / f"{parked.name}.json").read_text())
     assert note["answer"] == {"error": "identity_conflict", "message": "because"}

@@ -28,7 +28,7 @@ def names(spool: Spool) -> list[tuple[str, int]]:
     return found
 
 
-def test_batches_leave_in_the_order_they_came_across_openings(tmp_path: Path) -> None:
+def test_batches_keep_their_order_across_openings(tmp_path: Path) -> None:
     boots = []
     for _ in range(12):  # past 9, where the order of text and of numbers part
         with opened(tmp_path) as spool:
@@ -40,7 +40,7 @@ def test_batches_leave_in_the_order_they_came_across_openings(tmp_path: Path) ->
         assert spool.bytes_used == 0
 
 
-def test_no_identity_comes_back(tmp_path: Path) -> None:
+def test_no_identity_repeats(tmp_path: Path) -> None:
     """A number that is used again names other bytes: a conflict, or a duplicate that is none."""
     seen = set()
     for at in range(6):
@@ -55,7 +55,7 @@ def test_no_identity_comes_back(tmp_path: Path) -> None:
     assert len(seen) == 6
 
 
-def test_a_number_is_spent_also_when_its_batch_was_not_added(tmp_path: Path) -> None:
+def test_a_failed_add_uses_up_its_numbers(tmp_path: Path) -> None:
     with opened(tmp_path, bytes_max=8) as spool:
         assert add(spool, 2).seq_end == 2
         with pytest.raises(SpoolFull, match="holds 3 bytes and may hold 8"):
@@ -63,7 +63,7 @@ def test_a_number_is_spent_also_when_its_batch_was_not_added(tmp_path: Path) -> 
         assert add(spool).seq_start == 8
 
 
-def test_parked_batches_count_for_the_bound_and_are_kept(tmp_path: Path) -> None:
+def test_parked_batches_count_against_the_limit_and_are_kept(tmp_path: Path) -> None:
     with opened(tmp_path, bytes_max=8) as spool:
         first, second = add(spool), add(spool)
         spool.park(first, {"why": "conflict"})
@@ -89,7 +89,7 @@ def test_a_requeued_batch_takes_its_old_place(tmp_path: Path) -> None:
         assert names(spool) == [(batch.boot_id, batch.seq_start) for batch in batches]
 
 
-def test_what_a_killed_process_was_writing_is_cleared_away(tmp_path: Path) -> None:
+def test_drafts_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     opened(tmp_path).close()
     (tmp_path / "spool" / "drafts" / "half").write_bytes(b"x" * 100)
     with opened(tmp_path) as spool:
@@ -112,14 +112,14 @@ def test_a_spool_belongs_to_one_agent(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_what_is_no_file_of_ours_is_pointed_at(tmp_path: Path) -> None:
+def test_a_foreign_file_is_reported(tmp_path: Path) -> None:
     opened(tmp_path).close()
     (tmp_path / "spool" / "queue" / "mine.lmbatch").touch()
     with pytest.raises(SpoolError, match=r"mine\.lmbatch is not a file of the spool"):
         opened(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "spool").touch()
     with pytest.raises(SpoolError, match="cannot be used"):
         opened(tmp_path)
@@ -137,20 +137,20 @@ while True:
 
 @pytest.mark.server
 @pytest.mark.parametrize("lines", [1, 7, 40])
-def test_what_was_added_survives_a_kill(tmp_path: Path, lines: int) -> None:
+def test_added_batches_survive_a_kill(tmp_path: Path, lines: int) -> None:
     """`add` returned: whatever happens to the process then, the batch is there, whole."""
-    told = []
+    printed = []
     for _ in range(2):
         with subprocess.Popen(
             [sys.executable, "-c", KILLED, str(tmp_path / "spool")], stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
-            told += [process.stdout.readline().strip() for _ in range(lines)]
+            printed += [process.stdout.readline().strip() for _ in range(lines)]
             process.send_signal(signal.SIGKILL)
-            told += process.stdout.read().split()
+            printed += process.stdout.read().split()
     with Spool(tmp_path / "spool", "agent-a") as spool:
-        assert set(told) <= {file.name for file in (spool.path / "queue").iterdir()}
-        assert len(set(told)) == len(told)
+        assert set(printed) <= {file.name for file in (spool.path / "queue").iterdir()}
+        assert len(set(printed)) == len(printed)
         assert not list((spool.path / "drafts").iterdir())
         while batch := spool.first():
             assert spool.frame(batch) == b"x" * 5000

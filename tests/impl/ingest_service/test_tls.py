@@ -56,9 +56,7 @@ def test_a_batch_over_tls(tmp_path: Path) -> None:
         assert served.post(batch(), frame()).json()["duplicate"] is True
 
 
-def test_a_certificate_that_is_none_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_invalid_certificate_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pem, key = self_signed(tmp_path)
     run = entry.group.main
     assert entry.run(lambda: run(["ingest", "enrol", f"{tmp_path}/t", "a"], standalone_mode=False)) == 0
@@ -67,6 +65,6 @@ def test_a_certificate_that_is_none_is_one_sentence(
         tls = ["--tls-certificate", str(certificate), "--tls-key", str(secret)]
         capsys.readouterr()
         assert entry.run(lambda tls=tls: run([*words, *tls], standalone_mode=False)) == 2
-        said = capsys.readouterr().err
-        assert "cannot set up TLS" in said
-        assert said.count("\n") == 1
+        printed = capsys.readouterr().err
+        assert "cannot set up TLS" in printed
+        assert printed.count("\n") == 1
