@@ -1,10 +1,75 @@
-"""What commands that operate on a user's store share: checks of its URL, tables as text."""
+"""What commands that operate on a user's store share: how they are declared and how they end."""
 
+import functools
 import getpass
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from fencepost.commands.exit_codes import BadRequest
+import click
+
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.output_files import TARGET, write_json
+
+JSON = click.option(
+    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
+)
+
+
+class Result(NamedTuple):
+    """How a command ended: JSON for programs, a text for people, an exit code."""
+
+    found: Mapping[str, Any]
+    text: str = ""
+    code: int = Exit.HOLDS
+
+
+Act = Callable[..., Result | Iterator[Result]]
+Parameter = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def add_subcommand(
+    group: click.Group,
+    name: str,
+    summary: str,
+    parameters: Sequence[Parameter],
+    reporting: Callable[[Callable[[], int]], int],
+) -> Callable[[Act], click.Command]:
+    """Add a command with these parameters, which returns one result or several.
+
+    `reporting` runs it and turns the exceptions of its system into one line and an exit code.
+    """
+
+    def add(act: Act) -> click.Command:
+        @functools.wraps(act)
+        def run(json_file: str | None = None, **options: Any) -> int:
+            return reporting(lambda: _finish(act(**options), json_file))
+
+        parametrized: Callable[..., int] = run
+        for parameter in reversed(parameters):
+            parametrized = parameter(parametrized)
+        return group.command(name, short_help=summary)(parametrized)
+
+    return add
+
+
+def _finish(results: Result | Iterator[Result], json_file: str | None) -> int:
+    code: int = Exit.HOLDS
+    for result in [results] if isinstance(results, Result) else results:
+        if result.text:
+            stream = sys.stderr if json_file == "-" else sys.stdout
+            stream.write(result.text if result.text.endswith("\n") else f"{result.text}\n")
+            stream.flush()
+        if json_file:
+            write_json(result.found, json_file)
+        code = result.code
+    return code
+
+
+def print_error(text: str, code: Exit = Exit.HOLDS) -> Exit:
+    click.echo(f"fencepost: {' '.join(text.split())}", err=True)
+    return code
 
 
 def refuse_memory(url: str) -> None:

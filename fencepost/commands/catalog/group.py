@@ -7,15 +7,21 @@ others were first, took over, or nobody knows        exit 3, and what settles it
 """
 
 import functools
-import sys
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.operating import refuse_memory, user_name
-from fencepost.commands.output_files import TARGET, write_json
+from fencepost.commands.operating import (
+    JSON,
+    Parameter,
+    Result,
+    add_subcommand,
+    print_error,
+    refuse_memory,
+    user_name,
+)
 from fencepost.impl.publish import (
     STANDARD,
     Absent,
@@ -48,17 +54,6 @@ AUTHOR = click.option("--author", metavar="NAME", help="Author of the commit.  [
 BRANCH = click.option("--branch", default=MAIN, show_default=True, help="Branch of the catalog.")
 MESSAGE = click.option("--message", "-m", default="", help="Message for the log.")
 AT = click.option("--at", type=click.IntRange(1), metavar="MANIFEST", help="An earlier state; see `log`.")
-JSON = click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
-)
-
-
-class Result(NamedTuple):
-    """How a command ended: JSON for programs, a text for people, an exit code."""
-
-    found: Mapping[str, Any]
-    text: str = ""
-    code: int = Exit.HOLDS
 
 
 @click.group("catalog", short_help="Keep a small dataset of many tables in a bucket.", epilog=EPILOG)
@@ -68,9 +63,6 @@ def command() -> None:
     """
 
 
-Parameter = Callable[[Callable[..., int]], Callable[..., int]]
-
-
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
@@ -78,24 +70,13 @@ def subcommand(
 
     def add(act: Callable[..., Result]) -> click.Command:
         @functools.wraps(act)
-        def run(url: str, json_file: str | None, **options: Any) -> int:
-            return _run(lambda: _finish(act(url, **options), url, json_file))
+        def with_url(url: str, **options: Any) -> Result:
+            result = act(url, **options)
+            return result._replace(found={"url": url, **result.found})
 
-        parametrized: Callable[..., int] = run
-        for parameter in (JSON, *reversed(parameters), URL):
-            parametrized = parameter(parametrized)
-        return group.command(name, short_help=summary)(parametrized)
+        return add_subcommand(group, name, summary, (URL, *parameters, JSON), _run)(with_url)
 
     return add
-
-
-def _finish(result: Result, url: str, json_file: str | None) -> int:
-    if result.text:
-        stream = sys.stderr if json_file == "-" else sys.stdout
-        stream.write(result.text if result.text.endswith("\n") else f"{result.text}\n")
-    if json_file:
-        write_json({"url": url, **result.found}, json_file)
-    return result.code
 
 
 def _run(act: Callable[[], int]) -> int:
@@ -105,22 +86,17 @@ def _run(act: Callable[[], int]) -> int:
     except Invalid as error:
         raise BadRequest(str(error)) from error
     except (StaleView, Fenced, StoreUnavailable) as error:
-        return _print_error(f"{error}; run the command again", Exit.UNDECIDED)
+        return print_error(f"{error}; run the command again", Exit.UNDECIDED)
     except HeadAhead as error:
-        return _print_error(f"{error}: fencepost catalog repair URL", Exit.VIOLATED)
+        return print_error(f"{error}: fencepost catalog repair URL", Exit.VIOLATED)
     except Damaged as error:
-        return _print_error(str(error), Exit.VIOLATED)
+        return print_error(str(error), Exit.VIOLATED)
     except ModuleNotFoundError as missing:
         if (missing.name or "").split(".")[0] != "pyarrow":
             raise
         raise BadRequest("tables are stored as Parquet: pip install 'fencepost[catalog]'") from None
     except KeyboardInterrupt:
-        return _print_error(INTERRUPTED, Exit.UNDECIDED)
-
-
-def _print_error(text: str, code: Exit) -> Exit:
-    click.echo(f"fencepost: {' '.join(text.split())}", err=True)
-    return code
+        return print_error(INTERRUPTED, Exit.UNDECIDED)
 
 
 # Opening.
@@ -160,7 +136,7 @@ def committed(
     if isinstance(result, Published):
         found = {"branch": branch, "published": True, "manifest": result.id, "plan": result.plan, **more}
         return Result(found, text(result.id))
-    _print_error(
+    print_error(
         f"it is unknown whether plan {result.plan} was published ({result.why}); do not repeat it before "
         f"`fencepost catalog settle {url} {result.plan} --base {result.base} --branch {branch}` "
         "has settled it",

@@ -1,18 +1,24 @@
 """The command group, and what its commands share: options, opening a store, and how they end."""
 
-import functools
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.operating import refuse_memory
-from fencepost.commands.output_files import TARGET, write_json
+from fencepost.commands.operating import (
+    JSON,
+    Act,
+    Parameter,
+    Result,
+    add_subcommand,
+    print_error,
+    refuse_memory,
+)
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.ingest import (
@@ -36,22 +42,11 @@ OPTIONAL = ("starlette", "uvicorn", "httpx", "h11", "prometheus_client")
 STORE = click.option(
     "--store", "url", required=True, metavar="URL", help="file:///directory or s3://bucket/prefix"
 )
-JSON = click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
-)
 EVERY = click.option(
     "--every", "every_s", type=click.FloatRange(0.01), metavar="SECONDS", help="Repeat for ever, this often."
 )
 NOTE = click.option("--note", default="", help="Reason, kept with the decision.")
 BY = click.option("--by", metavar="NAME", help="Author of the decision.  [default: your user name]")
-
-
-class Result(NamedTuple):
-    """How a command ended: JSON for programs, a text for people, an exit code."""
-
-    found: Mapping[str, Any]
-    text: str = ""
-    code: int = Exit.HOLDS
 
 
 @click.group("ingest", short_help="Accept batches once, by any of several collectors.", epilog=EPILOG)
@@ -66,38 +61,11 @@ def command() -> None:
     """
 
 
-Parameter = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command, json: bool = True
-) -> Callable[[Callable[..., Result | Iterator[Result]]], click.Command]:
-    """Add a command with these parameters and, with `json`, `--json`. It may return several results."""
-
-    def add(act: Callable[..., Result | Iterator[Result]]) -> click.Command:
-        @functools.wraps(act)
-        def run(json_file: str | None = None, **options: Any) -> int:
-            return _run(lambda: _finish(act(**options), json_file))
-
-        parametrized: Callable[..., int] = run
-        for parameter in (*((JSON,) if json else ()), *reversed(parameters)):
-            parametrized = parameter(parametrized)
-        return group.command(name, short_help=summary)(parametrized)
-
-    return add
-
-
-def _finish(results: Result | Iterator[Result], json_file: str | None) -> int:
-    code: int = Exit.HOLDS
-    for result in [results] if isinstance(results, Result) else results:
-        if result.text:
-            stream = sys.stderr if json_file == "-" else sys.stdout
-            stream.write(result.text if result.text.endswith("\n") else f"{result.text}\n")
-            stream.flush()
-        if json_file:
-            write_json(result.found, json_file)
-        code = result.code
-    return code
+) -> Callable[[Act], click.Command]:
+    """Add a command with these parameters and, with `json`, `--json`."""
+    return add_subcommand(group, name, summary, (*parameters, *((JSON,) if json else ())), _run)
 
 
 def _run(act: Callable[[], int]) -> int:
@@ -114,11 +82,6 @@ def _run(act: Callable[[], int]) -> int:
         if (missing.name or "").split(".")[0] not in OPTIONAL:
             raise
         raise BadRequest("the collector and the agent need more: pip install 'fencepost[ingest]'") from None
-
-
-def print_error(text: str, code: Exit = Exit.HOLDS) -> Exit:
-    click.echo(f"fencepost: {' '.join(text.split())}", err=True)
-    return code
 
 
 def settings_options(act: Callable[..., Any]) -> Callable[..., Any]:
