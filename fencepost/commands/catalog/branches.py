@@ -12,17 +12,15 @@ from fencepost.commands.catalog.group import (
     AUTHOR,
     BRANCH,
     NAME,
-    Result,
     command,
     committed,
     exists,
     reading,
     subcommand,
-    user_name,
     writing,
 )
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.operating import format_table
+from fencepost.commands.operating import Result, format_table, user_name
 from fencepost.impl.publish import Catalog, Published, Unknown
 from fencepost.impl.publish.context import MAIN
 from fencepost.impl.publish.documents import Manifest

@@ -4,8 +4,9 @@ import dataclasses
 
 import click
 
-from fencepost.commands.catalog.group import AUTHOR, BRANCH, Result, reading, subcommand, writing
+from fencepost.commands.catalog.group import AUTHOR, BRANCH, reading, subcommand, writing
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.operating import Result
 from fencepost.impl.publish import Damaged, StaleView, verify
 from fencepost.impl.publish.catalog import KEEP
 

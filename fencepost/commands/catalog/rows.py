@@ -15,13 +15,13 @@ from fencepost.commands.catalog.group import (
     BRANCH,
     MESSAGE,
     TABLE,
-    Result,
     committed,
     reading,
     subcommand,
     writing,
 )
 from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.operating import Result
 from fencepost.impl.publish import Dangling, Snapshot, Transaction
 from fencepost.impl.publish.keys import check_name
 

@@ -19,15 +19,8 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.ingest.group import (
-    ENV,
-    Result,
-    log_to_stderr,
-    names_from_user,
-    print_error,
-    subcommand,
-)
-from fencepost.commands.operating import format_table
+from fencepost.commands.ingest.group import ENV, log_to_stderr, names_from_user, subcommand
+from fencepost.commands.operating import Result, format_table, print_error
 from fencepost.impl.ingest import Identity, Point, encode, read
 from fencepost.impl.ingest.keys import agent_path
 from fencepost.impl.ingest.service.spool import BYTES_MAX, Batch, Spool, SpoolError

@@ -15,15 +15,14 @@ from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.ingest.group import (
     ENV,
     STORE,
-    Result,
     log_to_stderr,
     names_from_user,
     opened,
-    print_error,
     settings_of,
     settings_options,
     subcommand,
 )
+from fencepost.commands.operating import Result, print_error
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.tokens import BadTokens, Principal, Tokens
 from fencepost.impl.ingest.context import agree

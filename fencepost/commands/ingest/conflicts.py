@@ -6,18 +6,8 @@ from dataclasses import asdict
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.ingest.group import (
-    BY,
-    ENV,
-    NOTE,
-    STORE,
-    Result,
-    command,
-    names_from_user,
-    opened,
-    subcommand,
-)
-from fencepost.commands.operating import format_table, user_name
+from fencepost.commands.ingest.group import BY, ENV, NOTE, STORE, command, names_from_user, opened, subcommand
+from fencepost.commands.operating import Result, format_table, user_name
 from fencepost.impl.ingest import operator
 from fencepost.impl.ingest.keys import Identity, agent_path, boot_path
 

@@ -17,13 +17,13 @@ from fencepost.commands.ingest.group import (
     ENV,
     EVERY,
     STORE,
-    Result,
     opened,
     rounds,
     settings_of,
     settings_options,
     subcommand,
 )
+from fencepost.commands.operating import Result
 from fencepost.impl.ingest import (
     IngestError,
     Reconciler,
