@@ -1,6 +1,16 @@
-"""Machines by name: those that ship with Fencepost, and a user's own as `path/to/file.py:Machine`."""
+"""Models by name: those that ship, and a user's own as `path/to/file.py:NAME`.
+
+A model to check is a class derived from Machine. A model to replay traces against is a class derived from
+Refinement that can be created without arguments; `--set` gives it keyword arguments, and its attribute `runs`
+has the unit that is judged, as `--runs` would.
+"""
+
+import inspect
+from functools import partial
+from typing import Any
 
 from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.set_option import numbers
 from fencepost.commands.user_files import find, is_file_name
 from fencepost.model import Machine, ModelError
 from fencepost.sim.systems import SYSTEMS, load
@@ -39,3 +49,35 @@ def complete_model(_: object, __: object, incomplete: str) -> list[str]:
 
 def _is_machine(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Machine)
+
+
+def find_refinement(name: str, settings: tuple[str, ...]) -> partial[Any]:
+    """A factory of the refinement; it can be pickled, so that workers elsewhere can call it too."""
+    if name in SYSTEMS:
+        found = load(SYSTEMS[name].refinement)
+    elif is_file_name(name):
+        found = find(name, "refinement", _is_refinement, is_what="a class derived from Refinement")
+    else:
+        raise BadRequest(
+            f"no model is called {name!r}; known: {', '.join(SYSTEMS)}; your own: path/to/file.py:Refinement"
+        )
+    made = partial(found, **numbers(settings, "NAME=N, as in --set writers=2"))
+    _try(name, found, made)
+    return made
+
+
+def _try(name: str, found: type, made: partial[Any]) -> None:
+    try:
+        inspect.signature(found).bind(**made.keywords)
+    except TypeError as error:
+        raise BadRequest(f"{name} cannot be created so: {error}; see which names --set may give") from error
+    try:
+        made()
+    except (ModelError, ValueError) as error:
+        raise BadRequest(f"{name}: {error}") from error
+
+
+def _is_refinement(value: object) -> bool:
+    from fencepost.properties.refinement import Refinement
+
+    return isinstance(value, type) and issubclass(value, Refinement)

@@ -76,7 +76,7 @@ class Outcome:
             "seconds": seconds,
             "events_per_second": round(self.events / max(seconds, 1e-9)),
             "violations": rejected,
-            "untold": [row for row in self.not_accepted if row["verdict"] == UNDECIDED],
+            "undecided_runs": [row for row in self.not_accepted if row["verdict"] == UNDECIDED],
             "problems": [str(problem) for problem in self.problems],
             "coverage": self.coverage,
             "statistics": self.statistics.as_json(),
