@@ -266,7 +266,7 @@ def test_an_invalid_request_is_one_line(
     ],
 )
 def test_a_misspelt_directory_is_not_an_empty_store(ingest: Run, tmp_path: Path, words: str) -> None:
-    """If this fails, the nightly audit of nothing ends well every night, and who was blocked is not."""
+    """If this fails, a nightly audit of an empty store always succeeds, and a block has no effect."""
     code, out, err = ingest(*words.split(), "--store", f"file://{tmp_path}/stoer")
     assert (code, out) == (2, ""), err
     assert (

@@ -34,7 +34,7 @@ def url(tmp_path: Path) -> str:
 
 
 def halfway(store: Store) -> None:
-    """A batch whose collector got no further than its place in time."""
+    """A batch whose collector wrote only its place in time."""
     manifest = accepted(store)
     store.put(manifest.by_time_key, manifest.body(), when=ANYTHING)
 

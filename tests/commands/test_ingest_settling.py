@@ -46,7 +46,7 @@ CONFLICT = {"error": "identity_conflict"}
 
 
 def test_all_parked_batches_except_conflicts_are_sent_again(ingest: Run) -> None:
-    """An agent that was believed again has thousands of them, and names as long as a line."""
+    """A released agent may have thousands of them, with long names."""
     *_, conflict = parked(QUARANTINED, QUARANTINED, {"error": "bad_frame"}, CONFLICT)
     code, out, _ = ingest("parked", "--spool", "spool", "--requeue-all")
     assert (code, out.splitlines()[0]) == (1, "3 batches wait to be sent again")

@@ -1,4 +1,4 @@
-"""Collectors as processes that are killed and come back, and agents that do not notice."""
+"""Collectors as processes that are killed and restarted, and agents that do not notice."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ class Fleet:
     folder: Path
     ports: list[int]
     options: tuple[str, ...] = ()
-    """More words for every collector."""
+    """More options for every collector."""
     lives: list["subprocess.Popen[str] | None"] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
 
@@ -61,14 +61,14 @@ class Fleet:
         self.lives[at] = process
 
     def listening(self, at: int) -> None:
-        """Return when it says so."""
+        """Return when it listens."""
         process = self.lives[at]
         assert process is not None
         assert process.stdout is not None
         assert process.stdout.readline().startswith("listening on"), self.log(at)
 
     def end(self, at: int, how: signal.Signals) -> None:
-        """By a kill, or politely: then it must end by itself, and well."""
+        """By SIGKILL, or by SIGTERM: then it must end by itself with exit code 0."""
         process = self.lives[at]
         assert process is not None
         process.send_signal(how)
@@ -84,7 +84,7 @@ class Fleet:
 
 @contextlib.contextmanager
 def fleet(url: str, folder: Path, count: int, *options: str) -> Iterator[Fleet]:
-    """`count` collectors that listen; whatever lives at the end is killed."""
+    """`count` listening collectors; those alive at the end are killed."""
     made = Fleet(url, folder, _free_ports(count), options, [None] * count)
     made.enrol("ops", "operator")
     try:
@@ -104,7 +104,7 @@ def fleet(url: str, folder: Path, count: int, *options: str) -> Iterator[Fleet]:
 
 @contextlib.contextmanager
 def chaos(made: Fleet, seed: int, pause_s: tuple[float, float]) -> Iterator[None]:
-    """Collectors end at random and come back, one after another, while the block runs."""
+    """Collectors end at random and restart, one after another, while the block runs."""
     dice = random.Random(seed)
     stop = threading.Event()
     failed: list[BaseException] = []
@@ -131,7 +131,7 @@ def chaos(made: Fleet, seed: int, pause_s: tuple[float, float]) -> Iterator[None
 
 
 def run_agents(made: Fleet, counts: dict[str, int], seconds_max: float) -> list[dict[str, Any]]:
-    """One process an agent, all at once; what each printed."""
+    """One process per agent, all at once; returns their output."""
     running = []
     for name, count in counts.items():
         words = [str(made.folder / f"spool-{name}"), name, str(made.enrol(name)), str(count), *made.addresses]
@@ -149,7 +149,7 @@ def run_agents(made: Fleet, counts: dict[str, int], seconds_max: float) -> list[
 
 
 def command(*words: str) -> tuple[int, dict[str, Any]]:
-    """`fencepost ingest WORDS --json -` in a process of its own: exit code and result."""
+    """Runs `fencepost ingest WORDS --json -` in a process; returns exit code and result."""
     ran = subprocess.run(
         [sys.executable, "-m", "fencepost", "ingest", *words, "--json", "-"],
         capture_output=True,

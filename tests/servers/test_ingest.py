@@ -80,7 +80,7 @@ def _in_order(store: Store, batches: int) -> bool:
 
 
 def test_an_agent_killed_repeatedly(tmp_path: Path) -> None:
-    """What it put into its spool is accepted, each batch once, under the names it had at first."""
+    """Every batch in its spool is accepted once, under its first name."""
     url, batches = f"file://{tmp_path}/store", 60
     points = tmp_path / "points.jsonl"
     points.write_text('{"name": "test.value", "unix_ns": 1, "value": 1}\n' * batches)
@@ -111,7 +111,7 @@ def test_an_agent_killed_repeatedly(tmp_path: Path) -> None:
 
 
 def test_a_single_collector_with_a_local_spool(tmp_path: Path) -> None:
-    """Killed again and again, with two kinds of durable state to keep: each batch lands once."""
+    """Killed repeatedly, with two kinds of durable state: each batch lands once."""
     url, batches = f"file://{tmp_path}/store", 80
     mode = ("--acceptance", "local_spool", "--spool", str(tmp_path / "disk"), "--landing-interval-ms", "50")
     with open_store(url) as store, fleet(url, tmp_path, 1, *mode) as made:
@@ -130,7 +130,7 @@ def test_a_single_collector_with_a_local_spool(tmp_path: Path) -> None:
 
 
 def _landed(address: str) -> None:
-    """Return when the bucket has it all."""
+    """Return when the bucket has all batches."""
     deadline = time.monotonic() + 120
     while (
         "fencepost_ingest_landing_backlog 0.0\n" not in httpx.get(f"{address}/metrics", trust_env=False).text
@@ -173,7 +173,7 @@ def _end_to_end(url: str, folder: Path, batches: int) -> None:
 
 
 def _say(what: str, begun: float) -> None:
-    """For `pytest -s`: figures, which nothing depends on."""
+    """Prints figures, for `pytest -s`."""
     sys.stdout.write(f"{what}, {time.perf_counter() - begun:.1f} s\n")
     sys.stdout.flush()
 
@@ -183,7 +183,7 @@ def _sum(summaries: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def _accepted_once(store: Store, summaries: list[dict[str, Any]], counts: dict[str, int]) -> None:
-    """Every agent got an answer for every batch, and the bucket holds exactly these."""
+    """Every agent got a response for every batch, and the bucket has exactly these."""
     for one in summaries:
         assert one["accepted"] + one["duplicates"] == counts[one["agent"]], one
         assert (one["left"], one["parked"]) == (0, 0), one
@@ -229,7 +229,7 @@ def _rolled_up(url: str, store: Store, batches: int, *, complete: bool) -> None:
 
 
 def _orphans(store: Store) -> set[str]:
-    """Blobs that some collector stored long ago, for batches that nobody ever sent again."""
+    """Blobs that a collector stored long ago, for batches that no agent sent again."""
     past = SeededEnvironment(start_ns=ENV.now_ns() - 10 * DAY_NS)
     authority = Authority(store, past, "collector-of-old")
     bodies = [f"orphan {at}".encode() for at in range(ORPHANS)]
@@ -245,7 +245,7 @@ def _collected(url: str, store: Store, orphans: set[str]) -> None:
 
 
 def _conflict(made: Fleet, victim: dict[str, Any]) -> None:
-    """An agent whose disk was copied sends other bytes under a name that is taken."""
+    """An agent with a copied disk sends other bytes under an accepted identity."""
     agent, spool = victim["agent"], made.folder / "copied-disk"
     identity = Identity(agent, victim["boot"], 1, POINTS)
     other = encode(identity, [Point(METRIC, {}, 0, 666.0)])

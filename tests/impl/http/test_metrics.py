@@ -1,4 +1,4 @@
-"""The metrics page: the format of Prometheus to the letter, and numbers that stay numbers."""
+"""The metrics page has the exact format of Prometheus, and counts are exact."""
 
 import re
 import threading

@@ -28,7 +28,7 @@ def test_the_first_run_may_be_sooner() -> None:
 
 
 def test_closing_stops_the_current_run_and_waits_for_it() -> None:
-    """If this fails, a collector that is stopped is killed in the middle of what it writes."""
+    """If this fails, stopping a collector kills it in the middle of a write."""
     begun, ended = threading.Event(), threading.Event()
 
     def act(stop: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of ingest begin with: a bucket in memory, a clock that only they move, small batches."""
+"""Fixtures of the ingest tests: a bucket in memory, a clock that only the test moves, small batches."""
 
 import hashlib
 from typing import Any
@@ -12,7 +12,7 @@ from fencepost.sim.systems.ingest import SYSTEM
 
 SETTINGS = Settings(horizon_s=3600.0, landing_bound_s=600.0, skew_bound_s=60.0)
 LONG_S = 3 * 3600.0 + 900.0
-"""After so long nobody relies on a blob."""
+"""After this time no attempt relies on a blob."""
 
 
 def bucket(*, versioned: bool = False, **options: Any) -> MemoryStore:
@@ -20,7 +20,7 @@ def bucket(*, versioned: bool = False, **options: Any) -> MemoryStore:
 
 
 def batch(number: int = 1, *values: float, agent: str = "agent-a") -> tuple[Identity, bytes]:
-    """A batch of one metric; other values under the same number are another batch of the same name."""
+    """A batch of one metric; other values under the same number make another batch of the same identity."""
     identity = Identity(agent, "boot-1", number * 10, number * 10 + 9)
     points = [
         Point("cpu.load", {"host": "a"}, 1_700_000_000_000_000_000, value) for value in values or (1.0,)
@@ -34,7 +34,7 @@ def collector(store: Store, name: str = "ann", without: str | None = None, **opt
 
 
 def accepted(store: Store, number: int = 1, *, follow_up: bool = True) -> Manifest:
-    """A batch that was accepted; its collector died before it wrote any index, or saw to them."""
+    """An accepted batch; its collector wrote the index objects, or died before."""
     ann = collector(store)
     answer = ann.accept(*batch(number))
     assert isinstance(answer, Accepted)
@@ -44,7 +44,7 @@ def accepted(store: Store, number: int = 1, *, follow_up: bool = True) -> Manife
 
 
 def table(without: str | None) -> Safeguards:
-    """The safeguards, with one of them broken."""
+    """The safeguards, one of them replaced by its mutant."""
     return STANDARD if without is None else SYSTEM.without(without)
 
 

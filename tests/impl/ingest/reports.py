@@ -1,4 +1,4 @@
-"""Inventory reports as S3 writes them, of whatever keys a test likes: manifest, checksum, data files."""
+"""Inventory reports in the format of S3, with the keys of a test: manifest, checksum, data files."""
 
 import csv
 import gzip
@@ -23,7 +23,7 @@ def rows_of(keys: Iterable[str], bucket: str = BUCKET) -> list[Row]:
 
 
 def packed(rows: Iterable[Row], columns: Sequence[str] = CURRENT) -> bytes:
-    """A data file: rows without a header, keys encoded as in a form."""
+    """A data file: rows without a header, URL-encoded keys."""
     out = io.StringIO()
     lines = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
     for row in rows:
@@ -41,7 +41,7 @@ def report(
     files: int = 1,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
-    """The objects of a report by their full keys in the bucket where it stands."""
+    """The objects of a report by their full keys in its bucket."""
     found = list(rows) if rows is not None else rows_of(keys, bucket)
     data = {
         f"{BASE}/data/part-{number}.csv.gz": packed(found[number::files], columns) for number in range(files)
@@ -87,7 +87,7 @@ MANIFEST = f"{BASE}/2023-11-14T22-13Z/manifest.json"
 
 
 def on_disk(objects: Mapping[str, bytes], root: Path) -> Path:
-    """The report as `aws s3 sync` would copy it; its manifest."""
+    """Copies the report like `aws s3 sync`; returns its manifest."""
     for key, body in objects.items():
         path = root / key
         path.parent.mkdir(parents=True, exist_ok=True)

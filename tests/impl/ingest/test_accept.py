@@ -126,7 +126,7 @@ def test_the_answer_is_true_under_every_single_fault(versioned: bool, place: str
 
 
 def test_own_create_with_a_lost_reply_is_not_a_duplicate() -> None:
-    """Else live state would never hear of the batch: nobody would be its accepter."""
+    """Otherwise no collector would update live state for the batch."""
     live: list[Manifest] = []
     faulty = Faulty(bucket(), [Fault(Effect.REPLY_LOST, {"put"}, ACCEPTED, times=1)])
     assert outcome(collector(faulty, on_accepted=live.append).accept(IDENTITY, BODY)) == "accepted"
@@ -183,7 +183,7 @@ def test_a_conflict_is_on_record_with_both_hashes(versioned: bool) -> None:
 
 
 def test_a_conflict_without_a_record_is_not_answered() -> None:
-    """The agent would park it, and no operator would ever hear of it."""
+    """Otherwise the agent would park it, and no operator would see it."""
     store = bucket()
     collector(store).accept(IDENTITY, BODY)
     faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.QUARANTINE)])
@@ -192,7 +192,7 @@ def test_a_conflict_without_a_record_is_not_answered() -> None:
 
 @BOTH
 def test_a_duplicate_restores_its_missing_blob(versioned: bool) -> None:
-    """A stalled collector's manifest may stand without data; the agent still has the bytes."""
+    """The manifest of a stalled collector may exist without data; the agent still has the bytes."""
     store = bucket(versioned=versioned)
     ann = collector(store)
     accepted = ann.accept(IDENTITY, BODY)
@@ -212,7 +212,7 @@ def test_a_duplicate_restores_its_missing_blob(versioned: bool) -> None:
 def test_a_conflict_delayed_for_hours_keeps_the_refused_bytes(
     versioned: bool, where: str, again: bool
 ) -> None:
-    """An operator is to look at them: garbage is collected while the collector sleeps, wherever it does."""
+    """An operator needs them: garbage collection runs while the collector stalls, at every step."""
     store = bucket(versioned=versioned)
     collector(store).accept(IDENTITY, BODY)
     if again:  # an earlier attempt that died before the record
@@ -236,7 +236,7 @@ def test_a_conflict_delayed_for_hours_keeps_the_refused_bytes(
 @BOTH
 @pytest.mark.parametrize("kind", ["accepted", "conflict"])
 def test_a_delete_decided_earlier_hits_nothing(versioned: bool, kind: str) -> None:
-    """The slowest of garbage collectors judged the blob before there was a manifest, and deletes it now."""
+    """A slow garbage collector judged the blob before the manifest existed, and deletes it now."""
     store = bucket(versioned=versioned)
     identity, body = (IDENTITY, OTHER) if kind == "conflict" else batch(2)
     collector(store).accept(IDENTITY, BODY)
@@ -259,7 +259,7 @@ def test_a_delete_decided_earlier_hits_nothing(versioned: bool, kind: str) -> No
 
 
 def test_an_acceptance_delayed_for_hours_keeps_its_bytes() -> None:
-    """A version of one's own is garbage too, to everybody who does not see the manifest yet."""
+    """A collector's own version is garbage, too, for a process that does not see the manifest yet."""
     store = bucket(versioned=True)
     script = Scripted(store)
 
@@ -300,7 +300,7 @@ def test_an_old_blob_in_a_versioned_bucket_gets_a_new_version() -> None:
 
 
 def test_a_young_blob_in_a_versioned_bucket_is_left_alone() -> None:
-    """A retry within the horizon costs a look, not the bytes again."""
+    """A retry within the horizon costs a HEAD, not the bytes again."""
     store = bucket(versioned=True)
     ann = collector(store)
     ann.blobs.keep(sha256(BODY), BODY)
@@ -351,7 +351,7 @@ def test_a_completion_with_a_lost_reply_is_read_back(versioned: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["upload-part", "complete-upload"])
 def test_an_aborted_upload_starts_again(kind: str) -> None:
-    """Somebody aborted it: an operator, a lifecycle rule, or garbage collection."""
+    """By an operator, a lifecycle rule, or garbage collection."""
     store, settings = parts()
     script = Scripted(store)
     script.before(

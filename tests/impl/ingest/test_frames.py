@@ -1,4 +1,4 @@
-"""Frames: what an agent packs is what a collector reads, and nothing else is a frame."""
+"""Frames: a collector reads what an agent encodes, and refuses everything else."""
 
 import contextlib
 import dataclasses
@@ -57,20 +57,20 @@ def test_a_frame_truncated_anywhere_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize("at", range(len(GOOD)))
 def test_a_frame_with_one_byte_changed_is_refused(at: int) -> None:
-    """The hash covers what was sent; the CRC covers what was meant."""
+    """The hash covers the bytes as sent; the CRC covers them as encoded."""
     with pytest.raises(FrameError):
         read(GOOD[:at] + bytes([GOOD[at] ^ 0x41]) + GOOD[at + 1 :])
 
 
 def sealed(body: bytes) -> bytes:
-    """As an attacker would: with a CRC that is right."""
+    """Like an attacker: with a valid CRC."""
     return body + struct.pack(">I", zlib.crc32(body))
 
 
 @settings(max_examples=300)
 @given(st.binary(max_size=200), st.integers(0, 200))
 def test_any_bytes_with_a_crc_are_a_frame_or_refused(noise: bytes, at: int) -> None:
-    """Nothing but FrameError leaves the reader, however well the outside is made."""
+    """The reader raises only FrameError, however well formed the outside is."""
     inner = GOOD[:-4]
     for body in (sealed(inner[:at] + noise + inner[at + len(noise) :]), sealed(inner[:26] + noise), noise):
         with contextlib.suppress(FrameError):

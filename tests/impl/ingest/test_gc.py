@@ -1,4 +1,4 @@
-"""Garbage collection: orphans go, and nothing else ever does."""
+"""Garbage collection deletes orphans and nothing else."""
 
 import dataclasses
 from typing import Any
@@ -18,7 +18,7 @@ BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versio
 
 
 def orphan(store: MemoryStore, number: int = 9) -> str:
-    """A blob whose collector died before it made the manifest."""
+    """A blob whose collector died before it created the manifest."""
     _, body = batch(number)
     return collector(store).blobs.keep(sha256(body), body).key
 
@@ -95,7 +95,7 @@ def test_foreign_objects_are_never_touched() -> None:
 
 
 def test_a_delete_marker_is_not_a_blob() -> None:
-    """Somebody deleted by hand what must not be; taking the marker away would be one more thing by hand."""
+    """An operator deleted the blob by hand; only an operator may remove the marker."""
     store = bucket(versioned=True)
     key = orphan(store)
     store.delete(key, when=ANYTHING)
@@ -116,7 +116,7 @@ def test_a_delete_with_an_unknown_outcome_is_reported() -> None:
 
 
 def test_a_listing_that_fails_ends_the_pass() -> None:
-    """A missing page of references would look like references that are missing."""
+    """A missing page of references would look like missing references."""
     store = bucket()
     answer = collector(store).accept(*batch())
     assert isinstance(answer, Accepted)
@@ -140,7 +140,7 @@ def test_a_pass_costs_pages_not_blobs() -> None:
 
 
 def test_a_process_with_another_horizon_is_refused() -> None:
-    """A generation counts horizons: by a shorter one a young blob would look old, and be deleted."""
+    """A generation counts horizons: with a shorter one a young blob would look old, and be deleted."""
     store = bucket()
     agree(store, store.env, SETTINGS)
     agree(store, store.env, SETTINGS)
@@ -164,7 +164,7 @@ def test_the_first_process_sets_the_times() -> None:
 
 
 def test_abandoned_uploads_are_aborted() -> None:
-    """Nothing shows them in a listing, and every part is paid for."""
+    """No listing shows them, and every part is paid for."""
     store = bucket()
     store.create_upload(keys.raw_key("ab" * 32, 7))
     store.create_upload("elsewhere")
@@ -181,7 +181,7 @@ def test_abandoned_uploads_are_aborted() -> None:
 
 
 def test_orphans_among_many_are_all_found() -> None:
-    """Both listings run side by side in the order of hashes; none is skipped at a border."""
+    """Both listings run side by side in the order of hashes; no blob is skipped at the border of a page."""
     store = bucket()
     ann = collector(store)
     orphans = set()

@@ -19,7 +19,7 @@ identities = st.builds(lambda agent, boot, seqs: Identity(agent, boot, *seqs), n
 
 @given(identities)
 def test_a_key_contains_its_identity(identity: Identity) -> None:
-    """Else a batch is accepted under one name and found under another."""
+    """Otherwise a batch is accepted under one name and found under another."""
     for key in (
         keys.accepted_key(identity),
         keys.by_blob_key("ab" * 32, identity),

@@ -41,7 +41,7 @@ def opened(objects: dict[str, bytes], tmp_path: Path) -> Report:
 
 
 def test_keys_are_those_of_the_bucket(tmp_path: Path) -> None:
-    """In CSV they are encoded as in a form: a space is a plus, and our own = and ~ are not themselves."""
+    """In CSV they are URL-encoded: a space is a plus, and = and ~ are escaped."""
     found = opened(report(KEYS), tmp_path)
     assert list(found.list_keys()) == list(KEYS)
     assert (found.bucket, found.began_ns) == (BUCKET, AT_NS)
@@ -111,7 +111,7 @@ def test_files_copied_into_one_folder_are_found(tmp_path: Path) -> None:
 
 
 def test_a_report_in_a_store_with_a_prefix_is_found_by_its_own_keys() -> None:
-    """The manifest says full keys; below a prefix they begin later."""
+    """The manifest has full keys; below a prefix they begin later."""
     objects = {f"elsewhere/{key}": body for key, body in report(KEYS).items()}
     store = in_store(objects)
     assert list(report_in(store, store.env, f"elsewhere/{BASE}").list_keys()) == list(KEYS)
@@ -167,7 +167,7 @@ def other_data(change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes]],
 
 
 def with_data(data: bytes) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
-    """Another data file, about which the manifest says the truth."""
+    """Another data file, with its true size and hash in the manifest."""
     return lambda _: with_manifest({f"{BASE}/data/part-0.csv.gz": data}, "Bucket, Key", "CSV")
 
 

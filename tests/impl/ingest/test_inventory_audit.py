@@ -39,7 +39,7 @@ def orphan(store: MemoryStore, number: int = 9) -> str:
 
 
 def taken(store: MemoryStore, reported: Iterable[str] | None = None, **options: Any) -> Report:
-    """A report of what stands now, or of what it says instead."""
+    """A report of the current keys, or of other keys."""
     elsewhere = bucket()
     found = reports.report(
         list(store.contents()) if reported is None else reported, at_ns=store.env.now_ns(), **options
@@ -86,7 +86,7 @@ def test_any_missing_index_object_is_found(missing: int) -> None:
 
 
 def test_no_long_prefix_is_listed() -> None:
-    """That is what a report is for."""
+    """This is the purpose of a report."""
     store = bucket()
     for number in range(30):
         accepted(store, number)
@@ -103,7 +103,7 @@ def test_no_long_prefix_is_listed() -> None:
 
 
 def test_keys_missing_in_the_report_are_checked_before_they_are_written() -> None:
-    """A rolling snapshot lacks what was added lately: that is no reason to write it again."""
+    """A rolling snapshot lacks recent keys: that is no reason to write them again."""
     store = bucket()
     manifest = accepted(store)
     seen: list[Any] = []
@@ -151,7 +151,7 @@ def test_unindexed_batches_accepted_since_are_left_to_the_next_report() -> None:
 
 
 def test_a_deleted_manifest_is_an_alarm_and_no_damage() -> None:
-    """Nothing below accepted/ may be deleted; but there is nothing left to protect either."""
+    """Nothing below accepted/ may be deleted; but a deleted manifest protects nothing."""
     store = bucket()
     manifest = accepted(store, follow_up=False)
     accepted(store, 2)
@@ -199,7 +199,7 @@ def test_an_unreadable_manifest_is_damage_and_proves_nothing() -> None:
 
 
 def test_quarantine_is_listed_and_up_to_date() -> None:
-    """Conflicts are few, and each waits for a person."""
+    """Conflicts are few, and each needs an operator."""
     store = bucket()
     ann = collector(store)
     ann.accept(*batch(1))
@@ -278,7 +278,7 @@ def test_an_orphan_without_a_readable_frame_is_kept(body: bytes | None) -> None:
 
 
 def test_an_orphan_whose_identity_belongs_to_another_batch_is_deleted() -> None:
-    """Its collector died before it wrote down the conflict: the agent comes again."""
+    """Its collector died before it recorded the conflict: the agent tries again."""
     store = bucket()
     accepted(store)
     _, other = batch(1, 7.0)
@@ -366,7 +366,7 @@ def test_keys_below_another_prefix_are_ignored() -> None:
 
 
 def test_batches_found_behind_the_rollups_are_rolled_up() -> None:
-    """One batch by its place in time, which came late; another only now, by what is written here."""
+    """One batch has a late place in time; another gets its place only by this audit."""
     store = bucket()
     lost = accepted(store, 1, follow_up=False)
     store.env.sleep(7200)
@@ -428,7 +428,7 @@ LIVES = st.lists(
 def test_no_referenced_blob_is_deleted_in_any_history(
     before: Any, after: Any, late: Any, versioned: bool, lost: int, old: set[int]
 ) -> None:
-    """And what the report named has its indexes. `lost`: which keys the report lacks, bit by bit."""
+    """And every batch in the report has its indexes. `lost`: the keys that the report lacks, as bits."""
     store = bucket(versioned=versioned)
     accepted(store, 9)
     _live(store, before)
@@ -479,7 +479,7 @@ def _record(body: bytes) -> Any:
 
 
 def test_without_the_check_data_would_be_lost() -> None:
-    """The same history, and a garbage collection that takes a report for an audit."""
+    """The same history, with a garbage collection that trusts a report like an audit."""
     store = bucket()
     unseen = accepted(store, follow_up=False)
     store.env.sleep(LONG_S)

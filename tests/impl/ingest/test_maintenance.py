@@ -1,4 +1,4 @@
-"""Maintenance: one of many at a time, and everything accepted reaches its indexes and one rollup."""
+"""Maintenance: one process at a time, and every accepted batch reaches its indexes and one rollup."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ EVERY_S = 60.0
 
 
 def accepted(store: MemoryStore, number: int, written: int) -> Manifest:
-    """By a collector that died when it had written so many of its indexes."""
+    """Accepted by a collector that died after writing so many index objects."""
     answer = collector(store).accept(*batch(number))
     assert isinstance(answer, Accepted)
     for put in derived(answer.manifest)[:written]:
@@ -38,7 +38,7 @@ def counted(store: MemoryStore) -> int:
 
 
 def test_every_batch_reaches_its_indexes_and_one_rollup_unattended() -> None:
-    """Four hours of one collector that dies over every batch, and another that only keeps order."""
+    """Four hours of one collector that dies after every batch, and another that only does maintenance."""
     store = bucket()
     bob = maintenance(store, "bob")
     manifests = []
@@ -134,7 +134,7 @@ def test_an_unavailable_store_is_reported() -> None:
 
 
 def test_a_round_ends_in_time_and_the_next_continues() -> None:
-    """A store so slow that a turn's work does not fit into a turn."""
+    """A store so slow that the work of a round does not fit into a round."""
     store = bucket()
     for number in range(450):
         accepted(store, number, 1)

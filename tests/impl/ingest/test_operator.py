@@ -109,7 +109,7 @@ def test_an_agent_or_a_boot_in_quarantine_is_refused_until_released() -> None:
 
 
 def test_a_boot_named_like_a_block_does_not_collide() -> None:
-    """No name of a boot can stand for the block of the whole agent."""
+    """No boot name can collide with the block of the whole agent."""
     store = bucket()
     quarantine(store, store.env, "agent-a", "block.json", by="ada")
     blocklist = Blocklist(store, store.env)

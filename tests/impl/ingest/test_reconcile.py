@@ -48,7 +48,7 @@ def test_indexes_of_a_collector_that_died_after_the_create_are_written() -> None
 
 @pytest.mark.parametrize("left", range(3))
 def test_indexes_of_a_collector_that_died_halfway_are_written(left: int) -> None:
-    """The steady pass finds what has its place in time; the audit finds the rest."""
+    """The steady pass finds batches with a place in time; the audit finds the rest."""
     store = bucket()
     manifest = accepted(store, follow_up=True)
     for at, put in enumerate(derived(manifest)):
@@ -133,7 +133,7 @@ def test_after_a_reset_of_the_cursor_everything_is_checked_again() -> None:
 
 
 def test_a_clock_ahead_does_not_move_the_cursor() -> None:
-    """Else everything of the honest clocks would be behind it, beyond the overlap."""
+    """Otherwise all batches of correct clocks would be behind it, beyond the overlap."""
     store = bucket()
     ahead = bucket()
     ahead.env.sleep(24 * 3600)
@@ -174,7 +174,7 @@ def test_only_a_deep_check_sees_a_changed_blob() -> None:
 
 
 def test_an_audit_with_an_unreadable_object_proves_nothing() -> None:
-    """What it could not read may refer to anything."""
+    """An unreadable object may refer to any blob."""
     store = bucket()
     accepted(store)
     store.put(f"{keys.ACCEPTED}agent=61/boot=62/{1:020d}-{2:020d}.json", b"{", when=ANYTHING)

@@ -99,7 +99,7 @@ def test_a_late_batch_is_a_further_chunk_and_changes_none() -> None:
 
 
 def test_a_batch_found_long_after_is_counted() -> None:
-    """Its collector died at once; the cursor is days ahead when the audit finds it, and marks its hour."""
+    """Its collector died at once; the audit finds it days behind the cursor, and marks its hour."""
     store = bucket()
     send(store, 1, follow_up=False)
     store.env.sleep(3 * 86400)
@@ -114,7 +114,7 @@ def test_a_batch_found_long_after_is_counted() -> None:
 
 
 def test_an_audit_marks_only_hours_behind_the_cursor() -> None:
-    """What is ahead of it will be found there; marking every hour would have all of them listed."""
+    """The pass will find batches ahead of it; marking every hour would list all of them."""
     store = bucket()
     send(store, 1)
     assert full_audit(store, store.env, SETTINGS).hours_marked == 0
@@ -164,7 +164,7 @@ def test_a_fault_counts_nothing_twice(effect: Effect) -> None:
 
 
 def test_two_owners_do_no_harm() -> None:
-    """One is slow between its chunks and its entry; the other counted what it counted, and more."""
+    """One is slow between its chunks and its entry; the other counts the same batches, and more."""
     store = bucket()
     send(store, 1)
     script = Scripted(store)
@@ -199,7 +199,7 @@ def test_a_batch_without_data_is_reported_and_counted_once_restored() -> None:
 
 
 def test_the_cursor_passes_only_counted_or_marked_hours() -> None:
-    """The mark is what stands for a batch that cannot be counted; it must not get lost on the way."""
+    """Only the mark represents a batch that cannot be counted; it must not get lost."""
     store = bucket()
     manifest = send(store, 1)
     store.delete(manifest.raw_blob_key, when=ANYTHING)

@@ -76,7 +76,7 @@ def test_identity_bound_to_agent(name: str | None) -> None:
 
 @both("create-only-manifest")
 def test_create_only_manifest(name: str | None) -> None:
-    """Two collectors accept other bytes under one name: the first agent's data is disowned."""
+    """Two collectors accept different bytes under one name: the first data is replaced."""
     store = bucket()
     first = collector(store, without=name).accept(IDENTITY, BODY)
     collector(store, "bob", without=name).accept(IDENTITY, OTHER)
@@ -87,7 +87,7 @@ def test_create_only_manifest(name: str | None) -> None:
 
 @both("blob-before-manifest")
 def test_blob_before_manifest(name: str | None) -> None:
-    """The blob gets lost on its way: acknowledged, with no data."""
+    """The request for the blob gets lost: acknowledged, without data."""
     store = bucket()
     faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.RAW, times=1)])
     answer = collector(faulty, without=name).accept(IDENTITY, BODY)
@@ -97,7 +97,7 @@ def test_blob_before_manifest(name: str | None) -> None:
 
 @both("compare-after-412")
 def test_compare_after_412(name: str | None) -> None:
-    """A 412 alone is called a duplicate: the agent deletes a batch that nobody has."""
+    """A 412 alone counts as a duplicate: the agent deletes the only copy of its batch."""
     store = bucket()
     collector(store).accept(IDENTITY, BODY)
     assert duplicate(collector(store, without=name).accept(IDENTITY, OTHER)) is (name is not None)
@@ -105,7 +105,7 @@ def test_compare_after_412(name: str | None) -> None:
 
 @both("409-proves-nothing")
 def test_409_proves_nothing(name: str | None) -> None:
-    """A retryable 409 is called a duplicate: the batch is lost."""
+    """A retryable 409 counts as a duplicate: the batch is lost."""
     store = bucket()
     faulty = Faulty(store, [Fault(Effect.CONFLICT, {"put"}, keys.ACCEPTED, times=1)])
     answer = collector(faulty, without=name).accept(IDENTITY, BODY)
@@ -115,7 +115,7 @@ def test_409_proves_nothing(name: str | None) -> None:
 
 @both("read-back-on-unknown")
 def test_read_back_on_unknown(name: str | None) -> None:
-    """No answer is taken for a yes: acknowledged, and nothing stands."""
+    """A lost reply counts as success: acknowledged, without a manifest."""
     store = bucket()
     faulty = Faulty(store, [Fault(Effect.REQUEST_LOST, {"put"}, keys.ACCEPTED, times=1)])
     assert isinstance(collector(faulty, without=name).accept(IDENTITY, BODY), Accepted)
@@ -144,7 +144,8 @@ def test_reconcile(name: str | None) -> None:
 
 @both("new-upload-on-multipart-409")
 def test_new_upload_on_multipart_409(name: str | None) -> None:
-    """What stood as the upload began is deleted before its end: completing it is a 409 for good."""
+    """The object at the key when the upload began is deleted before its end: completing it gets 409 for
+    ever."""
     settings = dataclasses.replace(SETTINGS, multipart_bytes=50, part_bytes=40)
     store = bucket(versioned=True, part_bytes_min=1)
     old = collector(store, settings=settings).blobs.keep(sha256(BODY), BODY).key
@@ -161,7 +162,7 @@ def test_new_upload_on_multipart_409(name: str | None) -> None:
 
 @both("gc-age")
 def test_gc_age(name: str | None) -> None:
-    """Garbage is collected between blob and manifest: accepted, and the data gone."""
+    """Garbage collection runs between blob and manifest: accepted, and the data gone."""
     store = bucket()
     script = Scripted(store)
     script.before("put", keys.ACCEPTED, lambda: gc(store, name))
@@ -172,7 +173,7 @@ def test_gc_age(name: str | None) -> None:
 
 @both("gc-audit-before-trust")
 def test_gc_audit_before_trust(name: str | None) -> None:
-    """A collector died before it wrote the reverse reference; that it is missing is taken as proof."""
+    """A collector died before it wrote the reverse reference; its absence counts as proof."""
     store = bucket()
     answer = collector(store).accept(IDENTITY, BODY)
     assert isinstance(answer, Accepted)
@@ -185,7 +186,7 @@ def test_gc_audit_before_trust(name: str | None) -> None:
 
 @both("gc-quarantine-refs")
 def test_gc_quarantine_refs(name: str | None) -> None:
-    """The bytes of a conflict are deleted before any operator looked at them."""
+    """The bytes of a conflict are deleted before an operator looks at them."""
     store = bucket()
     ann = collector(store)
     ann.accept(IDENTITY, BODY)
@@ -197,7 +198,8 @@ def test_gc_quarantine_refs(name: str | None) -> None:
 
 @both("gc-stalled-writer")
 def test_gc_stalled_writer(name: str | None) -> None:
-    """A collector relies on a blob that stands, and sleeps; long after, the blob is garbage to everybody."""
+    """A collector relies on an existing blob, and stalls; long after, the blob is garbage for every other
+    process."""
     store = bucket()
     collector(store).blobs.keep(sha256(BODY), BODY)
     script = Scripted(store)
@@ -231,7 +233,7 @@ def test_gc_stalled_writer_generation(name: str | None) -> None:
 
 @both("gc-stalled-writer-version")
 def test_gc_stalled_writer_version(name: str | None) -> None:
-    """The delete of a version that was judged hits another one that came meanwhile."""
+    """The delete of the judged version hits another one that was written meanwhile."""
     store = bucket(versioned=True)
     collector(store).blobs.keep(sha256(BODY), BODY)
     store.env.sleep(LONG_S)
@@ -264,7 +266,7 @@ def test_gc_stalled_writer_duplicate(name: str | None) -> None:
 
 @both("cursor-overlap")
 def test_cursor_overlap(name: str | None) -> None:
-    """An entry appears behind the cursor, of a collector that was slow: it is never looked at."""
+    """A slow collector writes an entry behind the cursor: it is never checked."""
     store = bucket()
     late = collector(store).accept(IDENTITY, BODY)
     store.env.sleep(1)

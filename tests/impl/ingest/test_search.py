@@ -1,4 +1,4 @@
-"""The search: what shows nowhere is found without anybody, at a cost that is known."""
+"""The search finds unindexed batches unattended, at a known cost."""
 
 import contextlib
 import dataclasses
@@ -31,7 +31,7 @@ def search(store: Any, **options: Any) -> Search:
 
 
 def small_pages(monkeypatch: pytest.MonkeyPatch, size: int = 10) -> None:
-    """Pages of `size` keys, so that few batches are many pages."""
+    """Pages of `size` keys, so that few batches fill many pages."""
     real = given_.MemoryStore.send
 
     def send(self: MemoryStore, request: Any) -> Any:
@@ -92,7 +92,7 @@ def test_a_search_costs_pages_and_the_unindexed_batches() -> None:
 
 
 def test_a_search_continues_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In another process, too: where it stands is in the bucket."""
+    """In another process, too: its position is in the bucket."""
     store = bucket()
     lost = [accepted(store, number, follow_up=number % 7 > 0) for number in range(70)]
     store.env.sleep(SETTLED_S)
@@ -160,7 +160,8 @@ def test_after_an_audit_a_search_checks_little() -> None:
 
 
 def test_a_batch_found_late_is_rolled_up_after_any_crash() -> None:
-    """Behind the rollups' cursor nobody looks, unless the hour is marked: also when the searcher died."""
+    """Rollups check nothing behind their cursor but marked hours: so a dying search must not lose the
+    mark."""
     for crash in range(12):
         store = bucket()
         lost = accepted(store, 1, follow_up=False)

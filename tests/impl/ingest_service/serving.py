@@ -1,4 +1,4 @@
-"""A collector that listens, in a thread of the test, and what a test needs to talk to it."""
+"""A collector that listens in a thread of the test, and its clients."""
 
 import contextlib
 import socket
@@ -26,9 +26,9 @@ from fencepost.impl.store.memory import MemoryStore
 ENV = SystemEnvironment()
 BINARY = "application/octet-stream"
 TIMEOUT_S = 120
-"""After so long a test that waits gives up: something hangs."""
+"""After this time a waiting test fails: the collector hangs."""
 QUICK = Settings(pause_s=0.001, attempts_max=2)
-"""Gives up at once: what a test breaks stays broken."""
+"""Gives up at once: the faults of a test are permanent."""
 
 
 @dataclass

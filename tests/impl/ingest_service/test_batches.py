@@ -1,4 +1,4 @@
-"""`POST /v1/batches` as agents meet it: once, twice, in conflict, and without a store."""
+"""`POST /v1/batches` as agents see it: once, twice, in conflict, and without a store."""
 
 import hashlib
 import json
@@ -49,7 +49,7 @@ def test_index_objects_are_written_after_the_response(tmp_path: Path) -> None:
 
 
 def test_chunked_or_with_expect_it_is_the_same_batch(tmp_path: Path) -> None:
-    """However a client likes to send: in one piece, in chunks of a byte, or with Expect: 100-continue."""
+    """In any form of sending: in one piece, in chunks of a byte, or with Expect: 100-continue."""
     body = frame()
     with serving(tmp_path) as served:
         with served.raw() as expecting:

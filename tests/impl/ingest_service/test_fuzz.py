@@ -1,4 +1,4 @@
-"""The collector against its own OpenAPI document: what it says it takes, it takes; it answers nothing else.
+"""The collector against its own OpenAPI document: it accepts what the document allows, and refuses the rest.
 
 schemathesis makes requests that fit the document and requests that do not; after each the answer is compared
 with the document (status, content type, schema, authentication), and the store must have accepted nothing:
@@ -83,7 +83,7 @@ def test_the_document_is_true(schema: Any, method: str, path: str, mode: Generat
 
 
 def test_the_response_to_an_accepted_batch_matches_the_document(schema: Any) -> None:
-    """No made-up body is a frame, so the fuzzer never sees this answer."""
+    """No generated body is a frame, so the fuzzer never sees this response."""
     answer = judge(
         Authority(STORE, ENV, "another", QUICK), Blocklist(STORE, ENV), "agent-a", batch(), frame(), print
     )

@@ -1,4 +1,4 @@
-"""Requests that mean no good: each gets its status and one clear sentence, and the store stays as it was."""
+"""Hostile requests: each gets its status and one clear sentence, and the store stays as it was."""
 
 import json
 import socket
@@ -20,7 +20,7 @@ from .serving import BINARY, Served, answer_of, batch, frame, query, serving
 
 LIMITS = Limits(body_bytes=5000)
 HASTY = Limits(body_bytes=5000, header_s=0.5, body_s=0.5, linger_s=0.3)
-"""For those who are slow on purpose; the others may have a slow machine."""
+"""For clients that are slow on purpose; the other tests may run on a slow machine."""
 GOOD = query(batch())
 NAME = "agent_id=agent-a&boot_id="
 
@@ -159,7 +159,7 @@ PATHS = [
 
 
 def test_names_that_look_like_paths_stay_names(tmp_path: Path) -> None:
-    """Whatever a boot is called, its keys stand below the agent's own, and round-trip."""
+    """With any boot name the keys are below the agent's prefix, and round-trip."""
     with serving(tmp_path, store=FileStore(tmp_path / "store", linger_ms=0)) as other:
         for boot in PATHS:
             assert other.post(batch(boot=boot), frame(batch(boot=boot))).status_code == 200
@@ -284,7 +284,7 @@ def test_bytes_that_only_look_like_http(served: Served, head: bytes) -> None:
 
 
 def test_two_lengths_are_refused(served: Served) -> None:
-    """What a proxy in front takes for one request and we for two is how requests are smuggled."""
+    """If a proxy sees one request and the collector two, a request can be smuggled."""
     head = served.head(frame(), "transfer-encoding: chunked")
     status, _, body = exchange(served, head + b"0\r\n\r\n")
     expect(status, body, 400, "bad_request")

@@ -1,4 +1,4 @@
-"""What clients together may use, what happens beyond it, and how a collector stops."""
+"""The limits on all clients together, the refusals beyond them, and how a collector stops."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ MANY = 1000
 
 
 class Held(Layer):
-    """A store that keeps every write waiting until it is let go."""
+    """A store that holds every write until the test releases it."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
@@ -76,7 +76,7 @@ def _many_files() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_many_files")
 def test_a_thousand_connections(tmp_path: Path) -> None:
-    """All get an answer, each accepted batch is there, and then the collector is as well as before."""
+    """All get a response, each accepted batch exists, and the collector still works afterwards."""
     identities = [batch(at, at) for at in range(MANY)]
     store = MemoryStore()
     with serving(tmp_path, store=store) as served, contextlib.ExitStack() as stack:
@@ -269,7 +269,7 @@ def test_a_lost_reply_is_read_back_and_not_a_duplicate(tmp_path: Path) -> None:
 
 
 def test_an_unusable_store_and_a_bug(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The client learns what it must do; why, is in the log and nowhere else."""
+    """The response has the action for the client; the reason is only in the log."""
     store = Failing()
     with serving(tmp_path, store=store) as served:
         assert served.client.get(f"{served.url}/readyz").json() == {"status": "ok"}

@@ -1,4 +1,4 @@
-"""A collector that is killed leaves its indexes to others, and nobody needs to do anything about it."""
+"""The other collectors complete the indexes of a killed one, unattended."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ from .serving import batch, frame, listing, serving
 
 ENV = SystemEnvironment()
 AT_ONCE = Settings(pause_s=0.001, attempts_max=2, landing_bound_s=0, skew_bound_s=0)
-"""Nobody waits for what may be under way: nothing is."""
+"""Without margins for requests in flight: there are none."""
 TIMEOUT_S = 60.0
 
 
@@ -78,7 +78,7 @@ def test_the_lease_is_released_at_the_end(tmp_path: Path) -> None:
 
 
 class Kept:
-    """A keeper whose turns a test takes one by one."""
+    """A maintainer whose rounds the test runs one by one."""
 
     def __init__(self, store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(threading.Thread, "start", lambda _: None)

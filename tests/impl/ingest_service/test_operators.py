@@ -1,4 +1,4 @@
-"""The operator's side over HTTP: what is shown, what is decided, and what that changes for agents."""
+"""The interface for operators over HTTP: conflicts, decisions, and their effect on agents."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def request(served: Served, method: str, path: str, token: str = "ops", **option
 
 
 def conflict(served: Served, start: int = 1) -> dict[str, Any]:
-    """Another frame under a name that is taken: the record of it, as an operator sees it."""
+    """Another frame under an accepted identity: its record, as an operator sees it."""
     identity = batch(start, start)
     assert served.post(identity, frame(identity)).status_code == 200
     assert served.post(identity, frame(identity, 2.0)).status_code == 409
@@ -76,7 +76,7 @@ def test_an_agent_reads_only_its_own_resolutions(served: Served) -> None:
 
 @pytest.fixture(scope="module")
 def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, Any]]]:
-    """A conflict that nobody decides."""
+    """A conflict that stays undecided."""
     with serving(tmp_path_factory.mktemp("standing")) as served:
         seen = conflict(served)
         served.collector.wait_idle()

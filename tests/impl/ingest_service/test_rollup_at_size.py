@@ -1,4 +1,4 @@
-"""One pass adds up everything there is, however many batches an hour holds."""
+"""One pass rolls up all batches, however many an hour has."""
 
 import pytest
 

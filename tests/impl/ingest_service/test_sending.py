@@ -1,4 +1,4 @@
-"""The agent's sender against every answer: what deletes, what parks, what tries again, what gives up."""
+"""The agent's sender: which response deletes, parks, retries or gives up."""
 
 import hashlib
 import json
@@ -43,7 +43,8 @@ def lost(request: httpx.Request) -> httpx.Response:
 
 
 class Setup:
-    """A spool with batches, and collectors that answer by a script; at its end everything is accepted."""
+    """A spool with batches, and collectors with scripted responses; after the script they accept
+    everything."""
 
     def __init__(self, folder: Path, *script: Answer, batches: int = 1, collectors: tuple[str, ...] = (ONE,)):
         self.env = SeededEnvironment(1)
@@ -113,7 +114,7 @@ def test_a_duplicate_removes_the_batch_as_well(tmp_path: Path) -> None:
     ],
 )
 def test_any_other_response_deletes_and_parks_nothing(tmp_path: Path, answer: Answer) -> None:
-    """Data is lost when an answer that was not about this batch is taken for one."""
+    """Data is lost if the agent trusts a response about another batch."""
     setup = Setup(tmp_path, answer, answer, answer, batches=2)
     while setup.script:
         before = len(setup.script)

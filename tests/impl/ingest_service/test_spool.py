@@ -1,4 +1,4 @@
-"""The agent's queue: what was added is there after any crash, in order, and no number comes back."""
+"""The agent's queue: added batches survive any crash, in order, and no number repeats."""
 
 import json
 import signal
@@ -41,7 +41,7 @@ def test_batches_keep_their_order_across_openings(tmp_path: Path) -> None:
 
 
 def test_no_identity_repeats(tmp_path: Path) -> None:
-    """A number that is used again names other bytes: a conflict, or a duplicate that is none."""
+    """A repeated number names other bytes: a conflict, or a false duplicate."""
     seen = set()
     for at in range(6):
         with opened(tmp_path, seed=at) as spool:
@@ -138,7 +138,7 @@ while True:
 @pytest.mark.server
 @pytest.mark.parametrize("lines", [1, 7, 40])
 def test_added_batches_survive_a_kill(tmp_path: Path, lines: int) -> None:
-    """`add` returned: whatever happens to the process then, the batch is there, whole."""
+    """Once `add` has returned, the batch survives any end of the process, whole."""
     printed = []
     for _ in range(2):
         with subprocess.Popen(

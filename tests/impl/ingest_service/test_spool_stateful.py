@@ -1,4 +1,4 @@
-"""The spool beside a model of it: adding, sending, parking, settling, failing disks, restarts, mixed."""
+"""The spool against a model: adding, sending, parking, settling, failing disks and restarts in any order."""
 
 import shutil
 import tempfile
@@ -18,7 +18,7 @@ BYTES_MAX = 40
 
 
 class Spools(RuleBasedStateMachine):
-    """`waiting` and `parked` are what the spool must hold; `named` is every identity there ever was."""
+    """`waiting` and `parked` are the expected contents; `named` has every identity so far."""
 
     @initialize()
     def begin(self) -> None:
@@ -51,7 +51,7 @@ class Spools(RuleBasedStateMachine):
 
     @rule(at=st.sampled_from(["fsync", "rename", "folder"]), body=st.binary(max_size=5))
     def add_to_a_failing_disk(self, at: str, body: bytes) -> None:
-        """It may be there or not; what is there is whole, and no number comes back."""
+        """The batch may exist or not; if it does, it is whole, and no number repeats."""
         with pytest.MonkeyPatch.context() as patch:
             if at == "folder":
                 patch.setattr(spool_module, "_flush_folder", failing)

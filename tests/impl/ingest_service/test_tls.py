@@ -1,4 +1,4 @@
-"""The collector speaks TLS, and who does not is let go."""
+"""The collector uses TLS, and closes plain connections."""
 
 import datetime as dt
 import ipaddress
