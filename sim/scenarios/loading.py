@@ -22,14 +22,17 @@ from fencepost.sim.scenarios.keys import KEYS, OPEN_TABLES, PRICES
 from fencepost.sim.scenarios.pathfiles import LIBRARY, find_path
 from fencepost.sim.scenarios.scenario import Case, Point, Scenario
 from fencepost.sim.scenarios.source import BadScenario, BadValue, Source, line_of, suggestion
+from fencepost.sim.systems import SYSTEMS
 
 TABLES = ("store", "client", "workload", "faults")
 TOP = ("title", "about", "seed", *TABLES, "sweep", "case", "objectives", "prices", "check", "formula")
 
 
 def shipped() -> dict[str, File]:
-    """The scenarios that come with Fencepost, by name."""
-    return {file.stem: file for file in sorted(LIBRARY.glob("*.toml"))}
+    """The scenarios that come with Fencepost, by name: those of each system are in its folder."""
+    folders = (LIBRARY, *(system.folder for system in SYSTEMS.values()))
+    found = {file.stem: file for folder in folders for file in folder.glob("*.toml")}
+    return dict(sorted(found.items()))
 
 
 def load(name: str) -> Scenario:

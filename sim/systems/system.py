@@ -8,9 +8,11 @@ listing systems loads neither the protocols nor their libraries.
 
 import functools
 import importlib
+import importlib.resources
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 Reference = str
@@ -83,6 +85,12 @@ class System:
     trace_layout: Mapping[str, Any]
     """What access logs can show broken, in the terms of `fencepost.sim.replay.access_rules`."""
     workloads: Mapping[str, Workload] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its package, which may hold scenario files of `fencepost simulate`."""
+        package = self.program.partition(":")[0].rpartition(".")[0]
+        return Path(str(importlib.resources.files(package)))
 
     @functools.cached_property
     def mutant_table(self) -> Mapping[str, Mutant]:
