@@ -15,7 +15,7 @@ from fencepost.impl.publish.errors import (
     StaleView,
     StoreUnavailable,
 )
-from fencepost.impl.publish.group import GroupCommit
+from fencepost.impl.publish.group_commit import GroupCommit
 from fencepost.impl.publish.planner import Draft
 from fencepost.impl.publish.safeguards import SAFEGUARDS, STANDARD, Safeguards
 from fencepost.impl.publish.verify import Verified, verify
