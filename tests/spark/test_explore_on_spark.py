@@ -19,7 +19,7 @@ pytestmark = [
 
 
 class Wide(Machine):
-    """A user's own, of two words, that gets stuck and goes down although it says that it does not."""
+    """A user's own, of two words, that gets stuck and decreases although its property forbids it."""
 
     cells = Size(2, most=3)
     big = Each(cells, Int(0, 1 << 40))

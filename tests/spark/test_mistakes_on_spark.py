@@ -20,7 +20,7 @@ class Grows(Machine):
 """
 
 
-def test_a_mistake_of_the_model_is_said_as_it_is_here(tmp_path: Path) -> None:
+def test_a_mistake_of_the_model_is_reported_as_by_the_local_engine(tmp_path: Path) -> None:
     (tmp_path / "grows.py").write_text(GROWS)
     outputs = []
     for engine in ("local", "spark"):

@@ -1,4 +1,4 @@
-"""Replay on Spark says what replay in this process says, however the traces lie."""
+"""Replay on Spark and in this process agree, whatever the layout of the traces."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -112,7 +112,7 @@ def test_runs_named_anew(session: Any, tmp_path: Path) -> None:
 
 
 def by_hash_only() -> list[Event]:
-    """Batches of two agents: blobs are collected, and of one hash nobody says whose it is."""
+    """Batches of two agents: blobs are collected, and one hash names no identity."""
     made: list[Event] = []
     for number, sha in enumerate(f"{n:02d}" * 32 for n in range(40)):
         identity = f"agent=0{number % 2}/boot=ff/{number:020d}-{number + 9:020d}"

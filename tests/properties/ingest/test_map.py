@@ -63,7 +63,7 @@ UNSEEN = {
 }
 
 
-UNSEEN["gc-stalled-writer-version"] = "which version is deleted is not in a trace; the audit says it"
+UNSEEN["gc-stalled-writer-version"] = "which version is deleted is not in a trace; the audit finds it"
 UNSEEN["deny-deletes"] = "a manifest that is deleted is outside of everything that was promised"
 ALONE = {"contents": 1, "collectors": 1, "shared": 0, "troubles": 0}
 ANSWERED = {

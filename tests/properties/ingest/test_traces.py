@@ -1,4 +1,4 @@
-"""Traces of the real library, told apart by identity and held against the map: only asked and answered."""
+"""Traces of the real library, grouped by identity and followed in the map: requests and responses only."""
 
 import hashlib
 

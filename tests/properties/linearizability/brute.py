@@ -1,7 +1,7 @@
 """The slowest honest checker: every choice, every order. Nothing is shared with the one it judges.
 
 The meaning of an operation is written here once more, in plain cases, so that a mistake in the reference
-shows as a disagreement. Loose writes take effect or not: both are tried. What nobody was told (the ETag
+shows as a disagreement. Loose writes take effect or not: both are tried. What no reply reveals (the ETag
 of a write without reply, the content of an upload) may be anything the history mentions, or something
 else: all are tried.
 """
@@ -55,12 +55,12 @@ def assignments(history: Sequence[Operation]) -> Iterator[dict[object, Thing]]:
     to_writes = {each.etag for each in history if each.kind in ("put", "complete-upload")}
     choices = []
     for what, each in contents.items():
-        told = each.etag or (what[1] if what[0] == "put" else "")
+        returned_etag = each.etag or (what[1] if what[0] == "put" else "")
         free = etags - (to_writes if what[0] == "put" else to_puts)
         choices.append(
             [
                 (what, (etag, value))
-                for etag in ([told] if told else [*sorted(free), f"etag of {what}"])
+                for etag in ([returned_etag] if returned_etag else [*sorted(free), f"etag of {what}"])
                 for value in ([each.value] if each.value is not None else [*sorted(values), f"of {what}"])
                 if held.get(etag, value) == value
             ]

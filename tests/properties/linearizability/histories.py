@@ -35,7 +35,7 @@ FATES = ("seen", "seen", "seen", "lost", "never", "refused")
 
 
 @st.composite
-def asked(draw: st.DrawFn, called: int, returned: int, kinds: tuple[str, ...] = KINDS) -> Operation:
+def requests_of(draw: st.DrawFn, called: int, returned: int, kinds: tuple[str, ...] = KINDS) -> Operation:
     """A request; its answer is still open."""
     kind = draw(st.sampled_from(kinds))
     conditions = {"get": ("", "", "only-if", "unless"), "head": ("",), "delete": ("", "matches")}
@@ -58,7 +58,7 @@ def executions(
     for at in range(draw(st.integers(2, most))):
         moment = 10 * at + 100
         called = moment - draw(st.integers(0, 25))
-        request = draw(asked(called, moment + draw(st.integers(0, 25)), kinds))
+        request = draw(requests_of(called, moment + draw(st.integers(0, 25)), kinds))
         fate = draw(st.sampled_from(fates))
         if fate == "refused":
             history.append(replace(request, outcome=draw(st.sampled_from(OWN_REASONS))))
@@ -161,7 +161,7 @@ def noise(draw: st.DrawFn) -> list[Operation]:
     history = []
     for _ in range(draw(st.integers(2, 5))):
         called = draw(st.integers(0, 10))
-        request = draw(asked(called, called + draw(st.integers(0, 6))))
+        request = draw(requests_of(called, called + draw(st.integers(0, 6))))
         request = draw(answers(request))
         history.append(lost(draw, request) if draw(st.integers(0, 3)) == 0 else request)
     return history

@@ -10,11 +10,11 @@ from tests.properties.linearizability.brute import explainable, says_nothing
 from tests.properties.linearizability.histories import HICOUNTEREXAMPLES, executions
 
 EXAMPLES = 3_000
-"""The bar is 2,000; the rest makes up for examples that say nothing."""
+"""The bar is 2,000; the rest makes up for examples without information."""
 
 
 def test_the_checker_agrees_with_trying_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every pruning rule of the search is a chance to be wrong; brute force has none."""
+    """Every pruning rule of the search may be unsound; brute force has none."""
     seen: Counter[str] = Counter()
     with_loose: Counter[str] = Counter()
 

@@ -25,7 +25,7 @@ def judged(*operations: Operation, **more: int) -> Judgement:
         (put("p", 0, None, "a"),),
     ],
 )
-def test_a_history_that_says_nothing_is_a_finding_not_a_pass(nothing: tuple[Operation, ...]) -> None:
+def test_a_history_without_information_is_undecided(nothing: tuple[Operation, ...]) -> None:
     verdict = check_history(nothing)
     assert verdict.judgement is Judgement.UNDECIDED
     assert verdict.explanation.startswith("Nothing is proven: ")
@@ -100,7 +100,7 @@ def head(called: int, returned: int, etag: str) -> Operation:
 
 
 def test_lost_puts_of_different_bytes_do_not_share_an_etag() -> None:
-    """Nor does a lost upload help that was asked for only afterwards."""
+    """Nor does a lost upload help that was requested only afterwards."""
     seen = [head(4, 5, "e?"), put("q", 7, 8, "c"), get("q", 9, 10, "c"), head(11, 12, "e?")]
     puts = [lost("put", 0, "a"), lost("put", 0, "b")]
     assert judged(*puts, *seen, lost("complete-upload", 20)) is Judgement.VIOLATED
@@ -131,7 +131,7 @@ def test_what_was_tried_with_more_lost_writes_does_not_settle_what_fewer_can_do(
     assert judged(*history) is Judgement.VIOLATED
 
 
-def test_who_saw_an_object_may_have_seen_it_long_before_its_write_was_answered() -> None:
+def test_a_reader_may_have_read_an_object_long_before_the_reply_to_its_write() -> None:
     """Narrowing must not push a sight behind the last moment of its write: the object was gone by then."""
     slow = [put("p", 0, 20, "a"), get("q", 0, 10, "a")]
     after = [put("r", 2, 4, "b"), get("r", 5, 5, "b"), get("r", 20, 21, "b")]
@@ -205,7 +205,7 @@ def test_hole_removed_versions_are_not_judged() -> None:
 
 
 def test_a_done_conditional_delete_is_taken_at_its_word() -> None:
-    """Two who each "removed" the same lock must not both be right: `history` says what this costs."""
+    """Two clients cannot both have removed the same lock: `history` explains the cost of this rule."""
     made = put("p", 0, 1, "a")
     etag = made.etag
     deletes = [

@@ -26,14 +26,14 @@ def get(process: str, called: int, returned: int, value: str) -> Operation:
     return Operation(process, "k", "get", called, returned, DONE, value=value, etag=f"e-{value}")
 
 
-def told(*operations: Operation) -> list[str]:
+def explanation(*operations: Operation) -> list[str]:
     verdict = check_history(operations)
     assert verdict.judgement is Judgement.VIOLATED
     return verdict.explanation.splitlines()
 
 
 def test_two_creators() -> None:
-    assert told(
+    assert explanation(
         put("p", 0, 5, "a", condition="absent"),
         put("q", 3, 8, "b", condition="absent"),
         get("r", 9, 10, "b"),
@@ -56,7 +56,7 @@ def test_two_creators() -> None:
 
 
 def test_a_lost_update() -> None:
-    assert told(
+    assert explanation(
         put("p", 0, 1, "0"),
         put("p", 2, 5, "1p", condition="matches", named="e-0"),
         put("q", 3, 8, "1q", condition="matches", named="e-0"),
@@ -82,7 +82,7 @@ def test_a_lost_update() -> None:
 
 
 def test_a_lost_reply_that_others_saw_land_and_then_vanish() -> None:
-    assert told(
+    assert explanation(
         put("p", 0, 1, "old"), put("q", 2, None, "new"), get("r", 9, 10, "new"), get("r", 17, 18, "old")
     ) == [
         TITLE,
@@ -105,8 +105,8 @@ def test_a_lost_reply_that_others_saw_land_and_then_vanish() -> None:
     ]
 
 
-def test_a_read_of_what_nobody_wrote() -> None:
-    assert told(put("p", 0, 1, "a"), get("q", 2, 3, "b")) == [
+def test_a_read_of_an_object_that_was_never_written() -> None:
+    assert explanation(put("p", 0, 1, "a"), get("q", 2, 3, "b")) == [
         TITLE,
         "",
         "  (1)  q  2..3  get  -> done 'b', etag e-b",
@@ -117,7 +117,7 @@ def test_a_read_of_what_nobody_wrote() -> None:
 
 
 def test_two_contents_under_one_etag() -> None:
-    assert told(put("p", 0, 1, "a"), replace(get("q", 2, 3, "b"), etag="e-a")) == [
+    assert explanation(put("p", 0, 1, "a"), replace(get("q", 2, 3, "b"), etag="e-a")) == [
         TITLE,
         "",
         "  (1)  p  0..1  put 'a'  -> done, etag e-a",
@@ -129,7 +129,7 @@ def test_two_contents_under_one_etag() -> None:
 
 def test_other_violated_keys_are_named() -> None:
     error = get("p", 0, 1, "x")
-    text = told(*(replace(error, key=f"k{number}") for number in range(8)))
+    text = explanation(*(replace(error, key=f"k{number}") for number in range(8)))
     assert text[-1] == "Also violated: 'k1', 'k2', 'k3', 'k4', 'k5' and 2 more."
 
 
@@ -138,7 +138,7 @@ def test_other_violated_keys_are_named() -> None:
 def test_the_counterexample_violates_by_itself_and_none_of_its_facts_can_be_missed(
     history: list[Operation],
 ) -> None:
-    """A counterexample with a superfluous fact sends the reader looking in the wrong place."""
+    """A counterexample with a superfluous fact misleads its reader."""
     verdict = check_history(history)
     assume(verdict.judgement is Judgement.VIOLATED)
     assert check_history(verdict.counterexample).judgement is Judgement.VIOLATED

@@ -2,14 +2,14 @@
 
 import pytest
 
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests
 from fencepost.impl.store.events import Event, arguments, results
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.properties.linearizability import Judgement, Operation, check_history, operation, operations_of
 
 
-def trace(store: MemoryStore, *requests: ask.Request[ask.Reply], lose: int = -1) -> list[Event]:
+def trace(store: MemoryStore, *issued: requests.Request[requests.Reply], lose: int = -1) -> list[Event]:
     """Sends the requests one after another and writes down what happens; one reply can be lost."""
     events: list[Event] = []
 
@@ -17,7 +17,7 @@ def trace(store: MemoryStore, *requests: ask.Request[ask.Reply], lose: int = -1)
         row = {"run": "r1", "t_ns": 0, "process": "p", "incarnation": 0, "op": op, "phase": phase, **columns}
         events.append(Event(seq=len(events), **row))  # type: ignore[arg-type]
 
-    for op, request in enumerate(requests):
+    for op, request in enumerate(issued):
         write(op, "request", arguments(request))
         reply = store.send(request)
         write(op, "landed", {"kind": request.kind, "key": request.subject})
@@ -30,12 +30,12 @@ def test_a_trace_becomes_operations() -> None:
     etag = MemoryStore().put("k", b"a", when=ANYTHING).etag
     events = trace(
         MemoryStore(),
-        ask.Put("k", b"a", ABSENT),
-        ask.Put("k", b"b", ABSENT),
-        ask.Get("k"),
-        ask.List(),
-        ask.Delete("k", Matches(etag)),
-        ask.Head("k"),
+        requests.Put("k", b"a", ABSENT),
+        requests.Put("k", b"b", ABSENT),
+        requests.Get("k"),
+        requests.List(),
+        requests.Delete("k", Matches(etag)),
+        requests.Head("k"),
         lose=4,
     )
     found = operations_of(events)
@@ -53,7 +53,12 @@ def test_a_trace_becomes_operations() -> None:
 
 def test_reading_a_part_is_not_taken_for_the_whole() -> None:
     """A part has another hash; taken for the whole it would look like two contents under one ETag."""
-    events = trace(MemoryStore(), ask.Put("k", b"abc", ANYTHING), ask.Get("k", start=1), ask.Get("k", stop=2))
+    events = trace(
+        MemoryStore(),
+        requests.Put("k", b"abc", ANYTHING),
+        requests.Get("k", start=1),
+        requests.Get("k", stop=2),
+    )
     found = operations_of(events)
     assert [each.value is None for each in found] == [False, True, True]
     assert check_history(found).judgement is Judgement.LINEARIZABLE
@@ -62,9 +67,11 @@ def test_reading_a_part_is_not_taken_for_the_whole() -> None:
 def test_a_read_with_both_conditions_is_judged_by_the_one_that_decided() -> None:
     store = MemoryStore()
     etag = store.put("k", b"a", when=ANYTHING).etag
-    events = trace(MemoryStore(), ask.Put("k", b"a", ANYTHING), ask.Get("k", only_if=etag, unless=etag))
+    events = trace(
+        MemoryStore(), requests.Put("k", b"a", ANYTHING), requests.Get("k", only_if=etag, unless=etag)
+    )
     assert check_history(operations_of(events)).judgement is Judgement.LINEARIZABLE
-    request = ask.Get("k", only_if=etag, unless=etag)
+    request = requests.Get("k", only_if=etag, unless=etag)
     made = operation("p", request, store.send(request), called=0, returned=1)
     assert made is not None
     assert (made.condition, made.named, made.outcome) == ("unless", etag, Outcome.UNCHANGED)
@@ -73,24 +80,24 @@ def test_a_read_with_both_conditions_is_judged_by_the_one_that_decided() -> None
 def test_reads_of_a_version_are_left_out_and_removing_one_is_kept() -> None:
     store = MemoryStore(versioned=True)
     version = store.put("k", b"a", when=ANYTHING).version
-    events = trace(store, ask.Get("k", version=version), ask.Delete("k", ANYTHING, version=version))
+    events = trace(store, requests.Get("k", version=version), requests.Delete("k", ANYTHING, version=version))
     assert [each.kind for each in operations_of(events)] == ["delete-version"]
 
 
 def test_a_request_and_its_reply_become_an_operation() -> None:
     store = MemoryStore()
-    put = ask.Put("k", b"a", ABSENT)
+    put = requests.Put("k", b"a", ABSENT)
     assert operation("p", put, store.send(put), called=3, returned=4) == Operation(
         "p", "k", "put", 3, 4, Outcome.DONE, "absent", value=b"a", etag="0cc175b9c0f1b6a831c399e269772661"
     )
     assert operation("p", put, None, called=3, returned=None) == Operation(
         "p", "k", "put", 3, condition="absent", value=b"a"
     )
-    ranged = ask.Get("k", stop=1)
+    ranged = requests.Get("k", stop=1)
     made = operation("p", ranged, store.send(ranged), called=5, returned=6)
     assert made is not None
     assert made.value is None
-    listing = ask.List()
+    listing = requests.List()
     assert operation("p", listing, store.send(listing), called=7, returned=8) is None
 
 

@@ -48,13 +48,13 @@ class Traces:
         made = []
         for number, event in enumerate(self.events):
             if event.phase == "response":
-                asked = requests[event.process, event.op]
+                request = requests[event.process, event.op]
                 columns = {
-                    "trace_fields": asked.trace_fields,
-                    "condition": asked.condition,
+                    "trace_fields": request.trace_fields,
+                    "condition": request.condition,
                     "outcome": event.outcome,
                 }
-                made.append(replace(asked, seq=number, phase="landed", **columns))
+                made.append(replace(request, seq=number, phase="landed", **columns))
         return made
 
 
@@ -92,7 +92,7 @@ def test_requests_and_responses_alone_are_enough() -> None:
     verdict = judged(traces.events, slots=4)
     assert (verdict.verdict, verdict.symbols) == ("holds", 10), verdict
     lost = [event for event in traces.events if event.phase == "request" or "recovery" not in event.key]
-    assert judged(lost, slots=4).verdict == "holds", "a sidecar that nobody was told about may have landed"
+    assert judged(lost, slots=4).verdict == "holds", "a sidecar without a reply may have landed"
 
 
 MEANS = [
@@ -154,10 +154,10 @@ def test_what_the_model_has_no_room_for_is_undecided() -> None:
 
 
 def test_trace_fields_hold_no_rows_and_are_empty_for_other_objects() -> None:
-    told = {event.key.split("/")[0]: event.trace_fields for event in history() if event.kind == "put"}
-    assert set(told) == {"data", "recovery", "table", "branch"}
-    assert told["data"] == ""
-    words = {word.split("=")[0] for text in told.values() for word in text.split()}
+    fields = {event.key.split("/")[0]: event.trace_fields for event in history() if event.kind == "put"}
+    assert set(fields) == {"data", "recovery", "table", "branch"}
+    assert fields["data"] == ""
+    words = {word.split("=")[0] for text in fields.values() for word in text.split()}
     assert words <= {"plan", "kind", "epoch", "base", "parent", "before", "moves", "reads", "undo"} | {
         sort + of for sort in ("nodes", "edges") for of in ("", "_number", "_base")
     }

@@ -152,7 +152,7 @@ def landed(*lines: str, run: str = "r") -> list[Event]:
     return [_event(number, "landed", line, run) for number, line in enumerate(lines)]
 
 
-def told(*lines: str) -> list[Event]:
+def requested(*lines: str) -> list[Event]:
     """`> 1 ann put k take=7` is a request, `< 1 ann put k done` its response."""
     made = []
     for number, line in enumerate(lines):

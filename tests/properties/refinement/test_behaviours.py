@@ -97,7 +97,7 @@ def test_most_that_is_taken_out_or_done_twice_is_missed(name: str) -> None:
 
 
 def test_columns_go_where_single_runs_go() -> None:
-    """A table look-up a column, filled between rounds, says what following each run says."""
+    """A table look-up a column, filled between rounds, agrees with following each run."""
     automaton, single = lock(), lock()
     runs = [behaviour(automaton, show_lock, seed) for seed in range(25)]
     runs += [events[::-1] for events in runs]

@@ -62,7 +62,7 @@ def test_a_run_that_leaves_the_model_counts_up_to_there() -> None:
     assert (share.runs, share.beyond, share.driven) == (1, 1, 1)
 
 
-def test_the_shortest_way_to_a_gap_is_told() -> None:
+def test_a_gap_comes_with_the_shortest_way_to_it() -> None:
     share = driven(Heard(Model(Door)), ("knock",)).share()
     assert {gap.label: gap.path for gap in share.gaps} == {
         "knock_unheard()": ("knock_unheard()",),

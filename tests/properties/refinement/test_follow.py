@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.model import Model, Stepper
 from fencepost.properties.refinement import follow
-from tests.properties.refinement.maps import Door, counter, door, landed, lock, told
+from tests.properties.refinement.maps import Door, counter, door, landed, lock, requested
 
 FINE = {
     "taken and given back": ("ann put locks/x done take=41", "ann delete locks/x done"),
@@ -99,7 +99,7 @@ def test_a_refusal_is_explained_by_the_guard_that_is_false() -> None:
     ]
 
 
-def test_the_state_that_came_furthest_is_told() -> None:
+def test_an_explanation_shows_the_state_that_came_furthest() -> None:
     """After one knock heard the door was knocked at once or twice; only then it may have been opened."""
     verdict = follow(door(), landed("a put door/swing done", "a put door/swing done"))
     assert "before    knocks: 2, door: open" in str(verdict)
@@ -109,7 +109,7 @@ def test_the_state_that_came_furthest_is_told() -> None:
     assert "before    knocks: 1  (or one of 1 others)" in str(nothing)
 
 
-def test_a_guard_over_several_lines_is_told_whole() -> None:
+def test_a_guard_over_several_lines_is_shown_whole() -> None:
     model = Model(Door)
     swing = Stepper(model).label("swing()")
     shut = np.concatenate(
@@ -126,7 +126,7 @@ def test_a_guard_over_several_lines_is_told_whole() -> None:
     assert model.failed_guard(Stepper(model).state({"knocks": 2, "door": "shut"}).rows(), swing) is None
 
 
-def test_a_condition_that_does_not_hold_is_told_in_its_words() -> None:
+def test_a_false_condition_is_shown_in_words() -> None:
     verdict = follow(
         lock(),
         landed("ann put locks/x done take=1", "ann delete locks/x done", "bob put locks/x done take=1"),
@@ -142,29 +142,29 @@ def test_requests_and_responses_bound_the_landing() -> None:
         "< 2 bob put counter done",
         "< 1 ann put counter done",
     )
-    assert follow(counter(slots=2), told(*lines)).verdict == "holds"
+    assert follow(counter(slots=2), requested(*lines)).verdict == "holds"
     late = ("> 2 bob put counter count=2", "< 2 bob put counter done", "> 1 ann put counter count=1")
-    verdict = follow(counter(slots=2), told(*late))
+    verdict = follow(counter(slots=2), requested(*late))
     assert (verdict.verdict, verdict.at) == ("violated", 1)
     assert "cannot have landed between" in str(verdict)
 
 
 @pytest.mark.parametrize("outcome", [None, "unknown"])
-def test_what_nobody_answered_may_have_landed_or_not(outcome: str | None) -> None:
-    asked = ["> 1 ann put counter count=1", *([f"< 1 ann put counter {outcome}"] if outcome else [])]
+def test_a_request_without_a_response_may_have_landed_or_not(outcome: str | None) -> None:
+    unanswered = ["> 1 ann put counter count=1", *([f"< 1 ann put counter {outcome}"] if outcome else [])]
     second = ("> 2 bob put counter count=2", "< 2 bob put counter done")
     first = ("> 2 bob put counter count=1", "< 2 bob put counter done")
-    assert follow(counter(slots=2), told(*asked, *second)).verdict == "holds"
-    assert follow(counter(slots=2), told(*asked, *first)).verdict == "holds"
-    assert follow(counter(slots=2), told(*second)).verdict == "violated"
+    assert follow(counter(slots=2), requested(*unanswered, *second)).verdict == "holds"
+    assert follow(counter(slots=2), requested(*unanswered, *first)).verdict == "holds"
+    assert follow(counter(slots=2), requested(*second)).verdict == "violated"
 
 
 def test_more_pending_requests_than_there_are_slots_are_undecided() -> None:
     lines = ("> 1 ann put counter count=1", "> 2 bob put counter count=2")
-    assert follow(counter(slots=2), told(*lines)).verdict == "holds"
-    assert follow(counter(slots=1), told(*lines)).verdict == "undecided"
+    assert follow(counter(slots=2), requested(*lines)).verdict == "holds"
+    assert follow(counter(slots=1), requested(*lines)).verdict == "undecided"
 
 
 def test_a_request_that_was_refused_for_good_was_never_there() -> None:
     lines = ("> 1 ann put counter count=2", "< 1 ann put counter refused")
-    assert follow(counter(slots=1), told(*lines)).symbols == 0
+    assert follow(counter(slots=1), requested(*lines)).symbols == 0

@@ -94,7 +94,7 @@ FENCED = Layout(
         (["1 put l/epoch/2 200", "9 put l/entry/2-1 200"], False),
         (["1 put l/epoch/2 200", "9 put l/entry/1-1 412"], False),
         (["1 put l/epoch/2 412", "9 put l/entry/1-1 200"], False),
-        (["1 put l/epoch/2 200", "1 put l/entry/1-1 200"], False),  # the log cannot tell which was first
+        (["1 put l/epoch/2 200", "1 put l/entry/1-1 200"], False),  # the log cannot prove which was first
         (["1 put l/epoch/2 200 5000", "6 put l/entry/1-1 200"], False),  # ... nor here: 5 s under way
         (["1 put l/epoch/2 200 5000", "8 put l/entry/1-1 200"], True),
         (["1 put l/epoch/10 200", "9 put l/entry/9-1 200"], True),

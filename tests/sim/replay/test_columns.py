@@ -29,7 +29,7 @@ from tests.properties.refinement.reference import read_with_reference, reference
 
 
 class Any3(Machine):
-    """Something to be right or wrong about: parity, mostly."""
+    """A small machine whose labels depend on parity."""
 
     n = Int(0, 3)
     mood = Enum("calm", "cross")
@@ -72,7 +72,7 @@ class Everything(Refinement):
     )
     trace_fields = ("mode", "rest")
     kinds = frozenset({"put", "delete"})
-    notes = frozenset({"said", "ended"})
+    notes = frozenset({"begun", "ended"})
     owned = "plan"
     hidden = ("sulk",)
 
@@ -80,7 +80,7 @@ class Everything(Refinement):
         if seen.kind == "note" and seen.outcome == "done":
             return IMPOSSIBLE
         if seen.kind == "note":
-            return self.does("shout") if seen.what == "said" else STUTTER
+            return self.does("shout") if seen.what == "begun" else STUTTER
         if not seen.done:
             return STUTTER
         if seen.kind == "delete":
@@ -116,7 +116,7 @@ def runs(draw: Any) -> list[Event]:
     made: list[Event] = []
     for run in draw(st.lists(st.sampled_from(["r1", "r2", "r3", "r4"]), unique=True)):
         exact = draw(st.booleans())
-        asked: list[tuple[int, str, str, tuple[str, int]]] = []
+        issued: list[tuple[int, str, str, tuple[str, int]]] = []
         for seq in range(draw(st.integers(0, 9))):
             process, life = draw(WORDS), draw(st.integers(0, 1))
             base: dict[str, Any] = {
@@ -127,12 +127,14 @@ def runs(draw: Any) -> list[Event]:
                 "incarnation": life,
             }
             choice = draw(
-                st.sampled_from(["note", "ask", "ask", "answer"] if not exact else ["note", "land", "land"])
+                st.sampled_from(
+                    ["note", "request", "request", "response"] if not exact else ["note", "land", "land"]
+                )
             )
             outcome = draw(st.sampled_from(["done", "done", "exists", "unknown", "refused"]))
             kind, key = draw(st.sampled_from(["put", "put", "delete", "get"])), draw(KEYS)
             if choice == "note":
-                topic = draw(st.sampled_from(["said it", "said", "ended", "other", ""]))
+                topic = draw(st.sampled_from(["begun it", "begun", "ended", "other", ""]))
                 made.append(
                     Event(
                         **base,
@@ -156,15 +158,15 @@ def runs(draw: Any) -> list[Event]:
                         trace_fields=draw(TRACE_FIELDS),
                     )
                 )
-            elif choice == "ask" or not asked:
+            elif choice == "request" or not issued:
                 made.append(
                     Event(
                         **base, op=seq, phase="request", kind=kind, key=key, trace_fields=draw(TRACE_FIELDS)
                     )
                 )
-                asked.append((seq, kind, key, (process, life)))
+                issued.append((seq, kind, key, (process, life)))
             else:
-                op, kind, key, (process, life) = asked.pop(draw(st.integers(0, len(asked) - 1)))
+                op, kind, key, (process, life) = issued.pop(draw(st.integers(0, len(issued) - 1)))
                 if draw(st.integers(0, 9)):  # else somebody else's answer, or one to nothing
                     base |= {"process": process, "incarnation": life}
                 made.append(Event(**base, op=op, phase="response", kind=kind, key=key, outcome=outcome))

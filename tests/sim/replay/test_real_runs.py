@@ -101,7 +101,7 @@ def test_ingest_is_accepted_identity_by_identity(scenario: str) -> None:
         assert rows
         assert {row["verdict"] for row in rows} == {"accepted"}
         early = [event for event in run if not (event.key.startswith("raw-blobs") and event.kind == "put")]
-        told = {
+        found_verdicts = {
             row["verdict"]
             for row in judge.verdicts(
                 columns(
@@ -115,4 +115,4 @@ def test_ingest_is_accepted_identity_by_identity(scenario: str) -> None:
                 )
             ).to_pylist()
         }
-        assert told == {"rejected"}, "a manifest without a blob"
+        assert found_verdicts == {"rejected"}, "a manifest without a blob"

@@ -1,4 +1,4 @@
-"""What operators ask, counted by columns: exact where it is said to be, the same however the trace is cut."""
+"""Operational statistics by columns: exact where documented, and the same however the trace is cut."""
 
 import json
 from typing import Any
@@ -16,11 +16,11 @@ def request(
     run: str, op: int, t_ms: float, took_ms: float, kind: str, key: str, outcome: str, body: str = ""
 ) -> list[Event]:
     start = round(t_ms * MS)
-    asked = Event(run, 0, start, "p", 0, op, "request", kind, key, hash=body)
+    request = Event(run, 0, start, "p", 0, op, "request", kind, key, hash=body)
     if not outcome:
-        return [asked]
+        return [request]
     return [
-        asked,
+        request,
         Event(run, 0, start + round(took_ms * MS), "p", 0, op, "response", kind, key, outcome=outcome),
     ]
 
@@ -47,14 +47,14 @@ def counted(made: list[Event]) -> Statistics:
 
 
 def test_counts_and_rates() -> None:
-    told: dict[str, Any] = counted(trace()).as_json()
-    assert told["operations"]["put"]["outcomes"] == {"conflict": 1, "done": 2, "exists": 1, "throttled": 1}
-    assert told["rates"] == {"409": round(1 / 6, 6), "412": round(1 / 6, 6), "503": round(1 / 6, 6)}
-    assert told["unanswered"] == 1
-    assert told["duplicates"] == 2  # a's second h1 at t/x/1, and b's
-    assert told["conflicts"] == [{"key": "t/x/1", "refused": 3, "answered": 4, "rate": 0.75}]
-    assert told["hot_prefixes"] == [{"prefix": "t/x/", "requests": 6}, {"prefix": "t/", "requests": 1}]
-    assert told["stalls"][0] == {"run": "a", "seq": 6, "seconds": 4.97}
+    found: dict[str, Any] = counted(trace()).as_json()
+    assert found["operations"]["put"]["outcomes"] == {"conflict": 1, "done": 2, "exists": 1, "throttled": 1}
+    assert found["rates"] == {"409": round(1 / 6, 6), "412": round(1 / 6, 6), "503": round(1 / 6, 6)}
+    assert found["unanswered"] == 1
+    assert found["duplicates"] == 2  # a's second h1 at t/x/1, and b's
+    assert found["conflicts"] == [{"key": "t/x/1", "refused": 3, "answered": 4, "rate": 0.75}]
+    assert found["hot_prefixes"] == [{"prefix": "t/x/", "requests": 6}, {"prefix": "t/", "requests": 1}]
+    assert found["stalls"][0] == {"run": "a", "seq": 6, "seconds": 4.97}
 
 
 def test_latencies_are_within_their_buckets() -> None:

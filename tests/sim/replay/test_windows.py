@@ -77,7 +77,7 @@ def test_a_life_longer_than_the_model_is_accepted_to_its_end(long: list[list[Eve
     assert len(plans) > 2 * 6
 
 
-def test_and_so_it_is_when_only_requests_and_responses_are_told(
+def test_the_same_holds_when_only_requests_and_responses_are_recorded(
     long: list[list[Event]], told_judge: Judge
 ) -> None:
     found = verdicts(told_judge, named([as_in_production(run) for run in long]))
@@ -95,7 +95,7 @@ def test_what_was_spoilt_is_found_at_the_right_event_however_late(
         assert row["seq"] in made[name].right, (name, row)
 
 
-def test_a_small_window_says_what_a_large_model_says() -> None:
+def test_a_small_window_agrees_with_a_large_model() -> None:
     """The window against room for everything: where both decide, they decide the same, at the same event."""
     (run,) = lives(1, plans=2, claims=2, cleans=0, seed=4)
     runs = {"as it was": run, **{name: one.events for name, one in spoilt(run, 4).items()}}
@@ -111,8 +111,8 @@ def test_many_lives_of_one_part_do_not_disturb_each_other(long: list[list[Event]
     error = next(iter(spoilt(long[0], 1).values()))
     runs = {"a": long[0], "b": error.events, "c": long[1], "d": long[0][:40], "e": long[1]}
     found = verdicts(judge, runs)
-    told = [found[name]["verdict"] for name in "abcde"]
-    assert told == ["accepted", "rejected", "accepted", "accepted", "accepted"]
+    each = [found[name]["verdict"] for name in "abcde"]
+    assert each == ["accepted", "rejected", "accepted", "accepted", "accepted"]
 
 
 def test_where_more_plans_are_under_way_than_there_is_room_for_they_are_named(
@@ -140,14 +140,14 @@ def test_a_version_that_a_retained_manifest_pins_may_not_be_deleted_behind_the_w
     assert row["seq"] == len(run)
     assert "what is still needed" in row["reason"]
     newest = int(run[pinned[-1]].key[-25:-5])
-    told = {}
+    by_distance = {}
     for boundary in (newest - 1, newest):
         moved = replace(
             late, kind="put", key="branch/main/boundary.json", trace_fields=f"boundary={boundary}"
         )
         (row,) = verdicts(judge, {"x": numbered([*run, moved, late])}).values()
-        told[boundary - newest] = row["verdict"]
-    assert told == {-1: "rejected", 0: "accepted"}
+        by_distance[boundary - newest] = row["verdict"]
+    assert by_distance == {-1: "rejected", 0: "accepted"}
 
 
 def test_a_manifest_above_the_boundary_may_not_be_deleted(long: list[list[Event]], judge: Judge) -> None:
@@ -164,25 +164,25 @@ def test_a_manifest_above_the_boundary_may_not_be_deleted(long: list[list[Event]
         op=10**6,
         condition="anything",
     )
-    told = {}
+    runs = {}
     for name, number in (("may", boundary), ("may not", boundary + 1)):
         key = f"branch/main/manifest/{number:020d}.json"
         assert number in manifests
-        told[name] = numbered([*run, replace(gone, key=key)])
-    found = verdicts(judge, told)
+        runs[name] = numbered([*run, replace(gone, key=key)])
+    found = verdicts(judge, runs)
     assert (found["may"]["verdict"], found["may not"]["verdict"]) == ("accepted", "rejected")
     assert found["may not"]["seq"] == len(run)
 
 
-def test_a_plan_whose_head_is_ahead_keeps_its_slot_though_nobody_names_it_again(
+def test_a_plan_whose_head_is_ahead_keeps_its_slot_though_no_event_names_it_again(
     long: list[list[Event]], judge: Judge
 ) -> None:
     run = long[0]
     claim = run[landed(run, "put branch/main/manifest/", "kind=claim")[-1]]
     last = run[landed(run, "put branch/main/manifest/")[-1]]
     number, nodes = int(last.key[-25:-5]), int(last.trace_fields.partition("nodes_number=")[2].split()[0])
-    told = dict(word.partition("=")[::2] for word in last.trace_fields.split())
-    base = f"epoch={told['epoch']} nodes={told['nodes']} nodes_base={nodes} plan=NEW"
+    fields = dict(word.partition("=")[::2] for word in last.trace_fields.split())
+    base = f"epoch={fields['epoch']} nodes={fields['nodes']} nodes_base={nodes} plan=NEW"
     plain = replace(last, process="new", op=-1, kind="put")
     more = [
         replace(
@@ -190,15 +190,15 @@ def test_a_plan_whose_head_is_ahead_keeps_its_slot_though_nobody_names_it_again(
         ),
         replace(
             plain,
-            key=f"table/{told['nodes']}/version/{nodes + 1:020d}.json",
+            key=f"table/{fields['nodes']}/version/{nodes + 1:020d}.json",
             trace_fields=f"{base} nodes_number={nodes + 1}",
         ),
         replace(
             claim,
             key=f"branch/main/manifest/{number + 1:020d}.json",
-            trace_fields=f"before={told['epoch']} edges={told['edges']} edges_number={told['edges_number']} "
-            f"epoch={int(told['epoch']) + 1} kind=claim nodes={told['nodes']} nodes_number={nodes} "
-            f"parent={number}",
+            trace_fields=f"before={fields['epoch']} edges={fields['edges']} "
+            f"edges_number={fields['edges_number']} epoch={int(fields['epoch']) + 1} kind=claim "
+            f"nodes={fields['nodes']} nodes_number={nodes} parent={number}",
         ),
     ]
     (row,) = verdicts(judge, {"x": numbered([*run, *more])}).values()
@@ -209,25 +209,25 @@ def test_a_cleanup_that_deletes_all_at_once_needs_no_room_for_what_is_in_flight(
     (run,) = lives(1, writers=1, plans=14, claims=0, cleans=6, faults=0)
     deleted = [event for event in run if event.phase == "request" and event.kind == "delete"]
     assert len([event for event in deleted if "/manifest/" in event.key]) > 4
-    told = as_in_production(run)
-    (row,) = verdicts(Judge(Automaton(PublishRefinement(3, 3), slots=3)), {"x": told}).values()
+    run = as_in_production(run)
+    (row,) = verdicts(Judge(Automaton(PublishRefinement(3, 3), slots=3)), {"x": run}).values()
     assert (row["verdict"], row["reason"]) == ("accepted", "")
 
 
-def test_a_deletion_that_nothing_allows_is_found_when_it_is_answered() -> None:
+def test_a_deletion_that_is_not_allowed_is_rejected_at_its_response() -> None:
     (run,) = lives(1, writers=1, plans=9, claims=0, cleans=0, faults=0)
-    told = as_in_production(run)
+    recorded = as_in_production(run)
     newest = run[landed(run, "put branch/main/manifest/")[-2]]
-    asked = replace(
-        told[-1], phase="request", kind="delete", key=newest.key, trace_fields="", outcome="", op=10**6
+    request = replace(
+        recorded[-1], phase="request", kind="delete", key=newest.key, trace_fields="", outcome="", op=10**6
     )
-    answered = replace(asked, phase="response", outcome="done")
+    response = replace(request, phase="response", outcome="done")
     judge = Judge(Automaton(PublishRefinement(3, 3), slots=3))
-    (row,) = verdicts(judge, {"x": numbered([*told, asked, answered])}).values()
-    assert (row["verdict"], row["seq"]) == ("rejected", len(told) + 1)
+    (row,) = verdicts(judge, {"x": numbered([*recorded, request, response])}).values()
+    assert (row["verdict"], row["seq"]) == ("rejected", len(recorded) + 1)
 
 
 def test_a_plan_that_is_not_settled_keeps_its_heads_in_the_window(judge: Judge) -> None:
-    """One table of it was overtaken, its head there passed; of the other its writer has yet to say."""
+    """One table of it was overtaken, its head there passed; of the other its writer has yet to decide."""
     found = verdicts(judge, named(lives(1, plans=8, claims=0, cleans=0, seed=5)))
     assert {(row["verdict"], row["reason"]) for row in found.values()} == {("accepted", "")}

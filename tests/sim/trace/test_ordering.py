@@ -77,7 +77,7 @@ def test_clocks_that_contradict_the_answers_are_named() -> None:
     assert ordered(table_of(made)).uncertain == ("r",)
 
 
-def test_an_etag_made_twice_says_nothing() -> None:
+def test_an_etag_made_twice_proves_nothing() -> None:
     """The same bytes give the same ETag: who made the one that was read is not known."""
     made = counterexample({"a": 0, "b": -SECOND, "c": 0})
     assert ordered(table_of(made)).corrected == 1
