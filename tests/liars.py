@@ -397,7 +397,7 @@ class CutsRanges(MemoryStore):
 
 
 class NeverNews(MemoryStore):
-    """Whoever asks for news is told that there is none."""
+    """Every conditional read is answered as unchanged."""
 
     def send(self, request: Any) -> Any:
         if isinstance(request, ask.Get) and request.unless is not None:
@@ -519,7 +519,7 @@ class ListsLikeATree(MemoryStore):
 
 
 class LosersConflict(MemoryStore):
-    """The losers of a race are told 409 (CoreWeave), and sometimes nobody wins at first."""
+    """The losers of a race are answered 409 (CoreWeave), and sometimes nobody wins at first."""
 
     def send(self, request: Any) -> Any:
         reply = super().send(request)

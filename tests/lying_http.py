@@ -35,7 +35,7 @@ class LyingApp:
 
     def head(self, environ: dict[str, Any]) -> tuple[str, dict[str, str]]:
         """What stands at the key of this request: status and headers."""
-        told: list[Any] = []
+        answer_parts: list[Any] = []
         conditions = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
         asked = {name: value for name, value in environ.items() if name not in conditions}
         asked |= {
@@ -44,8 +44,8 @@ class LyingApp:
             "CONTENT_LENGTH": "0",
             "QUERY_STRING": "",
         }
-        self.honest(asked, lambda status, headers, *_: told.extend([status, dict(headers)]))
-        return told[0], told[1]
+        self.honest(asked, lambda status, headers, *_: answer_parts.extend([status, dict(headers)]))
+        return answer_parts[0], answer_parts[1]
 
 
 def ignores_if_none_match(app: LyingApp, environ: dict[str, Any], start_response: Any) -> Any:
@@ -74,11 +74,11 @@ def lists_stale(app: LyingApp, environ: dict[str, Any], start_response: Any) -> 
         return app.honest(environ, start_response)
     cached = app.cache.get(query)
     if cached is None or time.monotonic() - cached[0] > STALE_S:
-        told: list[Any] = []
-        body = app.honest(environ, lambda *answer: told.extend(answer))
-        cached = app.cache[query] = (time.monotonic(), (told, body))
-    told, body = cached[1]
-    start_response(*told)
+        answer_parts: list[Any] = []
+        body = app.honest(environ, lambda *answer: answer_parts.extend(answer))
+        cached = app.cache[query] = (time.monotonic(), (answer_parts, body))
+    answer_parts, body = cached[1]
+    start_response(*answer_parts)
     return body
 
 

@@ -78,7 +78,7 @@ def test_starting_loads_no_heavy_library(words: list[str]) -> None:
 
 
 def test_ci_runs_the_command_of_the_readme() -> None:
-    """What a contributor is told to run is what guards main."""
+    """The command in CONTRIBUTING is what guards main."""
     readme = (ROOT / "README.md").read_text()
     commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "nox" in line]
     assert len(commands) == 1

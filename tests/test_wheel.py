@@ -107,11 +107,11 @@ def test_a_project_of_a_users_own_is_audited_with_nothing_but_the_wheel(wheel: P
 
     where = ran([python, "-c", "import fencepost.sim; print(fencepost.sim.__file__)"], project)
     assert Path(where.strip()).is_relative_to(home)
-    said = ran([python, "-m", "pytest", "-n", "0"], project, code=1)
-    assert "1 failed, 1 passed" in said
-    assert "holds      test_election.py::test_fixed: " in said
+    output = ran([python, "-m", "pytest", "-n", "0"], project, code=1)
+    assert "1 failed, 1 passed" in output
+    assert "holds      test_election.py::test_fixed: " in output
     again = next(
-        line for line in said.splitlines() if line.startswith("pytest test_election.py::test_broken")
+        line for line in output.splitlines() if line.startswith("pytest test_election.py::test_broken")
     )
     repeated = ran([python, "-m", *again.split()], project, code=1)
     assert "violated: this schedule breaks a property" in repeated

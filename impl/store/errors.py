@@ -1,6 +1,6 @@
 """What a store raises. Outcomes that a protocol acts on are *not* here: they are values, see `interface`.
 
-    StoreError                nothing was applied, and asking again will not help until somebody acts:
+    StoreError                nothing was applied, and a retry will not help until somebody acts:
     ├── Misuse                the caller: the request can never make sense (a key with a NUL byte)
     ├── Unusable              whoever runs it: the place is missing, full, read-only, or refuses us
     ├── Unsupported           whoever chose the store: it does not offer this operation
@@ -20,7 +20,7 @@ class Misuse(StoreError):
 
 
 class Unusable(StoreError):
-    """The store's outside must change first: missing bucket, full disk, wrong credentials."""
+    """The store's outside must change first: missing bucket, full disk, bad credentials."""
 
 
 class Unsupported(StoreError):

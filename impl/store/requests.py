@@ -4,7 +4,7 @@ The error contract comes first, because it is what protocols are made of. Every 
 its reply, which says one of these outcomes:
 
     outcome      HTTP     applied?   what the caller may conclude
-    done         2xx      yes        it happened, between asking and now
+    done         2xx      yes        it happened, between the request and now
     exists       412      no         create-only write: an object stands at the key - perhaps one's own
     changed      412      no         if-match: the object's ETag is not the one named
     missing      404      no         there is no such object (or no such version) now
@@ -21,7 +21,7 @@ its reply, which says one of these outcomes:
 `unknown` is never reported as anything else, and nothing else is reported as `unknown` when the store
 knows better. What nobody can act on by code is raised instead (see `errors`), and then was not applied.
 
-Writes name what they are based on (`ABSENT`, `Matches(etag)`, or `ANYTHING`, which has to be said
+Writes name what they are based on (`ABSENT`, `Matches(etag)`, or `ANYTHING`, which must be written
 aloud): there is no default, so that a blind write cannot be expressed by accident.
 
 An ETag is a fingerprint of the content, not a version: writing A, then B, then A again restores it. A
@@ -50,7 +50,7 @@ class Outcome(enum.StrEnum):
 
 
 NOT_NOW = frozenset({Outcome.CONFLICT, Outcome.THROTTLED})
-"""Not applied, and worth asking again as it is."""
+"""Not applied, and worth a retry as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Reply:
 
     outcome: Outcome
     detail: str = field(default="", compare=False)
-    """What the store said, for people."""
+    """The store's own message, for people."""
 
     @property
     def done(self) -> bool:

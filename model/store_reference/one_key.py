@@ -13,7 +13,7 @@ KeyOperation = tuple[str, When, str] | tuple[str, When] | tuple[str, str | None,
 
 
 def on_key(standing: Standing, operation: KeyOperation) -> tuple[Standing, str]:
-    """What stands at the key after `operation`, and the outcome it is told.
+    """What stands at the key after `operation`, and its outcome.
 
     >>> on_key(None, ("write", ("absent",), "e1"))
     ('e1', 'done')

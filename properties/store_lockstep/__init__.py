@@ -24,7 +24,8 @@ What a backend is known and declared to do otherwise (`deviations`) is not asked
     gone-uploads           completed or aborted uploads are not reported as gone
     uploads-listing        uploads are not listed by key, or not in pages
     versions-listing       versions and markers are not listed in one order
-    markers                delete markers of what never was, or the removal of markers, are told otherwise
+    markers                delete markers of what never was, or the removal of markers, are answered
+    differently
     deleted-groups         a group of keys is listed although all in it are deleted
     parts                  uploads of several parts (where a part has to be larger than a test wants to send)
 """

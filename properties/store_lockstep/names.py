@@ -29,39 +29,41 @@ class Names:
         """What the reference calls them, oldest first."""
         return list(self._pairs.get(kind, {}))
 
-    def told(self, kind: str, ours: Any, theirs: str) -> bool:
+    def matches(self, kind: str, ours: Any, theirs: str) -> bool:
         if not ours:
             return not theirs
         return self.same(kind, ours, theirs)
 
     def written(self, answer: Answer, reply: ask.PutReply) -> bool:
-        return self.told("etag", answer[1], reply.etag) and self.told("version", answer[2], reply.version)
+        return self.matches("etag", answer[1], reply.etag) and self.matches(
+            "version", answer[2], reply.version
+        )
 
     def info(self, ours: tuple[Any, ...], info: ask.ObjectInfo | None) -> bool:
         if info is None:
             return False
         key, etag, size, version, content_type, metadata = ours
-        told = info.key, info.size, info.content_type, tuple(sorted(info.metadata.items()))
-        named = self.told("etag", etag, info.etag) and self.told("version", version, info.version)
-        return named and told == (key, size, content_type, metadata)
+        fields = info.key, info.size, info.content_type, tuple(sorted(info.metadata.items()))
+        named = self.matches("etag", etag, info.etag) and self.matches("version", version, info.version)
+        return named and fields == (key, size, content_type, metadata)
 
     def listed(self, answer: Answer, reply: ask.ListReply) -> bool:
         rows = [(info.key, info.size) for info in reply.objects]
         etags = zip(answer[1], reply.objects, strict=False)
         return (
             rows == [(key, size) for key, _, size in answer[1]]
-            and all(self.told("etag", ours[1], info.etag) for ours, info in etags)
+            and all(self.matches("etag", ours[1], info.etag) for ours, info in etags)
             and reply.prefixes == answer[2]
         )
 
     def versions_listed(self, ours: tuple[Any, ...], theirs: tuple[ask.VersionInfo, ...]) -> bool:
         rows = [(row.key, row.latest, row.marker, row.size) for row in theirs]
         return rows == [(key, latest, marker, size) for key, _, latest, marker, _, size in ours] and all(
-            self.told("version", mine[1], row.version) and self.told("etag", mine[4], row.etag)
+            self.matches("version", mine[1], row.version) and self.matches("etag", mine[4], row.etag)
             for mine, row in zip(ours, theirs, strict=True)
         )
 
     def uploads_listed(self, ours: tuple[Any, ...], theirs: tuple[ask.UploadInfo, ...]) -> bool:
         return [key for key, _ in ours] == [row.key for row in theirs] and all(
-            self.told("upload", mine[1], row.upload) for mine, row in zip(ours, theirs, strict=True)
+            self.matches("upload", mine[1], row.upload) for mine, row in zip(ours, theirs, strict=True)
         )

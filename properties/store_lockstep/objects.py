@@ -66,7 +66,7 @@ class Objects(Sides):
             ("delete", key, ours, number),
             lambda: self.store.delete(key, when=condition, version=theirs),
             lambda answer, reply: (
-                self._names.told("version", answer[1], reply.version) and answer[2] == reply.marker
+                self._names.matches("version", answer[1], reply.version) and answer[2] == reply.marker
             ),
         )
 

@@ -28,7 +28,7 @@ class Uploads(Sides):
 
         def check(answer: Answer, reply: ask.UploadReply) -> bool:
             self._uploads.append((key, answer[1]))
-            return self._names.told("upload", answer[1], reply.upload)
+            return self._names.matches("upload", answer[1], reply.upload)
 
         self._both(
             ("create-upload", key, content_type, pairs),
@@ -46,7 +46,7 @@ class Uploads(Sides):
         self._both(
             ("upload-part", key, ours, number, body),
             lambda: self.store.upload_part(key, theirs, number, body),
-            lambda answer, reply: self._names.told("etag", answer[1], reply.etag),
+            lambda answer, reply: self._names.matches("etag", answer[1], reply.etag),
         )
 
     @rule(key=upload_keys, body=bodies)

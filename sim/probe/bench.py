@@ -162,7 +162,7 @@ class Bench:
         return self.ground.key(f"{self._name}/{label or 'k'}")
 
     def note(self, text: str) -> None:
-        """Worth knowing, and no danger. Said once."""
+        """Worth knowing, and no danger. Recorded once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -241,13 +241,13 @@ class Bench:
         self.rivals_max = max(self.rivals_max, self._rivals)
         return crew.names[: self._rivals]
 
-    def judged(self, error: str | None) -> None:
-        """The round that just ended was bad when `wrong` says something."""
-        if error is None:
+    def judged(self, violation: str | None) -> None:
+        """The round that just ended was bad when `violation` returns a text."""
+        if violation is None:
             return
         self.rounds_bad += 1
         if self._first_bad is None:
-            self._first_bad = (error, self.history.steps())
+            self._first_bad = (violation, self.history.steps())
 
     def conclude(self, most: int | None = None) -> str:
         """Raise what the rounds showed; answers how strong the evidence is when they showed nothing."""
@@ -295,10 +295,10 @@ def expect(reply: Any, *outcomes: Outcome) -> Any:
     if reply.outcome in outcomes:
         return reply
     wanted = " or ".join(outcome.value for outcome in outcomes)
-    said = f"{reply.outcome.value} {reply.detail}".rstrip()
+    answer = f"{reply.outcome.value} {reply.detail}".rstrip()
     if reply.outcome is Outcome.UNKNOWN or reply.outcome in NOT_NOW:
-        raise Inconclusive(f"expected {wanted}, got {said}")
-    raise Broken(f"expected {wanted}, got {said}")
+        raise Inconclusive(f"expected {wanted}, got {answer}")
+    raise Broken(f"expected {wanted}, got {answer}")
 
 
 def refused(reply: Reply, *outcomes: Outcome, otherwise: str) -> None:

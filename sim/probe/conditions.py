@@ -73,7 +73,7 @@ def _match_right(bench: Bench) -> None:
     etag = bench.put(key, "first")
     reply = offered(lambda: bench.store.put(key, body_of("other"), when=Matches(etag)), "an if-match put")
     if reply.outcome in (Outcome.CHANGED, Outcome.MISSING):
-        raise Broken(f"said {reply.outcome.value} of an object nobody changed: its own ETag never matches")
+        raise Broken(f"answered {reply.outcome.value} for an unchanged object: its own ETag never matches")
     expect(reply, Outcome.DONE)
     bench.must_stand(key, "other", "an if-match put that was done")
     reply = bench.store.put(key, body_of("third"), when=Matches(reply.etag))
@@ -130,7 +130,7 @@ def _delete_right(bench: Bench) -> None:
     etag = bench.put(key, "first")
     reply = offered(lambda: bench.store.delete(key, when=Matches(etag)), "an if-match delete")
     if reply.outcome in (Outcome.CHANGED, Outcome.MISSING):
-        raise Broken(f"said {reply.outcome.value} of an object nobody changed: its own ETag never matches")
+        raise Broken(f"answered {reply.outcome.value} for an unchanged object: its own ETag never matches")
     expect(reply, Outcome.DONE)
     bench.must_stand(key, None, "an if-match delete that was done")
 

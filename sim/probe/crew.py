@@ -107,7 +107,7 @@ def _finished(futures: Sequence["Future[Sent]"], gate: threading.Barrier) -> Ite
 
 
 class ProcessCrew(Crew):
-    """Processes of their own, each with a store of its own. Started once, then told what to send."""
+    """Processes of their own, each with a store of its own. Started once, then sent their requests."""
 
     def __init__(self, opener: Opener, size: int) -> None:
         self.names = [f"p{number}" for number in range(1, size + 1)]
@@ -138,7 +138,7 @@ class ProcessCrew(Crew):
         try:
             for (_, line), request in zip(self._members, [*requests, *idle], strict=True):
                 line.send(request)
-            return [said for _, line in self._members if (said := self._hear(line)) is not None]
+            return [message for _, line in self._members if (message := self._hear(line)) is not None]
         except BaseException:
             self.close()
             raise
@@ -146,10 +146,10 @@ class ProcessCrew(Crew):
     def _hear(self, line: Any) -> Any:
         try:
             if line.poll(REPLY_SECONDS_MAX):
-                said = line.recv()
-                if isinstance(said, Exception):
-                    raise said
-                return said
+                message = line.recv()
+                if isinstance(message, Exception):
+                    raise message
+                return message
         except (EOFError, ConnectionError):
             raise Inconclusive("a racing process ended early; see its error above") from None
         raise Inconclusive(f"a racing process did not answer within {REPLY_SECONDS_MAX:.0f} s")
@@ -190,7 +190,7 @@ def _serve(opener: Opener, name: str, line: Any, gate: Any) -> None:
     try:
         store = opener()
         held = HeldBack.over(store)
-    except Exception as error:  # noqa: BLE001 - told to the parent, which raises it
+    except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
         line.send(error)
         return
     line.send("ready")

@@ -51,7 +51,7 @@ class _Entry:
 
 
 class History:
-    """Filled by any thread, read when something went wrong."""
+    """Filled by any thread, read when a check failed."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -157,15 +157,15 @@ def answered(reply: Reply | Exception, prefix: str = "") -> str:
     """One line for people: what came back."""
     if isinstance(reply, Exception):
         return f"refused: {reply}".replace(prefix, "")
-    said = [reply.outcome.value]
+    parts = [reply.outcome.value]
     if isinstance(reply, ask.GetReply) and reply.done:
-        said.append(repr(token_of(reply.body)))
+        parts.append(repr(token_of(reply.body)))
     if isinstance(reply, ask.ListReply) and reply.done:
-        said.append(f"{len(reply.objects)} keys" + (", more" if reply.next else ""))
+        parts.append(f"{len(reply.objects)} keys" + (", more" if reply.next else ""))
     etag = getattr(reply, "etag", "") or getattr(getattr(reply, "info", None), "etag", "")
     if etag:
-        said.append(f"etag {short(etag)}")
-    return " ".join(said)
+        parts.append(f"etag {short(etag)}")
+    return " ".join(parts)
 
 
 def short(etag: str) -> str:

@@ -99,7 +99,7 @@ def if_match_complete(bench: Bench) -> None:
     done = begin(bench, key, "second")
     reply = offered(lambda: bench.store.send(done(Matches(etag))), "an if-match completion")
     if reply.outcome in (Outcome.CHANGED, Outcome.MISSING):
-        raise Broken(f"said {reply.outcome.value} of an object nobody changed: its own ETag never matches")
+        raise Broken(f"answered {reply.outcome.value} for an unchanged object: its own ETag never matches")
     expect(reply, Outcome.DONE)
     bench.must_stand(key, "second", "an if-match completion that was done")
     _match_stale(bench)

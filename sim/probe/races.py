@@ -1,11 +1,11 @@
 """Rivals released together, round after round, and what their answers may say.
 
-Every race has one judge: a pure function of what each rival wrote and was told, and of what stands
+Every race has one judge: a pure function of what each rival wrote and received, and of what stands
 afterwards. Of a race in which all wanted the same version replaced,
 
-- at most one may be told `done`;
-- what stands is the winner's, and never somebody's who was told no;
-- nobody is told `exists` or `changed` when in the end nothing was.
+- at most one rival receives `done`;
+- the final object is the winner's, and never that of a rival that was refused;
+- no rival receives `exists` or `changed` when no write was applied.
 
 `unknown` may have been applied, so it excuses what stands, but not a second winner. `conflict` and
 `throttled` prove nothing and excuse a round without any winner, but must not have been applied.
@@ -30,7 +30,7 @@ LIES = frozenset({Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING})
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """One member of a race: who, the token it wanted to write, and what it was told."""
+    """One member of a race: who, the token it wanted to write, and what it received."""
 
     name: str
     token: str | None
@@ -39,20 +39,20 @@ class Rival:
 
 
 def judge(rivals: Sequence[Rival], before: str | None, after: str | None) -> str | None:
-    """What is wrong with a race for replacing `before`, after which `after` stands; None when nothing is."""
+    """The violation in a race for replacing `before`, after which `after` stands; None when nothing is."""
     winners = [rival for rival in rivals if rival.outcome is Outcome.DONE]
     perhaps = {rival.token for rival in rivals if rival.outcome is Outcome.UNKNOWN}
     if len(winners) > 1:
-        return f"{len(winners)} winners: {', '.join(rival.name for rival in winners)} were all told done"
+        return f"{len(winners)} winners: {', '.join(rival.name for rival in winners)} were all answered done"
     author = next((rival for rival in rivals if rival.token == after and after != before), None)
     if winners and after != winners[0].token:
-        return f"{winners[0].name} was told done, but {_what(after)} stands"
+        return f"{winners[0].name} was answered done, but {_what(after)} stands"
     if not winners and after != before and after not in perhaps:
-        said = f"{author.name} was told {author.outcome}, and yet its write" if author else _what(after)
-        return f"{said} stands" if author else f"{said} stands, which no rival wrote"
+        what = f"{author.name} was answered {author.outcome}, and yet its write" if author else _what(after)
+        return f"{what} stands" if author else f"{what} stands, which no rival wrote"
     lied = next((rival for rival in rivals if rival.outcome in LIES), None)
     if lied and after == before:
-        return f"{lied.name} was told {lied.outcome}, though nobody's write was applied"
+        return f"{lied.name} was answered {lied.outcome}, though nobody's write was applied"
     return None
 
 
@@ -166,7 +166,7 @@ def _put_or_delete(bench: Bench, key: str, token: str | None, etag: str) -> ask.
 
 
 def _without_echoes(rivals: Sequence[Rival], lenient: bool) -> list[Rival]:
-    """Where deleting what is gone is answered `done`, only the first delete can be told to have done it."""
+    """Where deleting what is gone is answered `done`, only the first delete can be answered so."""
     first = next((rival for rival in rivals if rival.token is None and rival.outcome is Outcome.DONE), None)
     return [
         rival

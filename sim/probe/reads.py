@@ -40,7 +40,7 @@ def read_after_write(bench: Bench) -> str:
 
 def _look(bench: Bench, number: int) -> str | None:
     key = bench.key("seen")
-    # Asking first makes a store remember that nothing is there, if it is one that remembers.
+    # A read before makes a store remember that nothing is there, if it is one that remembers.
     for step in ("nothing", "first", "second", "deleted", "third"):
         if step == "deleted":
             bench.delete(key)
@@ -186,7 +186,7 @@ def clock_skew(bench: Bench) -> str:
         bench.put(key, "now")
         after_ns = bench.env.now_ns()
         info = expect(bench.store.head(key), Outcome.DONE).info
-        # HTTP tells whole seconds, so the true time lies up to one second behind what is told.
+        # HTTP tells whole seconds, so the true time lies up to one second behind what is sent.
         told_s = info.modified_ns / 1e9
         lowest = max(lowest, told_s - after_ns / 1e9)
         highest = min(highest, told_s + 1 - before_ns / 1e9)

@@ -41,7 +41,7 @@ SWEEP_SHARE = 0.9
 """Of the time for the features; removing what they wrote takes the rest."""
 
 Watch = Callable[[str, int, int], None]
-"""Told what is being done, its number, and how many there are."""
+"""Called with the name of each row, its number, and the number of rows."""
 
 
 class Probe:
@@ -135,7 +135,7 @@ class Probe:
             store.list(key),
             store.delete(key, when=ANYTHING),
         ]
-        # Only silence stops us here: a wrong answer is for the features to find.
+        # Only silence stops us here: a bad answer is for the features to find.
         silent = (Outcome.UNKNOWN, Outcome.THROTTLED, Outcome.CONFLICT)
         lost = next((reply for reply in replies if reply.outcome in silent), None)
         if lost is not None:

@@ -1,6 +1,6 @@
 /* A create-only put as one call, during which other threads run.
 
-   What it does, and in which order, is told in `writing.py`:
+   What it does, and in which order, is described in `writing.py`:
 
        open without a name -> attributes -> content, made durable -> link -> fsync of the folder -> close
 

@@ -1,7 +1,7 @@
 """The few calls to the operating system whose order decides what survives, and what their failures mean.
 
 Every write of an object goes through here, so that a test can record the order, put a delay into every
-fsync, or have a call fail. Reads need no seam: a wrong answer there destroys nothing.
+fsync, or have a call fail. Reads need no seam: an incorrect answer there destroys nothing.
 """
 
 import errno
@@ -67,8 +67,8 @@ class Disk:
         etag_at: int,
         body: bytes,
     ) -> tuple[int, int, int, str]:
-        """The steps of a create-only put in one call; the answer is told in `together`."""
-        assert together.create is not None, "`creates` said so"
+        """The steps of a create-only put in one call; `together` describes the result."""
+        assert together.create is not None, "`creates` is true"
         return together.create(drafts_fd, folder_fd, name, flush_fd, XATTR, value, etag_at, body)
 
     def write(self, fd: int, body: bytes) -> None:
@@ -84,8 +84,8 @@ class Disk:
             try:
                 if os.pwritev(fd, (body,), 0, os.RWF_SYNC) == len(body):
                     return
-            except OSError as wrong:
-                if wrong.errno not in _NO_SUCH_CALL:
+            except OSError as error:
+                if error.errno not in _NO_SUCH_CALL:
                     raise
         self.write(fd, body)  # begins at the start of the file: `pwritev` moved nothing
         self.fsync(fd)
@@ -108,8 +108,8 @@ class Disk:
             return None
         try:
             return os.getxattr(fd, XATTR)
-        except OSError as wrong:
-            if wrong.errno in (errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP):
+        except OSError as error:
+            if error.errno in (errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP):
                 return None
             raise
 
@@ -140,9 +140,9 @@ def surely_not_applied(error: int | None) -> bool:
     return error in _SURE
 
 
-def unusable(wrong: OSError, where: str, doing: str) -> Unusable:
+def unusable(error: OSError, where: str, doing: str) -> Unusable:
     """What to tell whoever runs the store: one sentence."""
-    why = _REMEDIES.get(wrong.errno or 0, f"{wrong.strerror or wrong}; check the directory")
+    why = _REMEDIES.get(error.errno or 0, f"{error.strerror or error}; check the directory")
     return Unusable(f"cannot {doing} in {where}: {why}")
 
 

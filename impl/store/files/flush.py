@@ -151,10 +151,10 @@ class Flush:
                 self._linger(window_s)
             self._close(batch)
             self._run(batch.oldest.fd)
-        except OSError as wrong:
-            batch.error = wrong
-        except BaseException as wrong:  # interrupted: who followed must not believe to be durable
-            batch.error = OSError(errno.EINTR, f"interrupted by {type(wrong).__name__}")
+        except OSError as error:
+            batch.error = error
+        except BaseException as error:  # interrupted: who followed must not believe to be durable
+            batch.error = OSError(errno.EINTR, f"interrupted by {type(error).__name__}")
             raise
         finally:
             self._close(batch)

@@ -47,7 +47,7 @@ _ESCAPED = re.compile(r"(?:%[0-9A-F]{2}|[^%])+")
 
 
 class Names:
-    """The spelling of one directory: `folded` where case or Unicode forms are not told apart."""
+    """The spelling of one directory: `folded` where case or Unicode forms are not distinguished."""
 
     def __init__(self, *, folded: bool = False) -> None:
         self.folded = folded

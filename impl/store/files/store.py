@@ -4,7 +4,7 @@
     store.put("data/x.parquet", body, when=ABSENT)      # is /var/lib/ledger/data/x.parquet on disk
 
 Every request means what `bucket` says, without versions, for all threads and processes that share the
-directory. How each part is done is told where it is done:
+directory. Each module describes its part:
 
     names       keys and names on disk            folders     folders, while others make and remove them
     writing     one object, atomically            flush       sharing the fsync of a folder

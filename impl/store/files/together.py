@@ -10,7 +10,7 @@ costs (docs/decisions/0013). Here it is given up once, for the steps of `writing
 
 Nothing is decided here: the answer is the step that failed, its error (0 when all went well), how many
 nanoseconds the flush took, and the ETag, which is taken in the same call. What ends before the file has its
-name has changed nothing, so the caller may do it again step by step, and then finds out what is wrong. This
+name has changed nothing, so the caller may do it again step by step, and then finds the error. This
 way may refuse whatever is unusual, and a system without it is only slower.
 """
 

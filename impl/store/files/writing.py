@@ -270,8 +270,8 @@ class Writer:
                     self._folders.move_aside(spot.name, spot.folder)
             except FileNotFoundError:
                 spot.again()
-            except OSError as wrong:
-                return _perhaps(wrong, draft)
+            except OSError as error:
+                return _perhaps(error, draft)
             else:
                 draft.landed = True
                 return Outcome.DONE
@@ -287,8 +287,8 @@ class Writer:
                 self._folders.move_aside(spot.name, spot.folder)
             except FileNotFoundError:
                 spot.again()
-            except OSError as wrong:
-                return _perhaps(wrong, draft)
+            except OSError as error:
+                return _perhaps(error, draft)
             else:
                 draft.landed = True
                 self._attributes.forget(old)
@@ -333,8 +333,8 @@ class Writer:
             self._disk.unlink(name, folder.fd)
         except FileNotFoundError:
             return None
-        except OSError as wrong:
-            if surely_not_applied(wrong.errno):
+        except OSError as error:
+            if surely_not_applied(error.errno):
                 raise
             return Outcome.UNKNOWN
         self._attributes.forget(old)
@@ -360,9 +360,9 @@ def _is_object(found: os.stat_result | None) -> bool:
 _NOTHING_THERE = {ask.Anything: Outcome.DONE, ask.Matches: Outcome.MISSING}
 
 
-def _perhaps(wrong: OSError, draft: Draft) -> Outcome:
+def _perhaps(error: OSError, draft: Draft) -> Outcome:
     """The end of a link or rename that failed: raised again when it surely changed nothing."""
-    if surely_not_applied(wrong.errno):
-        raise wrong
+    if surely_not_applied(error.errno):
+        raise error
     draft.landed = True
     return Outcome.UNKNOWN

@@ -1,4 +1,4 @@
-"""Asks again, where asking again is safe, and never where it is not.
+"""Retries where a retry is safe, and never where it is not.
 
     request   outcome               asked again?
     read      throttled, unknown    yes: a read changes nothing

@@ -12,7 +12,7 @@ the request applied?
    at the HTTP status, for replies without a body and for stores that speak codes of their own.
 
 An outcome must also be one that the request can have: "no such key" in answer to a listing means that
-something else is wrong.
+something else is the matter.
 
 Messages quote S3's code and message, and never the text of an exception: that may hold headers.
 """
@@ -53,7 +53,8 @@ REFUSED = Ending(Unusable, "see what the store says, and its documentation")
 _CREDENTIALS = Ending(Unusable, "renew the credentials (AWS_ACCESS_KEY_ID and so on, or the profile)")
 _PERMISSION = Ending(
     Unusable,
-    "give these credentials the permission, or use others (who may not list is told so of missing keys too)",
+    "give these credentials the permission, or use others (missing keys are refused too "
+    "without permission to list)",
 )
 _REGION = Ending(Unusable, "name the bucket's own region in the store URL: &region=...")
 _FULL = Ending(Unusable, "make room in the store, or raise the quota")
@@ -223,7 +224,7 @@ NO_ANSWER: Mapping[str, Ending] = dict(
             "FlexibleChecksumError ChecksumError",
         ),
         # Of waiters, paginators, stubs and discovery, which no call here uses. Should one come all the
-        # same, `unknown` is the one answer that is never wrong.
+        # same, `unknown` is the one answer that is always true.
         *_named(
             UNKNOWN,
             "WaiterError WaiterConfigError PaginationError OperationNotPageableError "

@@ -35,16 +35,18 @@ def ended(request: Request[R], error: BaseException, where: str) -> R:
     if isinstance(error, botocore.exceptions.ClientError):
         answer = _Answer(error.response)
         ending = _fit(request, _decide(request, answer), answer.code)
-        said = answer.said if isinstance(ending.means, Outcome) else f"{answer.said}; {ending.advice}"
+        message = (
+            answer.message if isinstance(ending.means, Outcome) else f"{answer.message}; {ending.advice}"
+        )
     else:
         ending = _unanswered(error)
-        said = f"{ending.advice or 'no whole reply'} ({_counterexample(error)})"
+        message = f"{ending.advice or 'no whole reply'} ({_counterexample(error)})"
     if isinstance(ending.means, Outcome):
-        return request.ends(ending.means, said)
+        return request.ends(ending.means, message)
     subject = (
         request.subject if len(request.subject) <= SUBJECT_MAX else f"{request.subject[:SUBJECT_MAX]}..."
     )
-    raise ending.means(f"{request.kind} {subject!r} in {where}: {said}")
+    raise ending.means(f"{request.kind} {subject!r} in {where}: {message}")
 
 
 class _Answer:
@@ -61,9 +63,9 @@ class _Answer:
         self.argument = str(error.get("ArgumentName") or "")
         self.region = str(meta.get("HTTPHeaders", {}).get("x-amz-bucket-region") or error.get("Region") or "")
         message = " ".join(str(error.get("Message") or "").split())[:TEXT_MAX]
-        self.said = f"the store answers {' '.join(filter(None, (str(self.status), self.code)))}"
-        self.said += f" ({message})" if message else ""
-        self.said += f" (the bucket's region is {self.region})" if self.region else ""
+        self.message = f"the store answers {' '.join(filter(None, (str(self.status), self.code)))}"
+        self.message += f" ({message})" if message else ""
+        self.message += f" (the bucket's region is {self.region})" if self.region else ""
 
 
 def _decide(request: Request[Any], answer: _Answer) -> Ending:

@@ -78,8 +78,8 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 def _check_range(request: ask.Get, answer: Answer, body: bytes) -> int:
     """The size of the whole object; raises unless `body` is exactly the range that was asked for."""
-    said = str(answer.get("ContentRange", ""))
-    match = _CONTENT_RANGE.fullmatch(said)
+    declared = str(answer.get("ContentRange", ""))
+    match = _CONTENT_RANGE.fullmatch(declared)
     if match:
         first, last, size = map(int, match.groups())
         stop = size if request.stop is None else min(request.stop, size)
@@ -87,7 +87,7 @@ def _check_range(request: ask.Get, answer: Answer, body: bytes) -> int:
             return size
     raise BrokenPromise(
         f"asked for bytes {request.start} to {request.stop} of {request.key!r}, "
-        f"got {len(body)} bytes said to be {said!r}"
+        f"got {len(body)} bytes declared as {declared!r}"
     )
 
 

@@ -87,8 +87,8 @@ class S3Store(Store):
         return settle(Future.result, cast(Any, futures))
 
     def verify(self) -> None:
-        """Ask for one key of the bucket: a listing needs the permission that asking for the bucket alone
-        (HEAD) needs, and its answer says what is wrong."""
+        """List one key of the bucket: this needs the same permission as HEAD of the bucket, and its reply
+        names the error."""
         try:
             reply = self.send(ask.List(limit=1))
         except StoreError as error:

@@ -21,7 +21,7 @@ def race(*outcomes: Outcome) -> list[Rival]:
 
 FINE = [
     ("one winner", race(DONE, EXISTS), None, "t1"),
-    ("losers may be told conflict", race(CONFLICT, DONE, EXISTS), None, "t2"),
+    ("losers may be answered conflict", race(CONFLICT, DONE, EXISTS), None, "t2"),
     ("nobody wins, nobody is told a reason", race(CONFLICT, CONFLICT), None, None),
     ("nobody wins a swap", race(CONFLICT, Outcome.THROTTLED), "b", "b"),
     ("a lost reply may have been applied", race(UNKNOWN, EXISTS), None, "t1"),
@@ -32,16 +32,16 @@ FINE = [
 
 WRONG = [
     ("2 winners", race(DONE, DONE), None, "t2"),
-    ("told done, but 't2' stands", race(DONE, EXISTS), None, "t2"),
-    ("told done, but nothing stands", race(DONE, EXISTS), None, None),
-    ("told done, but 't1' stands", race(UNKNOWN, DONE), None, "t1"),
-    ("told done, but 'b' stands", race(DONE, CHANGED), "b", "b"),
-    ("told conflict, and yet its write stands", race(CONFLICT, EXISTS), None, "t1"),
-    ("told exists, and yet its write stands", race(EXISTS, EXISTS), None, "t2"),
+    ("answered done, but 't2' stands", race(DONE, EXISTS), None, "t2"),
+    ("answered done, but nothing stands", race(DONE, EXISTS), None, None),
+    ("answered done, but 't1' stands", race(UNKNOWN, DONE), None, "t1"),
+    ("answered done, but 'b' stands", race(DONE, CHANGED), "b", "b"),
+    ("answered conflict, and yet its write stands", race(CONFLICT, EXISTS), None, "t1"),
+    ("answered exists, and yet its write stands", race(EXISTS, EXISTS), None, "t2"),
     ("'torn(...' stands, which no rival wrote", race(UNKNOWN, EXISTS), None, "torn(..."),
-    ("told exists, though nobody's write was applied", race(EXISTS, CONFLICT), None, None),
-    ("told changed, though nobody's write was applied", race(CHANGED, CHANGED), "b", "b"),
-    ("told missing, though nobody's write was applied", race(CONFLICT, MISSING), "b", "b"),
+    ("answered exists, though nobody's write was applied", race(EXISTS, CONFLICT), None, None),
+    ("answered changed, though nobody's write was applied", race(CHANGED, CHANGED), "b", "b"),
+    ("answered missing, though nobody's write was applied", race(CONFLICT, MISSING), "b", "b"),
     ("nothing stands, which no rival wrote", race(CONFLICT, CHANGED), "b", None),
 ]
 
@@ -65,7 +65,7 @@ def test_a_delete_that_wins_leaves_nothing() -> None:
     put = Rival("w1", "t1", MISSING)
     assert judge([put, delete], "b", None) is None
     assert "winners" in (judge([Rival("w1", "t1", DONE), delete], "b", "t1") or "")
-    assert "told done" in (judge([put, delete], "b", "b") or "")
+    assert "answered done" in (judge([put, delete], "b", "b") or "")
 
 
 def test_a_lost_reply_of_a_delete_excuses_that_nothing_stands() -> None:

@@ -1,4 +1,4 @@
-"""How it is asked: several at once, and what makes no sense at all."""
+"""Requests sent together, and requests that make no sense."""
 
 from collections.abc import Callable
 from typing import Any
@@ -51,7 +51,7 @@ NONSENSE: dict[str, Callable[[Store], Any]] = {
 """Each is refused before anything is sent, the same on every store."""
 
 
-class Asking:
+class Misuses:
     """send_all, and misuse."""
 
     def test_what_makes_no_sense_is_refused(self, store: Store) -> None:
