@@ -2,7 +2,7 @@
 
 Worse is what a reviewer must not overlook: a property that broke, a proof that is no longer one, situations
 that are no longer met (a proof of less), an operation that costs more, or whose bound was raised.
-What merely differs is told, and judged neither way: a search of another size says nothing about the program.
+Other differences are listed without a judgement: a search of another size proves nothing about the program.
 """
 
 import math
@@ -82,8 +82,8 @@ def _coverage(before: Result, after: Result) -> Iterator[Change]:
             )
     share = [(result.get("model") or {}).get("share") for result in (before, after)]
     if None not in share and share[0] != share[1]:
-        said = [f"{value:.2%} driven" for value in share]
-        yield Change(WORSE if share[1] < share[0] else BETTER, "the model's transitions", *said)
+        driven = [f"{value:.2%} driven" for value in share]
+        yield Change(WORSE if share[1] < share[0] else BETTER, "the model's transitions", *driven)
 
 
 def _findings(before: Result, after: Result) -> Iterator[Change]:
@@ -112,7 +112,7 @@ def _whole(result: Result) -> bool:
 
 
 def _dearer(verb: str, old: Result | None, new: Result | None, *whole: bool) -> Iterator[Change]:
-    """An operation that is new or gone is told, not judged."""
+    """An operation that is new or gone is listed, not judged."""
     had, has = _figures(verb, old or {}), _figures(verb, new or {})
     for name in sorted(had.keys() | has.keys()):
         if name not in had or name not in has:
@@ -125,7 +125,7 @@ def _dearer(verb: str, old: Result | None, new: Result | None, *whole: bool) -> 
 
 
 def _figures(verb: str, row: Result) -> dict[str, tuple[float, ...]]:
-    """Requests and hops for each number of faults where they are told so; else each number by its unit."""
+    """Requests and hops for each number of faults where the result has them; else each number by its unit."""
     levels = row.get("faults", ())
     found: dict[str, tuple[float, ...]] = {
         f"{verb} {_faults(level)}": (level["requests"], level["hops"]) for level in levels

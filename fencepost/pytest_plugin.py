@@ -41,13 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--fencepost-token", metavar="TOKEN", help="Replay the one schedule of the one test that is selected."
     )
-    for name, said in (
+    for name, text in (
         ("strategy", "how audited tests explore schedules, unless they say so themselves"),
         ("budget", "seconds each audited test may explore, unless it says so itself"),
         ("seed", "the seed of audited tests"),
         ("undecided", "fail or pass, when time ran out before all was explored"),
     ):
-        parser.addini(f"fencepost_{name}", said, default=None)
+        parser.addini(f"fencepost_{name}", text, default=None)
 
 
 def _above_zero(text: str) -> float:
@@ -99,9 +99,9 @@ def fencepost_audit() -> Callable[..., dict[str, Any]]:
     from fencepost.testing import check_program, options_of, run, unwrapped
 
     def audit(program: Callable[..., Any], /, **options: Any) -> dict[str, Any]:
-        function, said = unwrapped(program)
+        function, declared = unwrapped(program)
         check_program(function)
-        return run(function, said.under(options_of(options)), {})
+        return run(function, declared.under(options_of(options)), {})
 
     return audit
 
@@ -155,20 +155,19 @@ def pytest_runtest_makereport(
     if results:
         setattr(report, KEY, results)
     if call.excinfo is not None and type(call.excinfo.value).__name__ == "AuditFailed" and report.failed:
-        report.longrepr = _told(item, call.excinfo)
+        report.longrepr = _failure_of(item, call.excinfo)
     return report
 
 
-def _told(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
-    """The failure without the lines of the harness, which tell nobody anything: the counterexample is a
-    section."""
-    said, _, counterexample = str(failure.value).partition("\n\n")
+def _failure_of(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> Any:
+    """The failure without the lines of the harness, which do not help; the counterexample is a section."""
+    reason, _, counterexample = str(failure.value).partition("\n\n")
     shown: Any = failure.getrepr(style="value")
-    shown.reprtraceback.reprentries[-1].lines[:] = [f"E   {said}"]
+    shown.reprtraceback.reprentries[-1].lines[:] = [f"E   {reason}"]
     if counterexample:
         shown.addsection("fencepost", counterexample, "-")
     if shown.reprcrash is not None:
-        shown.reprcrash.message = said
+        shown.reprcrash.message = reason
         shown.reprcrash.path = str(item.path)
         shown.reprcrash.lineno = (item.location[1] or 0) + 1
     return shown

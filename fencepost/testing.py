@@ -52,7 +52,7 @@ class AuditFailed(AssertionError):
 
 @dataclass(frozen=True)
 class Options:
-    """How an audit is to be done. None leaves it to somebody else."""
+    """How to audit. None leaves the choice to a weaker source, or to the default."""
 
     processes: int | None = None
     faults: Mapping[str, int] | None = None
@@ -81,11 +81,11 @@ class Options:
                 raise ValueError(f"{name}={value!r}: give a whole number, at least 0")
 
     def under(self, stronger: "Options") -> "Options":
-        """These options, with what `stronger` says in their place."""
-        said = {field.name: getattr(stronger, field.name) for field in fields(stronger)}
-        said = {name: value for name, value in said.items() if value is not None}
-        said["faults"] = {**(self.faults or {}), **(stronger.faults or {})}
-        return replace(self, **said)
+        """These options, overridden by those that `stronger` sets."""
+        chosen = {field.name: getattr(stronger, field.name) for field in fields(stronger)}
+        chosen = {name: value for name, value in chosen.items() if value is not None}
+        chosen["faults"] = {**(self.faults or {}), **(stronger.faults or {})}
+        return replace(self, **chosen)
 
 
 @overload
@@ -264,7 +264,7 @@ def _counted(function: Callable[..., Any], processes: int | None) -> Callable[..
         function(**given)
         spawned = len(given["world"].processes)
         if spawned != processes:
-            raise Misuse(f"processes={processes} was asked for, and {spawned} were spawned")
+            raise Misuse(f"processes={processes} is declared, and {spawned} were spawned")
 
     return counted
 

@@ -46,7 +46,7 @@ def session(world: Any) -> Any:
 
 
 def bucket(world: Any, name: str, *, versioned: bool | None = None) -> str:
-    """Make a bucket without asking through the SDK, and return its name."""
+    """Make a bucket without a request of the SDK, and return its name."""
     _enter(world)
     buckets.install(world).create(name, versioned=versioned)
     return name

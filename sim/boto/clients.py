@@ -139,7 +139,7 @@ def restore() -> None:
 
 
 class _Quota:
-    """Stands for a `RetryQuota`: the asking process's own, or outside of a world the real one."""
+    """Stands for a `RetryQuota`: the running process's own, or outside of a world the real one."""
 
     def __init__(self, real: quota.RetryQuota) -> None:
         self.real = real

@@ -123,7 +123,7 @@ def _compare(body: bytes, headers: Mapping[str, str]) -> None:
 
 
 class _Raw(io.BytesIO):
-    """The body of an answer, with what the SDK asks of a connection."""
+    """The body of an answer, with what the SDK needs of a connection."""
 
     def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
         body = self.read()
@@ -206,7 +206,7 @@ def etags(header: str | None) -> tuple[str, ...] | None:
 
 
 def byte_range(message: Message) -> tuple[int | None, int | None] | None:
-    """A range: first and last byte, either may be missing. None when all is asked for."""
+    """A range: first and last byte, either may be missing. None for everything."""
     found = _RANGE.fullmatch(message.headers.get("range", ""))
     if found is None or found.groups() == ("", ""):
         return None
@@ -295,7 +295,7 @@ def _text(value: Any) -> str:
 
 
 def url_encoded(text: str, encoding: str | None) -> str:
-    """A key, as the listing was asked to write it."""
+    """A key in the encoding that the listing requests."""
     return quote_plus(text, safe="/") if encoding == "url" else text
 
 

@@ -234,7 +234,7 @@ def head_answer(_message: Message, _request: Any, _reply: Any) -> Answer:
 
 def created_answer(message: Message, _request: Any, reply: sdk.BucketReply) -> Answer:
     if not reply.done and message.body():
-        # In the first region, asking again for one's own bucket is no error.
+        # In the first region, creating one's own bucket again is no error.
         raise Refused(
             409,
             "BucketAlreadyOwnedByYou",

@@ -15,7 +15,7 @@ from fencepost.sim.explore.runs import Choice, Setting
 from fencepost.sim.explore.states import Memory
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
 from fencepost.sim.world import CLOCK_ACTOR, Footprints, World
-from fencepost.sim.world.recall import Recall
+from fencepost.sim.world.process import Recall
 
 
 def cost(steps: Sequence[Target]) -> tuple[int, int]:

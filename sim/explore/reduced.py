@@ -1,7 +1,7 @@
 """Exhaustive exploration with dynamic partial-order reduction, sleep sets and merging of equal states.
 
 Theory. Two runs that differ only by swapping neighbouring steps that do not conflict (see
-`sim.world.footprints`) are one run as far as any process can tell. The search runs the program again and
+`sim.world.footprints`) are one run for every process. The search runs the program again and
 again from the start, each time with another beginning, and aims at one run of every such class.
 
 *Races and sleep sets* are in `reduction`, *merging* of states met before is in `states`. All *alternatives*
@@ -23,7 +23,7 @@ from fencepost.sim.explore.states import Memory, StateCache
 from fencepost.sim.world import CLOCK_ACTOR, Footprints, World
 from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.operations import same
-from fencepost.sim.world.recall import Recall
+from fencepost.sim.world.process import Recall
 
 TRIAL_RUNS = 4_000
 """After so many runs merging must have shown that it pays."""

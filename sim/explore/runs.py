@@ -12,7 +12,7 @@ from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.monitor import SOMETIMES
 from fencepost.sim.world.operations import same
-from fencepost.sim.world.recall import Diverged, Recall
+from fencepost.sim.world.process import Diverged, Recall
 from fencepost.sim.world.scheduler import SPINS
 
 Choice = tuple[int, str]
@@ -184,7 +184,7 @@ class Coverage:
             self.faults[alternative if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
         if world.held_back:
-            self.limits.add(f"who asks {SPINS} times again and is told the same waits for a change")
+            self.limits.add(f"a process that gets the same reply {SPINS} times more waits for a change")
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
             self.outcomes[op.kind, outcome.value] += 1
@@ -293,9 +293,9 @@ def check_repeated(world: World, actor: int, op: Any) -> None:
 def divergence(world: World, actor: int, op: Any) -> str:
     now = world.pending(actor) if actor in world.enabled() else None
     name = name_of(world, actor)
-    asked = "nothing" if now is None else f"{describe(now)}"
+    issued = "nothing" if now is None else f"{describe(now)}"
     return (
-        f"step {len(world.trace) + 1}: {name} asked for {describe(op)} in one run and for {asked} in "
+        f"step {len(world.trace) + 1}: {name} issued {describe(op)} in one run and {issued} in "
         "another with the same choices. Something outside the world decides: a clock, randomness, an "
         "identifier, the order of a set, or a variable that outlives a run"
     )

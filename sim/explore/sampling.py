@@ -6,8 +6,8 @@ priority. A failure that needs d ordered steps of n processes ("depth d") is the
 least 1 / (n * k^(d-1)) in every single run, whatever the program. The same for a fault that has to strike
 at one of k steps as one of m alternatives: each multiplies the chance by 1 / (k * m).
 
-Hypothesis draws where a run leaves the common rule (whoever stepped last goes on, nothing goes wrong), and
-for what. The plainest choice is number 0, so what it shrinks to has few switches and few faults, and
+Hypothesis draws where a run leaves the common rule (the actor that stepped last goes on, without a fault),
+and for what. The plainest choice is number 0, so what it shrinks to has few switches and few faults, and
 failures are remembered in its example database.
 """
 
@@ -29,9 +29,10 @@ Stop = Callable[[Any], bool]
 TURNS_MAX = 16
 """Places where one example may leave the common rule."""
 _TURNS = st.tuples(st.integers(0, 7), st.integers(0, 23))
-"""How many steps to go on by the rule, then which of the choices there to take: even numbers let somebody go
-on, odd ones let something go wrong. There are many more ways to go wrong than to go on; drawn from all of
-them alike, two processes would hardly ever take turns unharmed, which is what most failures need."""
+"""How many steps to go on by the rule, then which of the choices there to take: even numbers let an actor go
+on, odd ones inject a fault. There are many more faults than ways to go on; drawn from all of them alike, two
+processes would hardly ever take turns unharmed, which is what most failures need.
+"""
 BATCH = 250
 """Examples Hypothesis draws before the time is looked at."""
 
@@ -51,7 +52,7 @@ class Sampled:
         self.cut = 0
 
     def one(self, choose: Callable[[World, Sequence[int]], Choice]) -> Violation | None:
-        """One run; what went wrong in it."""
+        """One run; its violation."""
         world = self.setting.world(self.footprints)
         choices: list[Choice] = []
 
@@ -166,7 +167,7 @@ class _Priorities:
 
 
 class _Broken(Exception):
-    """Tells Hypothesis that a run failed."""
+    """Reports to Hypothesis that a run failed."""
 
 
 class ByHypothesis(Sampled):
@@ -235,7 +236,7 @@ class _Turns:
 
 
 def _options(world: World, enabled: Sequence[int], last: int) -> tuple[list[Choice], list[Choice]]:
-    """Every choice, the plainest first: to go on or let another go on; and to let something go wrong."""
+    """Every choice, the plainest first: without a fault; and with one."""
     order = sorted(enabled, key=lambda actor: actor != last)
     plain = [(actor, world.alternatives(actor)[0]) for actor in order]
     plain.sort(key=lambda choice: choice[1] not in HARMLESS)

@@ -4,7 +4,7 @@
 
 A token is a list of targets: process, kind of operation, key, occurrence, and the alternative when it is
 not the harmless one. Each means: let this process run until it has done this. What no target says follows
-one rule, the same for everybody: whoever stepped last goes on; when it cannot, the first process that can.
+one rule for all: the actor that stepped last goes on; when it cannot, the first process that can.
 So a token only holds the places where a schedule leaves that rule. Requests to other keys that an edit
 adds or removes on the way do not disturb it; when a target is never reached, the replay says which.
 """
@@ -212,7 +212,7 @@ class _Following:
 
 
 def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
-    """Whoever stepped last goes on, else the first who can; nothing goes wrong."""
+    """The actor that stepped last goes on, else the first that can; without a fault."""
     if last in enabled and last != CLOCK_ACTOR:
         return last, world.alternatives(last)[0]
     return enabled[0], world.alternatives(enabled[0])[0]

@@ -1,19 +1,19 @@
-"""What operations cost: requests, bytes, and how many of the requests had to wait for another.
+"""What operations cost: requests, bytes, and serial hops.
 
-Theory. A life of a process, from its start to its end, is an operation, and so is what runs inside of
-`world.operation(name)`. What counts is what the code sends, as `impl.store.layers.metered` counts it: a
-request whose reply was lost, and one that is asked again; not what an SDK repeats below the code (`retry`),
-and not what lands when its sender has long gone. Blocking code waits for every answer, so its requests are a
-chain; those of one parallel step follow the same answers, and are one *serial hop*.
+Theory. A life of a process, from its start to its end, is an operation, and so is what runs inside
+`world.operation(name)`. The count is of what the code sends, as in `impl.store.layers.metered`: a request
+whose reply was lost counts, and so does its repetition; what an SDK repeats below the code (`duplicated`)
+does not, and neither does what lands after its sender gave up. Blocking code waits for every answer, so its
+requests are a chain; those of one parallel step follow the same answers, and are one *serial hop*.
 
-An operation is told with the faults that its run had had when its last request was answered. An operation
+The faults of an operation are those that its run had had when its last request was answered. An operation
 that a crash cuts short is left out: the same run without that crash costs no less, and is tried as well.
 
-Exploration leaves out runs that only swap steps nobody can tell apart, and the rest of those that come to a
-known state. Neither hides a cost: what an operation costs is a function of what its process was told, and of
-no order among others. The faults are counted in the order that was run; of an operation that some order
-charges with a fault that it never noticed there is also a run without that fault. So "at most so much, with
-at most so many faults" is exact where everything was explored.
+Exploration leaves out runs that only swap steps which no process can distinguish, and the rest of runs that
+reach a known state. Neither hides a cost: what an operation costs is a function of the answers that its
+process got, and of no order among others. Faults are counted in the order that was run; if some order charges
+an operation with a fault that it never noticed, there is also a run without that fault. So "at most so much,
+with at most so many faults" is exact where everything was explored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,13 +28,13 @@ Step = tuple[int, str, Any, int, int, Any, Any, int]
 """As in `run`."""
 
 COUNTED = frozenset(ALTERNATIVES) - {"never", "advance", *PASSING_TIME}
-"""A landing that never comes was paid for when it was late; that time passes is no fault."""
+"""A landing that never comes was paid for when it was late; passing time is no fault."""
 _NOT_SENT = frozenset({"land", "never", "crash", "duplicated"})
-"""What is asked again by an SDK is one request, which is told when it is answered."""
+"""A request that an SDK repeats is one request, which counts when it is answered."""
 
 
 class Spent(NamedTuple):
-    """What one operation cost that came to its end."""
+    """The cost of one operation that ended."""
 
     name: str
     faults: int
@@ -52,15 +52,15 @@ class AtMost(NamedTuple):
     hops: int | None
     faults: int | None
     why: str = ""
-    """Where it comes from, for the end of the sentence."""
+    """The origin of the bound, for the end of the sentence."""
 
     @property
     def property(self) -> str:
-        """The name under which it is broken."""
+        """The name of the property that it is."""
         return f"cost of {self.name}"
 
     def broken_by(self, spent: Spent) -> str:
-        """What is wrong with this; empty when nothing is."""
+        """The reason why this cost breaks the bound; empty when it does not."""
         if spent.name != self.name or (self.faults is not None and spent.faults > self.faults):
             return ""
         dear = (self.requests is not None and spent.requests > self.requests) or (
@@ -94,7 +94,7 @@ class Span:
 
 
 class _Tally:
-    """What was asked so far."""
+    """The requests so far."""
 
     __slots__ = ("bytes", "faults", "group", "hops", "requests")
 
@@ -107,7 +107,7 @@ class _Tally:
         self.group: Any = None
         """The parallel step that its last request was part of."""
 
-    def ask(self, world: Any, step: Step, faults: int) -> None:
+    def count(self, world: Any, step: Step, faults: int) -> None:
         actor, _, _, _, _, op, answer, _ = step
         self.requests += 1
         self.faults = faults
@@ -139,7 +139,7 @@ def spent(world: Any) -> Iterator[Spent]:
 
 
 def _lives(trace: Sequence[Step], world: Any) -> Iterator[Spent]:
-    """Processes that ended. Done for every run that is explored, so in one go."""
+    """Processes that ended. Called for every explored run, so one pass."""
     tallies: dict[Any, _Tally] = {}
     faults = 0
     for step in trace:
@@ -154,7 +154,7 @@ def _lives(trace: Sequence[Step], world: Any) -> Iterator[Spent]:
             tally = tallies.get((process, incarnation))
             if tally is None:
                 tally = tallies[process, incarnation] = _Tally()
-            tally.ask(world, step, faults)
+            tally.count(world, step, faults)
         elif type(op) is Finish:
             yield tallies.get((process, incarnation), _Tally(faults)).spent(process.name)
 
@@ -165,7 +165,7 @@ def _of_span(world: Any, process: Any, span: Span) -> Spent:
     for step in world.trace[span.begin : span.end]:
         faults += step[1] in COUNTED
         if step[2] is process and step[1] not in _NOT_SENT and isinstance(step[5], Request):
-            tally.ask(world, step, faults)
+            tally.count(world, step, faults)
     return tally.spent(span.name)
 
 

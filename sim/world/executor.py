@@ -21,7 +21,7 @@ first operations, in which no other actor has a part, and the properties are jud
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Outcome
 from fencepost.sim.world import budget as fault
@@ -109,7 +109,7 @@ class Executor:
         """Something changed: a process that waits for it may issue its request again."""
         world = self._world
         for process in world.processes:
-            if process.spins and world.w & process.asked[2] and not world.alone:
+            if process.spins and world.w & process.last_idle[2] and not world.alone:
                 process.spins = 0
         world.alone = False
 
@@ -240,14 +240,14 @@ class Executor:
             process.effective = world.w != 0
             if world.w:
                 process.spins = 0
-                process.asked = None
+                process.last_idle = None
             else:
                 self._count_spins(process, request, reply)
         else:
             reply = self._answer_badly(process, request, process.ops, alternative)
             process.effective = alternative == "late"
             process.spins = 0
-            process.asked = None
+            process.last_idle = None
             if reply is None:
                 self._log(process.index, alternative, process, process.ops, request, None)
                 process.retried = True
@@ -259,12 +259,12 @@ class Executor:
 
     def _count_spins(self, process: Process, request: Any, reply: Any) -> None:
         world = self._world
-        before = process.asked
+        before = process.last_idle
         if before is not None and before[1] == reply and same(before[0], request):
             process.spins += 1
         else:
             process.spins = 0
-        process.asked = (request, reply, world.r)
+        process.last_idle = (request, reply, world.r)
         if world.alone:
             # Only the end of the others made this request possible: their steps come before it.
             world.w = EVERYTHING
@@ -274,7 +274,7 @@ class Executor:
         world = self._world
         bucket = world.bucket
         bucket.ticket = process.index * TICKETS + 2 * number + process.retried
-        idle = type(request) is ask.Delete and not bucket.versioned and bucket.body(request.key) is None
+        idle = type(request) is req.Delete and not bucket.versioned and bucket.body(request.key) is None
         now_ns = world.start_ns + world.stamp_ns
         valid = world.footprints.valid
         try:

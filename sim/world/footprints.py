@@ -3,8 +3,8 @@
 Theory. Two neighbouring steps of different actors may be swapped, with the same replies and the same
 state after, when neither writes what the other reads. Everything a step can touch is an
 *object*: a key, a listing, an upload, the clock, a topic of notes, a process's result, a property that
-looks on. Each object is one bit, so that asking whether two steps conflict is three operations on
-integers, whatever they touched.
+looks on. Each object is one bit, so a test whether two steps conflict is three operations on integers,
+whatever they touched.
 
     put that was refused       reads its key (it learnt that something stands there, and changed nothing)
     put that was applied       reads and writes its key; writes every listing whose prefix the key has
@@ -13,7 +13,7 @@ integers, whatever they touched.
     a write with time stamps   reads the clock
 
 Writing alone does not conflict with writing: two puts of different keys both change a listing, and no
-listing tells which came first. Where the order of two writes matters, a write reads as well.
+listing shows which came first. Where the order of two writes matters, a write reads as well.
 
 Footprints are taken from what happened, not from what might have: a step's replies are a function of
 what it read, so a swap of independent steps leaves its footprint as it was. One thing must not depend on
@@ -30,7 +30,7 @@ never change their meaning within one exploration.
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Outcome
 
@@ -45,7 +45,7 @@ EVERYTHING = -1
 
 Footprint = tuple[int, int]
 LOCAL: Footprint = (EVERY_STEP, 0)
-"""A step that nobody else can notice."""
+"""A step that no other actor can notice."""
 
 
 class Footprints:
@@ -59,36 +59,36 @@ class Footprints:
         self._reads: dict[str, Footprint] = {}
         self._writes: dict[str, Footprint] = {}
         self.valid: dict[int, Any] = {}
-        """By identity, requests that were found valid and may be asked again in another run."""
+        """By identity, requests that were found valid and may be sent again in another run."""
         self.generation = 0
         self.stamp = 0
         """`CLOCK` when writes carry the time at which they landed, else nothing."""
         self._rules: dict[type, Callable[[Any, Any], Footprint]] = {
-            ask.Put: self._keyed_write,
-            ask.Get: self._keyed_read,
-            ask.Head: self._keyed_read,
-            ask.Delete: self._delete,
-            ask.List: self._list,
-            ask.ListVersions: self._list,
-            ask.ListUploads: self._list_uploads,
-            ask.CreateUpload: self._create_upload,
-            ask.UploadPart: self._upload_part,
-            ask.CompleteUpload: self._complete_upload,
-            ask.AbortUpload: self._abort_upload,
+            req.Put: self._keyed_write,
+            req.Get: self._keyed_read,
+            req.Head: self._keyed_read,
+            req.Delete: self._delete,
+            req.List: self._list,
+            req.ListVersions: self._list,
+            req.ListUploads: self._list_uploads,
+            req.CreateUpload: self._create_upload,
+            req.UploadPart: self._upload_part,
+            req.CompleteUpload: self._complete_upload,
+            req.AbortUpload: self._abort_upload,
         }
 
     def footprint(self, request: Any, reply: Any) -> Footprint:
         """What `request` read and wrote, given how it was answered."""
         if isinstance(reply, StoreError):
             # Refused as senseless; a few refusals depend on the upload or key, so call it a read.
-            if type(request) is ask.CompleteUpload:
+            if type(request) is req.CompleteUpload:
                 return self._complete_in_vain(request)
             read, _ = self.reading("key", request.subject)
             upload = getattr(request, "upload", "")
             return (read | self.upload(request.subject, upload) if upload else read, 0)
         rule = self._rules.get(type(request))
         if rule is None:
-            # A kind of request that is not the store interface's knows for itself.
+            # Requests beyond the store interface have a footprint of their own.
             found: Footprint = request.footprint(self, reply)
             return found
         return rule(request, reply)
@@ -234,7 +234,7 @@ class Footprints:
         return (EVERY_STEP | upload | self.bit("key", request.key), 0)
 
     def _complete_in_vain(self, request: Any) -> Footprint:
-        """It was the upload that would not have it, see the theory."""
+        """The upload refused the completion, see the theory."""
         read, written = self.changing(request.key)
         return (read | self._upload(request, request.upload), written)
 

@@ -155,17 +155,18 @@ class Violation:
 
 
 class Follower(Protocol):
-    """Reads a run while it goes on, and reports at once what is wrong.
+    """Reads a run while it goes on, and reports at once what violates a rule.
 
     Unlike a property it sees every step and makes no other order necessary: of runs that differ only by
-    swapping steps that no process can tell apart, it reads one. Only runs that it will read alike are merged.
+    swapping steps that no process can distinguish, it reads one. Only runs that it will read alike are
+    merged.
     """
 
     def landed(self, process: str, incarnation: int, request: Any, reply: Any) -> str | None:
-        """A request took effect, or the store refused it; the reason why that is wrong."""
+        """A request took effect, or the store refused it; the reason why that is a violation."""
 
     def noted(self, process: str, incarnation: int, topic: str, value: Any) -> str | None:
-        """A process noted something; the reason why that is wrong."""
+        """A process noted something; the reason why that is a violation."""
 
     def state(self) -> Any:
         """Everything on which later judgements depend."""

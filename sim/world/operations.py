@@ -2,112 +2,95 @@
 
 Note      an observation that properties may read; its own step, because time may pass before it
 ReadClock the wall or the monotonic clock; a step because time may pass before the reading
-Sleep     starts at the time the step is taken; then `Wake` waits until the clock has come that far
+Sleep     starts when the step is taken; then `Wake` waits until the clock has come that far
 Pick      a choice of data, explored like any other
+Post      a message to a channel; `Receive` takes the next one that has arrived
 Parallel  several requests issued at once; each lands as a step of its own
 Finish    the entry point returned or raised; a step, so that a crash can come just before it
+Advance   time passes until the next sleeper may wake: the clock's own step
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from fencepost.impl.store.requests import Delete, Get, Head, Put
 
 
 class Crash(BaseException):
-    """Unwinds a process of the world. It derives from BaseException because a crash is nobody's to handle."""
+    """Unwinds a process of the world. It derives from BaseException because no code may handle a crash."""
 
 
+@dataclass(slots=True, eq=False)
 class Note:
-    __slots__ = ("topic", "value")
-    kind = "note"
-
-    def __init__(self, topic: str, value: Any) -> None:
-        self.topic = topic
-        self.value = value
+    topic: str
+    value: Any
+    kind: ClassVar[str] = "note"
 
     @property
     def subject(self) -> str:
         return self.topic
 
 
+@dataclass(slots=True, eq=False)
 class ReadClock:
-    __slots__ = ("subject",)
-    kind = "clock"
-
-    def __init__(self, subject: str) -> None:
-        self.subject = subject
+    subject: str
+    kind: ClassVar[str] = "clock"
 
 
+@dataclass(slots=True, eq=False)
 class Sleep:
-    __slots__ = ("nanoseconds",)
-    kind = "sleep"
-    subject = ""
-
-    def __init__(self, nanoseconds: int) -> None:
-        self.nanoseconds = nanoseconds
+    nanoseconds: int
+    kind: ClassVar[str] = "sleep"
+    subject: ClassVar[str] = ""
 
 
+@dataclass(slots=True, eq=False)
 class Wake:
-    __slots__ = ("until_ns",)
-    kind = "wake"
-    subject = ""
-
-    def __init__(self, until_ns: int) -> None:
-        self.until_ns = until_ns
+    until_ns: int
+    kind: ClassVar[str] = "wake"
+    subject: ClassVar[str] = ""
 
 
+@dataclass(slots=True, eq=False)
 class Pick:
-    __slots__ = ("count", "subject")
-    kind = "pick"
-
-    def __init__(self, name: str, count: int) -> None:
-        self.subject = name
-        self.count = count
+    subject: str
+    count: int
+    kind: ClassVar[str] = "pick"
 
 
+@dataclass(slots=True, eq=False)
 class Post:
-    __slots__ = ("message", "subject")
-    kind = "post"
-
-    def __init__(self, channel: str, message: Any) -> None:
-        self.subject = channel
-        self.message = message
+    subject: str
+    message: Any
+    kind: ClassVar[str] = "post"
 
 
+@dataclass(slots=True, eq=False)
 class Receive:
-    __slots__ = ("subject",)
-    kind = "receive"
-
-    def __init__(self, channel: str) -> None:
-        self.subject = channel
+    subject: str
+    kind: ClassVar[str] = "receive"
 
 
+@dataclass(slots=True, eq=False)
 class Parallel:
-    __slots__ = ("requests",)
-    kind = "parallel"
-    subject = ""
-
-    def __init__(self, requests: Sequence[Any]) -> None:
-        self.requests = requests
+    requests: Sequence[Any]
+    kind: ClassVar[str] = "parallel"
+    subject: ClassVar[str] = ""
 
 
+@dataclass(slots=True, eq=False)
 class Finish:
-    __slots__ = ("error", "result")
-    kind = "finish"
-    subject = ""
-
-    def __init__(self, result: Any, error: BaseException | None) -> None:
-        self.result = result
-        self.error = error
+    result: Any
+    error: BaseException | None
+    kind: ClassVar[str] = "finish"
+    subject: ClassVar[str] = ""
 
 
+@dataclass(slots=True, eq=False)
 class Advance:
-    """Time passes until the next sleeper may wake. The clock's own step."""
-
-    __slots__ = ()
-    kind = "advance"
-    subject = ""
+    kind: ClassVar[str] = "advance"
+    subject: ClassVar[str] = ""
 
 
 ADVANCE = Advance()
@@ -116,7 +99,7 @@ MONOTONIC = ReadClock("monotonic")
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two operations ask for the same thing: how a run that does not repeat is noticed."""
+    """Whether two operations are equal: how a run that does not repeat is noticed."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -128,7 +111,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 _COMPARED: dict[type, tuple[str, ...]] = {
-    # Requests by what tells runs apart; comparing metadata costs more than the rest together.
+    # Requests by what distinguishes runs; comparing metadata costs more than the rest together.
     Put: ("key", "body", "when"),
     Get: ("key", "only_if", "unless", "version", "start"),
     Head: ("key", "version"),

@@ -1,14 +1,29 @@
-"""One process of a world: a greenlet that runs ordinary blocking code, and what it is waiting for.
+"""One process of a world: a greenlet that runs ordinary blocking code, its pending operation, and the recall
+of both.
 
-Where what it does is remembered (see `recall`), the greenlet is brought up only when something new happens:
-`node` is where the process stands in the tree, `behind` the edges that the code has not seen yet.
+Greenlets are kept and used again: making one costs more than twenty switches. A worker runs one entry point
+after another and hands `Finish` to the executor after each.
 
-Greenlets are kept and used again: making one costs more than twenty switches. A worker runs one entry
-point after another and hands `Finish` to the scheduler after each.
+A crash is an exception raised where the process waits. Code may catch it (a bare `except:`, a `finally` that
+cleans up over the network), but it achieves nothing any more: every request is answered with the same
+exception. Code that returns normally, or goes on and on, is reported.
 
-A crash is an exception raised where the process waits. Code may catch it (a bare `except:`, a `finally`
-that cleans up over the network), but it gets nothing done any more: every request is answered by the
-same exception. Code that returns as if nothing had happened, or goes on and on, is reported.
+Recall. Exploration repeats the beginnings of runs again and again, and in most of them a process gets the
+answers that it got before. Deterministic code with the same answers issues the same next operation. So the
+operations of a process are kept in a tree: from a node one edge leads on for every answer the process ever
+got there. A run follows the edges, and the code itself rests. When an answer has no edge yet, the code
+*catches up*: it runs from its beginning with the answers of the path, without a step of the world, and then
+gets the new one. `node` is the place of the process in the tree, `behind` the edges that the code has not
+seen yet.
+
+Starting and crashing are edges too, because what outlives a crash (a variable around the function) is a
+function of them. A crash that is new is done to the real code, so that code that swallows crashes is still
+found.
+
+Only for programs that promised to share nothing (`World.share_nothing`): a process that reads a variable
+which another one changes does not act the same with the same answers. Catching up compares the operations
+with those of before and raises `Diverged` where they differ; it cannot notice everything, so the program must
+keep the promise.
 """
 
 import threading
@@ -17,25 +32,95 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
+from fencepost.impl.store.errors import StoreError
 from fencepost.sim.world.costs import Span
-from fencepost.sim.world.operations import Crash, Finish, Parallel
-from fencepost.sim.world.recall import CRASH, START, Node, Recall, check_same, key_of
+from fencepost.sim.world.operations import Crash, Finish, Parallel, same
 
 REFUSALS_MAX = 50
-"""How often a dying process may ask for something before it is given up."""
+"""How many requests a dying process may issue before it is abandoned."""
 
 _pool = threading.local()
 """Idle greenlets. One belongs to the thread that made it."""
 _abandoned: list[Any] = []
 """Greenlets that would not die. Kept, because collecting one raises in it once more."""
+NODES_MAX = 200_000
+"""Nodes kept: bounds the memory, about 3 kB each with the bodies of requests."""
+
+START = object()
+CRASH = object()
+
+
+class Diverged(Exception):
+    """The program did something else although every choice was the same: it is not deterministic."""
+
+
+class Node:
+    """Where a process waits: its operation, and the next nodes by answer."""
+
+    __slots__ = ("after", "clean", "marks", "op")
+
+    def __init__(self, op: Any, clean: bool = True) -> None:
+        self.op = op
+        """None before a start, and after a crash."""
+        self.clean = clean
+        """Of a crash: whether the code let itself be unwound."""
+        self.marks: tuple[tuple[str, bool], ...] = ()
+        """Where named operations began and ended on the way here, see `costs`."""
+        self.after: dict[Any, Node] = {}
+
+
+class Recall:
+    """The trees of one exploration."""
+
+    def __init__(self) -> None:
+        self._roots: dict[Any, Node] = {}
+        self._count = 0
+
+    def root(self, setup: tuple[Any, ...], process: str) -> Node:
+        """The first node of a process, by what the program picked when it set the world up."""
+        if self._count > NODES_MAX:
+            self._roots.clear()
+            self._count = 0
+        return self._roots.setdefault((setup, process), Node(None))
+
+    def grow(self, node: Node, edge: Any, after: Node) -> Node:
+        self._count += 1
+        node.after[edge] = after
+        return after
+
+
+def key_of(answer: Any) -> Any:
+    """The edge that an answer stands for; None where it cannot be compared with others."""
+    if type(answer) is list:
+        answer = tuple(answer)
+        if any(isinstance(one, StoreError) for one in answer):
+            return None
+    if isinstance(answer, StoreError):
+        return None
+    try:
+        hash(answer)
+    except TypeError:
+        return None
+    return (answer,)
+
+
+def check_same(process: str, before: Any, now: Any) -> None:
+    """Raise unless the process issues the operation that it issued before, with the same answers."""
+    if same(before, now):
+        return
+    raise Diverged(
+        f"process {process!r} issued {before.kind} {before.subject} in one run and {now.kind} {now.subject}"
+        " in another, with the same answers. It shares a variable with another process, or something outside "
+        "the world decides: a clock, randomness, an identifier, the order of a set; a program whose "
+        "processes share variables must not call share_nothing"
+    )
 
 
 class Process:
-    """Entry point, state, and the step it waits for."""
+    """Entry point, state, and the pending operation."""
 
     __slots__ = (
         "args",
-        "asked",
         "base",
         "behind",
         "clean",
@@ -48,6 +133,7 @@ class Process:
         "index",
         "kwargs",
         "last",
+        "last_idle",
         "marked",
         "may_raise",
         "name",
@@ -68,7 +154,7 @@ class Process:
         "trace",
         "waits",
         "worker",
-    )
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -96,7 +182,7 @@ class Process:
         self.error: BaseException | None = None
         self.skew_ns = 0
         self.skew = False
-        """Whether the fate of its clock is settled."""
+        """Whether the skew of its clock is decided."""
         self.retried = False
         self.pending: Any = None
         self.group: Group | None = None
@@ -104,17 +190,17 @@ class Process:
         """The steps, as a bit set of their places in the run, that came before the pending one."""
         self.recall: Recall | None = None
         self.node: Node | None = None
-        """Where it stands in the tree of what is remembered; None when nothing is, or not any more."""
+        """Its place in the tree; None when nothing is remembered, or not any more."""
         self.behind: list[tuple[Any, Node, int]] = []
-        """What it was told since its code was last run: the edge, where it led, the incarnation."""
+        """The answers since its code ran last: the edge, the node it led to, the incarnation."""
         self.waits: Any = None
-        """What the code itself waits for, when it was brought up."""
+        """The operation the code itself waits for, when it runs."""
         self.trace = trace
         """The steps of the run so far."""
         self.spans: list[Span] = []
         """The operations that it named."""
         self.marked: list[tuple[str, bool]] = []
-        """Where they begin and end, of what the code did since it was told something, to be remembered."""
+        """Their beginnings and ends since the last answer, to be remembered."""
         self.begin()
 
     def begin(self) -> None:
@@ -125,10 +211,10 @@ class Process:
         self.refusals = 0
         self.group = None
         self.effective = not self.restart
-        self.asked: Any = None
+        self.last_idle: Any = None
         """The last request that changed nothing, its reply, and what it read."""
         self.spins = 0
-        """How often in a row it was asked in vain, with nothing of what it reads changing."""
+        """How often in a row it was repeated, with nothing of what it reads changing."""
         self.clean: bool = True
 
     def start(self) -> Any:
@@ -137,7 +223,7 @@ class Process:
         return self._start() if self.node is None else self._follow(START, START)
 
     def resume(self, answer: Any) -> Any:
-        """Tell it the answer, and return what it asks for next."""
+        """Give it the answer, and return its next operation."""
         if self.node is None:
             return self.worker.switch(answer)
         key = key_of(answer)
@@ -156,7 +242,7 @@ class Process:
         return self.node.clean
 
     def kill(self) -> bool:
-        """The same at the end of a run, whatever is known; code that was not brought up needs none."""
+        """The same at the end of a run; code that does not run needs no crash."""
         if self.worker is None:
             return True
         return self._unwind(self.pending if self.node is None else self.waits)
@@ -180,7 +266,7 @@ class Process:
     # Remembering.
 
     def remember(self, recall: Recall, root: Node) -> None:
-        """From now on follow and extend what is known of it."""
+        """Follow and extend the tree from now on."""
         self.recall, self.node = recall, root
 
     def _follow(self, edge: Any, answer: Any) -> Any:
@@ -193,7 +279,7 @@ class Process:
         else:
             self._catch_up()
             after = Node(None)
-            after.op, after.clean = self._tell(answer)
+            after.op, after.clean = self._give(answer)
             after.marks = tuple(self.marked)
             self.marked.clear()
             assert self.recall is not None
@@ -205,20 +291,20 @@ class Process:
         return after.op
 
     def _catch_up(self) -> None:
-        """Bring the code to where the process stands."""
+        """Run the code to the place of the process."""
         if not self.behind:
             return
         now = self.incarnation
         behind, self.behind = self.behind, []
         for answer, node, self.incarnation in behind:
-            op, _ = self._tell(answer)
+            op, _ = self._give(answer)
             if node.op is not None:
                 check_same(self.name, node.op, op)
         self.incarnation = now
         self.marked.clear()  # that was known
 
-    def _tell(self, answer: Any) -> tuple[Any, bool]:
-        """What the code asks for, told this where it waits; and whether it let itself be crashed."""
+    def _give(self, answer: Any) -> tuple[Any, bool]:
+        """The code's next operation after this answer; and whether it let itself be crashed."""
         clean = True
         if answer is START:
             self.streams = {}
@@ -322,7 +408,7 @@ def _work(process: Process) -> None:
         result: Any = None
         try:
             result = process.fn(*process.args, **process.kwargs)
-        except BaseException as raised:  # noqa: BLE001 - whatever ended it is handed to the scheduler
+        except BaseException as raised:  # noqa: BLE001 - the executor gets whatever ended it
             error = raised
         finish = Finish(result, error)
         del result, error

@@ -19,7 +19,7 @@ A run is a function of the choices (actor, alternative), and of nothing else.
 
 from typing import Any
 
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.executor import CLOCK_ACTOR
 from fencepost.sim.world.operations import ADVANCE, Pick, Post, ReadClock, Wake, same
@@ -49,7 +49,7 @@ class Scheduler:
                 continue
             if type(op) is Wake and op.until_ns > world.clock_ns:
                 asleep = True
-            elif process.spins >= SPINS and same(op, process.asked[0]):
+            elif process.spins >= SPINS and same(op, process.last_idle[0]):
                 spinning = spinning or process
             else:
                 ready.append(process.index)
@@ -131,7 +131,7 @@ class Scheduler:
             op = process.pending
             if type(op) is Wake and op.until_ns > world.clock_ns:
                 asleep = True
-            elif op is not None and not (process.spins >= SPINS and same(op, process.asked[0])):
+            elif op is not None and not (process.spins >= SPINS and same(op, process.last_idle[0])):
                 idle = False
         if idle:
             # The long pause is offered here too: whether another process has just ended must not matter.
@@ -141,14 +141,14 @@ class Scheduler:
 
 _known: dict[Any, tuple[str, ...]] = {}
 _CATEGORIES: dict[type, int] = {
-    ask.Get: fault.READ,
-    ask.Head: fault.READ,
-    ask.List: fault.READ,
-    ask.ListVersions: fault.READ,
-    ask.ListUploads: fault.READ,
-    ask.CreateUpload: fault.WRITE,
-    ask.UploadPart: fault.WRITE,
-    ask.AbortUpload: fault.WRITE,
+    req.Get: fault.READ,
+    req.Head: fault.READ,
+    req.List: fault.READ,
+    req.ListVersions: fault.READ,
+    req.ListUploads: fault.READ,
+    req.CreateUpload: fault.WRITE,
+    req.UploadPart: fault.WRITE,
+    req.AbortUpload: fault.WRITE,
     ReadClock: fault.CLOCK,
     Post: fault.MESSAGE,
 }
@@ -160,10 +160,10 @@ def _category(op: Any) -> int:
         return found
     when = getattr(op, "when", None)
     if when is None:
-        if isinstance(op, ask.Request):
+        if isinstance(op, req.Request):
             return fault.READ if op.reads else fault.WRITE
         return fault.LOCAL
-    return fault.WRITE if isinstance(when, ask.Anything) else fault.CONDITIONAL
+    return fault.WRITE if isinstance(when, req.Anything) else fault.CONDITIONAL
 
 
 def _picks(count: int) -> tuple[str, ...]:

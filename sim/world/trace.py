@@ -1,4 +1,4 @@
-"""The events of a run in the shared schema, made when somebody wants them.
+"""The events of a run in the shared schema, made on request.
 
 While a run is explored a step is one tuple; thousands of runs a second leave no time for more. A request
 is shown as issued right after the step before it in its process, which is when its process came to it.
@@ -38,8 +38,8 @@ def _rows(
         base = (clock, who, incarnation)
         if isinstance(op, Request):
             made = _number(numbers, process.index, number)
-            told = world.unreceived.get(place, answer)
-            yield from _landing(base, alternative, made, op, (told, answer), trace_fields)
+            stored = world.unreceived.get(place, answer)
+            yield from _landing(base, alternative, made, op, (stored, answer), trace_fields)
         elif op.kind == "note":
             columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
             yield (*base, -1, "note", columns)
@@ -60,7 +60,7 @@ def _landing(
     answers: tuple[Any, Any],
     trace_fields: TraceFields | None,
 ) -> Iterator[tuple[Any, ...]]:
-    """`answers`: what the store said, and what the process heard."""
+    """`answers`: the store's reply, and the one that the process received."""
     note = _NOTES.get(alternative, "")
     shown = {"kind": request.kind, "key": request.subject}
     landed = alternative in ("ok", "reply_lost", "duplicated", "land")

@@ -26,8 +26,7 @@ from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.footprints import EVERY_STEP, Footprints
 from fencepost.sim.world.monitor import Follower, Monitor, Property, Violation
 from fencepost.sim.world.operations import Note, Pick, Post, Receive
-from fencepost.sim.world.process import Flight, Process
-from fencepost.sim.world.recall import Recall
+from fencepost.sim.world.process import Flight, Process, Recall
 from fencepost.sim.world.scheduler import Scheduler
 from fencepost.sim.world.store import WorldBucket, WorldEnvironment, WorldStore, refuse
 
@@ -173,7 +172,7 @@ class World(Declaring):
 
     def share_nothing(self) -> None:
         """Promise that processes share nothing but this world: no other process and no check reads a variable
-        that one of them changes. Exploration is then several times faster, see `sim.world.recall`.
+        that one of them changes. Exploration is then several times faster, see `sim.world.process`.
         """
         self.shares_nothing = True
 

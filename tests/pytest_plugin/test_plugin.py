@@ -249,7 +249,7 @@ class TestInAClass:
 def test_a_number_of_processes_is_a_promise(project: Run) -> None:
     result = project(GOOD.replace("processes=2", "processes=3"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E   test_it.py::test_good: processes=3 was asked for, and 2 were spawned"])
+    result.stdout.fnmatch_lines(["E   test_it.py::test_good: processes=3 is declared, and 2 were spawned"])
 
 
 def test_a_fixture_that_schedules_would_share_is_refused(project: Run) -> None:

@@ -108,7 +108,7 @@ def test_a_program_that_does_not_repeat_is_caught_at_its_first_difference() -> N
         for name in ("a", "b"):
             world.spawn(read_and_write, store, key, name=name)
 
-    with pytest.raises(Diverged, match=r"asked for put key-\d+ .* for put key-\d+"):
+    with pytest.raises(Diverged, match=r"issued put key-\d+ .* in one run and put key-\d+"):
         audit(program)
 
 

@@ -8,7 +8,7 @@ from fencepost.impl.store import ABSENT
 from fencepost.sim.explore import audit
 from fencepost.sim.world import NO_FAULTS, Budget
 
-POLLS = "; who asks 5 times again and is told the same waits for a change"
+POLLS = "; a process that gets the same reply 5 times more waits for a change"
 PAUSES = "; a pause lasts until the next sleep ends, or {} s, and no other time"
 SKEWS = "; a skewed clock is {} s off, and no other time"
 

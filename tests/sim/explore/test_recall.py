@@ -10,7 +10,7 @@ import pytest
 from fencepost.impl.store import ABSENT, ANYTHING, Misuse
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Diverged, Setting, final_state
-from fencepost.sim.world import Budget, World, recall
+from fencepost.sim.world import Budget, World, process
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
 
 FAULTS = Budget(crash=1, reply_lost=1, request_lost=1, late=1, pause=1, conflict=1)
@@ -121,7 +121,7 @@ def test_a_promise_that_is_not_kept_is_noticed() -> None:
         for name in "ab":
             world.spawn(live, name, name=name)
 
-    with pytest.raises(Diverged, match="having been told the same"):
+    with pytest.raises(Diverged, match="with the same answers"):
         searched(program, FAULTS)
 
 
@@ -144,6 +144,6 @@ def test_what_a_store_refuses_is_not_remembered_and_not_lost() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "NODES_MAX", 5)
+    monkeypatch.setattr(process, "NODES_MAX", 5)
     program = program_of(random_codes(Random(3)), "nothing")
     assert searched(sharing_nothing(program), FAULTS) == searched(program, FAULTS)
