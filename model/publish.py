@@ -61,6 +61,7 @@ from fencepost.model.store import Budget, Key, KeyView
 
 TABLES = ("nodes", "edges")
 BOTH = NODES, EDGES = 0, 1
+NOBODY = -1
 KINDS = ("link", "drop", "add", "both")
 AT_WORK = ("heads", "commit", "unsure", "created", "undo")
 NEVER, ALWAYS = Truth.constant(False), Truth.constant(True)
@@ -145,8 +146,9 @@ class Publish(Machine):
         downwards = reversed([*s.versions(t)])
         return case(*((v.holds(plan=w, undo=undo), n) for n, v in downwards), otherwise=0)
 
-    def place(s, t: int, base: Number, epoch: Number | int, w: int = -1, *, undo: bool = False) -> Choice:
-        """What an executor of plan w meets above `base`, where it would create its head."""
+    def place(s, t: int, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
+        """What an executor of plan w meets where it would create its head; a new writer is NOBODY."""
+        base = s.pin[t] if w == NOBODY else s.base[w][t]
         found: Choice | str = "full"
         for n, v in reversed([*s.versions(t)]):
             found = case(
@@ -154,7 +156,7 @@ class Publish(Machine):
                 (~v.is_there, "free"),
                 ((v.plan == w) & (v.undo == undo), "own"),
                 (s.is_later(v, epoch), "later"),
-                (s.is_dead(t, v, base, epoch, w if undo else -1), found),
+                (s.is_dead(t, v, base, epoch, w if undo else NOBODY), found),
                 otherwise="rival",
             )
         assert isinstance(found, Choice)
@@ -163,19 +165,20 @@ class Publish(Machine):
     def is_later(s, v: KeyView, epoch: Number | int) -> Truth:
         return s.is_fenced(epoch, v.epoch)
 
-    def is_dead(s, t: int, v: KeyView, base: Number, epoch: Number | int, undone: int = -1) -> Truth:
+    def is_dead(s, t: int, v: KeyView, base: Number, epoch: Number | int, undone: int = NOBODY) -> Truth:
         """Version v can never be pinned: its plan is fenced, is undone, or stands on a pin that is gone."""
         gone = any_of((v.plan == w) & (s.base[w][t] < base) for w in s.plans())
         dead = gone | s.is_fenced(v.epoch, epoch)
-        return dead if undone < 0 else dead | (v.plan == undone)
+        return dead if undone == NOBODY else dead | (v.plan == undone)
 
     def is_fenced(s, epoch: Number | int, newest: Number | int) -> Truth:
         return all_of([newest > epoch])
 
-    def create_head(s, t: int, base: Number, w: int, epoch: Number | int, *, undo: bool = False) -> None:
-        """At the first free number above `base`: the place is free."""
-        n = case(*(((base < n) & ~v.is_there, n) for n, v in s.versions(t)), otherwise=2 * s.writers)
-        s.version[t][n - 1].create("done", plan=w, undo=undo, epoch=epoch)
+    def create_head(s, t: int, w: int, epoch: Number | int, *, undo: bool = False) -> None:
+        """At the first free number above the plan's base: the place is free."""
+        free = [((s.base[w][t] < n) & ~v.is_there, n) for n, v in s.versions(t)]
+        number = case(*free, otherwise=2 * s.writers)
+        s.version[t][number - 1].create("done", plan=w, undo=undo, epoch=epoch)
 
     # Definitions: plans and their expectations.
 
@@ -237,13 +240,13 @@ class Publish(Machine):
 
     def may_roll_forward(s, w: int, epoch: Number | int) -> Truth:
         """All heads are the plan's, and an executor of this epoch may commit it on the newest manifest."""
-        own = [s.is_current(w, t) & (s.place(t, s.base[w][t], epoch, w) == "own") for t in BOTH]
+        own = [s.is_current(w, t) & (s.place(t, w, epoch) == "own") for t in BOTH]
         ready = all_of(implies(s.sidecar_touches(w, t), own[t]) for t in BOTH)
         return ready & s.reads_are_current(w) & ~s.is_fenced(epoch, s.epoch)
 
     def must_restore(s, w: int, epoch: Number | int) -> tuple[Truth, ...]:
         """Of each table: the plan's head stands, is being undone, or can still appear."""
-        places = [s.place(t, s.base[w][t], epoch, w) for t in BOTH]
+        places = [s.place(t, w, epoch) for t in BOTH]
         undone = [s.head(t, w, undo=True) > s.base[w][t] for t in BOTH]
         stands = [(p == "own") | ((p == "free") & s.may_appear(w, epoch)) for p in places]
         return tuple(s.sidecar_touches(w, t) & s.is_current(w, t) & (stands[t] | undone[t]) for t in BOTH)
@@ -255,7 +258,7 @@ class Publish(Machine):
 
     never_fenced = without("epoch-check", replaces=is_fenced)(lambda s, epoch, newest: NEVER)
     never_later = without("late-head", replaces=is_later)(lambda s, v, epoch: NEVER)
-    never_dead = without("late-head", replaces=is_dead)(lambda s, t, v, base, epoch, undone=-1: NEVER)
+    never_dead = without("late-head", replaces=is_dead)(lambda s, t, v, base, epoch, undone=NOBODY: NEVER)
     reads_ignored = without("pins-re-evaluated-on-retry", replaces=reads_are_current)(lambda s, w: ALWAYS)
     only_touched = without("shared-head", replaces=may_commit)(lambda s, w: s.touched_are_current(w))
     never_below = without("boundary-check-after-create", replaces=is_above_boundary)(lambda s, w: ALWAYS)
@@ -332,8 +335,8 @@ class Publish(Machine):
     def move_head(s, w: int, table: str) -> None:
         t = TABLES.index(table)
         s.require((s.at[w] == "heads") & s.touches(w, t))
-        s.require(s.place(t, s.base[w][t], s.began[w], w) == "free")
-        s.create_head(t, s.base[w][t], w, s.began[w])
+        s.require(s.place(t, w, s.began[w]) == "free")
+        s.create_head(t, w, s.began[w])
         s.at[w] = pick(all_of(implies(s.touches(w, o), s.head(o, w) > 0) for o in BOTH), "commit", "heads")
 
     @without("sidecar-before-heads", replaces=move_head)
@@ -345,7 +348,7 @@ class Publish(Machine):
     def heads_blocked(s, w: int) -> None:
         """The head of a rival or of a later epoch is in the way; the other head is answered too."""
         s.require(s.at[w] == "heads")
-        places = [s.place(t, s.base[w][t], s.began[w], w) for t in BOTH]
+        places = [s.place(t, w, s.began[w]) for t in BOTH]
         s.require(*(implies(s.touches(w, t), places[t] != "free") for t in BOTH))
         later, rival, moved = (
             any_of(s.touches(w, t) & (places[t] == met) for t in BOTH) for met in ("later", "rival", "own")
@@ -435,8 +438,8 @@ class Publish(Machine):
     def undo_own_head(s, w: int, table: str) -> None:
         t = TABLES.index(table)
         s.require((s.at[w] == "undo") & s.must_undo(w, t))
-        s.require(s.place(t, s.base[w][t], s.began[w], w, undo=True) == "free")
-        s.create_head(t, s.base[w][t], w, s.began[w], undo=True)
+        s.require(s.place(t, w, s.began[w], undo=True) == "free")
+        s.create_head(t, w, s.began[w], undo=True)
 
     @action(w=writers)
     def undo_own_commit(s, w: int) -> None:
@@ -458,7 +461,7 @@ class Publish(Machine):
     def undo_own_ends(s, w: int) -> None:
         """Nothing is left to undo, or another process will undo it: either way the plan is dead."""
         s.require(s.at[w] == "undo")
-        places = [s.place(t, s.base[w][t], s.began[w], w, undo=True) for t in BOTH]
+        places = [s.place(t, w, s.began[w], undo=True) for t in BOTH]
         needed = any_of(s.must_undo(w, t) for t in BOTH)
         blocked = any_of(s.must_undo(w, t) & places[t].is_in("later", "rival") for t in BOTH)
         s.require(implies(needed, blocked | s.is_fenced(s.began[w], s.epoch)))
@@ -483,8 +486,8 @@ class Publish(Machine):
         t = TABLES.index(table)
         s.require((s.at[w] == "heads-under-way") & s.touches(w, t))
         s.assume("bounded-landing", s.sidecar[w])
-        s.require(s.place(t, s.base[w][t], s.began[w], w) == "free")
-        s.create_head(t, s.base[w][t], w, s.began[w])
+        s.require(s.place(t, w, s.began[w]) == "free")
+        s.create_head(t, w, s.began[w])
 
     @action(w=writers)
     def manifest_lands(s, w: int) -> None:
@@ -535,15 +538,15 @@ class Publish(Machine):
     def undo_head(s, o: int, w: int, table: str) -> None:
         t = TABLES.index(table)
         s.require(s.does(o, "undoes", w) & s.restores[o][t])
-        s.require(s.place(t, s.base[w][t], s.epoch_of[o], w, undo=True) == "free")
-        s.create_head(t, s.base[w][t], w, s.epoch_of[o], undo=True)
+        s.require(s.place(t, w, s.epoch_of[o], undo=True) == "free")
+        s.create_head(t, w, s.epoch_of[o], undo=True)
 
     @action(o=openers, w=writers, table=TABLES)
     def leave_to_rival(s, o: int, w: int, table: str) -> None:
         """A rival occupies the number: no late head of this plan can land there; the other is restored."""
         t = TABLES.index(table)
         s.require(s.does(o, "undoes", w) & s.restores[o].all(True))
-        s.require(s.place(t, s.base[w][t], s.epoch_of[o], w, undo=True) == "rival")
+        s.require(s.place(t, w, s.epoch_of[o], undo=True) == "rival")
         s.restores[o][t] = False
 
     @action(o=openers, w=writers)
@@ -559,7 +562,7 @@ class Publish(Machine):
         """A pin has moved, or a rival occupies the only number: classify again."""
         s.require(s.does(o, "undoes", w))
         moved = any_of(s.restores[o][t] & ~s.is_current(w, t) for t in BOTH)
-        places = [s.place(t, s.base[w][t], s.epoch_of[o], w, undo=True) for t in BOTH]
+        places = [s.place(t, w, s.epoch_of[o], undo=True) for t in BOTH]
         s.require(moved | all_of(implies(s.restores[o][t], places[t] == "rival") for t in BOTH))
         s.work[o], s.restores[o] = "has-read", (False, False)
 
@@ -576,8 +579,8 @@ class Publish(Machine):
         """
         t = TABLES.index(table)
         s.require(~s.sidecar[w] & s.is_current(w, t) & (s.head(t, w, undo=True) > s.pin[t]))
-        s.require(s.place(t, s.pin[t], s.epoch) == "rival")
-        s.require(s.place(t, s.pin[t], s.epoch, w, undo=True) == "own")
+        s.require(s.place(t, NOBODY, s.epoch) == "rival")
+        s.require(s.place(t, w, s.epoch, undo=True) == "own")
         s.restore(w, [Truth.constant(o == t) for o in BOTH])
         s.dropped[w] = True
 
@@ -587,7 +590,7 @@ class Publish(Machine):
         s.rest(o)
 
     def rest(s, o: int) -> None:
-        s.work[o], s.whose[o], s.epoch_of[o], s.restores[o] = "idle", -1, 0, (False, False)
+        s.work[o], s.whose[o], s.epoch_of[o], s.restores[o] = "idle", NOBODY, 0, (False, False)
 
     # Properties: never bad.
 
@@ -672,7 +675,7 @@ class Publish(Machine):
     @always_recoverable
     def no_wedge(s) -> Truth:
         """However writers crash, no head is in the way of a new one in some later state without work."""
-        places = [s.place(t, s.pin[t], s.epoch) for t in BOTH]
+        places = [s.place(t, NOBODY, s.epoch) for t in BOTH]
         return all_of(~place.is_in("rival", "later") for place in places) & ~s.somebody_works()
 
     def somebody_works(s) -> Truth:

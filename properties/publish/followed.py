@@ -163,7 +163,7 @@ class Followed(Publish):
         t = TABLES.index(table)
         other = s.undoing[1 - t][w]
         s.require(s.undoing[len(TABLES)][w][epoch] & ~other[epoch])
-        s.require(s.place(t, s.base[w][t], epoch, w, undo=True) == "rival")
+        s.require(s.place(t, w, epoch, undo=True) == "rival")
         other[epoch] = True
 
     # What some opener does.
@@ -179,8 +179,8 @@ class Followed(Publish):
     def somebody_undoes_head(s, w: int, epoch: int, table: str) -> None:
         t = TABLES.index(table)
         s.require(s.undoing[t][w][epoch] | s.undoing[len(TABLES)][w][epoch])
-        s.require(s.place(t, s.base[w][t], epoch, w, undo=True) == "free")
-        s.create_head(t, s.base[w][t], w, epoch, undo=True)
+        s.require(s.place(t, w, epoch, undo=True) == "free")
+        s.create_head(t, w, epoch, undo=True)
 
     @action(w=Publish.writers, epoch=EPOCHS, tables=tuple(SETS))
     def somebody_commits_undo(s, w: int, epoch: int, tables: str) -> None:
