@@ -317,8 +317,8 @@ class Publish(Machine):
     @action(w=writers)
     def probe_finds_winner(s, w: int) -> None:
         """Another plan was published before a head moved, and an expectation fails: nothing to undo."""
-        s.require((s.at[w] == "heads") & (s.parent[w] < s.last), *(s.head(t, w) == 0 for t in BOTH))
-        s.require(~s.may_commit(w))
+        s.require((s.at[w] == "heads") & (s.parent[w] < s.last))
+        s.require(~s.may_commit(w), *(s.head(t, w) == 0 for t in BOTH))
         s.at[w], s.outcome[w] = "owes-retiring", "refused"
 
     @action(w=writers)
@@ -437,7 +437,8 @@ class Publish(Machine):
     @action(w=writers, table=TABLES)
     def undo_own_head(s, w: int, table: str) -> None:
         t = TABLES.index(table)
-        s.require((s.at[w] == "undo") & s.must_undo(w, t))
+        s.require(s.at[w] == "undo")
+        s.require(s.must_undo(w, t))
         s.require(s.place(t, w, s.began[w], undo=True) == "free")
         s.create_head(t, w, s.began[w], undo=True)
 
@@ -522,8 +523,9 @@ class Publish(Machine):
         another opener may have read the sidecar. For other plans this is a promise never to commit.
         """
         s.require(s.does(o, "has-read", w))
-        s.require(~s.is_settled(w), ~s.may_roll_forward(w, s.epoch_of[o]))
+        s.require(~s.is_settled(w))
         s.require(~any_of(s.must_restore(w, s.epoch_of[o])))
+        s.require(~s.may_roll_forward(w, s.epoch_of[o]))
         s.work[o] = "retires"
         s.dropped[w] = s.dropped[w] | (s.began[w] == s.epoch)
 
@@ -531,7 +533,8 @@ class Publish(Machine):
     def begin_undo(s, o: int, w: int) -> None:
         s.require(s.does(o, "has-read", w))
         restores = s.must_restore(w, s.epoch_of[o])
-        s.require(any_of(restores), ~s.may_roll_forward(w, s.epoch_of[o]))
+        s.require(any_of(restores))
+        s.require(~s.may_roll_forward(w, s.epoch_of[o]))
         s.work[o], s.restores[o] = "undoes", restores
 
     @action(o=openers, w=writers, table=TABLES)
@@ -624,15 +627,13 @@ class Publish(Machine):
     @invariant
     def no_head_ahead(s) -> Truth:
         """A head ahead of its pin can be stepped over, or its writer is at work, or its sidecar stands."""
-        return all_of(
-            implies(
-                (v.plan == w) & ~v.undo & (s.pin[t] < n) & ~s.sidecar[w] & ~s.is_at_work(w),
-                s.is_dead(t, v, s.pin[t], s.epoch),
-            )
-            for w in s.plans()
+        ahead = [
+            ((s.pin[t] < n) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch), v)
             for t in BOTH
             for n, v in s.versions(t)
-        )
+        ]
+        left = [~s.sidecar[w] & ~s.is_at_work(w) for w in s.plans()]
+        return ~any_of(left[w] & stuck & (v.plan == w) for w in s.plans() for stuck, v in ahead)
 
     @invariant
     def live_writer(s) -> Truth:
