@@ -1,10 +1,10 @@
 """What a run came to, in numbers that depend on the set-up alone."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.sim.des.meter import Meter, Samples
+from fencepost.sim.quantiles import percentiles
 
 MS = 1_000_000
 
@@ -77,15 +77,12 @@ def statistics(meter: Meter) -> dict[str, Stats]:
 
 
 def _stats(samples: Samples) -> Stats:
-    ordered = sorted(samples.latency_ns)
-    count = len(ordered)
+    count = len(samples.latency_ns)
     return Stats(
         count=count,
-        p50=_ms(percentile(ordered, 50)),
-        p90=_ms(percentile(ordered, 90)),
-        p99=_ms(percentile(ordered, 99)),
-        max=_ms(ordered[-1]),
-        mean=_ms(sum(ordered) / count),
+        **{name: _ms(value) for name, value in percentiles(samples.latency_ns).items()},
+        max=_ms(max(samples.latency_ns)),
+        mean=_ms(sum(samples.latency_ns) / count),
         requests=round(sum(samples.requests) / count, 4),
         serial_hops=round(sum(samples.hops) / count, 4),
         requests_max=max(samples.requests),
@@ -94,12 +91,6 @@ def _stats(samples: Samples) -> Stats:
         bytes_sent=round(samples.bytes_sent / count, 1),
         bytes_received=round(samples.bytes_received / count, 1),
     )
-
-
-def percentile(ordered: Sequence[int], share: float) -> int:
-    """The nearest-rank percentile: always one of the values."""
-    rank = -(-len(ordered) * share // 100)
-    return ordered[max(0, int(rank) - 1)]
 
 
 def _ms(ns: float) -> float:

@@ -4,6 +4,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.sim.quantiles import percentiles
+
 KEPT_MAX = 100_000
 """Times kept of each kind; beyond that the percentiles are of the first so many."""
 
@@ -64,8 +66,4 @@ class Statistics:
 def _quantiles(seconds: list[float]) -> dict[str, float] | None:
     if not seconds:
         return None
-    ordered = sorted(seconds)
-    return {
-        name: round(ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e3, 3)
-        for name, part in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-    }
+    return {name: round(value * 1e3, 3) for name, value in percentiles(seconds).items()}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fencepost.properties.refinement.rules import Events
 from fencepost.properties.refinement.symbols import operations
 from fencepost.properties.refinement.text import I64, NONE, firsts
+from fencepost.sim.quantiles import percentiles
 from fencepost.sim.replay.arrow import numbered
 
 EXTRA = ("t_ns", "hash")
@@ -124,9 +125,7 @@ class Statistics:
         found: dict[str, Any] = {"count": sum(outcomes.values()), "outcomes": outcomes}
         buckets = self.latency.get(kind)
         if buckets is not None and buckets.sum():
-            below = np.cumsum(buckets)
-            for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
-                bucket = int(np.searchsorted(below, share * below[-1]))
+            for name, bucket in percentiles(np.arange(len(buckets)), buckets).items():
                 middle = 2 ** ((bucket + 0.5) / _PER_OCTAVE)
                 found[name] = round(min(middle, self.longest_ns[kind]) / 1e6, 4)
             found["max"] = round(self.longest_ns[kind] / 1e6, 4)
@@ -262,10 +261,4 @@ def _sum(mine: dict[Any, int], theirs: Mapping[Any, int]) -> None:
 def _percentiles(sizes: Mapping[int, int]) -> dict[str, int]:
     if not sizes:
         return {}
-    values = sorted(sizes)
-    below = np.cumsum([sizes[value] for value in values])
-    found = {
-        name: values[int(np.searchsorted(below, share * below[-1]))]
-        for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
-    }
-    return {**found, "max": values[-1]}
+    return {**percentiles(list(sizes), list(sizes.values())), "max": max(sizes)}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fencepost.sim.des import Setup, Workload, simulate
-from fencepost.sim.des.result import Result, percentile
+from fencepost.sim.des.result import Result
+from fencepost.sim.quantiles import percentiles
 from fencepost.sim.scenarios import BadScenario, Order, outcome, perform, read
 from fencepost.sim.scenarios.judging import measure, numeric
 from fencepost.sim.scenarios.keys import PRICES
@@ -129,15 +130,16 @@ def test_settings_as_numbers() -> None:
 @pytest.mark.parametrize(
     ("values", "share", "expected"),
     [
-        ([5], 50, 5),
-        ([1, 2], 50, 1),
-        ([1, 2, 3], 50, 2),
-        (list(range(1, 101)), 99, 99),
-        (list(range(1, 102)), 99, 100),
+        ([5], "p50", 5),
+        ([2, 1], "p50", 1),
+        ([1, 2, 3], "p50", 2),
+        (list(range(1, 101)), "p99", 99),
+        (list(range(1, 102)), "p99", 100),
     ],
 )
-def test_percentiles_are_values_by_nearest_rank(values: list[int], share: int, expected: int) -> None:
-    assert percentile(values, share) == expected
+def test_percentiles_are_values_by_nearest_rank(values: list[int], share: str, expected: int) -> None:
+    assert percentiles(values)[share] == expected
+    assert percentiles([0, *values], [0] + [1] * len(values))[share] == expected, "values with counts"
 
 
 def test_getting_ready_is_not_billed() -> None:
