@@ -1,12 +1,15 @@
-"""The states of a small model as a picture: levels by distance from the start, an arrow for each step.
+"""The states of a small model as a picture, with an arrow for each step.
 
-Within a level states stand under those they are reached from, which keeps most arrows short. Steps that
-lead back are drawn as bows on the side, and what a state holds is told by its number in the list below.
+Graphviz places the states where its `dot` is installed. Otherwise they stand in levels by distance from the
+start, and within a level under those they are reached from, which keeps most arrows short. Steps that lead
+back are drawn as bows on the side. The numbers of the states refer to the list below the picture.
 """
 
 import itertools
+import shutil
+import subprocess
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fencepost.reports.page.elements import Markup, tag
 
@@ -17,6 +20,9 @@ MARGIN = 30
 LABELLED_STEPS = 14
 """With more steps than this, names on the arrows would cover each other; they are in the list."""
 SWEEPS = 4
+DOT_SECONDS = 10
+DOT_INCH = 72
+"""Points of Graphviz's unit of length."""
 
 Step = tuple[int, int, str]
 
@@ -57,15 +63,10 @@ def picture(
     states: Sequence[str], initial: Sequence[int], steps: Sequence[Step], *, title: str, number: str
 ) -> Markup:
     """The graph as SVG; `number` makes its ids unique on the page."""
-    levels = _ordered(levels_of(len(states), initial, steps), steps)
-    widest = max(map(len, levels), default=1)
-    width = max(320, 2 * MARGIN + NODE_WIDTH * widest)
-    height = 2 * MARGIN + LEVEL_HEIGHT * max(0, len(levels) - 1) + 10
-    where = {
-        state: (width / 2 + NODE_WIDTH * (at - (len(level) - 1) / 2), MARGIN + LEVEL_HEIGHT * depth)
-        for depth, level in enumerate(levels)
-        for at, state in enumerate(level)
-    }
+    levels = levels_of(len(states), initial, steps)
+    where = _by_graphviz(levels, steps) or _by_levels(_ordered(levels, steps))
+    width = max(320, *(x + 2 * MARGIN for x, _ in where.values()))
+    height = max([0.0, *(y for _, y in where.values())]) + MARGIN + 10
     named = len(steps) <= LABELLED_STEPS
     about = f"{len(states)} states, {len(steps)} steps, {len(levels)} levels. The list below names them."
     return tag(
@@ -74,13 +75,47 @@ def picture(
         tag("desc", about, id=f"{number}-about"),
         [_edge(where, source, target, label, named) for source, target, label in steps if source in where],
         [_node(state, *where[state], states[state], state in initial) for state in where],
-        viewBox=f"0 0 {width:g} {height}",
+        viewBox=f"0 0 {width:g} {height:g}",
         width=f"{width:g}",
-        height=height,
+        height=f"{height:g}",
         role="img",
         aria_labelledby=f"{number}-title {number}-about",
         class_="states",
     )
+
+
+def _by_levels(levels: Sequence[Sequence[int]]) -> dict[int, tuple[float, float]]:
+    width = max(320, 2 * MARGIN + NODE_WIDTH * max(map(len, levels), default=1))
+    return {
+        state: (width / 2 + NODE_WIDTH * (at - (len(level) - 1) / 2), MARGIN + LEVEL_HEIGHT * depth)
+        for depth, level in enumerate(levels)
+        for at, state in enumerate(level)
+    }
+
+
+def _by_graphviz(levels: Sequence[Sequence[int]], steps: Sequence[Step]) -> dict[int, tuple[float, float]]:
+    """The places that `dot` gives the states; empty without it, or when it fails."""
+    dot = shutil.which("dot")
+    states = sorted(itertools.chain.from_iterable(levels))
+    if dot is None or not states:
+        return {}
+    edges = {(source, target) for source, target, _ in steps if source in states and target in states}
+    lines = [*map(str, states), *(f"{source} -> {target}" for source, target in sorted(edges))]
+    text = f"digraph {{ node [shape=circle fixedsize=true width=0.4] {'; '.join(lines)} }}"
+    try:
+        ran = subprocess.run(  # noqa: S603 - the user's own Graphviz, with a graph of numbers
+            [dot, "-Tplain"], input=text, capture_output=True, text=True, timeout=DOT_SECONDS, check=True
+        )
+        rows = [line.split() for line in ran.stdout.splitlines()]
+        height = next(float(row[3]) for row in rows if row[0] == "graph")
+        places = {
+            int(row[1]): (MARGIN + DOT_INCH * float(row[2]), MARGIN + DOT_INCH * (height - float(row[3])))
+            for row in rows
+            if row[0] == "node"
+        }
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError, StopIteration):
+        return {}
+    return places if set(places) == set(states) else {}
 
 
 def _node(state: int, x: float, y: float, text: str, initial: bool) -> Markup:
@@ -92,7 +127,9 @@ def _node(state: int, x: float, y: float, text: str, initial: bool) -> Markup:
     )
 
 
-def _edge(where: dict[int, tuple[float, float]], source: int, target: int, label: str, named: bool) -> Markup:
+def _edge(
+    where: Mapping[int, tuple[float, float]], source: int, target: int, label: str, named: bool
+) -> Markup:
     (x1, y1), (x2, y2) = where[source], where[target]
     if source == target:
         path = f"M{x1 + 10:g} {y1 - 8:g} q22 -14 20 4 q0 14 -16 8"

@@ -1,5 +1,6 @@
 """State graphs and charts: everything is drawn once, in the right place, and said in words as well."""
 
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -29,6 +30,30 @@ def test_no_two_states_share_a_place(steps: list[tuple[int, int, str]]) -> None:
     drawn = ET.fromstring(picture([str(n) for n in range(10)], [0, 5], steps, title="t", number="n"))
     places = [(node.get("cx"), node.get("cy")) for node in drawn.iter("circle")]
     assert len(set(places)) == len(places) == sum(map(len, levels_of(10, [0, 5], steps)))
+
+
+PLAIN = """graph 1 3 4
+node 0 1.5 3.5 0.4 0.4 0 solid circle black lightgrey
+node 1 0.5 2.5 0.4 0.4 1 solid circle black lightgrey
+node 2 2.5 2.5 0.4 0.4 2 solid circle black lightgrey
+node 3 1.5 1.5 0.4 0.4 3 solid circle black lightgrey
+stop"""
+
+
+@pytest.mark.parametrize("output", [PLAIN, PLAIN.replace("node 3", "edge 3"), "error"])
+def test_graphviz_places_the_states_where_it_is_installed(
+    output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what it cannot place is placed without it: no state is ever missing from a picture."""
+    dot = tmp_path / "dot"
+    dot.write_text(f"#!/bin/sh\ncat > '{tmp_path}/graph'\ncat <<'END'\n{output}\nEND\n")
+    dot.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    drawn = ET.fromstring(picture(["a", "b", "c", "d"], [0], DIAMOND, title="t", number="n"))
+    found = [(float(node.get("cx", "")), float(node.get("cy", ""))) for node in drawn.iter("circle")]
+    assert "0 -> 1; 0 -> 2; 1 -> 3; 2 -> 3; 3 -> 0; 3 -> 3" in (tmp_path / "graph").read_text()
+    assert len(found) == 4
+    assert (found == [(138, 66), (66, 138), (210, 138), (138, 210)]) is (output == PLAIN)
 
 
 def places(markup: str, index: int = 0) -> list[tuple[float, float]]:
