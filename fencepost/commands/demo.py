@@ -18,6 +18,7 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import TARGET
+from fencepost.sim.systems import SYSTEMS
 
 FOLDER = "fencepost-demo"
 HEAD, TAIL = 3, 1
@@ -42,6 +43,7 @@ def stops(folder: Path) -> list[Stop]:
     """The tour, with `folder` to write results in."""
 
     trace = str(folder / "trace.jsonl")
+    shown = next(system for system in SYSTEMS.values() if system.demo_scenario)
 
     def result(name: str) -> list[str]:
         return ["--json", str(folder / f"{name}.json")]
@@ -49,29 +51,37 @@ def stops(folder: Path) -> list[Stop]:
     return [
         Stop(
             "A model of a protocol that makes many tables visible in one commit. Every state is explored.",
-            ["check", "publish", *result("1-model")],
+            ["check", shown.name, *result("1-model")],
             Exit.HOLDS,
         ),
         Stop(
             "Every protective step has a name. Without this one, the shortest way to lose a write is:",
-            ["check", "publish", "--without", "create-only-manifest", *result("2-model-without")],
+            ["check", shown.name, "--without", shown.demo_mutant, *result("2-model-without")],
             Exit.VIOLATED,
         ),
         Stop(
             "The library itself, without the same step: running it in every order finds the same loss.",
-            ["audit", "publish", "--mutant", "create-only-manifest", *result("3-code-without")],
+            ["audit", shown.name, "--mutant", shown.demo_mutant, *result("3-code-without")],
             Exit.VIOLATED,
             needs="pyarrow",
         ),
         Stop(
             "As it ships it holds, with a crash and a lost reply anywhere; the model allows every step.",
-            ["audit", "publish", "--set", "scenario=takeover", *result("4-code"), "--trace", trace],
+            [
+                "audit",
+                shown.name,
+                "--set",
+                f"scenario={shown.demo_scenario}",
+                *result("4-code"),
+                "--trace",
+                trace,
+            ],
             Exit.HOLDS,
             needs="pyarrow",
         ),
         Stop(
             "A trace of such a run, or of production, is replayed against the same model.",
-            ["replay", trace, "--model", "publish", *result("5-trace")],
+            ["replay", trace, "--model", shown.name, *result("5-trace")],
             Exit.HOLDS,
             needs="pyarrow",
         ),

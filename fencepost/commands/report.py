@@ -12,7 +12,7 @@ from fencepost.reports.folder import Findings, read_folder
 from fencepost.reports.page.page import page
 
 EPILOG = """Exit codes: 0 every result holds, 1 something is violated or cannot be read, 2 the request made no
-sense, 3 something is not decided. Example: fencepost check publish --json out/check.json; fencepost audit
+sense, 3 something is not decided. Example: fencepost check two-phase --json out/check.json; fencepost audit
 election --json out/audit.json; fencepost report out."""
 
 

@@ -5,7 +5,7 @@ those that some later event names, and the newest. The declarations here let `wi
 run, compute which those are, and insert *renaming labels* between the events: labels of the model's machine
 that no process performs, that only rename its state. Each must be possible in every state that the model may
 be in; else the run is undecided from there on. The machine must argue that a renaming changes nothing, see
-`properties.publish.followed`.
+the `followed` module of a shipped system.
 
 A renaming label is a symbol like any other, with the observation that `renaming` makes.
 """

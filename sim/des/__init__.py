@@ -1,6 +1,6 @@
 """The clock: real code on a simulated store, in simulated time.
 
-    result = simulate(Setup(Workload("publish", writers=4, operations=1000)))
+    result = simulate(Setup(Workload(system, writers=4, operations=1000)))
 
 A `Setup` says everything about a run; equal set-ups give equal results. Parts for those who build their own
 runs: Engine, Server, Client, SimulatedEnvironment, Scene.

@@ -43,7 +43,7 @@ class Workload:
     maintenance: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     """How often maintenance runs, by kind: every so many operations, or nanoseconds; both None: never."""
     size: int = 4096
-    """Bytes of what an operation brings (ingest: of a batch)."""
+    """Bytes that an operation writes, where the workload reads this."""
     follow_up: bool = True
     """Whether collectors write at once what is derived from a batch, or leave it to the reconciler."""
 

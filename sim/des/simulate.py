@@ -1,7 +1,7 @@
 """One run from its set-up to its result.
 
-result = simulate(Setup(Workload("publish", writers=4, operations=1000)))
-result.operations["publish"].p99
+result = simulate(Setup(Workload(system, writers=4, operations=1000)))
+result.operations[operation].p99
 """
 
 from collections.abc import Callable

@@ -8,7 +8,7 @@ from fencepost.sim.des.paths import Path
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What a run must reach: `publish.p99 < 500 ms`."""
+    """What a run must reach: `write.p99 < 500 ms`."""
 
     measure: str
     below: bool

@@ -85,6 +85,9 @@ class System:
     trace_layout: Mapping[str, Any]
     """What access logs can show broken, in the terms of `fencepost.sim.replay.access_rules`."""
     workloads: Mapping[str, Workload] = field(default_factory=dict)
+    demo_mutant: str = ""
+    demo_scenario: str = ""
+    """What `fencepost demo` shows; it takes the first system that gives this."""
 
     @property
     def folder(self) -> Path:

@@ -1,6 +1,6 @@
 """The tracer of production: every event a line in a file, files rotated, never a body.
 
-    store = TracedStore(open_store(url), "/var/log/fencepost", process="collector-1", run="ingest")
+    store = TracedStore(open_store(url), "/var/log/fencepost", process="collector-1", run="bucket-1")
 
 A line is written before the request is sent, so a killed process leaves a record of what it did; only a
 machine that loses power can lose the last lines, because nothing waits for the disk. The open file ends in

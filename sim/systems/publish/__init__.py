@@ -25,6 +25,8 @@ SYSTEM = System(
             ]
         }
     },
+    demo_mutant="create-only-manifest",
+    demo_scenario="takeover",
     workloads={
         "publish": Workload(
             actors=f"{_HERE}.workload:Publishing",

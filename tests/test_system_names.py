@@ -1,0 +1,63 @@
+"""A system is named in its own folders only: everything else finds it in SYSTEMS."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.sim.systems import SYSTEMS
+
+ROOT = Path(__file__).parent.parent
+LAYERS = ("model/kernel", "properties", "sim", "reports", "fencepost")
+OWN = {
+    name: re.compile(rf"sim/systems/{name}/|properties/{name}/|fencepost/commands/({name}|catalog)\b")
+    for name in SYSTEMS
+}
+"""The catalog is the command of publish."""
+REASONS = {
+    "sim/systems/__init__.py": "the registry",
+    "fencepost/commands/entry.py": "names the commands and the extras",
+}
+
+
+def words(source: str) -> Iterator[tuple[int, str]]:
+    """Identifiers, imported modules and texts, docstrings too, with their lines."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+        elif isinstance(node, ast.Name):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None) or ""
+            yield node.lineno, " ".join([module, *(alias.name for alias in node.names)]).replace(".", " ")
+
+
+def named(source: str, name: str) -> list[int]:
+    """The lines that name it."""
+    word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
+    return [line for line, text in words(source) if word.search(text)]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_no_module_outside_its_own_folders_names_a_system(name: str) -> None:
+    for layer in LAYERS:
+        for file in sorted((ROOT / layer).rglob("*.py")):
+            path = str(file.relative_to(ROOT))
+            if OWN[name].match(path) is None and path not in REASONS:
+                assert not named(file.read_text(), name), f"{path} names {name}"
+
+
+def test_every_way_to_name_a_system_is_seen() -> None:
+    for source in (
+        "x = 'ingest'",
+        "import a.ingest.b",
+        "from a import ingest",
+        "y = ingest.z",
+        "y = a.ingest",
+    ):
+        assert named(source, "ingest") == [1], source
+    assert not named("ingesting = 'an ingested batch'", "ingest")
