@@ -21,6 +21,7 @@ from fencepost.model.kernel import (
     Id,
     Int,
     Machine,
+    Number,
     Size,
     Truth,
     action,
@@ -35,7 +36,7 @@ from fencepost.model.kernel import (
     step,
     without,
 )
-from fencepost.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, Trouble, restart
+from fencepost.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, Reply, Trouble, restart
 
 
 class CreateOnlyLock(Machine):
@@ -65,27 +66,53 @@ class CreateOnlyLock(Machine):
 
     @action(c=clients, answer=(*CREATE, "conflict", *UNKNOWN))
     def acquire(s, c: int, answer: str) -> None:
-        s.require(s.at[c] == ("outside" if s.is_on("create-only") else "clear"))
+        s.require(s.at[c] == s.before_create())
         s.trouble.may(answer)
-        take = s.drawn if s.is_on("number-the-takes") else 0
+        take = s.new_take()
         if answer not in ("exists", "conflict"):
             # A request that is refused for good has used up no number.
             s.require(s.drawn < s.takes)
             s.drawn = s.drawn + 1
-        if answer in CREATE and not (s.is_on("create-only") and s.is_on("honest-create")):
-            s.require(answer == "done")
-            reply = s.lock.put(owner=c, take=take)
-        else:
-            reply = s.lock.create(answer, owner=c, take=take, late=s.late)
-        looks = s.is_on("read-back")
-        s.at[c] = reply.to(
-            done="holds",
-            exists="exists" if looks else "refused",
-            unknown="unsure" if looks else "outside",
-            conflict="outside" if s.is_on("conflict-proves-nothing") else "refused",
-        )
+        reply = s.create(c, answer, take)
         if reply in ("done", "unknown"):
             s.mine[c] = take
+        s.at[c] = reply.to(
+            done="holds",
+            exists=s.after_exists(),
+            unknown=s.after_unknown(),
+            conflict=s.after_conflict(),
+        )
+
+    def before_create(s) -> str:
+        return "outside"
+
+    def new_take(s) -> Number | int:
+        return s.drawn
+
+    def create(s, c: int, answer: str, take: Number | int) -> Reply:
+        return s.lock.create(answer, owner=c, take=take, late=s.late)
+
+    @without("create-only", "honest-create", replaces=create)
+    def overwrite(s, c: int, answer: str, take: Number | int) -> Reply:
+        if answer not in CREATE:
+            return CreateOnlyLock.create(s, c, answer, take)
+        s.require(answer == "done")
+        return s.lock.put(owner=c, take=take)
+
+    def after_exists(s) -> str:
+        return "exists"
+
+    def after_unknown(s) -> str:
+        return "unsure"
+
+    def after_conflict(s) -> str:
+        return "outside"
+
+    after_look = without("create-only", replaces=before_create)(lambda s: "clear")
+    same_take = without("number-the-takes", replaces=new_take)(lambda s: 0)
+    exists_is_refusal = without("read-back", replaces=after_exists)(lambda s: "refused")
+    unknown_is_failure = without("read-back", replaces=after_unknown)(lambda s: "outside")
+    conflict_is_refusal = without("conflict-proves-nothing", replaces=after_conflict)(lambda s: "refused")
 
     @action(c=clients)
     def look(s, c: int) -> None:

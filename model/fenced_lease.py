@@ -27,8 +27,9 @@ from fencepost.model.kernel import (
     may_end,
     reachable,
     step,
+    without,
 )
-from fencepost.model.store import UNKNOWN, Key, Late, restart
+from fencepost.model.store import UNKNOWN, Key, Late, Reply, restart
 
 SWAP = ("done", "changed")
 """Never "missing": nothing is ever deleted."""
@@ -85,23 +86,32 @@ class FencedLease(Machine):
     def claim(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "has-looked")
         epoch = s.epoch[c] + 1
-        if s.is_on("swap-the-lease") and s.is_on("honest-swap"):
-            reply = s.lease.replace(answer, match=s.epoch[c], epoch=epoch)
-        else:
-            s.require(answer != "changed")
-            reply = s.lease.put(answer, epoch=epoch)
+        reply = s.take_lease(c, answer)
         if reply.applied:
             s.run_out = "running"
         # After an unknown outcome it looks again when the lease that it may have been given has run out.
         s.at[c] = reply.to(done="claimed", refused="idle", unknown="idle")
         s.epoch[c] = reply.to(done=epoch, refused=0, unknown=0)
 
+    def take_lease(s, c: int, answer: str) -> Reply:
+        return s.lease.replace(answer, match=s.epoch[c], epoch=s.epoch[c] + 1)
+
+    @without("swap-the-lease", "honest-swap", replaces=take_lease)
+    def overwrite_lease(s, c: int, answer: str) -> Reply:
+        s.require(answer != "changed")
+        return s.lease.put(answer, epoch=s.epoch[c] + 1)
+
     @action(c=clients)
     def read(s, c: int) -> None:
         s.require(s.at[c] == "claimed")
         s.require(s.data.epoch <= s.epoch[c])
-        s.at[c] = "has-read" if s.is_on("fence-first") else "leads"
+        s.at[c] = "has-read"
         s.number[c] = s.data.number
+
+    @without("fence-first", replaces=read)
+    def read_and_lead(s, c: int) -> None:
+        FencedLease.read(s, c)
+        s.at[c] = "leads"
 
     @action(c=clients)
     def read_a_later_epoch(s, c: int) -> None:
@@ -134,16 +144,21 @@ class FencedLease(Machine):
     def write(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "writes")
         number = s.number[c] + 1
-        if s.is_on("fence") and s.is_on("honest-swap"):
-            reply = s.data.replace(answer, match=s.number[c], epoch=s.epoch[c], number=number, late=s.late)
-        else:
-            s.require(answer != "changed")
-            reply = s.data.put(answer, epoch=s.epoch[c], number=number, late=s.late)
+        reply = s.write_data(c, answer)
         if reply == "changed":
             s.rest(c)
         else:
             s.at[c] = reply.to(done="leads", missing="idle", unknown="claimed")
             s.number[c] = reply.to(done=number, missing=0, unknown=0)
+
+    def write_data(s, c: int, answer: str) -> Reply:
+        read, epoch = s.number[c], s.epoch[c]
+        return s.data.replace(answer, match=read, epoch=epoch, number=read + 1, late=s.late)
+
+    @without("fence", "honest-swap", replaces=write_data)
+    def overwrite_data(s, c: int, answer: str) -> Reply:
+        s.require(answer != "changed")
+        return s.data.put(answer, epoch=s.epoch[c], number=s.number[c] + 1, late=s.late)
 
     @action(c=clients)
     def crash(s, c: int) -> None:

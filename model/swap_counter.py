@@ -18,6 +18,7 @@ from fencepost.model.kernel import (
     Flags,
     Int,
     Machine,
+    Members,
     Size,
     Truth,
     action,
@@ -28,8 +29,9 @@ from fencepost.model.kernel import (
     may_end,
     reachable,
     step,
+    without,
 )
-from fencepost.model.store import UNKNOWN, Key, Late, Trouble, restart
+from fencepost.model.store import UNKNOWN, Key, Late, Reply, Trouble, restart
 
 SWAP = ("done", "changed")
 """Never "missing": nothing is ever deleted."""
@@ -78,17 +80,26 @@ class SwapCounter(Machine):
         s.trouble.may(answer)
         s.require(s.seen[c] <= s.clients)  # a run that has counted too many has failed already
         s.tried = s.tried.plus(c)
-        marks = s.marks[c].plus(c) if s.is_on("keep-all-marks") else frozenset({c})
-        if s.is_on("if-match"):
-            reply = s.counter.replace(
-                answer, match=s.seen[c], count=s.seen[c] + 1, counted=marks, late=s.late
-            )
-        else:
-            s.require(answer not in ("changed", "conflict"))
-            reply = s.counter.put(answer, count=s.seen[c] + 1, counted=marks, late=s.late)
+        reply = s.write_back(c, answer)
         s.at[c] = reply.to(done="counted", refused="begins", conflict="begins", unknown="begins")
         s.seen[c] = 0
         s.marks[c] = frozenset()
+
+    def write_back(s, c: int, answer: str) -> Reply:
+        count, marks = s.seen[c] + 1, s.new_marks(c)
+        return s.counter.replace(answer, match=s.seen[c], count=count, counted=marks, late=s.late)
+
+    @without("if-match", replaces=write_back)
+    def write_over(s, c: int, answer: str) -> Reply:
+        s.require(answer not in ("changed", "conflict"))
+        return s.counter.put(answer, count=s.seen[c] + 1, counted=s.new_marks(c), late=s.late)
+
+    def new_marks(s, c: int) -> Members | frozenset[int]:
+        return s.marks[c].plus(c)
+
+    @without("keep-all-marks", replaces=new_marks)
+    def only_own_mark(s, c: int) -> Members | frozenset[int]:
+        return frozenset({c})
 
     @action(c=clients)
     def crash(s, c: int) -> None:
