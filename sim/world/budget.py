@@ -47,7 +47,7 @@ class Budget:
 
     def left(self) -> tuple[int, ...]:
         """The whole budget, in the order of the constants below."""
-        return tuple(asdict(self).values())
+        return tuple([getattr(self, name) for name in _PARTS])  # for every run: asdict is slow
 
     def most(self) -> int:
         """How many faults one run can have; restarts are not faults."""

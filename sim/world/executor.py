@@ -26,7 +26,7 @@ from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Outcome
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP, EVERYTHING
-from fencepost.sim.world.monitor import Violation
+from fencepost.sim.world.monitor import Monitor, Violation
 from fencepost.sim.world.operations import (
     ADVANCE,
     Finish,
@@ -57,8 +57,9 @@ _SKEWS = {"skew+": 1, "skew-": -1}
 class Executor:
     """Changes the run of `world`, one step at a time."""
 
-    def __init__(self, world: Any) -> None:
+    def __init__(self, world: Any, monitor: Monitor) -> None:
         self._world = world
+        self._monitor = monitor
         self._here = 0
         """The place of the step that is being taken, as a bit."""
         self._ticks = 0
@@ -73,7 +74,7 @@ class Executor:
         self._proceed(world.setup, world.setup.start())
 
     def step(self, actor: int, alternative: str) -> None:
-        """Let `actor` take its next step, with this alternative."""
+        """Let `actor` take its next step, with this alternative, and judge it."""
         world = self._world
         world.r = EVERY_STEP
         world.w = 0
@@ -89,6 +90,15 @@ class Executor:
             self._step_flight(world.flights[actor], alternative)
         else:
             self._step_process(actor, alternative)
+        monitor = self._monitor
+        if monitor.followers:
+            monitor.follow()
+        if world.bounds:
+            monitor.check_bounds()
+        if world.w:
+            self._wake_spinners()
+            if world.w & monitor.watched and monitor.judging:
+                monitor.judge()
 
     def past(self, actor: int) -> int:
         """The steps that certainly come before the actor's next one, as far as they are known."""
@@ -105,7 +115,7 @@ class Executor:
         process: Process = world.processes[owner - 1]
         return process.last | (process.group.steps if process.group is not None else 0)
 
-    def wake_spinners(self) -> None:
+    def _wake_spinners(self) -> None:
         """Something changed: a process that waits for it may issue its request again."""
         world = self._world
         for process in world.processes:
@@ -409,7 +419,7 @@ class Executor:
             if world.recall is not None and world.shares_nothing:
                 process.remember(world.recall, world.recall.root(self._setup_answers, process.name))
             self._begin(process)
-        world.monitor.open()
+        self._monitor.open()
 
     def _begin(self, process: Process) -> None:
         world = self._world

@@ -108,14 +108,15 @@ class World(Declaring):
         self.env = WorldEnvironment(self)
         self._store = WorldStore(self)
         self._tickets = 0
-        self._executor = Executor(self)
         self.monitor = Monitor(self)
+        self._executor = Executor(self, self.monitor)
         scheduler = Scheduler(self)  # its methods are called at every step: no call in between
         self.enabled = scheduler.enabled
         self.alternatives = scheduler.alternatives
         self.pending = scheduler.pending
         self.rivals = scheduler.rivals
         self.start = self._executor.start
+        self.step = self._executor.step
         self.past = self._executor.past
 
     # For programs.
@@ -286,19 +287,6 @@ class World(Declaring):
         return options[chosen]
 
     # For searches.
-
-    def step(self, actor: int, alternative: str) -> None:
-        """Let `actor` take its next step, with this alternative, and judge it."""
-        self._executor.step(actor, alternative)
-        monitor = self.monitor
-        if monitor.followers:
-            monitor.follow()
-        if self.bounds:
-            monitor.check_bounds()
-        if self.w:
-            self._executor.wake_spinners()
-            if self.w & monitor.watched and monitor.judging:
-                monitor.judge()
 
     def complete(self) -> None:
         """No actor can step any more: judge what must hold in the end."""
