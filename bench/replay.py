@@ -31,11 +31,11 @@ from bench.traces import Spoiled, driven, random_choice, write
 from fencepost.impl.store.events import Event
 from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton, follow
-from fencepost.sim.replay.arrow import events as events_in
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.local import Outcome, replay
 from fencepost.sim.replay.parts import in_order, plan
 from fencepost.sim.trace import table_of
+from fencepost.sim.trace.columns import events as events_in
 
 RATE, FACTOR, RIGHT, MEMORY = 1_000_000, 30, 0.99, 4 << 30
 refinement = partial(PublishRefinement, 3, 4)

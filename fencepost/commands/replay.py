@@ -131,10 +131,10 @@ def _folder(out: str | None) -> Iterator[Path]:
 
 def _access_log(options: Mapping[str, Any]) -> ReplayResult:
     from fencepost.sim.replay.access_rules import layout, violations
-    from fencepost.sim.replay.arrow import events
     from fencepost.sim.replay.parts import in_order
     from fencepost.sim.replay.statistics import statistics
     from fencepost.sim.trace import Problem, discover, read_access_log
+    from fencepost.sim.trace.columns import events
 
     promised = layout(options["layout"])
     problems: list[Problem] = []

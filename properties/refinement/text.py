@@ -1,7 +1,7 @@
 """Text columns as numbers: each distinct text is looked at once, however many rows hold it.
 
 `Values` are the distinct texts of a column: lists here, which is enough for one run, and Arrow arrays for
-millions of rows in `sim.replay.arrow`.
+millions of rows in `sim.trace.columns`.
 """
 
 import re

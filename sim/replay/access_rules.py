@@ -49,8 +49,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts
-from fencepost.sim.replay.arrow import numbered, text
 from fencepost.sim.systems import SYSTEMS
+from fencepost.sim.trace.columns import numbered, text
 from fencepost.sim.trace.schema import TraceError
 
 _SECTIONS = {

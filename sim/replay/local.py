@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fencepost.sim.replay.arrow import COLUMNS, events
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
 from fencepost.sim.replay.parts import Part, load
 from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
+from fencepost.sim.trace.columns import COLUMNS, events
 from fencepost.sim.trace.schema import Problem
 
 LISTED_MAX = 1000

@@ -12,7 +12,6 @@ Workers read files under the names by which the driver found them: on a cluster,
 """
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +23,13 @@ import pyarrow.compute as pc
 
 from fencepost.properties.refinement import Automaton, Refinement
 from fencepost.properties.refinement.grouping import LinkedRuns
-from fencepost.sim.replay.arrow import COLUMNS, events
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import VERDICTS, Judge
 from fencepost.sim.replay.local import Outcome
 from fencepost.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
 from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
+from fencepost.sim.spark.session import ship
+from fencepost.sim.trace.columns import COLUMNS, events
 from fencepost.sim.trace.grouping import LINK, Grouping, grouped, halfway
 from fencepost.sim.trace.reading import batches
 from fencepost.sim.trace.schema import SCHEMA, Problem, completed
@@ -123,18 +123,6 @@ def _joined(read: Any) -> Any:
     }
     later = later.selectExpr(*(f"{instead.get(name, name)} as {name}" for name in SCHEMA.names))
     return read.where("run <> ''").drop(LINK).unionByName(later)
-
-
-def ship(made: Any) -> None:
-    """Pickle what a user's own file defines by value, since workers cannot import it."""
-    import pyspark.cloudpickle as cloudpickle
-
-    names = {getattr(getattr(made, "func", made), "__module__", "")}
-    names |= {base.__module__ for base in getattr(getattr(made, "func", made), "__mro__", ())}
-    for name in names:
-        module = sys.modules.get(name)
-        if module is not None and not name.startswith(("fencepost.", "builtins")):
-            cloudpickle.register_pickle_by_value(module)
 
 
 @dataclass(frozen=True)

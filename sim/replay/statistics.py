@@ -19,7 +19,7 @@ from fencepost.properties.refinement.rules import Events
 from fencepost.properties.refinement.symbols import operations
 from fencepost.properties.refinement.text import I64, NONE, firsts
 from fencepost.sim.quantiles import percentiles
-from fencepost.sim.replay.arrow import numbered
+from fencepost.sim.trace.columns import numbered
 
 EXTRA = ("t_ns", "hash")
 """The columns that statistics need besides those for verdicts."""

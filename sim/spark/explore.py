@@ -16,7 +16,6 @@ search.
 `eventually` and `always_recoverable` are decided by the driver afterwards, on all levels, in its memory.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -30,6 +29,7 @@ from fencepost.model.kernel.language.layout import U64
 from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.explore import Bounds, Found, Progress, Search
 from fencepost.sim.spark.expanding import Expand, Recipe, Tally, names, rows_of, schema, states_of
+from fencepost.sim.spark.session import ship
 
 _STATES_A_TASK = 1 << 19
 """States a part of a level: minutes for no task, and enough to outweigh a task's start."""
@@ -115,7 +115,7 @@ class SparkExplorer:
         wanted = model.properties if properties is None else properties
         self._kinds = {one.name: one.kind for one in wanted}
         self._open = {one.name for one in wanted if one.kind in ("invariant", "reachable", "step")}
-        _ship(model)
+        ship(model.machine)
 
     def run(self) -> Search:
         """Explore until there is nothing new, a property is violated, or a bound is hit."""
@@ -211,12 +211,3 @@ class SparkExplorer:
 
 
 _SORTS = (("invariant", "reachable"), ("step",))
-
-
-def _ship(model: Model) -> None:
-    """Pickle a machine from a user's own file by value, since workers cannot import it."""
-    module = sys.modules.get(model.machine.__module__)
-    if module is not None and not model.machine.__module__.startswith("fencepost."):
-        from pyspark import cloudpickle
-
-        cloudpickle.register_pickle_by_value(module)

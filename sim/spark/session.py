@@ -72,6 +72,18 @@ def start(
             _end_jvm()
 
 
+def ship(made: Any) -> None:
+    """Pickle what a user's own file defines by value, since workers cannot import it."""
+    import pyspark.cloudpickle as cloudpickle
+
+    names = {getattr(getattr(made, "func", made), "__module__", "")}
+    names |= {base.__module__ for base in getattr(getattr(made, "func", made), "__mro__", ())}
+    for name in names:
+        module = sys.modules.get(name)
+        if module is not None and not name.startswith(("fencepost.", "builtins")):
+            cloudpickle.register_pickle_by_value(module)
+
+
 def check_java() -> None:
     """Raise `SparkAway` when there is no Java that Spark runs on."""
     home = os.environ.get("JAVA_HOME")

@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from fencepost.sim.trace.columns import numbered, text
 from fencepost.sim.trace.schema import completed
 
 _ROUNDS = 16
@@ -39,9 +40,9 @@ def ordered(table: pa.Table) -> Order:
     """Events by run, in the order in which they must have happened. Runs with one clock are kept as
     numbered."""
     table = completed(table)
-    run_column = _codes(table, "run")
-    run = run_column[0]
-    clock, _ = _pairs(run, _codes(table, "process")[0])
+    runs = text(table["run"])
+    run = runs.codes
+    clock, _ = numbered(run, text(table["process"]).codes)
     t = table["t_ns"].to_numpy().copy()
     seq = table["seq"].to_numpy()
     shift, moved, uncertain = _corrections(table, run, clock, t)
@@ -55,8 +56,8 @@ def ordered(table: pa.Table) -> Order:
     lengths = np.diff(np.append(starts, len(run)))
     anew = np.arange(len(run)) - np.repeat(starts, lengths)
     table = table.set_column(table.column_names.index("seq"), "seq", pa.array(anew))
-    names = run_column[1]
-    return Order(table, len(moved), tuple(names[code] for code in uncertain if not alone[code]))
+    names = tuple(runs.values.array[code].as_py() for code in uncertain if not alone[code])
+    return Order(table, len(moved), names)
 
 
 def _numbered_by_one(run: np.ndarray, seq: np.ndarray) -> np.ndarray:
@@ -97,21 +98,19 @@ def _known(
 
     The request that made an ETag is known from its response: the same operation of the same process.
     """
-    etag, names = _codes(table, "etag")
-    phase, phases = _codes(table, "phase")
-    kind, kinds = _codes(table, "kind")
-    outcome, outcomes = _codes(table, "outcome")
-    has = np.array([bool(name) for name in names], np.bool_)[etag] if len(names) else np.zeros(0, np.bool_)
-    writes = np.isin(kind, [kinds.index(name) for name in ("put", "complete-upload") if name in kinds])
-    response = phase == _at(phases, "response")
-    request = phase == _at(phases, "request")
-    made = np.flatnonzero(has & response & writes & (outcome == _at(outcomes, "done")))
-    op = _pairs(clock, table["op"].to_numpy())[0]
+    etag, phase, kind, outcome = (text(table[name]) for name in ("etag", "phase", "kind", "outcome"))
+    has = etag.codes != etag.number("")
+    writes = kind.is_in(("put", "complete-upload"))
+    response = phase.codes == phase.number("response")
+    request = phase.codes == phase.number("request")
+    made = np.flatnonzero(has & response & writes & (outcome.codes == outcome.number("done")))
+    operation = table["op"].to_numpy()
+    op = numbered(clock, operation - operation.min(initial=0))[0]
     issued = np.full(int(op.max()) + 1 if len(op) else 0, -1, np.int64)
     issued[op[request]] = np.flatnonzero(request)
     origin = issued[op[made]]
     made, origin = made[origin >= 0], origin[origin >= 0]
-    mark = run * max(1, len(names)) + etag
+    mark = run * max(1, len(etag.values)) + etag.codes
     value, first, count = np.unique(mark[made], return_index=True, return_counts=True)
     value, origin = value[count == 1], origin[first][count == 1]
     if not len(value):
@@ -147,24 +146,3 @@ def _rising(t: np.ndarray, clock: np.ndarray, seq: np.ndarray, incarnation: np.n
 def _rising_by_process(ticks: np.ndarray, of: np.ndarray) -> np.ndarray:
     cuts = np.append(np.append(0, np.flatnonzero(of[1:] != of[:-1]) + 1), len(of))
     return np.concatenate([np.maximum.accumulate(ticks[start:stop]) for start, stop in pairwise(cuts)])
-
-
-def _codes(table: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
-    """A text column as numbers, and what they stand for."""
-    column = table[name].combine_chunks()
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    return column.indices.to_numpy().astype(np.int64), column.dictionary.to_pylist()
-
-
-def _pairs(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, int]:
-    """A number for each distinct pair."""
-    if not len(one):
-        return one, 0
-    wide = other - other.min()
-    mixed = pa.array(one * (int(wide.max()) + 1) + wide).dictionary_encode()
-    return mixed.indices.to_numpy().astype(np.int64), len(mixed.dictionary)
-
-
-def _at(values: list[str], name: str) -> int:
-    return values.index(name) if name in values else -1

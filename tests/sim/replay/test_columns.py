@@ -21,10 +21,10 @@ from fencepost.properties.refinement import (
     Role,
     follow,
 )
-from fencepost.sim.replay.arrow import events as events_in
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.trace import table_of
+from fencepost.sim.trace.columns import events as events_in
 from tests.properties.refinement.reference import read_with_reference, reference_follow
 
 

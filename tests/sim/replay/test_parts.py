@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.impl.store.events import Event
-from fencepost.sim.replay.arrow import COLUMNS
 from fencepost.sim.replay.parts import in_parts, load, plan
 from fencepost.sim.trace import Problem, events_of, table_of, write_json_lines, write_parquet
+from fencepost.sim.trace.columns import COLUMNS
 
 
 def runs(*sizes: int, first: int = 0) -> list[Event]:

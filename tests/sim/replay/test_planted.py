@@ -11,11 +11,11 @@ from bench.traces import driven, random_choice
 from fencepost.impl.store.events import Event
 from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton
-from fencepost.sim.replay.arrow import events as columns
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.local import Outcome
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.trace import table_of
+from fencepost.sim.trace.columns import events as columns
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from fencepost.properties.ingest import IngestRefinement
 from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton
 from fencepost.sim.explore import Random, Setting
-from fencepost.sim.replay.arrow import events as columns
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.systems.ingest.scenarios import program
 from fencepost.sim.trace import events_of, table_of
+from fencepost.sim.trace.columns import events as columns
 from fencepost.sim.trace.grouping import learn_links, named
 from fencepost.sim.world import Budget, World
 from fencepost.sim.world.trace import events

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from fencepost.impl.store.events import Event
-from fencepost.sim.replay.arrow import events
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.replay.statistics import Statistics, statistics
 from fencepost.sim.trace import table_of
+from fencepost.sim.trace.columns import events
 
 MS = 1_000_000
 

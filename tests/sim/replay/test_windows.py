@@ -10,10 +10,10 @@ from bench.mutations import Mutation, mutations
 from fencepost.impl.store.events import Event
 from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton
-from fencepost.sim.replay.arrow import events as columns
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.trace import table_of
+from fencepost.sim.trace.columns import events as columns
 
 Row = dict[str, Any]
 
