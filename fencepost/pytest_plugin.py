@@ -42,8 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--fencepost-token", metavar="TOKEN", help="Replay the one schedule of the one test that is selected."
     )
     for name, text in (
-        ("strategy", "how audited tests explore schedules, unless they say so themselves"),
-        ("budget", "seconds each audited test may explore, unless it says so itself"),
+        ("strategy", "how audited tests explore schedules, unless they have an option of their own"),
+        ("budget", "seconds each audited test may explore, unless it has an option of its own"),
         ("seed", "the seed of audited tests"),
         ("undecided", "fail or pass, when time ran out before all was explored"),
     ):
@@ -265,6 +265,6 @@ class Present:
 
 
 def _begun_as() -> list[str]:
-    """How pytest was begun: `python -m` also puts the folder one stands in where imports look."""
+    """How pytest was started: `python -m` also adds the current folder to the import path."""
     by_module = Path(sys.argv[0]).parts[-2:] == ("pytest", "__main__.py")
     return [Path(sys.executable).name, "-m", "pytest"] if by_module else ["pytest"]

@@ -397,7 +397,7 @@ class SimulateResult(Result):
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """A run that the model does not allow, or about which the trace does not say enough."""
+    """A run that the model does not allow, or about which the trace has too little."""
 
     run: str
     seq: int

@@ -39,7 +39,7 @@ STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
 FAULTS = tuple(KINDS)
 UNDECIDED = ("fail", "pass")
 TEST_SECONDS = 60.0
-"""How long an exhaustive test may explore when nothing says otherwise."""
+"""The default time limit of an exhaustive test."""
 
 
 class AuditFailed(AssertionError):

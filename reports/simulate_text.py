@@ -45,7 +45,7 @@ def _about(result: SimulateResult) -> str:
 
 def _runs(result: SimulateResult, *, verbose: bool) -> Iterator[RenderableType]:
     names = list(dict.fromkeys(name for run in result.runs for name in run.parameters))
-    names = [name for name in names if name not in result.case_keys]  # a case's name stands for what it sets
+    names = [name for name in names if name not in result.case_keys]  # a case's name replaces what it sets
     made = table([*(_short(name, names) for name in names), *HEADS], numbers=True)
     for at in range(len(names) + 1):
         made.columns[at].justify = "left"

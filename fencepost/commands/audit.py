@@ -2,11 +2,11 @@
 
 Besides the search there are four modes. `--mutants` audits every known mistake and the system itself, one row
 each: a safeguard that the code can do without protects nothing. Where a model of the same name has a
-safeguard of the same name, its shortest counterexample stands beside the code's, both counted in steps of the
-protocol. `--flat` compares costs of two sizes, `--base` compares two revisions (`audit_base`), and `--store`
-runs the program with threads on a real store. Such a run has no control over anything: it can show that
-something breaks on this store with this timing, and never that nothing does, so its verdict is `violated` or
-`undecided`.
+safeguard of the same name, its shortest counterexample is shown beside the code's, both counted in steps of
+the protocol. `--flat` compares costs of two sizes, `--base` compares two revisions (`audit_base`), and
+`--store` runs the program with threads on a real store. Such a run has no control over anything: it can show
+that something breaks on this store with this timing, and never that nothing does, so its verdict is
+`violated` or `undecided`.
 """
 
 import contextlib
@@ -239,7 +239,7 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
 
     found = audit_sizes(name, requests, _explore, search) if name else search(requests[0])
     if options["trace"]:
-        # Without a failing run, the run in which nothing goes wrong.
+        # Without a failing run, the run without any fault.
         _write_trace(found.events or run_token(requests[0], "default").events, options["trace"])
     result: results.AuditResult = results.from_json(results.AuditResult, found.to_json())
     return result

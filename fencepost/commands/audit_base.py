@@ -37,7 +37,8 @@ class Repository:
     root: Path
     revision: str
     """The full name of the commit to compare with."""
-    asked: str
+    name: str
+    """The revision as the user wrote it."""
 
 
 def compare_with_base(system: str, revision: str, json_file: str | None, console: Console) -> int:

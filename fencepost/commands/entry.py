@@ -1,9 +1,8 @@
-"""The entry point: finds the subcommand, runs it, turns how it ended into an exit code.
+"""The entry point: finds the subcommand, runs it, and turns its result into an exit code.
 
-A subcommand is a module of this package that holds one click command named `command`. It returns
-its exit code (see `Exit`), and raises `BadRequest` when what was asked makes no sense. Nothing of a
-subcommand is imported before it is called, so that `--help` stays quick and loads none of the heavy
-libraries; that is why the table below carries each one's summary.
+A subcommand is a module of this package with one click command named `command`. It returns its exit code (see
+`Exit`), and raises `BadRequest` when the request makes no sense. A subcommand is imported when it is called,
+so that `--help` is quick and loads no heavy library; that is why the table below has the summaries.
 """
 
 import errno
@@ -19,9 +18,9 @@ from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.impl.store.errors import StoreError
 
 WORDS = "fencepost.words"
-"""Where the words of the command line are kept."""
+"""The key of the command line's words in click's context."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""Standard output can be sent to a file, and that file's disk be full."""
+"""Standard output can be a file on a full disk."""
 
 EXTRAS = {
     "harness": ("greenlet", "hypothesis", "networkx", "numpy", "rich", "simpy"),
@@ -35,16 +34,16 @@ EXTRAS = {
 SUMMARIES = {
     "demo": "The tour: what Fencepost does, on your machine, in under two minutes.",
     "check": "Explore every reachable state of a model; verdicts and shortest counterexamples.",
-    "zoo": "Every safeguard of every model off, one at a time: what breaks.",
+    "zoo": "Switch off every safeguard of every model, one at a time: what breaks.",
     "audit": "Drive real code through every interleaving, crash and lost response.",
     "probe": "Certify a store for coordination and measure its latency.",
-    "simulate": "Capacity what-ifs: latency, throughput and cost in simulated time.",
-    "report": "One page of what the other commands wrote, for a colleague.",
-    "ingest": "Accept batches from many agents once, by any of several collectors.",
-    "proxy": "Stand before a store and make it slow, narrow and unreliable.",
-    "replay": "Hold traces of real runs against a model, at scale.",
+    "simulate": "Simulate capacity: latency, throughput and cost in simulated time.",
+    "report": "Write one page of the results of the other commands.",
+    "ingest": "Accept batches from many agents exactly once, with any of several collectors.",
+    "proxy": "Put a slow, narrow and unreliable proxy in front of a store.",
+    "replay": "Validate traces of real runs against a model, at scale.",
     "catalog": "Keep a small dataset of many tables in a bucket.",
-    "completion": "Let your shell complete commands, options and names.",
+    "completion": "Print the script that completes commands, options and names in a shell.",
 }
 
 
@@ -59,7 +58,7 @@ class Subcommands(click.Group):
         try:
             return super().invoke(ctx)
         except SystemExit as ended:
-            # No command ends so: what it ran did, and its code would pass for a verdict.
+            # No command does this: the code that it ran did, and its code would pass for a verdict.
             raise BadRequest(
                 f"the code that was run ends the program ({ended!r}); let it return or raise instead"
             ) from ended
@@ -95,11 +94,11 @@ class Subcommands(click.Group):
 )
 @click.version_option(fencepost.__version__, prog_name="fencepost")
 def group() -> None:
-    """Prove, attack, time and watch protocols that coordinate through an object store."""
+    """Model-check, fault-test, simulate and monitor protocols built on S3 conditional writes."""
 
 
 def run(act: Callable[[], object]) -> int:
-    """Run `act` and answer the exit code, with one line on standard error for what went wrong."""
+    """Run `act` and return the exit code, with one line on standard error for an error."""
     try:
         ended = act()
     except click.exceptions.NoArgsIsHelpError as no_arguments:
@@ -107,8 +106,8 @@ def run(act: Callable[[], object]) -> int:
         return Exit.BAD_REQUEST
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "fencepost"
-        said = error.format_message()
-        return _refuse(f"{said}{'' if said.endswith(('.', '?')) else '.'} Try '{where} --help'.")
+        message = error.format_message()
+        return _refuse(f"{message}{'' if message.endswith(('.', '?')) else '.'} Try '{where} --help'.")
     except click.ClickException as error:
         return _refuse(error.format_message())
     except (BadRequest, StoreError) as error:
@@ -120,13 +119,15 @@ def run(act: Callable[[], object]) -> int:
             raise
         return _refuse(f"this needs {missing}, which is not installed; pip install 'fencepost[{extra}]'")
     except BrokenPipeError:
-        # The reader of our output went away (`fencepost ... | head`): nobody is left to tell.
+        # The reader of our output went away, as in `fencepost ... | head`.
         sys.stderr.close()
         return Exit.UNDECIDED
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        return _refuse(f"cannot write: {error.strerror}; what was asked may have been done, but not told")
+        return _refuse(
+            f"cannot write: {error.strerror}; the command may have done its work without reporting it"
+        )
     except (KeyboardInterrupt, click.Abort):
         click.echo("fencepost: interrupted", err=True)
         return Exit.UNDECIDED

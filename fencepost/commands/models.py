@@ -28,7 +28,7 @@ SHIPPED = {
 
 
 def find_machine(name: str) -> type[Machine]:
-    """The machine that `name` stands for; `BadRequest` says how to name one."""
+    """The machine of this name."""
     if name in SHIPPED:
         found: type[Machine] = load(SHIPPED[name])
         return found
@@ -37,7 +37,7 @@ def find_machine(name: str) -> type[Machine]:
             f"no model is called {name!r}; known: {', '.join(SHIPPED)}; your own: path/to/file.py:Machine"
         )
     mine: type[Machine] = find(
-        name, "machine", _is_machine, is_what="a class derived from Machine", told=(ModelError,)
+        name, "machine", _is_machine, is_what="a class derived from Machine", own_errors=(ModelError,)
     )
     return mine
 

@@ -23,8 +23,8 @@ from fencepost.results import ProbeResult, from_json
 from fencepost.sim.probe import BY_NAME, FEATURES, QUICK, THOROUGH, Plan, Probe, Report
 
 EPILOG = """Exit codes: 0 safe, 1 unsafe, 2 the request made no sense or the store cannot be used, 3 undecided
-or unsupported. Races find what they find: the bound printed beside each says how often a bad round could
-still happen. Probe the very bucket you will use, for versioning changes the answers."""
+or unsupported. The bound printed beside each race is how often a bad round could still happen. Probe the very
+bucket you will use, for versioning changes the result."""
 
 
 @click.command("probe", short_help="Certify a store for coordination.", epilog=EPILOG)

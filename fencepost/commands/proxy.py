@@ -66,12 +66,12 @@ def command(
     json_file: str | None,
 ) -> int:
     """Listen, and pass every request on to the S3 endpoint UPSTREAM (http://host:port), with latency, a cap
-    on requests in flight, 503s, lost replies and late landings. Runs until it is stopped (Ctrl-C), then says
-    what passed. Give its address to your client as the endpoint, with path-style addresses. Heads are passed
-    on byte for byte, so signatures stay true.
+    on requests in flight, 503s, lost replies and late landings. Runs until it is stopped (Ctrl-C); then it
+    prints statistics. Give its address to your client as the endpoint, with path-style addresses. Heads are
+    passed on byte for byte, so signatures stay valid.
     """
     if late_after is not None and not late:
-        raise BadRequest("--late-after says how late; give --late with it, the chance")
+        raise BadRequest("--late-after is the delay of --late; give --late with it, the chance")
     try:
         plan = Plan(
             Upstream.of(upstream),
@@ -89,30 +89,32 @@ def command(
         )
     except BadPlan as error:
         raise BadRequest(str(error)) from error
-    say = sys.stderr if json_file == "-" else sys.stdout
+    stream = sys.stderr if json_file == "-" else sys.stdout
     proxy = Proxy(plan)
     loop = precise_loop()
     try:
-        loop.run_until_complete(_until_stopped(proxy, seconds, say))
+        loop.run_until_complete(_until_stopped(proxy, seconds, stream))
     finally:
         loop.close()
     result = {"upstream": plan.upstream.url, "url": proxy.url, "plan": plan.describe(), "seed": seed}
     result |= proxy.statistics.as_json()
-    for line in told(result):
-        print(line, file=say)
+    for line in format_statistics(result):
+        print(line, file=stream)
     if json_file:
         write_result(result, json_file)
     return Exit.HOLDS
 
 
-async def _until_stopped(proxy: Proxy, seconds: float | None, say: Any) -> None:
+async def _until_stopped(proxy: Proxy, seconds: float | None, stream: Any) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     await proxy.check_upstream()
     await proxy.start()
     print(
-        f"{proxy.url} stands before {proxy.plan.upstream.url}: {proxy.plan.describe()}", file=say, flush=True
+        f"{proxy.url} is a proxy of {proxy.plan.upstream.url}: {proxy.plan.describe()}",
+        file=stream,
+        flush=True,
     )
     try:
         async with asyncio.timeout(seconds):
@@ -123,7 +125,7 @@ async def _until_stopped(proxy: Proxy, seconds: float | None, say: Any) -> None:
         await proxy.stop()
 
 
-def told(result: dict[str, Any]) -> list[str]:
+def format_statistics(result: dict[str, Any]) -> list[str]:
     """The statistics for people."""
     lines = [
         f"{result['requests']:,} requests, up to {result['in_flight_max']} in flight and "

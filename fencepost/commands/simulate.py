@@ -66,7 +66,7 @@ def command(
     listing: bool,
 ) -> int:
     """Run SCENARIO in simulated time: the code as it ships, or a write path that is only described, on a
-    store with the latency, the limits and the faults you say. SCENARIO is one of --list, or a TOML file of
+    store with the latency, the limits and the faults you choose. SCENARIO is one of --list, or a TOML file of
     yours.
     """
     if listing:
@@ -99,7 +99,7 @@ def command(
 
 @contextlib.contextmanager
 def _refusing(out: str | None) -> Iterator[None]:
-    """What is wrong with the scenario, or with the place of its results, as one line."""
+    """Reports errors of the scenario, or of the folder of its results, as one line."""
     try:
         yield
     except (BadScenario, RunFailed) as error:

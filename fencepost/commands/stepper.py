@@ -14,7 +14,7 @@ HELP = (
 
 
 class Walk:
-    """Where one stands, and how one came there."""
+    """The current state, and the steps that led to it."""
 
     def __init__(self, model: Model, start: State) -> None:
         self.model = model
@@ -51,7 +51,7 @@ class Walk:
         return Counterexample(self.states[0].values, steps)
 
     def properties(self) -> Iterator[str]:
-        """What can be said of this state and the last step, property by property."""
+        """The verdict of every property on this state and the last step."""
         broken = self.stepper.broken(self.here, self.states[-2] if self.labels else None)
         for wanted in self.model.properties:
             if wanted.kind in ("invariant", "step"):
@@ -69,7 +69,7 @@ def walk_by_hand(model: Model) -> int:
     if len(starts) > 1:
         for number, state in enumerate(starts):
             click.echo(f"  {number}  {state}")
-        chosen = _ask("start", len(starts))
+        chosen = _prompt("start", len(starts))
         if chosen is None:
             return Exit.HOLDS
         start = starts[int(chosen)] if chosen.isdigit() else start
@@ -81,27 +81,27 @@ def walk_by_hand(model: Model) -> int:
             click.echo(f"  {number}  {label}  {_difference(walk, state)}")
         if not choices:
             click.echo("  nothing can happen here")
-        asked = _ask(f"step {len(walk.labels) + 1}", len(choices))
-        if asked is None or asked == "q":
+        answer = _prompt(f"step {len(walk.labels) + 1}", len(choices))
+        if answer is None or answer == "q":
             return Exit.HOLDS
-        if asked.isdigit():
-            walk.take(*choices[int(asked)])
+        if answer.isdigit():
+            walk.take(*choices[int(answer)])
             _warn(walk)
         else:
-            ANSWERS[asked](walk)
+            ANSWERS[answer](walk)
 
 
-def _ask(prompt: str, count: int) -> str | None:
+def _prompt(prompt: str, count: int) -> str | None:
     """A number below `count` or one of the letters; None when the input ends."""
     while True:
         try:
-            asked = click.prompt(prompt, prompt_suffix="> ", default="h", show_default=False).strip().lower()
+            answer = click.prompt(prompt, prompt_suffix="> ", default="h", show_default=False).strip().lower()
         except click.Abort:
             click.echo()
             return None
-        if (asked.isdigit() and int(asked) < count) or asked in ANSWERS or asked == "q":
-            return str(int(asked)) if asked.isdigit() else asked
-        click.echo(f"{asked!r} is not offered: {HELP}")
+        if (answer.isdigit() and int(answer) < count) or answer in ANSWERS or answer == "q":
+            return str(int(answer)) if answer.isdigit() else answer
+        click.echo(f"{answer!r} is not offered: {HELP}")
 
 
 def _difference(walk: Walk, after: State) -> str:

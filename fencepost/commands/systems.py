@@ -105,7 +105,7 @@ def _dashed(name: str) -> str:
 
 
 def find_system(name: str, mutant: str | None = None) -> Audited:
-    """The system that `name` stands for, with one of its known mistakes when `mutant` names it."""
+    """The system of this name, with the known mistake of the name `mutant`."""
     found = _shipped_as(name)
     if found is not None:
         return _pick(name, found, mutant)
@@ -203,8 +203,7 @@ def read_parameters(system: Audited, settings: tuple[str, ...], processes: int |
     }
     if system.options.processes is not None and "processes" in system.parameters:
         given["processes"] = system.options.processes
-    said = _said(settings, processes)
-    for name, text in said.items():
+    for name, text in _settings(settings, processes).items():
         if name not in system.parameters:
             known = ", ".join(system.parameters) or "none"
             raise BadRequest(f"{system.name} takes no {name}; it takes: {known}")
@@ -215,13 +214,13 @@ def read_parameters(system: Audited, settings: tuple[str, ...], processes: int |
     return given
 
 
-def _said(settings: tuple[str, ...], processes: int | None) -> dict[str, str]:
-    said = pairs(settings, "NAME=VALUE, as in --set jobs=3")
+def _settings(settings: tuple[str, ...], processes: int | None) -> dict[str, str]:
+    found = pairs(settings, "NAME=VALUE, as in --set jobs=3")
     if processes is None:
-        return said
-    if "processes" in said:
+        return found
+    if "processes" in found:
         raise BadRequest("processes is given twice, by --processes and by --set")
-    return {**said, "processes": str(processes)}
+    return {**found, "processes": str(processes)}
 
 
 def _value(name: str, text: str, parameter: inspect.Parameter) -> Any:
@@ -233,7 +232,7 @@ def _value(name: str, text: str, parameter: inspect.Parameter) -> Any:
     if kind is bool:
         truths = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
         if text.lower() not in truths:
-            raise BadRequest(f"--set {name}={text}: say true or false")
+            raise BadRequest(f"--set {name}={text}: give true or false")
         return truths[text.lower()]
     if kind in (int, float):
         try:

@@ -1,4 +1,4 @@
-"""Things of a user's own, named as `path/to/file.py:NAME`: machines to check, programs to audit."""
+"""Objects of a user's own file, named as `path/to/file.py:NAME`: machines to check, programs to audit."""
 
 import contextlib
 import importlib.util
@@ -13,12 +13,12 @@ from fencepost.commands.exit_codes import BadRequest
 
 
 def is_file_name(name: str) -> bool:
-    """Whether `name` names something in a file, not something that ships with Fencepost."""
+    """Whether `name` is a name in a file, not one that ships with Fencepost."""
     return split(name)[0].endswith(".py")
 
 
 def split(name: str) -> tuple[str, str]:
-    """The path and what is meant in it; the second is empty when only a file is named."""
+    """The path and the name in it, which is empty when only a file is named."""
     if ":" not in name:
         return name, ""
     path, _, wanted = name.rpartition(":")
@@ -32,15 +32,15 @@ def find(
     *,
     is_what: str,
     refusal: Callable[[Any], str] = lambda _: "",
-    told: tuple[type[Exception], ...] = (),
+    own_errors: tuple[type[Exception], ...] = (),
 ) -> Any:
-    """What `name` stands for: the only thing of the file for which `belongs` is true, or the one named.
+    """The object of this name, or else the only one of the file for which `belongs` is true.
 
-    Who finds none is told what a `kind` is, and of one that was named why it is none, as far as `refusal`
-    knows. Errors of the types in `told` explain themselves; of others the type is said too.
+    The error message explains what a `kind` is, and `refusal` gives the reason why a named object is none.
+    Errors of the types in `own_errors` are complete messages; of others the message has the type too.
     """
     path, wanted = split(name)
-    module = load(Path(path), kind, told)
+    module = load(Path(path), kind, own_errors)
     found = {
         name: value
         for name, value in vars(module).items()
@@ -53,11 +53,11 @@ def find(
             raise BadRequest(f"{path} holds no {kind} {wanted!r}{why and f': {why}'}; it holds: {known}")
         return found[wanted]
     if len(found) != 1:
-        raise BadRequest(f"say which {kind} of {path} is meant, as {path}:NAME; it holds: {known}")
+        raise BadRequest(f"choose a {kind} of {path}, as {path}:NAME; it holds: {known}")
     return next(iter(found.values()))
 
 
-def load(path: Path, kind: str, told: tuple[type[Exception], ...] = ()) -> ModuleType:
+def load(path: Path, kind: str, own_errors: tuple[type[Exception], ...] = ()) -> ModuleType:
     """Run the file as a module of its own."""
     if not path.is_file():
         raise BadRequest(f"there is no file {path}; give the path of the file that holds the {kind}")
@@ -69,14 +69,14 @@ def load(path: Path, kind: str, told: tuple[type[Exception], ...] = ()) -> Modul
     try:
         with neighbours(path):
             spec.loader.exec_module(module)
-    except told as error:
+    except own_errors as error:
         raise BadRequest(f"{place(error, path)}: {error}") from error
     except ModuleNotFoundError as error:
         raise BadRequest(
             f"{place(error, path)}: the file cannot be loaded: there is no module {error.name!r} beside it, "
             "in the folder you are in, or among what is installed; go to where it is, or install it"
         ) from error
-    except SystemExit as error:  # as the exit code of ours it would say `holds` of what was never looked at
+    except SystemExit as error:  # as our exit code it would be the verdict on a file that was never checked
         raise BadRequest(
             f"{place(error, path)}: the file ends the program when it is loaded; what a script does belongs "
             'below `if __name__ == "__main__":`'

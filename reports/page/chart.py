@@ -1,4 +1,4 @@
-"""Lines over a swept value, as SVG: told apart by dashes and marks as well as by colour."""
+"""Lines over a swept value, as SVG: distinguished by dashes and marks as well as by colour."""
 
 import math
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ def chart(lines: Sequence[Line], *, title: str, x: str, y: str, number: str) -> 
     xs, ys = [px for px, _ in points], [py for _, py in points]
     along = _Scale(xs, LEFT, WIDTH - RIGHT, logarithmic=min(xs) > 0 and max(xs) / min(xs) > 50)
     up = _Scale([0.0, *ys], HEIGHT - BOTTOM, TOP)
-    said = "; ".join(
+    text = "; ".join(
         f"{line.name} from {short(line.points[0][1])} to {short(line.points[-1][1])}" for line in lines
     )
     return tag(
         "svg",
         tag("title", title, id=f"{number}-title"),
-        tag("desc", f"{y} over {x}: {said}.", id=f"{number}-about"),
+        tag("desc", f"{y} over {x}: {text}.", id=f"{number}-about"),
         [_across(tick, up.place(tick)) for tick in up.ticks()],
         [_along(tick, along.place(tick)) for tick in along.ticks(sorted(set(xs)))],
         tag("line", x1=LEFT, x2=LEFT, y1=TOP, y2=HEIGHT - BOTTOM, class_="axis"),

@@ -36,7 +36,7 @@ Content = str | int | float | Iterable["Content"] | None
 
 def tag(name: str, /, *content: Content, **attributes: object) -> Markup:
     """An element. `class_` and `for_` lose their underscore, other underscores become hyphens; an attribute
-    that is None or False is left out, one that is True stands alone."""
+    that is None or False is left out, one that is True has no value."""
     head = name + "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID:
         assert not content, f"<{name}> holds nothing"

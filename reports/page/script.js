@@ -14,8 +14,8 @@
     var id = "filter-" + at;
     var bar = make("div", "", { class: "controls" });
     var field = make("input", "", { id: id, type: "search" });
-    var said = make("span", "", { role: "status" });
-    bar.append(make("label", "Show rows with", { for: id }), field, said);
+    var status = make("span", "", { role: "status" });
+    bar.append(make("label", "Show rows with", { for: id }), field, status);
     table.closest(".scroll").before(bar);
     field.addEventListener("input", function () {
       var wanted = field.value.toLowerCase(), shown = 0;
@@ -23,7 +23,7 @@
         row.hidden = row.textContent.toLowerCase().indexOf(wanted) < 0;
         shown += row.hidden ? 0 : 1;
       });
-      said.textContent = wanted ? shown + " of " + rows.length : "";
+      status.textContent = wanted ? shown + " of " + rows.length : "";
     });
   });
 
@@ -32,14 +32,14 @@
     if (rows.length < 2) return;
     var now = rows.length;
     var bar = make("div", "", { class: "controls" });
-    var said = make("span", "", { role: "status" });
+    var status = make("span", "", { role: "status" });
     function show(step) {
       now = Math.max(0, Math.min(rows.length, step));
       rows.forEach(function (row, at) {
         row.classList.toggle("hidden", at >= now);
         row.classList.toggle("now", at === now - 1 && now < rows.length);
       });
-      said.textContent = now === rows.length ? "all " + now + " moments" : "moment " + now + " of " + rows.length;
+      status.textContent = now === rows.length ? "all " + now + " moments" : "moment " + now + " of " + rows.length;
     }
     [["First", function () { show(1); }], ["Back", function () { show(now - 1); }],
      ["Next", function () { show(now === rows.length ? 1 : now + 1); }], ["All", function () { show(rows.length); }]
@@ -48,7 +48,7 @@
       element.addEventListener("click", button[1]);
       bar.append(element);
     });
-    bar.append(said);
+    bar.append(status);
     counterexample.before(bar);
     show(rows.length);
   });

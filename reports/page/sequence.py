@@ -1,11 +1,11 @@
 """A run as a picture: a lane for each process on the left, a lane for each key on the right, time downwards.
 
 A request leaves its process where it was issued and meets its key where it landed, so a request that was
-overtaken is seen to be: its line crosses those of others. What a key holds stands in its lane, as the short
-name of the version and the trace fields of its body (epoch, plan), until the next write. A reply that
+overtaken is seen to be: its line crosses those of others. The content of a key is shown in its lane, as the
+short name of the version and the trace fields of its body (epoch, plan), until the next write. A reply that
 was lost ends in a cross before it reaches its process; a crash ends the lane.
 
-The picture is for eyes. Whoever cannot see it has the same steps as a list next to it.
+The page has the same steps as a list next to the picture, for readers who cannot see it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ Event = Mapping[str, Any]
 
 @dataclass
 class Row:
-    """One moment: something landed, was answered, noted, or went wrong."""
+    """One moment: a request landed or was answered, a note, or a fault."""
 
     kind: str
     """`request`, `answer`, `note`, `fault`."""
@@ -129,7 +129,7 @@ def rows_of(events: Sequence[Event]) -> list[Row]:
 
 
 def request_text(event: Event) -> str:
-    """`put if absent`: what was asked, without the key, which is the lane."""
+    """`put if absent`: the request without its key, which is the lane."""
     words = {
         "absent": " if absent",
         "matches": " if unchanged",
@@ -155,7 +155,7 @@ def _held(landed: Event, request: Event) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """Keeps the end, which tells names with a common beginning apart."""
+    """Keeps the end, which distinguishes names with a common beginning."""
     return text if len(text) <= length else f"…{text[1 - length :]}"
 
 
@@ -216,7 +216,7 @@ class _Drawing:
         return tag(
             "svg",
             tag("title", self._title, id=title),
-            tag("desc", f"Sequence diagram: {lanes}. The list of steps tells the same.", id=about),
+            tag("desc", f"Sequence diagram: {lanes}. The list of steps has the same content.", id=about),
             self._lanes(),
             (self._row(at, row) for at, row in enumerate(self._rows)),
             viewBox=f"0 0 {max(self._width, 320)} {self._height}",
@@ -293,7 +293,7 @@ class _Drawing:
             return
         x = self._x(row.process)
         yield _cross(x, y, 7) if row.kind == "fault" else tag("circle", cx=x, cy=y, r=4, class_="note")
-        yield tag("text", shortened(row.text, 60), x=x + 11, y=y + 4, class_=f"said {row.kind}")
+        yield tag("text", shortened(row.text, 60), x=x + 11, y=y + 4, class_=f"caption {row.kind}")
 
     def _gap(self, at: int, row: Row) -> Iterator[Markup]:
         yield tag("text", row.text, x=self._width / 2, y=self._y(at) + 4, text_anchor="middle", class_="time")

@@ -48,7 +48,7 @@ def summary(found: Findings) -> str:
 
 
 def within(entry: Entry) -> str:
-    """The bound of a verdict, which says nothing about what lies beyond."""
+    """The bound of a verdict; beyond it nothing is claimed."""
     match entry.data:
         case CheckResult() as check:
             sizes = ", ".join(f"{name}={value}" for name, value in check.parameters.items())

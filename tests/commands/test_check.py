@@ -188,7 +188,7 @@ def test_a_wrong_request_is_one_line(words: list[str], says: str, capsys: pytest
         ("x = 1\n\ny = 1 / 0\n", "", "broken.py:3: the file cannot be loaded: ZeroDivisionError"),
         ("x = 1\n", "", "it holds: none"),
         (LAMPS, ":Lamp", "holds no machine 'Lamp'; it holds: Lamps"),
-        (LAMPS + "\nclass More(Lamps):\n    pass\n", "", "say which machine"),
+        (LAMPS + "\nclass More(Lamps):\n    pass\n", "", "choose a machine"),
         (LAMPS.replace('"off")\n        s.guard', '"of")\n        s.guard'), "", "'of'"),
         (LAMPS.replace("s.lamp.all", "s.lampe.all"), "", "`lampe`"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.commands.exit_codes import Exit
-from fencepost.commands.proxy import told
+from fencepost.commands.proxy import format_statistics
 from fencepost.sim.proxy.statistics import Statistics
 from tests.commands.running import exit_of
 
@@ -56,7 +56,7 @@ def test_statistics_are_told_by_kind() -> None:
     seen.landed_late["put 200"] = 2
     seen.took(seen.whole_s, "put", 0.0201)
     result: dict[str, Any] = seen.as_json()
-    assert told(result) == [
+    assert format_statistics(result) == [
         "1,203 requests, up to 0 in flight and 0 waiting",
         "  put     1,200 200, 3 landed, reply lost; p50 20.1 ms, p99 20.1 ms",
         "  landed late: put 200: 2",

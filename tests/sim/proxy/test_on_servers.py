@@ -95,7 +95,7 @@ def test_the_command_stops_cleanly_and_says_what_passed(
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
-    assert first.endswith(f"stands before {honest_moto_process.address}: 1 ms there, 2 at once\n")
+    assert first.endswith(f"is a proxy of {honest_moto_process.address}: 1 ms there, 2 at once\n")
     assert out.startswith("2 requests, up to 1 in flight and ")
     told = json.loads(target.read_text())
     assert {kind: row["fates"] for kind, row in told["kinds"].items()} == {
