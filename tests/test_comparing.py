@@ -123,7 +123,7 @@ def test_the_same_is_no_change(_: str, before: Any, after: Any, what: str) -> No
         assert judged in ([], ["other"])
 
 
-def test_the_size_of_a_search_and_a_new_verb_are_told_and_not_judged() -> None:
+def test_the_size_of_a_search_and_a_new_verb_are_listed_and_not_judged() -> None:
     changes = compare(result(cost={"a": {"requests": 3}}), result(schedules=2, cost={"b": {"requests": 3}}))
     assert [(change.judged, change.what) for change in changes] == [
         ("other", "cost of a requests"),
@@ -138,7 +138,7 @@ def test_a_search_that_stopped_at_a_violation_says_nothing_of_coverage_and_cost(
     assert {change.what for change in compare(old, result(**BROKEN))} == {"verdict", "property 'p'"}
 
 
-def test_a_cost_is_told_with_its_figures() -> None:
+def test_a_cost_is_shown_with_its_figures() -> None:
     old, new = (result(cost={"claim": costs((2, 2), most)}) for most in ((4, 3), (6, 5)))
     (change,) = compare(old, new)
     assert (change.before, change.after) == ("4 requests in 3 hops", "6 requests in 5 hops")
@@ -151,7 +151,7 @@ def test_more_of_one_is_worse_even_with_less_of_the_other() -> None:
     assert change.judged == "worse"
 
 
-def test_an_operation_that_is_new_or_gone_is_told_and_not_judged() -> None:
+def test_an_operation_that_is_new_or_gone_is_listed_and_not_judged() -> None:
     old, new = result(cost={"a": costs((2, 2))}), result(cost={"b": costs((2, 2), requests_max=3)})
     assert {change.judged for change in compare(old, new)} == {"other"}
 

@@ -93,27 +93,29 @@ def test_the_line_that_replays_begins_as_the_user_began(
 def test_a_pass_says_what_was_proven(project: Run) -> None:
     result = project(GOOD)
     result.assert_outcomes(passed=1)
-    said = lines_after(result, "= fencepost =")
-    assert said[1].startswith("holds      test_it.py::test_good: ")
-    assert said[1].endswith(
+    printed = lines_after(result, "= fencepost =")
+    assert printed[1].startswith("holds      test_it.py::test_good: ")
+    assert printed[1].endswith(
         "every schedule of 2 processes with at most 1 crash, 1 lost reply or request, 1 pause"
     )
-    assert said[2].strip() == "requests/hops at most: ann 1/1 without faults; bob 1/1 without faults"
-    assert said[3].startswith("1 hold; ")
+    assert printed[2].strip() == "requests/hops at most: ann 1/1 without faults; bob 1/1 without faults"
+    assert printed[3].startswith("1 hold; ")
 
 
 def test_a_failure_shows_the_shortest_counterexample_and_how_to_replay_it(project: Run) -> None:
     result = project(BAD)
     result.assert_outcomes(failed=1)
-    said = lines_after(result, "_ test_bad _")
-    assert said[1] == "E   one leader: assert 2 <= 1"
-    assert "- fencepost -" in said[2]
-    assert said[3].split() == ["1", "ann", "head", "leader", "->", "missing"]
-    assert said[9].strip() == "=> one leader: assert 2 <= 1"
-    again = next(line for line in said if line.startswith("pytest test_it.py::test_bad --fencepost-token="))
+    printed = lines_after(result, "_ test_bad _")
+    assert printed[1] == "E   one leader: assert 2 <= 1"
+    assert "- fencepost -" in printed[2]
+    assert printed[3].split() == ["1", "ann", "head", "leader", "->", "missing"]
+    assert printed[9].strip() == "=> one leader: assert 2 <= 1"
+    again = next(
+        line for line in printed if line.startswith("pytest test_it.py::test_bad --fencepost-token=")
+    )
     replayed = project(BAD, *again.split()[2:])
     assert [line.split() for line in lines_after(replayed, "_ test_bad _")[3:10]] == [
-        line.split() for line in said[3:10]
+        line.split() for line in printed[3:10]
     ]
     assert "FAILED test_it.py::test_bad - one leader: assert 2 <= 1" in result.outlines
     assert not any("testing.py" in line for line in result.outlines), "no line of the harness is shown"
@@ -125,10 +127,10 @@ def test_a_failure_shows_the_shortest_counterexample_and_how_to_replay_it(projec
 def test_a_token_replays_one_test(project: Run) -> None:
     result = project(BAD, f"--fencepost-token={TOKEN}")
     result.assert_outcomes(failed=1)
-    said = result.outlines
-    assert "violated: this schedule breaks a property" in said
-    assert f"pytest test_it.py::test_bad --fencepost-token={TOKEN}" in said
-    assert "1 violated; 1 interleavings run" in said
+    printed = result.outlines
+    assert "violated: this schedule breaks a property" in printed
+    assert f"pytest test_it.py::test_bad --fencepost-token={TOKEN}" in printed
+    assert "1 violated; 1 interleavings run" in printed
 
 
 def test_a_token_passes_once_the_code_is_fixed(project: Run) -> None:
@@ -157,8 +159,8 @@ def test_the_command_line_is_over_the_decorator_and_the_decorator_over_the_file(
 ) -> None:
     pytester.makeini("[pytest]\nfencepost_strategy = random\nfencepost_seed = 7\n")
     marked = GOOD.replace("crash=1", 'crash=1, strategy="pct", schedules=50')
-    said = project(GOOD, "--fencepost-budget=0.1").outlines
-    assert any("tried (random), which proves nothing about the rest" in line for line in said)
+    printed = project(GOOD, "--fencepost-budget=0.1").outlines
+    assert any("tried (random), which proves nothing about the rest" in line for line in printed)
     assert any("sampled; a failure of depth 3" in line for line in project(marked).outlines)
     result = project(marked, "--fencepost-strategy=exhaustive")
     assert any(line.startswith("holds ") for line in result.outlines)
@@ -176,7 +178,7 @@ def test_the_command_line_is_over_the_decorator_and_the_decorator_over_the_file(
         ("fencepost_undecided = no", "fencepost_undecided = no in the configuration; choose from fail, pass"),
     ],
 )
-def test_a_wrong_setting_is_one_line(
+def test_an_invalid_setting_is_one_line(
     setting: str, says: str, project: Run, pytester: pytest.Pytester
 ) -> None:
     pytester.makeini(f"[pytest]\n{setting}\n")
@@ -185,7 +187,7 @@ def test_a_wrong_setting_is_one_line(
     assert says in result.stderr.str()
 
 
-def test_wrong_options_are_refused(project: Run) -> None:
+def test_invalid_options_are_refused(project: Run) -> None:
     for option in ("--fencepost-budget=soon", "--fencepost-budget=0", "--fencepost-strategy=x"):
         assert project(GOOD, option).ret == pytest.ExitCode.USAGE_ERROR
 
@@ -306,9 +308,9 @@ def test_x(world):
 def test_a_mistake_in_setting_up_shows_its_line(project: Run) -> None:
     result = project("\n@fencepost.audit\ndef test_x(world):\n    world.spoon()\n")
     result.assert_outcomes(failed=1)
-    said = lines_after(result, "_ test_x _")
-    assert ">       world.spoon()" in said
-    assert not any("fencepost/" in line for line in said), "no line of the harness is shown"
+    printed = lines_after(result, "_ test_x _")
+    assert ">       world.spoon()" in printed
+    assert not any("fencepost/" in line for line in printed), "no line of the harness is shown"
 
 
 def test_a_test_that_does_not_repeat_itself_says_so(project: Run) -> None:
@@ -361,7 +363,7 @@ def test_junit_holds_the_bound_and_the_counterexample(project: Run, pytester: py
 
 
 def test_ctrl_c_in_a_process_of_the_world_stops_the_session(project: Run) -> None:
-    """It must not be told as a failure of the process that happened to run."""
+    """It must not be reported as a failure of the process that happened to run."""
     result = project(
         LONG
         + """
@@ -444,10 +446,12 @@ def test_what_failed_is_tried_first_the_next_time(pytester: pytest.Pytester) -> 
     options = ("--fencepost-strategy=random", "--fencepost-seed=4")
     first = pytester.runpytest_inprocess(*options)
     second = pytester.runpytest_inprocess("--fencepost-strategy=random", "--fencepost-seed=5")
-    said = [line for result in (first, second) for line in result.outlines if line.startswith("violated   ")]
-    assert "no other was tried" not in said[0]
-    assert ": 1 interleavings, " in said[1]
-    assert "a schedule that failed before still breaks a property; no other was tried" in said[1]
+    printed = [
+        line for result in (first, second) for line in result.outlines if line.startswith("violated   ")
+    ]
+    assert "no other was tried" not in printed[0]
+    assert ": 1 interleavings, " in printed[1]
+    assert "a schedule that failed before still breaks a property; no other was tried" in printed[1]
     assert lines_after(first, "_ test_bad _")[3:10] == lines_after(second, "_ test_bad _")[3:10]
     pytester.makepyfile(test_it=HELPERS + BAD.replace("claim)", "claim_well)"))
     fixed = pytester.runpytest_inprocess()

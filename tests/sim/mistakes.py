@@ -23,7 +23,7 @@ def broken_programs(modules: Mapping[str, ModuleType]) -> list[Any]:
 
 
 def is_found(program: Any, strategy: str) -> None:
-    """An audit as one asks for it by default finds the mistake, and its token shows the same again."""
+    """A default audit finds the mistake, and its token shows the same again."""
     result = audit(program, strategy=strategy, seconds=SECONDS_MAX, minimise_seconds=1)
     assert result.verdict == "violated"
     again = replay(program, result.counterexamples[0].token)

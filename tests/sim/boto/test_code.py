@@ -125,7 +125,7 @@ def test_transfers(tmp_path: Path) -> None:
 
 
 def test_an_upload_cut_by_a_crash_leaves_its_parts() -> None:
-    """Every part is a step of its own, at which things can go wrong."""
+    """Every part is a step of its own, at which faults can happen."""
 
     def program(world: World) -> None:
         world.configure(part_bytes_min=1)
@@ -234,7 +234,7 @@ def test_several_buckets() -> None:
 
 
 def test_a_bucket_made_while_others_look() -> None:
-    """Whether a bucket is there decides what every request to it is told."""
+    """Whether a bucket exists decides the answer to every request to it."""
     seen: set[str] = set()
 
     def program(world: World) -> None:

@@ -97,7 +97,7 @@ def test_while_setting_up_it_is_an_error() -> None:
         explored(program)
 
 
-def test_mistakes_in_using_the_world_are_told() -> None:
+def test_misuse_of_the_world_is_reported() -> None:
     def late(world: World) -> None:
         s3 = world.boto3_client("s3")
         world.configure(part_bytes_min=1)

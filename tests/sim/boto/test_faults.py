@@ -1,4 +1,4 @@
-"""What goes wrong shows to the SDK as on a real network, and its own retries make of it what they make."""
+"""Faults show to the SDK as on a real network, and its own retries react to them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ MODES = ["legacy", "standard", "adaptive"]
 
 
 def create(world: World, s3: Any, name: str) -> None:
-    """Whoever creates the key leads, and a refusal means that somebody else does."""
+    """The creator of the key leads; a refusal means that another process does."""
     try:
         s3.put_object(Bucket="b", Key="leader", Body=name.encode(), IfNoneMatch="*")
         world.note("leads", name)
@@ -70,13 +70,15 @@ def somebody_leads(view: View) -> str | None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_sdk_is_refused_by_its_own_write(mode: str) -> None:
-    """The reply is lost, the SDK asks again, and 412 is its own doing."""
+    """The reply is lost, the SDK sends the request again, and causes the 412 itself."""
     result = explored(electing(create, Config(retries={"mode": mode})), reply_lost=1, request_lost=1)
     assert result.verdict == "violated"
     counterexample = result.counterexamples[0]
     assert counterexample.property == "somebody leads"
-    asked = [event for event in counterexample.events if event.phase == "landed" and event.process == "ann"]
-    assert [(event.kind, event.key, event.outcome) for event in asked] == [
+    landings = [
+        event for event in counterexample.events if event.phase == "landed" and event.process == "ann"
+    ]
+    assert [(event.kind, event.key, event.outcome) for event in landings] == [
         ("put", "b/leader", "done"),
         ("put", "b/leader", "exists"),
     ]
@@ -97,7 +99,7 @@ def test_one_attempt_and_a_look_is_sound() -> None:
 
 
 def test_a_write_lands_long_after_its_sender_gave_up() -> None:
-    """The zombie: ann is told nothing, deletes what bob wrote in between, and then her write lands."""
+    """The zombie: ann gets no reply, deletes what bob wrote in between, and then her write lands."""
 
     def give_up(s3: Any) -> str:
         try:
@@ -148,7 +150,7 @@ def ended(call: Callable[..., Any], **given: Any) -> str:
         call(Bucket="b", **given)
     except ClientError as refused:
         return f"{refused.response['ResponseMetadata']['HTTPStatusCode']} {refused.response['Error']['Code']}"
-    except Exception as error:  # noqa: BLE001 - its kind is what is asked for
+    except Exception as error:  # noqa: BLE001 - its kind is the result
         return type(error).__name__
     return "done"
 

@@ -57,7 +57,7 @@ class Both:
         return call
 
     def _one(self, client: Any, names: dict[str, str], operation: str, given: dict[str, Any]) -> Any:
-        real = {said: name for name, said in names.items()}
+        real = {theirs: name for name, theirs in names.items()}
         given = {"Bucket": self.bucket, **given}
         given = {k: real.get(v, v) if isinstance(v, str) else v for k, v in given.items()}
         try:
@@ -242,7 +242,7 @@ def test_buckets(both: Both) -> None:
 # Where AWS is known, and moto is not like it.
 
 
-def said(call: Any, **given: Any) -> tuple[int, str]:
+def refusal_of(call: Any, **given: Any) -> tuple[int, str]:
     with pytest.raises(ClientError) as refused:
         call(Bucket="b", **given)
     response = refused.value.response
@@ -261,23 +261,28 @@ def s3(world: World) -> Any:
     "condition", [{"IfNoneMatch": '"x"'}, {"IfMatch": "*"}, {"IfMatch": '"x"', "IfNoneMatch": "*"}]
 )
 def test_conditions_that_aws_does_not_implement(s3: Any, condition: dict[str, str]) -> None:
-    assert said(s3.put_object, Key="a", Body=b"2", **condition) == (501, "NotImplemented")
-    assert said(s3.copy_object, Key="a", CopySource="b/a", **condition) == (501, "NotImplemented")
+    assert refusal_of(s3.put_object, Key="a", Body=b"2", **condition) == (501, "NotImplemented")
+    assert refusal_of(s3.copy_object, Key="a", CopySource="b/a", **condition) == (501, "NotImplemented")
     upload = s3.create_multipart_upload(Bucket="b", Key="a")["UploadId"]
     part = s3.upload_part(Bucket="b", Key="a", UploadId=upload, PartNumber=1, Body=b"2")
     parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
-    refused = said(s3.complete_multipart_upload, Key="a", UploadId=upload, MultipartUpload=parts, **condition)
+    refused = refusal_of(
+        s3.complete_multipart_upload, Key="a", UploadId=upload, MultipartUpload=parts, **condition
+    )
     assert refused == (501, "NotImplemented")
     assert s3.get_object(Bucket="b", Key="a")["Body"].read() == b"1"
 
 
 def test_conditions_on_the_destination_of_a_copy(s3: Any) -> None:
     etag = s3.head_object(Bucket="b", Key="a")["ETag"]
-    assert said(s3.copy_object, Key="a", CopySource="b/a", IfNoneMatch="*") == (412, "PreconditionFailed")
-    assert said(s3.copy_object, Key="c", CopySource="b/a", IfMatch=etag) == (404, "NoSuchKey")
+    assert refusal_of(s3.copy_object, Key="a", CopySource="b/a", IfNoneMatch="*") == (
+        412,
+        "PreconditionFailed",
+    )
+    assert refusal_of(s3.copy_object, Key="c", CopySource="b/a", IfMatch=etag) == (404, "NoSuchKey")
     s3.copy_object(Bucket="b", Key="a", CopySource="b/a", IfMatch=etag)
     s3.copy_object(Bucket="b", Key="c", CopySource="b/a", IfNoneMatch="*")
-    assert said(s3.copy_object, Key="c", CopySource="b/a", CopySourceIfMatch='"x"') == (
+    assert refusal_of(s3.copy_object, Key="c", CopySource="b/a", CopySourceIfMatch='"x"') == (
         412,
         "PreconditionFailed",
     )
@@ -285,7 +290,7 @@ def test_conditions_on_the_destination_of_a_copy(s3: Any) -> None:
 
 def test_deleting_what_stands_there_whatever_it_is(s3: Any) -> None:
     s3.delete_object(Bucket="b", Key="a", IfMatch="*")
-    assert said(s3.delete_object, Key="a", IfMatch="*") == (404, "NoSuchKey")
+    assert refusal_of(s3.delete_object, Key="a", IfMatch="*") == (404, "NoSuchKey")
 
 
 def test_deleting_many_with_etags(s3: Any) -> None:
@@ -300,7 +305,7 @@ def test_deleting_many_with_etags(s3: Any) -> None:
 def test_deleting_many_quietly(s3: Any) -> None:
     answer = s3.delete_objects(Bucket="b", Delete={"Objects": [{"Key": "a"}], "Quiet": True})
     assert "Deleted" not in answer
-    assert said(s3.get_object, Key="a") == (404, "NoSuchKey")
+    assert refusal_of(s3.get_object, Key="a") == (404, "NoSuchKey")
 
 
 def test_a_precondition_says_which_it_was(s3: Any) -> None:
@@ -320,7 +325,7 @@ def test_parts_that_do_not_fit(world: World) -> None:
 
     def complete(*parts: tuple[int, str]) -> tuple[int, str]:
         chosen = {"Parts": [{"PartNumber": n, "ETag": etag} for n, etag in parts]}
-        return said(s3.complete_multipart_upload, Key="a", UploadId=upload, MultipartUpload=chosen)
+        return refusal_of(s3.complete_multipart_upload, Key="a", UploadId=upload, MultipartUpload=chosen)
 
     assert complete((1, etags[0]), (2, etags[1])) == (400, "EntityTooSmall")
     assert complete((2, etags[1]), (1, etags[0])) == (400, "InvalidPartOrder")
@@ -355,7 +360,7 @@ def test_checksums_are_kept_and_compared(world: World, algorithm: str) -> None:
     answer = s3.get_object(Bucket="b", Key="a", ChecksumMode="ENABLED")
     assert (answer["Body"].read(), answer[name]) == (b"hello" * 1000, kept)
     assert name not in s3.get_object(Bucket="b", Key="a")
-    assert said(s3.put_object, Key="a", Body=b"other", **{name: kept}) == (400, "BadDigest")
+    assert refusal_of(s3.put_object, Key="a", Body=b"other", **{name: kept}) == (400, "BadDigest")
 
 
 @pytest.mark.parametrize(
@@ -384,5 +389,5 @@ def test_answers_are_numbered(s3: Any) -> None:
 
 
 def test_too_much(s3: Any) -> None:
-    assert said(s3.put_object, Key="a", Metadata={"k": "v" * 2048}) == (400, "MetadataTooLarge")
-    assert said(s3.put_object, Key="a" * 1025) == (400, "KeyTooLongError")
+    assert refusal_of(s3.put_object, Key="a", Metadata={"k": "v" * 2048}) == (400, "MetadataTooLarge")
+    assert refusal_of(s3.put_object, Key="a" * 1025) == (400, "KeyTooLongError")

@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
 from fencepost.impl.store import ANYTHING
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.sim.explore import Plain, ReducedSearch, Setting
 from fencepost.sim.explore.runs import final_state
 from fencepost.sim.world import Budget, World
@@ -112,7 +112,7 @@ def test_a_completion_that_an_abort_prevents() -> None:
 
     def abort_and_look(store: Any, upload: str) -> list[str]:
         store.get("a")
-        return [r.outcome.value for r in store.send_all([ask.AbortUpload("k", upload), ask.Get("k")])]
+        return [r.outcome.value for r in store.send_all([req.AbortUpload("k", upload), req.Get("k")])]
 
     def program(world: World) -> None:
         store = world.store()

@@ -1,6 +1,6 @@
 """Our own S3 driver, run on the world's client: every behaviour of a store must come through.
 
-Driver and mapping are written from opposite ends of the same wire, so what one gets wrong the other shows.
+Driver and mapping are written from opposite ends of the same wire, so a mistake of one shows in the other.
 """
 
 from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.sim.world import View, World
 
 Code = list[tuple[str, str]]
@@ -33,12 +33,12 @@ def random_step(draw: Random) -> tuple[str, str]:
 
 
 def body_of(who: int, seen: list[Any]) -> bytes:
-    """Data that tells what was seen before it was written."""
+    """Data that shows what was seen before it was written."""
     return repr((who, seen)).encode()
 
 
 def interpret(world: World, store: Any, who: int, code: list[tuple[str, str]]) -> list[Any]:
-    """Run straight-line code; return everything that was learnt, so that endings tell orders apart."""
+    """Run straight-line code; return everything that was learnt, so that endings distinguish orders."""
     seen: list[Any] = []
     etag = "0" * 32
     for verb, key in code:
@@ -68,7 +68,7 @@ def interpret(world: World, store: Any, who: int, code: list[tuple[str, str]]) -
                 seen.append([(o.key, o.etag, o.modified_ns) for o in page.objects])
             case "both":
                 replies = store.send_all(
-                    [ask.Put(key, body_of(who, []), ABSENT), ask.Put("b", body_of(who, seen), ANYTHING)]
+                    [req.Put(key, body_of(who, []), ABSENT), req.Put("b", body_of(who, seen), ANYTHING)]
                 )
                 seen.append([reply.outcome.value for reply in replies])
             case "upload":

@@ -14,7 +14,7 @@ SKEWS = "; a skewed clock is {} s off, and no other time"
 
 
 def waiting(world: Any, times: int) -> None:
-    """One writes; the other asks for it, at most so often."""
+    """One writes; the other polls for it, at most so often."""
     store = world.store()
 
     def poll() -> None:
@@ -26,11 +26,11 @@ def waiting(world: Any, times: int) -> None:
     world.spawn(poll, name="polls")
 
 
-@pytest.mark.parametrize(("times", "said"), [(6, ""), (7, POLLS), (20, POLLS)])
-def test_polls_that_were_not_followed_are_told(times: int, said: str) -> None:
+@pytest.mark.parametrize(("times", "limits"), [(6, ""), (7, POLLS), (20, POLLS)])
+def test_the_bound_names_polls_that_were_not_followed(times: int, limits: str) -> None:
     result = audit(lambda world: waiting(world, times), budget=NO_FAULTS)
     if result.verdict == "holds":
-        assert result.bound == f"every schedule of 2 processes with no faults{said}"
+        assert result.bound == f"every schedule of 2 processes with no faults{limits}"
     else:
         pytest.fail(f"{result.verdict}: {result.bound}")
 
@@ -48,17 +48,17 @@ def clocks(world: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("faults", "said"),
+    ("faults", "limits"),
     [
         (Budget(crash=0, reply_lost=0, request_lost=0, pause=1), PAUSES.format(60)),
         (Budget(crash=0, reply_lost=0, request_lost=0, pause=0, skew=1), SKEWS.format(30)),
         (NO_FAULTS, ""),
     ],
 )
-def test_the_lengths_of_time_that_were_tried_are_told(faults: Budget, said: str) -> None:
+def test_the_bound_names_the_lengths_of_time_that_were_tried(faults: Budget, limits: str) -> None:
     result = audit(clocks, budget=faults)
     assert result.verdict == "holds"
-    assert result.bound == f"every schedule of 2 processes with {faults.sentence()}{said}"
+    assert result.bound == f"every schedule of 2 processes with {faults.sentence()}{limits}"
 
 
 def test_the_lengths_are_those_the_program_set() -> None:

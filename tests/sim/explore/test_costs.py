@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.metered import Metered
@@ -30,7 +30,7 @@ Program = Callable[[World], None]
 
 
 def claim(store: Any, name: str) -> None:
-    """One request when it wins, two when it does not; asked again when the reply is lost."""
+    """One request when it wins, two when it does not; repeated when the reply is lost."""
     while store.put("leader", name.encode(), when=ABSENT).outcome is Outcome.UNKNOWN:
         pass
     store.get("leader")
@@ -49,10 +49,10 @@ def levels(result: AuditResult, name: str) -> list[tuple[int, ...]]:
     ]
 
 
-def test_a_process_is_an_operation_and_told_by_faults() -> None:
+def test_a_process_is_an_operation_with_costs_by_faults() -> None:
     result = audit(election, budget=ONE_LOST)
     assert result.verdict == "holds"
-    # A lost put is one more; a lost get is not asked again.
+    # A lost put is one more; a lost get is not repeated.
     assert levels(result, "ann") == levels(result, "bob") == [(0, 2, 2, 2, 2), (1, 3, 3, 2, 2)]
     assert (result.cost()["ann"]["requests"], result.cost()["ann"]["hops"]) == (3, 3)
 
@@ -89,7 +89,7 @@ def test_only_requests_cost_and_a_parallel_step_is_one_hop() -> None:
             world.pick("side", "xy")
             world.post("news", 1)
             world.receive("news")
-            store.send_all([ask.Put(key, b"12345", ABSENT) for key in "abc"])
+            store.send_all([req.Put(key, b"12345", ABSENT) for key in "abc"])
             store.get("a")
             store.env.sleep(1.0)
 
@@ -107,9 +107,9 @@ def test_only_requests_cost_and_a_parallel_step_is_one_hop() -> None:
 
 def work(store: Store) -> None:
     store.put("a", b"one", when=ABSENT)
-    store.send_all([ask.Put(key, b"some", ANYTHING) for key in "bcd"])
+    store.send_all([req.Put(key, b"some", ANYTHING) for key in "bcd"])
     store.list("")
-    store.send_all([ask.Get("a"), ask.Get("b")])
+    store.send_all([req.Get("a"), req.Get("b")])
 
 
 def test_it_counts_as_the_metered_layer_does() -> None:
@@ -141,7 +141,7 @@ def in_operations(world: World) -> None:
         world.spawn(live, world.store(), name, name=name)
 
 
-def test_operations_are_told_by_their_names() -> None:
+def test_operations_are_listed_by_name() -> None:
     result = audit(in_operations, budget=ONE_CRASH)
     assert result.verdict == "holds"
     assert {name: row["requests"] for name, row in result.cost().items()} == {
@@ -268,9 +268,9 @@ def test_a_bound_that_is_broken_fails_with_its_schedule() -> None:
 def test_a_bound_holds_for_so_many_faults_and_no_more() -> None:
     assert audit(bounded(0, 2), budget=ONE_LOST).verdict == "holds"
     assert audit(bounded(1, 3), budget=ONE_LOST).verdict == "holds"
-    wrong = audit(bounded(0, 1), budget=ONE_LOST).counterexamples[0].reason
-    assert wrong.startswith("it took 2 requests and 2 serial hops without faults, and may take 1 request")
-    assert wrong.endswith("without faults")
+    reason = audit(bounded(0, 1), budget=ONE_LOST).counterexamples[0].reason
+    assert reason.startswith("it took 2 requests and 2 serial hops without faults, and may take 1 request")
+    assert reason.endswith("without faults")
     assert audit(bounded(1, 2), budget=ONE_LOST).verdict == "violated"
 
 
@@ -395,14 +395,14 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(Misuse, match="operations are named by processes"):
         audit(in_setup)
     assert audit(like_a_process).verdict != "violated"
-    for wrong, said in (
+    for arguments, message in (
         ({}, "bounds nothing"),
         ({"faults": 1}, "bounds nothing"),
         ({"requests": -1}, "whole numbers"),
         ({"hops": 1.5}, "whole numbers"),
     ):
-        with pytest.raises(Misuse, match=said):
-            audit(lambda world, wrong=wrong: world.at_most("ann", **wrong))
+        with pytest.raises(Misuse, match=message):
+            audit(lambda world, arguments=arguments: world.at_most("ann", **arguments))
 
 
 def dear_in_between(world: World) -> None:

@@ -43,7 +43,7 @@ def look(world: World) -> None:
 def look_and_put(world: World) -> None:
     look(world)
     put(world, "k")
-    world.note("said", "k")
+    world.note("seen", "k")
     look(world)
     put(world, "k")
 
@@ -136,7 +136,7 @@ def test_what_waits_in_every_run_counts_to_the_end() -> None:
 def test_what_breaks_at_once_is_counted_to_there() -> None:
     def program(world: World) -> None:
         world.spawn(look_and_put, world, name="a")
-        world.always("nothing is said", lambda view: not view.notes("said"))
+        world.always("nothing is seen", lambda view: not view.notes("seen"))
 
     setting = Setting(program, FAULTS)
     assert moves_of(setting, follow(setting, read("default")), "default") == 2

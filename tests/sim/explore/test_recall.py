@@ -26,7 +26,7 @@ def sharing_nothing(program: Program) -> Program:
 
 
 def searched(program: Program, budget: Budget, runs: int = 250) -> tuple[Any, ...]:
-    """Everything a search tells, of so many runs."""
+    """Everything that a search reports about so many runs."""
     endings: set[Any] = set()
     search = ReducedSearch(
         Setting(program, budget), first_only=False, observe=lambda w: endings.add(final_state(w))
@@ -38,13 +38,13 @@ def searched(program: Program, budget: Budget, runs: int = 250) -> tuple[Any, ..
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_search_is_the_same(seed: int) -> None:
-    """Not one step more or less, whatever the programs do and whatever goes wrong."""
+    """Not one step more or less, whatever the programs do and whatever fails."""
     draw = Random(seed)
     program = program_of(random_codes(draw), draw.choice(WATCHES))
     assert searched(sharing_nothing(program), FAULTS) == searched(program, FAULTS)
 
 
-def test_what_is_picked_at_the_beginning_tells_programs_apart() -> None:
+def test_what_is_picked_at_the_beginning_distinguishes_programs() -> None:
     def program(world: World) -> None:
         body = world.pick("body", (b"one", b"two"))
         for name in "ab":

@@ -104,5 +104,5 @@ def test_a_twentieth_of_the_schedules_suffices(capsys: Any) -> None:
         plain += every
         reduced += fewer
     with capsys.disabled():
-        print(f" {len(SEEDS)} programs: {plain} schedules, {reduced} reduced")  # noqa: T201 - asked for
+        print(f" {len(SEEDS)} programs: {plain} schedules, {reduced} reduced")  # noqa: T201 - a figure for people
     assert reduced * 20 <= plain

@@ -61,7 +61,7 @@ def test_a_name_stands_for_one(in_world: In, name: str) -> None:
 
 
 @BOTH
-def test_who_has_no_name_gets_one_that_is_free(in_world: In) -> None:
+def test_a_process_without_a_name_gets_a_free_one(in_world: In) -> None:
     named: list[str] = []
 
     def program(world: Any) -> None:
@@ -86,14 +86,14 @@ def test_two_properties_have_two_names(in_world: In) -> None:
     "late", [lambda world: world.spawn(idle), lambda world: world.always("late", lambda _: True)]
 )
 def test_nothing_is_declared_once_processes_run(in_world: In, late: Any) -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def act(world: Any) -> None:
         try:
             late(world)
         except Misuse as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     in_world(lambda world: world.spawn(act, world, name="ann"))
-    assert told
-    assert all("by the program, before any process runs" in text for text in told)
+    assert messages
+    assert all("by the program, before any process runs" in text for text in messages)

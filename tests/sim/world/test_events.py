@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.impl.store import ABSENT
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.sim.world import Budget, World
 from fencepost.sim.world.trace import events
 
@@ -51,7 +51,7 @@ def test_a_late_request_has_its_response_before_it_lands() -> None:
 
 def test_parallel_requests_are_all_issued_before_one_lands() -> None:
     def program(world: World) -> None:
-        world.spawn(lambda: world.store().send_all([ask.Get("a"), ask.Get("b")]) and None, name="p")
+        world.spawn(lambda: world.store().send_all([req.Get("a"), req.Get("b")]) and None, name="p")
 
     world = World()
     world.start(program)
@@ -83,7 +83,7 @@ def test_every_event_is_numbered_and_notes_carry_their_value() -> None:
 def test_trace_fields_are_taken_out_of_bodies_that_are_put_and_got() -> None:
     def program(world: World) -> None:
         store = world.store()
-        world.trace_fields = lambda key, body: f"of={key} said={body.decode()}"
+        world.trace_fields = lambda key, body: f"of={key} body={body.decode()}"
         world.spawn(
             lambda: store.put("k", b"1", when=ABSENT).outcome.value + store.get("k").outcome.value, name="p"
         )
@@ -93,11 +93,11 @@ def test_trace_fields_are_taken_out_of_bodies_that_are_put_and_got() -> None:
     world.step(1, "reply_lost")
     world.step(1, "ok")
     assert [(e.phase, e.kind, e.trace_fields) for e in events(world)] == [
-        ("request", "put", "of=k said=1"),
-        ("landed", "put", "of=k said=1"),
+        ("request", "put", "of=k body=1"),
+        ("landed", "put", "of=k body=1"),
         ("response", "put", ""),
         ("request", "get", ""),
-        ("landed", "get", "of=k said=1"),
-        ("response", "get", "of=k said=1"),
+        ("landed", "get", "of=k body=1"),
+        ("response", "get", "of=k body=1"),
     ]
     world.close()

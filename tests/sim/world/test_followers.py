@@ -69,9 +69,9 @@ def test_measures_keep_their_maximum_and_reports_speak_once() -> None:
         world.spawn(lambda: [store.get("k") for _ in range(chosen)] and None, name="a")
         world.spawn(lambda: store.put("k", b"", when=ABSENT) and None, name="b")
         world.measure(lambda run: {"read: gets": sum(step[5].kind == "get" for step in run.trace)})
-        world.report(lambda: {"told": "once"})
+        world.report(lambda: {"reported": "once"})
 
     result = audit(program)
     assert result.cost()["read"] == {"gets": 3}
-    assert result.to_json()["told"] == "once"
+    assert result.to_json()["reported"] == "once"
     assert result.to_json()["cost"]["read"] == {"gets": 3}

@@ -1,4 +1,4 @@
-"""One step of the world at a time: what lands, what is told to whom, what is lost."""
+"""One step of the world at a time: landings, replies, losses."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
-from fencepost.impl.store import requests as ask
+from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.world import CLOCK_ACTOR, Budget, Crash, World
 
@@ -36,12 +36,12 @@ def one(body: Callable[[World], Any], **how: Any) -> Callable[[World], None]:
 
 
 def create(world: World) -> list[str]:
-    """Create a key and say what was told, twice."""
+    """Create a key and return the outcome, twice."""
     return [world.store().put("k", b"1", when=ABSENT).outcome.value for _ in range(2)]
 
 
 @pytest.mark.parametrize(
-    ("alternative", "told", "landed"),
+    ("alternative", "outcome", "landed"),
     [
         ("ok", "done", True),
         ("reply_lost", "unknown", True),
@@ -51,14 +51,14 @@ def create(world: World) -> list[str]:
         ("throttled", "throttled", False),
     ],
 )
-def test_each_fault_of_a_write_is_what_it_says(alternative: str, told: str, landed: bool) -> None:
+def test_each_fault_of_a_write(alternative: str, outcome: str, landed: bool) -> None:
     world = play(one(create), [(1, alternative)])
-    assert world.trace[-1][6].outcome.value == told
+    assert world.trace[-1][6].outcome.value == outcome
     assert (world.bucket.body("k") == b"1") == landed
     world.close()
 
 
-def test_a_retry_by_the_sdk_is_told_of_its_own_write() -> None:
+def test_a_retry_by_the_sdk_finds_its_own_write() -> None:
     world = play(one(create), [(1, "duplicated"), (1, "ok"), (1, "ok"), (1, "ok")])
     assert world.processes[0].result == ["exists", "exists"]
 
@@ -80,11 +80,11 @@ def test_a_late_request_may_never_land() -> None:
 
 
 def test_a_crash_loses_memory_and_keeps_the_store() -> None:
-    told = []
+    seen = []
 
     def count(world: World) -> int:
-        mine = len(told)
-        told.append(mine)
+        mine = len(seen)
+        seen.append(mine)
         world.store().put(f"k{mine}", b"", when=ABSENT)
         return mine
 
@@ -152,7 +152,7 @@ def test_code_that_swallows_its_crash_is_reported_and_dead(body: Callable[[World
 
 def test_parallel_requests_land_in_any_order_with_others_in_between() -> None:
     def both(world: World) -> list[bytes]:
-        replies = world.store().send_all([ask.Get("a"), ask.Get("b")])
+        replies = world.store().send_all([req.Get("a"), req.Get("b")])
         return [reply.body for reply in replies]
 
     def program(world: World) -> None:
@@ -171,7 +171,7 @@ def test_parallel_requests_land_in_any_order_with_others_in_between() -> None:
 
 def test_a_crash_in_a_parallel_step_ends_what_has_not_landed() -> None:
     def both(world: World) -> None:
-        world.store().send_all([ask.Put("a", b"", ABSENT), ask.Put("b", b"", ABSENT)])
+        world.store().send_all([req.Put("a", b"", ABSENT), req.Put("b", b"", ABSENT)])
 
     world = World(budget=PLENTY)
     world.start(one(both, restart=False))
@@ -243,7 +243,7 @@ def test_identifiers_and_streams_depend_on_seed_and_process_alone() -> None:
 
 
 def test_versions_are_named_alike_in_every_order() -> None:
-    """Else writes to different keys would not commute, and reduced exploration would be wrong."""
+    """Else writes to different keys would not commute, and reduced exploration would be unsound."""
 
     def write(world: World, key: str) -> str:
         return world.store().put(key, b"", when=ANYTHING).version
@@ -299,7 +299,7 @@ def test_swaps_keep_the_etag_that_was_read() -> None:
 
 
 def test_a_delayed_message_is_overtaken_and_arrives_later() -> None:
-    def tell(world: World) -> None:
+    def send(world: World) -> None:
         world.post("news", 1)
         world.post("news", 2)
 
@@ -307,7 +307,7 @@ def test_a_delayed_message_is_overtaken_and_arrives_later() -> None:
         return [world.receive("news") for _ in range(3)]
 
     def program(world: World) -> None:
-        world.spawn(tell, world, name="p")
+        world.spawn(send, world, name="p")
         world.spawn(listen, world, name="q")
 
     choices = [
