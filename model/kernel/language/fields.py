@@ -93,6 +93,10 @@ def resolve(extent: AnyExtent, sizes: Mapping[str, int]) -> int:
                 f"no size is called '{extent}'{suggestion(extent, sizes)}; the sizes are {names(sizes)}"
             )
         return sizes[extent]
+    if isinstance(extent, bool) or not isinstance(extent, int):
+        raise ModellingMistake(
+            f"{extent!r} is no extent: give a whole number, a size, or arithmetic on sizes"
+        )
     return extent
 
 
@@ -287,6 +291,10 @@ class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
     """One `element` for each number below `extent`."""
 
     def __init__(self, extent: AnyExtent, element: Field[R, W]) -> None:
+        if not isinstance(element, Field):
+            raise ModellingMistake(
+                f"the elements of an Each are fields, as in Each(2, Bool()), not {element!r}"
+            )
         self.extent = extent
         self.element = element
 

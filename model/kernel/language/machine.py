@@ -38,7 +38,22 @@ _T = TypeVar("_T")
 _D = TypeVar("_D", ActionDeclared, Property, Ending)
 
 
-class Machine(NoValue):
+class _Body(dict[str, object]):
+    """The names of a class while its body runs: a second method or field of one name would hide the first."""
+
+    def __setitem__(self, name: str, value: object) -> None:
+        if isinstance(self.get(name), FunctionType | Field | Size):
+            raise ModellingMistake(f"`{name}` is declared twice in one machine: the first would vanish")
+        super().__setitem__(name, value)
+
+
+class _MachineType(type):
+    @classmethod
+    def __prepare__(cls, name: str, bases: tuple[type, ...], /, **options: object) -> _Body:
+        return _Body()
+
+
+class Machine(NoValue, metaclass=_MachineType):
     """Derive from it; declare sizes, fields, safeguards, assumptions; decorate methods."""
 
     safeguards: ClassVar[Mapping[str, str]] = {}

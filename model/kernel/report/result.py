@@ -59,9 +59,10 @@ class Result:
     """The result of a check. `seconds` and the bytes are measured, everything else is exact.
 
     `collision_odds` is the probability that two distinct states shared a fingerprint, which would hide a part
-    of the space: 0 for states of one word. `notes` are sentences on how the result was found: the effect of a
-    reduction, what was written to disk, what is an estimate. `vacuity_warnings` list what no reachable state
-    ever tests: to know before believing that a property holds.
+    of the space, if fingerprints behave like a random function: 0 for states of one word. `notes` are
+    sentences on how the result was found: the effect of a reduction, what was written to disk, what is an
+    estimate. `vacuity_warnings` list what no reachable state ever tests: to know before believing that a
+    property holds.
     """
 
     model: str

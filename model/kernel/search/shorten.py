@@ -114,7 +114,7 @@ def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk
     goal = one_row(walk.end)
     level = keys.distinct(one_row(walk.states[0]))
     seen, levels = Visited(), []
-    while True:
+    while len(level):
         seen.add(level.keys)
         levels.append(level.states)
         there = (level.states == goal).all(axis=0)
@@ -125,6 +125,7 @@ def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk
             return Walk(tuple(chain(model, levels, len(levels) - 1, end)), end)
         after = _successors(model, level.states)
         level = after.select(~corridor.unseen(after.keys) & seen.unseen(after.keys))
+    return walk  # two states share a fingerprint, and the corridor is broken
 
 
 def _around(model: Model, states: list[PackedState]) -> Visited:

@@ -20,7 +20,7 @@ from threading import Lock
 import numpy as np
 
 from fencepost.model.kernel.language.layout import U64, Mask
-from fencepost.model.kernel.search.keys import distinct, fingerprints, span
+from fencepost.model.kernel.search.keys import distinct, fingerprints, mix, span
 from fencepost.model.kernel.search.spill import resident
 
 _RATIO = 2
@@ -151,7 +151,11 @@ class Seen:
 
     def add(self, states: U64) -> None:
         """Count these states too."""
-        mixed = distinct(_mixed(fingerprints(states))[np.newaxis]).keys
+        mixed = fingerprints(states)
+        if len(states) == 1:
+            mixed = mixed.copy()
+            mix(mixed, np.empty_like(mixed))
+        mixed = distinct(mixed[np.newaxis]).keys
         with self._lock:
             new = self._below(mixed)
             new = new.compress(self._kept.unseen(new))
@@ -167,13 +171,3 @@ class Seen:
         if self.is_exact:
             return mixed
         return mixed[: int(np.searchsorted(mixed, np.uint64(1 << (64 - self._halvings))))]
-
-
-def _mixed(keys: U64) -> U64:
-    """Different numbers for different keys, with every bit depending on every bit."""
-    mixed = keys.copy()
-    for shift, multiplier in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= np.uint64(multiplier)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
