@@ -175,7 +175,7 @@ class PublishMap(Refinement):
         if number > 2 * self.model.sizes["writers"]:
             return OUT_OF_BOUNDS
         return where(
-            f"it stands at number {number}",
+            f"it is version {number}",
             lambda s: s.version[t][number - 1].holds(plan=w, undo=undo, epoch=epoch),
             own if seen.own else IMPOSSIBLE,
             moved,

@@ -218,7 +218,7 @@ def _created_twice(log: Log, promised: Mask) -> list[Finding]:
     found = []
     for one, other in zip(first[~between].tolist(), second[~between].tolist(), strict=True):
         earlier = log.table["seq"][one].as_py()
-        why = f"created a second time: event {earlier} had created it, and nobody deleted it between"
+        why = f"created a second time: event {earlier} had created it, and no delete came between"
         found.append(log.finding("created-once", other, why))
     return found
 

@@ -101,7 +101,7 @@ def _file(path: Path, report: Report) -> Iterator[pa.Table]:
         if "Empty CSV" not in str(empty):
             report(Problem(str(path), f"cannot be read as lines: {empty}"))
     except (EOFError, gzip.BadGzipFile) as error:
-        report(Problem(str(path), f"is cut off or damaged: {error}; what stands before it was read"))
+        report(Problem(str(path), f"is cut off or damaged: {error}; everything before it was read"))
     except OSError as error:
         report(Problem(str(path), f"cannot be read: {error.strerror or error}"))
 

@@ -94,7 +94,7 @@ def _corrections(
 def _known(
     table: pa.Table, run: np.ndarray, clock: np.ndarray, t: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs of clocks (before, after) and by how much the second must at least be ahead of where it stands.
+    """Pairs of clocks (before, after) and by how much the second must at least be moved ahead.
 
     The request that made an ETag is known from its response: the same operation of the same process.
     """

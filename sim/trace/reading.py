@@ -152,7 +152,7 @@ def blocks(path: Path, report: Report) -> Iterator[tuple[bytes, int]]:
                 if cut:
                     yield piece[:cut], piece.count(b"\n", 0, cut)
     except (EOFError, gzip.BadGzipFile) as error:
-        report(Problem(str(path), f"is cut off or damaged: {error}; what stands before it was read"))
+        report(Problem(str(path), f"is cut off or damaged: {error}; everything before it was read"))
     if rest.strip():
         yield rest + b"\n", 1
 
