@@ -61,7 +61,7 @@ def counting(world: World, how: Any, *names: str, **client: Any) -> None:
     world.finally_("everybody is counted once", everybody_counted_once)
 
 
-def broken_read_modify_write(world: World) -> None:
+def mutant_read_modify_write(world: World) -> None:
     counting(world, add_one_blindly, "ann", "bob")
 
 

@@ -76,11 +76,11 @@ def electing(world: World, how: Any, *names: str, **client: Any) -> None:
     world.always("at most one leads", at_most_one)
 
 
-def broken_check_then_create(world: World) -> None:
+def mutant_check_then_create(world: World) -> None:
     electing(world, claim_by_looking_first, "ann", "bob")
 
 
-def broken_own_write_taken_as_a_loss(world: World) -> None:
+def mutant_own_write_taken_as_a_loss(world: World) -> None:
     electing(world, claim_and_believe, "ann", "bob")
     world.finally_("somebody leads", somebody)
 

@@ -76,7 +76,7 @@ def entering(world: World, fenced: bool, *names: str) -> None:
     world.finally_("no entry is lost", nothing_lost)
 
 
-def broken_lease_without_fence(world: World) -> None:
+def mutant_lease_without_fence(world: World) -> None:
     entering(world, False, "ann", "bob")
 
 

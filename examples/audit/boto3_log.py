@@ -53,7 +53,7 @@ def start(world: World, append: Any) -> None:
     world.finally_("every record is there once", each_once)
 
 
-def broken_own_record_taken_for_anothers(world: World) -> None:
+def mutant_own_record_taken_for_anothers(world: World) -> None:
     start(world, append_blindly)
 
 

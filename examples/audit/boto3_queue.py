@@ -92,7 +92,7 @@ def working(world: World, how: Any, *names: str) -> None:
     world.finally_("every job is done", all_done)
 
 
-def broken_cursor_before_work(world: World) -> None:
+def mutant_cursor_before_work(world: World) -> None:
     working(world, take_then_work, "ann", "bob")
 
 

@@ -39,7 +39,7 @@ def everybody_counted_once(view: View) -> str | None:
     return None if sorted(counted) == names else f"counted {counted}, expected each of {names} once"
 
 
-def broken_read_modify_write(world: World) -> None:
+def mutant_read_modify_write(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(add_one_blindly, world.store(), name, name=name)
     world.finally_("everybody is counted once", everybody_counted_once)

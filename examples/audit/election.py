@@ -54,13 +54,13 @@ def promises(world: World) -> None:
     world.finally_("somebody leads", somebody)
 
 
-def broken_check_then_create(world: World) -> None:
+def mutant_check_then_create(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(elect_by_looking_first, world, world.store(), name, name=name)
     world.always("at most one leads", at_most_one)
 
 
-def broken_own_write_taken_as_a_loss(world: World) -> None:
+def mutant_own_write_taken_as_a_loss(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(elect_by_retrying, world, world.store(), name, name=name)
     promises(world)

@@ -61,7 +61,7 @@ def nothing_lost(view: View) -> str | None:
     return f"the entry of {' and '.join(lost)} was acknowledged and is gone" if lost else None
 
 
-def broken_lease_without_fence(world: World) -> None:
+def mutant_lease_without_fence(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(enter_trusting_the_lease, world, world.store(), name, name=name)
     world.always("no entry is lost", nothing_lost)

@@ -42,7 +42,7 @@ def each_once(view: View) -> str | None:
     return f"the log is {records}: {' and '.join(missing)} missing" if missing else None
 
 
-def broken_own_record_taken_for_anothers(world: World) -> None:
+def mutant_own_record_taken_for_anothers(world: World) -> None:
     for name in ("ann", "bob", "cid"):
         world.spawn(append_blindly, world.store(), name, name=name)
     world.finally_("every record is there once", each_once)

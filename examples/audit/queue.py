@@ -48,7 +48,7 @@ def all_done(view: View) -> str | None:
     return f"the cursor is at {view.get('cursor')!r} and jobs {missing} were never done" if missing else None
 
 
-def broken_cursor_before_work(world: World) -> None:
+def mutant_cursor_before_work(world: World) -> None:
     world.store().put("cursor", b"0", when=ABSENT)
     for name in ("ann", "bob", "cid"):
         world.spawn(take_then_work, world.store(), name=name)

@@ -30,7 +30,7 @@ MUTANTS = ("broken", "mutant", "tempting")
 
 @dataclass(frozen=True)
 class Audited:
-    """A program to audit, and the options it brings."""
+    """A program to audit, with its options."""
 
     name: str
     function: Callable[..., Any]
@@ -115,7 +115,7 @@ def find_system(name: str, mutant: str | None = None) -> Audited:
 
 
 def mutants_of(name: str) -> list[str]:
-    """The known mistakes of a system that ships."""
+    """The mutants of a program that ships."""
     found = _shipped_as(name)
     if found is None:
         raise BadRequest("--mutants is for the systems of --list; of a file, name one function after another")
@@ -125,7 +125,7 @@ def mutants_of(name: str) -> list[str]:
 
 
 def _shipped_as(name: str) -> Shipped | None:
-    """What ships under this name; None for what could be a file's."""
+    """The program that ships under this name; None where the name may be a file's."""
     modules = shipped()
     stem = name if name in modules else name.removesuffix(f"-{BOTO3}")
     found = read_shipped(stem, modules[stem]).get(name) if stem in modules else None
@@ -162,12 +162,12 @@ def _own(name: str) -> Audited:
 
 
 def _is_program(value: Any) -> bool:
-    """Whether it could be audited: it is marked so, or it is a function of a world."""
+    """Whether it can be audited: it is marked, or is a function of a world."""
     return not _refusal(value)
 
 
 def _refusal(value: Any) -> str:
-    """Why it cannot be audited, if so."""
+    """Why it cannot be audited; empty if it can."""
     try:
         check_program(unwrapped(value)[0])
     except (TypeError, ValueError) as error:
@@ -176,7 +176,7 @@ def _refusal(value: Any) -> str:
 
 
 def _is_ready(value: Any) -> bool:
-    """Whether it can be audited as it is: marked so, or with nothing but `world` to be given."""
+    """Whether it can be audited without arguments besides `world`."""
     if not _is_program(value):
         return False
     function, options = unwrapped(value)
@@ -190,12 +190,12 @@ def _is_ready(value: Any) -> bool:
 
 
 def complete_system(_: object, __: object, incomplete: str) -> list[str]:
-    """For the shell: the systems whose names begin so. Nothing is imported for it."""
+    """Shell completion: the names that begin so. Imports no program."""
     return [name for name in shipped() if name.startswith(incomplete)]
 
 
 def read_parameters(system: Audited, settings: tuple[str, ...], processes: int | None) -> dict[str, Any]:
-    """The arguments of the program: its defaults, and over them what was --set."""
+    """The arguments of the program: its defaults, overridden by --set."""
     given = {
         name: parameter.default
         for name, parameter in system.parameters.items()

@@ -1,8 +1,7 @@
-"""The properties of publish, each written once: functions of what a catalog holds and what its clients
-observed.
+"""The properties of publish, each written once: functions of a catalog's objects and the outcomes observed.
 
-Audits and the Hypothesis machine call them with the contents of a bucket; what the product itself can tell is
-asked of its own `verify`. The invariants of the model have the same names
+Audits and the Hypothesis machine call them with the contents of a bucket. They leave to the product's own
+`verify` what it can check. The model's invariants have the same names
 (tests/properties/publish/test_checks.py).
 
     state = CatalogState(store.contents())

@@ -18,10 +18,10 @@ from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
 
 PROGRAMS = f"""{ELECTION}
-def broken_create_if_absent(world):
+def mutant_create_if_absent(world):
     start(world, badly)
 
-def broken_in_name_only(world):
+def mutant_in_name_only(world):
     start(world, well)
 
 def fixed(world):
@@ -79,8 +79,8 @@ def test_a_mutant_that_is_not_found_is_told_and_fails(
 def test_a_system_that_does_not_hold_shows_nothing(
     elections: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = elections.read_text().replace("def fixed(world):\n    start(world, well)", "fixed = broken_x")
-    elections.write_text(text.replace("def broken_in_name_only", "def broken_x").replace("well)", "badly)"))
+    text = elections.read_text().replace("def fixed(world):\n    start(world, well)", "fixed = mutant_x")
+    elections.write_text(text.replace("def mutant_in_name_only", "def mutant_x").replace("well)", "badly)"))
     assert ends("ballot", "--mutants") == Exit.VIOLATED
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "violated: 2 of 2 mutants found, ballot as it is: violated"

@@ -13,12 +13,12 @@ SECONDS_MAX = 300
 
 
 def broken_programs(modules: Mapping[str, ModuleType]) -> list[Any]:
-    """A parameter for each `broken...` of the modules."""
+    """A parameter for each mutant of the modules."""
     return [
         pytest.param(getattr(module, name), id=f"{stem}-{name}")
         for stem, module in modules.items()
         for name in vars(module)
-        if name.startswith("broken")
+        if name.startswith(("broken", "mutant"))
     ]
 
 

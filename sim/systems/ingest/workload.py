@@ -1,15 +1,15 @@
-"""Our own ingest, simulated: collectors accept batches and follow up; behind them a reconciler, audits and a
-collector of garbage go round. All of it is the code of `fencepost.impl.ingest` as it ships.
+"""Ingest in simulated time: collectors accept batches and follow up, beside a reconciler, audits and garbage
+collection. All of it is the code of `fencepost.impl.ingest` as it ships.
 
     accept       from the collector's first request until it may answer 200; one batch of `bytes`
-    follow-up    after the answer, by an actor of its own for each collector: what is derived
+    follow-up    the derived objects, after the answer, by an actor of its own for each collector
     reconcile    one steady pass, when it is due
     audit        one full audit, when it is due
     collect      one pass of garbage collection, when it is due; it trusts only the latest audit
 
-A batch that was answered 503 is sent again after the pause the collector asks for, as an agent does, at most
-`attempts` times. Garbage can only be collected once it is older than a horizon, which is a day; scenarios of
-minutes set it with the parameter `horizon_s` and leave requests and clocks a hundredth of it.
+A batch that was answered 503 is sent again after the pause of the reply, as an agent does, at most `attempts`
+times. Garbage must be older than a horizon, which is a day; scenarios of minutes set it with the parameter
+`horizon_s` and leave requests and clocks a hundredth of it.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from fencepost.sim.des.scene import Scene
 MAINTENANCE = ("reconcile", "audit", "collect")
 PARAMETERS = ("horizon_s",)
 LABEL_BYTES = 4000
-"""Of one label that pads a frame: a frame's own limit is a little more."""
+"""Size of one label that pads a frame: the limit of a frame is a little more."""
 
 
 class Ingesting:
@@ -58,7 +58,7 @@ class Ingesting:
         return _Collector(self, number, authority, self._follower(number, authority))
 
     def _follower(self, number: int, authority: Authority) -> Channel | None:
-        """Where accepted batches wait to be followed up, by an actor of the same host."""
+        """The queue of accepted batches for the follow-up actor of the same host."""
         if not self.scene.setup.workload.follow_up:
             return None
         assert self._drive is not None
@@ -120,7 +120,7 @@ class _Collector:
 
 
 def counted(act: Callable[..., Any]) -> Callable[..., Any]:
-    """What the store's silence ends is counted as failed; the next pass makes up for it."""
+    """Count a pass that ends because the store did not answer as failed; the next pass makes up for it."""
 
     def acts(*args: Any) -> Any:
         try:
@@ -132,7 +132,7 @@ def counted(act: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings(horizon_s: float | None) -> Settings:
-    """The standard ones, or those of a world whose days are shorter."""
+    """The standard settings, or those of a world with shorter days."""
     if horizon_s is None:
         return Settings()
     return Settings(

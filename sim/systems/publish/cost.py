@@ -1,12 +1,12 @@
-"""What each verb costs at most, over every order and every fault that the audit tries.
+"""The most that each verb costs, over every order and every fault that the audit tries.
 
 Counted from the steps of a run, not by the code: requests, bytes both ways (bodies only), and serial hops,
-where requests of one parallel step are one hop. A request whose reply was lost counts, and so does asking
-again. What is not part of a verb is opening (a handle that starts, recovery included) or closing.
+where the requests of one parallel step are one hop. A request whose reply was lost counts, and so does its
+repetition. Everything outside a verb is opening (a handle that starts, recovery included) or closing.
 
-    publish    from the draft to what the caller is told: the note `outcome`
-    opening    of a process that publishes nothing, to its end; else up to its first publish
-    closing    what comes after the last thing that the caller was told
+    publish    from the draft to the note `outcome`
+    opening    up to the first publish of a process, or to its end if it publishes nothing
+    closing    after the last outcome
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,31 +39,31 @@ class Cost:
 # The contract for two processes, exact: tests/sim/systems/test_publish_cost.py finds schedules that need all.
 # None of these depends on how many commits there were before, or on how many tables are there.
 ALONE = Cost(6, 4)
-"""A first publish to one table that nobody disturbs: run, head, manifest, boundary. The next one retires
-its sidecar in its own run, which is the seventh request.
+"""A first publish to one table without any other process: stage, head, manifest, boundary. The next publish
+retires its sidecar in its own stage, which is the seventh request.
 """
 PUBLISH = Cost(18, 14)
-"""The same where one other process is in the way: the rival's head or manifest is read, the history caught
-up with, its sidecar looked for; one's own head is taken back by an undo, with its manifest and its check."""
+"""With one rival process: read its head or manifest, read the history up to it, look for its sidecar; undo
+the own head, with a manifest and its check."""
 OPENING = Cost(16, 16)
 """Boundary, listing, newest manifest; a claim and its check; the sidecars; the recovery of one plan."""
 CLOSING = Cost(1, 1)
-"""The last sidecar goes. What is not answered stays, and is not asked again."""
+"""Delete the last sidecar. If the reply is lost it may stay; the delete is not repeated."""
 TABLE = Cost(4, 2)
-"""A further table that is touched: its fragment and head; what stands in the way there, and its undo."""
+"""A further table of the plan: its fragment and head, the rival head there, and its undo."""
 CRASH = Cost(7, 7)
-"""Somebody died: what was begun is recovered on the way, and who comes back claims."""
+"""A crash: others recover the plan on their way, and the restarted process claims."""
 UNANSWERED = Cost(2, 2)
-"""A reply that did not come: look whether it was done, and ask again."""
+"""A missing reply: read whether the request was applied, and repeat it."""
 LANDING = Cost(2, 2)
-"""A request that lands when nobody reckons with it any more stands in the way as a rival's would. Seen in
-random runs and not proven: the schedules that are explored to their end have no late landing.
+"""A request that lands late conflicts as a rival's would. Observed in random runs and not proven: the
+schedules that are explored to their end have no late landing.
 """
 FAULTS = frozenset({"reply_lost", "request_lost", "late", "conflict", "throttled"})
 
 
-Asked = tuple[Any, int]
-"""Which step of its process a request belongs to, and its bytes."""
+Sent = tuple[Any, int]
+"""The step of its process that a request belongs to, and its bytes."""
 
 
 def costs(changes: Mapping[str, Change], world: World) -> dict[str, int]:
@@ -75,8 +75,8 @@ def costs(changes: Mapping[str, Change], world: World) -> dict[str, int]:
     return found
 
 
-def too_dear(changes: Mapping[str, Change], world: World) -> Iterator[str]:
-    """What cost more in this run than the contract allows, with the faults that the run had."""
+def too_expensive(changes: Mapping[str, Change], world: World) -> Iterator[str]:
+    """The verbs that cost more in this run than the contract allows, with the faults that the run had."""
     crashes = sum(step[1] == "crash" for step in world.trace)
     unanswered = sum(step[1] in FAULTS for step in world.trace)
     landed = sum(step[1] == "land" and step[2] is not None for step in world.trace)
@@ -98,13 +98,13 @@ def verb_of(change: Change) -> str:
 
 
 def _costs(changes: Mapping[str, Change], world: World) -> Iterator[tuple[str, Cost]]:
-    asked: dict[tuple[int, int], list[Asked]] = {}
-    told: dict[tuple[int, int], int] = {}
+    sent: dict[tuple[int, int], list[Sent]] = {}
+    finished: dict[tuple[int, int], int] = {}
     for actor, alternative, process, incarnation, number, op, answer, _ in world.trace:
         if process is None or not process.index:
             continue
         life = (process.index, incarnation)
-        mine = asked.setdefault(life, [])
+        mine = sent.setdefault(life, [])
         if isinstance(op, Request):
             if alternative not in ("land", "never", "crash"):
                 step = world.footprints.group(actor) if actor >= FLIGHTS_FROM else number
@@ -112,14 +112,14 @@ def _costs(changes: Mapping[str, Change], world: World) -> Iterator[tuple[str, C
         elif op.kind == "note" and op.topic.startswith("outcome "):
             requests = op.value[2]
             opening = mine[: len(mine) - requests]
-            if opening and life not in told:
+            if opening and life not in finished:
                 yield "opening", _cost(opening)
             yield verb_of(changes[op.topic.removeprefix("outcome ")]), _cost(mine[len(mine) - requests :])
-            told[life] = told.get(life, 0) + 1
+            finished[life] = finished.get(life, 0) + 1
             mine.clear()
         elif op.kind == "finish" and alternative != "crash" and mine:
-            yield "closing" if life in told else "opening", _cost(mine)
+            yield "closing" if life in finished else "opening", _cost(mine)
 
 
-def _cost(asked: list[Asked]) -> Cost:
-    return Cost(len(asked), len({step for step, _ in asked}), sum(size for _, size in asked))
+def _cost(sent: list[Sent]) -> Cost:
+    return Cost(len(sent), len({step for step, _ in sent}), sum(size for _, size in sent))

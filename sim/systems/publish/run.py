@@ -50,7 +50,7 @@ from fencepost.properties.publish.checks import (
     person,
 )
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, copy_of, declare, once
-from fencepost.sim.systems.publish.cost import too_dear
+from fencepost.sim.systems.publish.cost import too_expensive
 from fencepost.sim.world import View, World
 from fencepost.sim.world.world import START_NS
 
@@ -117,8 +117,7 @@ def promises(notice: Notice, epoch: int) -> bool:
     """Whether recovery has promised that the plan will never be visible.
 
     It promises nothing about a plan of an earlier epoch that had not moved: if the reply to its sidecar was
-    lost,
-    the owner writes it again, moves all heads, and the next opener rolls the plan forward.
+    lost, the owner writes it again, moves all heads, and the next opener rolls the plan forward.
     """
     unmoved = notice.done == "retired" and notice.classified != "settled"
     return notice.done == "rolled-back" or (unmoved and notice.epoch == epoch)
@@ -223,7 +222,7 @@ def declare_checks(run: ScenarioRun) -> None:
         {"no_wedge": "no-wedge at rest"},
     )
     if run.two_alone and isinstance(world, World):
-        world.finally_("flat-cost", lambda _: next(too_dear(run.changes, world), None))
+        world.finally_("flat-cost", lambda _: next(too_expensive(run.changes, world), None))
 
 
 # Parquet, encoded and decoded once for all runs: an audit repeats the same few rows thousands of times. The

@@ -1,6 +1,6 @@
-"""Our own publish, simulated: the code of `fencepost.impl.publish` as it ships, every writer a handle.
+"""Publish in simulated time: the code of `fencepost.impl.publish` as it ships.
 
-    publish     each writer joins the branch and publishes through a handle of its own; whoever loses a race
+    publish     each writer joins the branch and publishes through a handle of its own; the loser of a race
                 begins again from a fresh snapshot, by `Catalog.write`
     group       all writers of a host share one handle through `GroupCommit`
 
@@ -122,10 +122,10 @@ class Grouping:
 
 
 class Windowed:
-    """What group commit would be with a timer: the first of a group waits so long for others to come.
+    """Group commit with a timer: the first draft of a group waits so long for others.
 
-    The group is published by the catalog's own `publish_all`, as `GroupCommit` does it. The time that the
-    last group took counts: who waited that long already waits no more.
+    The catalog's own `publish_all` publishes the group, as in `GroupCommit`. The time that the last group
+    took counts: a draft that has waited that long waits no more.
     """
 
     def __init__(self, engine: Engine, catalog: Catalog, window_ns: int) -> None:
@@ -191,7 +191,7 @@ class _Member:
 
 
 class Rows:
-    """What one writer writes: rows nobody else has, into a table drawn by its own stream."""
+    """The rows of one writer, with keys of its own, into a table drawn from its own stream."""
 
     def __init__(self, scene: Scene, number: int) -> None:
         self._workload = scene.setup.workload
@@ -206,7 +206,7 @@ class Rows:
 
 
 class SimulatedWaiting:
-    """How members wait for each other: nobody is interrupted between two waits, so a lock is nothing."""
+    """How members wait for each other. Actors switch only where they wait, so no lock is needed."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -25,7 +25,7 @@ TestPlain = case(PlainIngest, 40)
 TestVersioned = case(VersionedIngest, 40)
 
 
-# What is found must be told as code to paste; here are two findings.
+# Hypothesis prints a finding as code to paste; here are two.
 
 
 def test_a_conflict_that_took_hours_keeps_the_refused_data() -> None:
@@ -90,16 +90,16 @@ def catches(safeguard: str, examples: int) -> None:
         )
 
 
-def test_every_safeguard_is_seen_or_there_is_a_reason() -> None:
+def test_every_mutant_is_found_or_has_a_reason() -> None:
     assert {*SEEN, *UNSEEN} == set(FIELDS)
 
 
 @pytest.mark.parametrize("safeguard", sorted(set(SEEN) - set(RARE)))
-def test_a_broken_library_is_caught(safeguard: str) -> None:
+def test_a_mutant_is_found(safeguard: str) -> None:
     catches(safeguard, 100)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("safeguard", RARE)
-def test_a_broken_library_is_caught_in_the_end(safeguard: str) -> None:
+def test_a_rare_mutant_is_found_in_the_end(safeguard: str) -> None:
     catches(safeguard, 1000)

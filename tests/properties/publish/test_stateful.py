@@ -28,7 +28,7 @@ TestInMemory = InMemory.TestCase
 TestInMemory.settings = settings(max_examples=max(25, settings().max_examples // 4), stateful_step_count=20)
 
 
-def test_code_that_forgets_its_sidecar_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_forgets_its_sidecar_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that holds for broken code would be decoration."""
     from tests.impl.publish.scripted import without
 

@@ -149,7 +149,7 @@ def test_two_processes_come_to_the_same_verdicts() -> None:
     alone, together = audit(counter.fixed), audit(counter.fixed, jobs=2)
     assert (alone.verdict, together.verdict) == ("holds", "holds")
     assert alone.coverage.outcomes.keys() == together.coverage.outcomes.keys()
-    assert audit(MODULES["lock"].broken_lease_without_fence, jobs=2).verdict == "violated"
+    assert audit(MODULES["lock"].mutant_lease_without_fence, jobs=2).verdict == "violated"
 
 
 def test_contradictory_options_are_refused() -> None:
@@ -187,7 +187,7 @@ def test_pct_keeps_its_promise_on_a_bug_of_known_depth() -> None:
 
 def test_the_counterexample_of_a_failure_is_the_shortest_there_is() -> None:
     result = audit(
-        MODULES["log"].broken_own_record_taken_for_anothers,
+        MODULES["log"].mutant_own_record_taken_for_anothers,
         budget=Budget(crash=0, reply_lost=1, request_lost=1),
     )
     counterexample = result.counterexamples[0]

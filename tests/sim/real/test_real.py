@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.examples.audit.counter import broken_read_modify_write, fixed
+from fencepost.examples.audit.counter import fixed, mutant_read_modify_write
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse, Unusable
@@ -45,7 +45,7 @@ def real(program: Any, store: Any = None, **plain: Any) -> Found:
 
 
 def test_what_breaks_for_real_is_found_and_told() -> None:
-    found = real(broken_read_modify_write, Meeting(3))
+    found = real(mutant_read_modify_write, Meeting(3))
     assert found.violation is not None
     assert found.violation[0] == "everybody is counted once"
     assert found.rounds == 1

@@ -60,8 +60,8 @@ def explored(mutant: str | None = None, seconds: float | None = None, **paramete
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_every_order_without_faults_is_well(scenario: str) -> None:
-    # An impostor is turned away before anything is asked: only a fault makes a second run there.
+def test_every_order_without_faults_holds(scenario: str) -> None:
+    # An impostor is turned away before any request: only a fault makes a second run there.
     result = explored(
         scenario=scenario,
         crash=0,
@@ -71,9 +71,8 @@ def test_every_order_without_faults_is_well(scenario: str) -> None:
     assert result.verdict == "holds", result
 
 
-def test_what_accepting_costs_is_told() -> None:
-    """Two requests, one after the other, for a first acceptance; two more for whoever met one. What follows
-    is three at once."""
+def test_the_cost_of_accepting_is_reported() -> None:
+    """Two serial requests for a first acceptance, two more for a duplicate, three parallel ones after it."""
     cost = explored(scenario="retry", crash=0, reply_lost=0, request_lost=0).cost()
     (accept,), (follow_up,) = cost["accept"]["faults"], cost["follow up"]["faults"]
     assert (accept["requests"], accept["hops"]) == (4, 4)
@@ -81,20 +80,20 @@ def test_what_accepting_costs_is_told() -> None:
     assert (follow_up["requests"], follow_up["hops"]) == (3, 1)
 
 
-def test_a_crash_at_every_step_of_a_retry_is_well() -> None:
+def test_a_retry_with_a_crash_at_every_step_holds() -> None:
     result = explored(scenario="retry", reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
     assert result.coverage.faults["crash"] > 30
     assert {("put", "done"), ("put", "exists"), ("head", "done")} <= result.coverage.outcomes.keys()
 
 
-def test_a_late_landing_in_a_versioned_bucket_is_well() -> None:
-    """No bound on landing is asked for there: the same schedules that a plain bucket has to be excused."""
+def test_a_late_landing_in_a_versioned_bucket_holds() -> None:
+    """No bound on landing is assumed there: the same schedules that a plain bucket has to be excused."""
     result = explored(scenario="slow-versioned", crash=0, reply_lost=0, request_lost=0, late=1, seconds=2)
     assert not result.counterexamples, result
 
 
-def test_what_a_plain_bucket_asks_of_the_world_and_a_versioned_one_does_not() -> None:
+def test_a_plain_bucket_needs_bounded_landing_and_a_versioned_one_does_not() -> None:
     """A request that lands hours after its sender looked at the clock: bounded-landing excludes that."""
     plain = explored(scenario="slow", bounded=False, crash=0, reply_lost=0, request_lost=0)
     assert [counterexample.property for counterexample in plain.counterexamples] == ["ack-durable"], plain
@@ -103,7 +102,7 @@ def test_what_a_plain_bucket_asks_of_the_world_and_a_versioned_one_does_not() ->
 
 
 @pytest.mark.parametrize("fault", ["conflict", "throttled", "duplicated", "late"])
-def test_other_faults_are_well(fault: str) -> None:
+def test_other_faults_hold(fault: str) -> None:
     result = explored(scenario="retry", crash=0, reply_lost=0, request_lost=0, **{fault: 1})
     assert result.verdict == "holds", result
 
@@ -115,14 +114,14 @@ def test_every_safeguard_has_its_mutant_and_its_counterexample() -> None:
 
 
 @pytest.mark.parametrize("mutant", sorted(set(COUNTEREXAMPLES) - {"blob-before-manifest"}))
-def test_a_broken_safeguard_is_seen(mutant: str) -> None:
+def test_a_mutant_is_found(mutant: str) -> None:
     result = explored(mutant, seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == [
         COUNTEREXAMPLES[mutant]
     ], result
 
 
-def test_a_report_that_is_taken_for_an_audit_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_that_is_trusted_like_an_audit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Garbage collection that believes a report, and one that looks and believes whatever it sees."""
     result = explored("gc-audit-before-trust", scenario="reported", seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == ["ack-durable"], result
@@ -134,9 +133,9 @@ def test_a_report_that_is_taken_for_an_audit_is_seen(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("forgets", ["what it looks at", "the hour", "the end"])
-def test_a_search_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch, forgets: str) -> None:
-    """What shows nowhere must reach its rollup as well, whoever dies between the two, without anybody."""
-    # What was found out with a search that forgets nothing is not true here.
+def test_a_search_that_forgets_is_found(monkeypatch: pytest.MonkeyPatch, forgets: str) -> None:
+    """A batch in no index must reach its rollup as well, whichever process dies, and without an operator."""
+    # The cache holds the states of a search that forgets nothing.
     monkeypatch.setattr(scenario_run, "examine", once(examine.__wrapped__))  # type: ignore[attr-defined]  # by functools
     read = Search._read_state
     if forgets == "what it looks at":
@@ -152,7 +151,7 @@ def test_a_search_that_forgets_is_seen(monkeypatch: pytest.MonkeyPatch, forgets:
 
 
 @pytest.mark.slow
-def test_a_blob_that_nobody_waited_for_is_seen() -> None:
+def test_a_blob_without_waiting_for_its_reply_is_found() -> None:
     result = explored("blob-before-manifest", seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == [
         COUNTEREXAMPLES["blob-before-manifest"]
@@ -161,14 +160,14 @@ def test_a_blob_that_nobody_waited_for_is_seen() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", sorted(set(SCENARIOS) - LONG))
-def test_a_crash_and_a_lost_response_are_well_to_the_end(scenario: str) -> None:
+def test_a_crash_and_a_lost_reply_hold_to_the_end(scenario: str) -> None:
     result = explored(scenario=scenario)
     assert result.verdict == "holds", result
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", sorted(LONG))
-def test_a_part_of_what_takes_long_is_well(scenario: str) -> None:
+def test_a_part_of_the_long_scenarios_holds(scenario: str) -> None:
     result = explored(scenario=scenario, seconds=30)
     assert not result.counterexamples, result
 
@@ -178,7 +177,7 @@ def test_a_part_of_what_takes_long_is_well(scenario: str) -> None:
 
 MANIFEST = FIRST.manifest(age_s=0.0, key=FIRST.raw_key())
 GOOD = {MANIFEST.key: MANIFEST.body(), MANIFEST.raw_blob_key: FIRST.body}
-TOLD = Answer(
+ANSWER = Answer(
     "accepted", str(FIRST.identity), FIRST.sha256, MANIFEST.attempt, frozenset({FIRST.sha256}), False, 2, 2, 0
 )
 RECORD = ConflictRecord(
@@ -191,7 +190,7 @@ RECORD = ConflictRecord(
     observed_at_unix_ns=1,
     collector_id="ann",
 )
-REFUSED = dataclasses.replace(TOLD, what="conflict", sha256=OTHER.sha256)
+REFUSED = dataclasses.replace(ANSWER, what="conflict", sha256=OTHER.sha256)
 LIVE = (str(FIRST.identity), FIRST.sha256, "ann", True)
 
 
@@ -203,55 +202,55 @@ def seen(name: str, contents: dict[str, bytes], *answers: Answer, live: list[Any
 
 
 @pytest.mark.parametrize("name", [*CHECKS, "flat_cost"])
-def test_a_good_run_is_seen_as_good(name: str) -> None:
-    again = dataclasses.replace(TOLD, what="duplicate", requests=4, hops=4)
-    assert not seen(name, GOOD, TOLD, again, live=[LIVE])
+def test_a_check_accepts_a_good_run(name: str) -> None:
+    again = dataclasses.replace(ANSWER, what="duplicate", requests=4, hops=4)
+    assert not seen(name, GOOD, ANSWER, again, live=[LIVE])
 
 
 @pytest.mark.parametrize(
-    ("name", "contents", "told", "live"),
+    ("name", "contents", "answers", "live"),
     [
-        ("one_acceptance", GOOD, [TOLD, TOLD], []),
-        ("never_reopened", GOOD, [dataclasses.replace(TOLD, attempt="another")], []),
-        ("ack_durable", {}, [TOLD], []),
-        ("ack_durable", {MANIFEST.key: MANIFEST.body()}, [TOLD], []),
-        ("ack_durable", {**GOOD, MANIFEST.raw_blob_key: OTHER.body}, [TOLD], []),
-        ("truthful_duplicate", GOOD, [dataclasses.replace(TOLD, what="duplicate", saw=frozenset())], []),
-        ("truthful_conflict", GOOD, [dataclasses.replace(TOLD, what="conflict")], []),
-        ("no_early_effect", GOOD, [TOLD], [(*LIVE[:3], False)]),
-        ("no_early_effect", GOOD, [dataclasses.replace(TOLD, early=True)], []),
-        ("effects_once", GOOD, [TOLD], [LIVE, LIVE]),
+        ("one_acceptance", GOOD, [ANSWER, ANSWER], []),
+        ("never_reopened", GOOD, [dataclasses.replace(ANSWER, attempt="another")], []),
+        ("ack_durable", {}, [ANSWER], []),
+        ("ack_durable", {MANIFEST.key: MANIFEST.body()}, [ANSWER], []),
+        ("ack_durable", {**GOOD, MANIFEST.raw_blob_key: OTHER.body}, [ANSWER], []),
+        ("truthful_duplicate", GOOD, [dataclasses.replace(ANSWER, what="duplicate", saw=frozenset())], []),
+        ("truthful_conflict", GOOD, [dataclasses.replace(ANSWER, what="conflict")], []),
+        ("no_early_effect", GOOD, [ANSWER], [(*LIVE[:3], False)]),
+        ("no_early_effect", GOOD, [dataclasses.replace(ANSWER, early=True)], []),
+        ("effects_once", GOOD, [ANSWER], [LIVE, LIVE]),
         ("answered", GOOD, [], []),
-        ("answered", GOOD, [TOLD, dataclasses.replace(TOLD, what="unavailable")], []),
+        ("answered", GOOD, [ANSWER, dataclasses.replace(ANSWER, what="unavailable")], []),
         ("gc_safe", {MANIFEST.key: MANIFEST.body()}, [], []),
         ("gc_safe", {**GOOD, RECORD.key: RECORD.body()}, [], []),
-        ("no_forgery", GOOD, [dataclasses.replace(TOLD, sender="agent-b")], []),
-        ("conflict_durable", GOOD, [dataclasses.replace(TOLD, what="conflict")], []),
+        ("no_forgery", GOOD, [dataclasses.replace(ANSWER, sender="agent-b")], []),
+        ("conflict_durable", GOOD, [dataclasses.replace(ANSWER, what="conflict")], []),
         ("conflict_durable", {**GOOD, RECORD.key: RECORD.body()}, [REFUSED], []),
-        ("flat_cost", GOOD, [dataclasses.replace(TOLD, requests=3)], []),
-        ("flat_cost", GOOD, [dataclasses.replace(TOLD, hops=3)], []),
+        ("flat_cost", GOOD, [dataclasses.replace(ANSWER, requests=3)], []),
+        ("flat_cost", GOOD, [dataclasses.replace(ANSWER, hops=3)], []),
     ],
 )
-def test_a_bad_run_is_seen_as_bad(name: str, contents: Any, told: list[Answer], live: list[Any]) -> None:
-    assert seen(name, contents, *told, live=live)
+def test_a_check_rejects_a_bad_run(name: str, contents: Any, answers: list[Answer], live: list[Any]) -> None:
+    assert seen(name, contents, *answers, live=live)
 
 
-def test_a_batch_that_counts_twice_is_seen() -> None:
+def test_a_batch_that_is_counted_twice_is_found() -> None:
     store = MemoryStore(env=SeededEnvironment(1, START_NS))
     for key, body in {**GOOD, MANIFEST.by_time_key: MANIFEST.body()}.items():
         store.put(key, body, when=ABSENT)
     roll_up(store, store.env)
-    assert not seen("effects_once", dict(store.contents()), TOLD)
+    assert not seen("effects_once", dict(store.contents()), ANSWER)
     (entry,) = (key for key in store.contents() if key.startswith(keys.ROLLED))
     (chunk,) = (key for key in store.contents() if key.startswith(keys.ROLLUP))
     other = chunk.replace(".lmrollup", "0.lmrollup")
     store.put(other, store.contents()[chunk], when=ABSENT)
     again = store.contents()[entry].replace(chunk.encode(), other.encode())
     store.put(entry.replace("1.json", "2.json"), again, when=ABSENT)
-    assert seen("effects_once", dict(store.contents()), TOLD)
+    assert seen("effects_once", dict(store.contents()), ANSWER)
 
 
-def test_the_examination_leaves_what_it_looks_at_alone() -> None:
+def test_the_examination_changes_nothing() -> None:
     before = dict(GOOD)
     examine(GOOD, STANDARD)
     assert before == GOOD

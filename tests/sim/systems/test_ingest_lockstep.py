@@ -46,7 +46,7 @@ def explored(safeguards: Any, scenario: str, seconds: float | None = None, **fau
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_the_library_does_the_model_allows(scenario: str) -> None:
+def test_the_model_allows_the_library(scenario: str) -> None:
     result = explored(STANDARD, scenario, seconds=3)
     assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
@@ -54,18 +54,18 @@ def test_what_the_library_does_the_model_allows(scenario: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_the_library_does_under_faults_the_model_allows(scenario: str) -> None:
+def test_the_model_allows_the_library_under_faults(scenario: str) -> None:
     result = explored(STANDARD, scenario, seconds=30, crash=1, reply_lost=1, request_lost=1)
     assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 
 
-def test_every_safeguard_is_seen_or_there_is_a_reason() -> None:
+def test_every_mutant_is_found_or_has_a_reason() -> None:
     assert {*SEEN, *UNSEEN} == set(FIELDS)
 
 
 @pytest.mark.parametrize("safeguard", SEEN)
-def test_a_broken_safeguard_does_what_the_model_forbids(safeguard: str) -> None:
+def test_the_model_forbids_a_mutant(safeguard: str) -> None:
     scenario, faults = SEEN[safeguard]
     result = explored(SYSTEM.without(safeguard), scenario, **faults)
     assert result.counterexamples, result

@@ -62,12 +62,12 @@ def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[
 
 
 @pytest.mark.parametrize("scenario", ["skew", "rivals", "two-tables", "joiner", "takeover"])
-def test_every_order_without_faults_is_well(scenario: str) -> None:
+def test_every_order_without_faults_holds(scenario: str) -> None:
     result = explored(scenario=scenario, crash=0, reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
 
 
-def test_a_crash_at_every_step_of_a_write_skew_is_well() -> None:
+def test_a_write_skew_with_a_crash_at_every_step_holds() -> None:
     result = explored(scenario="skew", reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
     assert result.coverage.faults["crash"] > 50
@@ -81,12 +81,12 @@ RESTAGED = (
 
 
 def test_a_fenced_plan_that_had_not_moved_is_retired_and_may_still_come() -> None:
-    """Its writer was not told that the sidecar was written, writes it once more, and is rolled forward by the
+    """Its writer lost the reply to the sidecar, writes it once more, and is rolled forward by the
     next opener. `live-writer` took the first opener's retiring for a promise, which only undoing is.
     """
     again = replay(find_system("publish").function, RESTAGED, {"scenario": "takeover"})
-    told = [value for topic, value in again if topic == "outcome ann renames"]
-    assert [said for said, *_ in told] == ["acked"]
+    outcomes = [value for topic, value in again if topic == "outcome ann renames"]
+    assert [outcome for outcome, *_ in outcomes] == ["acked"]
     assert not [value for topic, value in again if topic == "undone"]
 
 
@@ -102,7 +102,7 @@ def test_a_fenced_plan_that_had_not_moved_is_retired_and_may_still_come() -> Non
         ("live", "left", 2, False),
     ],
 )
-def test_what_recovery_has_promised(classified: str, done: str, epoch: int, promised: bool) -> None:
+def test_recovery_promises_only_what_it_undid(classified: str, done: str, epoch: int, promised: bool) -> None:
     """An opener of epoch 2: of plans that it fenced it promises less."""
     assert promises(Notice("plan", "main", classified, done, "", epoch), 2) is promised
 
@@ -123,7 +123,7 @@ def test_every_safeguard_has_its_mutant_and_its_counterexample() -> None:
 
 
 @pytest.mark.parametrize("mutant", QUICK)
-def test_a_broken_safeguard_is_seen(mutant: str) -> None:
+def test_a_mutant_is_found(mutant: str) -> None:
     result = explored(mutant, seconds=30)
     assert [counterexample.property for counterexample in result.counterexamples] == [
         COUNTEREXAMPLES[mutant]
@@ -132,7 +132,7 @@ def test_a_broken_safeguard_is_seen(mutant: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", sorted(set(COUNTEREXAMPLES) - set(QUICK)))
-def test_every_broken_safeguard_is_seen(mutant: str) -> None:
+def test_every_mutant_is_found(mutant: str) -> None:
     result = explored(mutant, seconds=60)
     assert [counterexample.property for counterexample in result.counterexamples] == [
         COUNTEREXAMPLES[mutant]
@@ -140,6 +140,6 @@ def test_every_broken_safeguard_is_seen(mutant: str) -> None:
 
 
 @pytest.mark.slow
-def test_two_writers_with_a_crash_and_a_lost_response_are_well_to_the_end() -> None:
+def test_two_writers_with_a_crash_and_a_lost_reply_hold_to_the_end() -> None:
     result = explored()
     assert result.verdict == "holds", result

@@ -91,7 +91,7 @@ def test_bytes_grow_with_tables_by_what_a_manifest_says_of_them_and_hardly_with_
     assert wide["upsert"]["bytes"] > plain["upsert"]["bytes"] + 9 * 100
 
 
-def test_what_is_too_dear_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cost_above_the_contract_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "PUBLISH", Cost(PUBLISH.requests - 1, PUBLISH.hops))
     result = explored("joiner")
     assert [counterexample.property for counterexample in result.counterexamples] == ["flat-cost"], result

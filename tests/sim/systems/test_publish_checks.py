@@ -1,4 +1,4 @@
-"""Every promise of the audit of publish can be broken, and is then seen to be: no eye of it is blind."""
+"""Every check of the audit of publish can fail: damaged contents and mutants are found."""
 
 import dataclasses
 from collections.abc import Callable
@@ -26,7 +26,7 @@ End = tuple[CatalogState, Outcomes]
 
 
 def end(scenario: str, change: Callable[[Contents], object] = len, safeguards: Safeguards = STANDARD) -> End:
-    """The end of the run in which nothing goes wrong, with the store's contents changed by hand."""
+    """The end of the run without faults, with the store's contents changed by hand."""
     runs: list[ScenarioRun] = []
 
     def program(world: Any) -> None:
@@ -52,7 +52,7 @@ def put_again(contents: Contents) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
-def test_what_nobody_broke_is_well(name: str) -> None:
+def test_a_check_accepts_a_good_run(name: str) -> None:
     assert list(CHECKS[name](*end("skew"))) == []
     assert list(CHECKS[name](*end("rivals"))) == []
 
@@ -67,7 +67,7 @@ def test_what_nobody_broke_is_well(name: str) -> None:
         ("cleanup_safe", "rivals", drop("-rows.parquet"), ""),
     ],
 )
-def test_what_is_spoilt_by_hand_is_seen(
+def test_a_check_rejects_damaged_contents(
     name: str, scenario: str, change: Callable[[Contents], object], says: str
 ) -> None:
     found = list(CHECKS[name](*end(scenario, change)))
@@ -75,7 +75,7 @@ def test_what_is_spoilt_by_hand_is_seen(
     assert says in found[0]
 
 
-def test_a_part_of_a_plan_is_seen() -> None:
+def test_a_part_of_a_plan_is_found() -> None:
     """The scenario whose sidecar holds one table of two, and whose recovery publishes that."""
     result = explored("whole-plan-in-sidecar", seconds=60)
     (counterexample,) = result.counterexamples
@@ -91,10 +91,10 @@ def test_a_part_of_a_plan_is_seen() -> None:
     ).world
     found = examine(dict(world.bucket.contents()), run[-1].safeguards)
     seen = list(CHECKS["atomic_visibility"](found, outcomes(run[-1], View(world))))
-    assert any("one whole plan" in said for said in seen)
+    assert any("one whole plan" in violation for violation in seen)
 
 
-def test_a_head_that_nobody_can_explain_is_told_at_once() -> None:
+def test_an_unexplained_head_is_reported_at_once() -> None:
     result = explored("sidecar-before-heads", scenario="rivals", crash=0, reply_lost=0, request_lost=0)
     assert [counterexample.property for counterexample in result.counterexamples] == ["no-wedge"]
 
