@@ -39,7 +39,7 @@ def accepting(store: Store, points: int) -> Act:
 
 
 def bare(store: Store, points: int) -> Act:
-    """The same two puts, by somebody who knows nothing."""
+    """The same two puts, without a protocol."""
     identity = Identity("agent", "boot", 1, 1)
     blob = encode(identity, [Point("cpu.load", {"host": "a"}, n, n / 7) for n in range(points)])
     manifest = bytes(500)

@@ -146,7 +146,7 @@ class Service:
             except Refusal as refusal:
                 return self._refuse(refusal)
             except ClientGone:
-                return Response(status_code=400)  # nobody reads it
+                return Response(status_code=400)  # no client reads it
             except self._unavailable as error:
                 self._log.error("the store cannot be used: %s", error)
                 return self._store_unavailable(

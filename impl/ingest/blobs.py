@@ -10,13 +10,13 @@ still rely on. There are two ways to that, chosen by what the bucket offers:
         A blob's name carries its generation, the clock divided by the horizon H. A collector stores under
         the current generation, and sends a manifest only while that name is younger than 2 H. Garbage
         collection deletes a name older than 2 H + margin. So every reference to a name was written before
-        the name may be deleted, and a delete, however slow, hits a name that nobody will write again.
+        the name may be deleted, and a delete, however slow, hits a name that no process writes again.
         Assumes bounded-landing and bounded-skew: they are the margin.
 
     versioned bucket: garbage collection deletes one version, the one it judged
         The name is the hash alone. A collector looks at a blob that existed before, or that took longer than
         H from the blob to the manifest, once the manifest exists: if that version was younger than H when the
-        manifest was created, by the store's own stamps of the two, then whoever judges it later sees the
+        manifest was created, by the store's own stamps of the two, then any later judgement sees the
         manifest. Otherwise it may have been judged before, and its delete be in flight: then the collector
         writes a new version, which no earlier judgement can hit, and answers only afterwards. The same rule
         holds for a duplicate. Assumes neither: ages are differences between two stamps of one clock, the

@@ -1,4 +1,4 @@
-"""Garbage collection of orphan blobs: stored by an attempt that was never accepted. In doubt it keeps a blob.
+"""Garbage collection of orphan blobs: of attempts that were never accepted. When unsure, it keeps a blob.
 
 It deletes a blob only when all of this holds:
 
@@ -9,7 +9,7 @@ It deletes a blob only when all of this holds:
                             that was an audit by an inventory report, which may lack an existing key, the blob
                             itself is read, and the only objects that may refer to it
     gc-quarantine-refs      neither an accepted batch nor one in quarantine refers to its hash
-    gc-stalled-writer       the delete hits that name, which nobody will use again, or that version
+    gc-stalled-writer       the delete hits that name, which no process will use again, or that version
 
 So it does not matter how long this collector stalls between looking and deleting, nor how late its delete is
 applied: once judged an orphan, a blob remains one. Candidates come from listing all blobs beside all

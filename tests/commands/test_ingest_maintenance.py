@@ -45,7 +45,7 @@ def test_one_process_at_a_time_holds_the_lease(maintenance: Run, url: str) -> No
         done = "1 batches seen, 0 were in no index, 2 missing index objects written, 1 batches rolled up\n"
         assert maintenance(url)[:2] == (0, done)
         code, out, _ = maintenance(url, "--json", "-")
-        assert (code, json.loads(out)["turn"]) == (0, True), "the turn was given back"
+        assert (code, json.loads(out)["turn"]) == (0, True), "the lease was released"
         Maintenance(store, ENV, "another").run_once()
         assert maintenance(url)[:2] == (0, "another process holds the lease; nothing was done\n")
 

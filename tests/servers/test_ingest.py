@@ -66,7 +66,7 @@ def test_unattended_everything_ends_in_order(
         while not _in_order(store, SMALL):
             assert time.monotonic() < deadline, "it never came to order"
             time.sleep(0.3)
-        _say(f"{dict(made.ended)} collectors ended, and nobody did anything", begun)
+        _say(f"{dict(made.ended)} collectors ended, unattended", begun)
     with open_store(url) as store:
         _rolled_up(url, store, SMALL, complete=True)
 

@@ -154,5 +154,5 @@ def log_to_stderr(*, verbose: bool) -> None:
     log = logging.getLogger("fencepost")
     log.handlers[:] = [handler]
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
-    # The sender of a broken request sees the reason; a log that any sender can fill serves nobody.
+    # The sender of a broken request sees the reason; a log that any sender can fill has no use.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -201,7 +201,7 @@ def _bucket_of(url: str) -> tuple[str | None, str]:
 )
 def gc(url: str, dry_run: bool, **options: Any) -> Result:
     """Delete blobs of batches that were never accepted, when they are old enough and an audit since then
-    proves that nothing refers to them. In doubt a blob is kept.
+    proves that nothing refers to them. Any other blob is kept.
     """
     with opened(url) as store:
         found = collect(store, ENV, settings_of(options), dry_run=dry_run)

@@ -152,7 +152,7 @@ def test_a_process_with_another_horizon_is_refused() -> None:
             collect(store, store.env, shorter)
     assert key in store.contents()
     store.delete(keys.AGREEMENT, when=ANYTHING)
-    assert collect(store, store.env, shorter).deleted == [key], "what would happen without"
+    assert collect(store, store.env, shorter).deleted == [key], "otherwise it would be deleted"
 
 
 def test_the_first_process_sets_the_times() -> None:

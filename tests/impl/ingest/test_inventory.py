@@ -51,7 +51,7 @@ def test_all_data_files_are_read(tmp_path: Path) -> None:
     keys = [f"k/{number:04d}" for number in range(1000)]
     found = opened(report(keys, files=7), tmp_path)
     assert sorted(found.list_keys()) == keys
-    assert sorted(found.list_keys()) == keys, "and as often as one likes"
+    assert sorted(found.list_keys()) == keys, "and again on every call"
 
 
 def test_only_keys_below_the_prefix_and_without_it(tmp_path: Path) -> None:

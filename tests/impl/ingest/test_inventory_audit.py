@@ -220,7 +220,7 @@ def test_gc_checks_blobs_that_only_a_report_covers(versioned: bool) -> None:
     unseen = accepted(
         store, 2, follow_up=False
     )  # stood at the scan, the report lacks it, and it shows nowhere
-    went = accepted(store, 3)  # its reference stood at the scan, and somebody deleted it since
+    went = accepted(store, 3)  # its reference existed at the scan, and was deleted since
     old = orphan(store)
     ann = collector(store)
     parked = ann.accept(batch(1)[0], batch(1, 7.0)[1])

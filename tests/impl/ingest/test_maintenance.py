@@ -83,7 +83,7 @@ def test_a_released_lease_is_free() -> None:
     bob = maintenance(store, "bob")
     assert bob.run_once() is not None
     ann.release()
-    assert ann.run_once() is None, "only who has it gives it back"
+    assert ann.run_once() is None, "only its holder releases it"
 
 
 def test_a_lease_from_a_clock_far_ahead_is_ignored() -> None:
@@ -149,7 +149,7 @@ def test_a_round_ends_in_time_and_the_next_continues() -> None:
     first = ann.run_once()
     assert first is not None
     assert 0 < first.seen < 450
-    assert store.env.now_ns() - begun_ns < 3 * EVERY_S * 10**9, "the turn is still ours"
+    assert store.env.now_ns() - begun_ns < 3 * EVERY_S * 10**9, "the lease is still ours"
     for _ in range(30):
         ann.run_once()
     assert counted(store) == 450

@@ -179,7 +179,7 @@ def test_two_owners_do_no_harm() -> None:
     assert count(store) == (2, 3.0)
     named = {chunk for entry in entries(collector(store).blobs) for chunk in entry.chunks}
     orphans = {key for key in store.contents() if key.startswith(keys.ROLLUP)} - named
-    assert len(orphans) == 1, "the slow owner's chunk is named by nobody, and counts for nothing"
+    assert len(orphans) == 1, "no entry names the slow owner's chunk, so it counts for nothing"
 
 
 def test_a_batch_without_data_is_reported_and_counted_once_restored() -> None:

@@ -97,7 +97,7 @@ def test_other_bytes_in_the_bucket_are_a_conflict_there_and_stay_here(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bucket = MemoryStore()
-    Authority(bucket, ENV, "somebody else", SETTINGS).accept(batch(), frame(value=9.0))
+    Authority(bucket, ENV, "another", SETTINGS).accept(batch(), frame(value=9.0))
     spool = opened(tmp_path, bucket)
     accept(spool)
     assert (spool.land(), spool.backlog) == (1, 0)

@@ -114,13 +114,13 @@ def test_a_connection_beyond_the_limit_gets_503(tmp_path: Path) -> None:
                     assert (status, headers["retry-after"], b"busy" in body) == (503, "1", True)
                     assert extra.recv(1) == b""
             held[0].sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
-            assert answer_of(held[0])[0] == 200, "those who are in stay in"
+            assert answer_of(held[0])[0] == 200, "open connections stay open"
         for _ in range(100):
             with contextlib.suppress(httpx.HTTPError):
                 if served.client.get(f"{served.url}/healthz").status_code == 200:
                     break
         else:
-            pytest.fail("nobody gets in any more")
+            pytest.fail("no client gets in any more")
         assert 'refused_total{kind="busy"}' in served.client.get(f"{served.url}/metrics").text
 
 
@@ -138,9 +138,7 @@ def test_requests_beyond_the_limits_are_refused_and_no_agent_starves_another(tmp
         third = served.post(batch(5, 6), frame(batch(5, 6)))
         assert (third.status_code, third.json()["error"]) == (503, "busy")
         assert {again.headers["retry-after"], third.headers["retry-after"]} == {"1"}
-        assert served.client.get(f"{served.url}/healthz").status_code == 200, (
-            "who looks after it gets through"
-        )
+        assert served.client.get(f"{served.url}/healthz").status_code == 200, "monitoring gets through"
         held.go.set()
         assert [first.result(TIMEOUT_S).status_code, second.result(TIMEOUT_S).status_code] == [200, 200]
         assert served.post(batch(5, 6), frame(batch(5, 6))).status_code == 200
@@ -163,7 +161,7 @@ def test_requests_in_flight_are_finished_before_the_end(tmp_path: Path) -> None:
         assert held.waiting.acquire(timeout=TIMEOUT_S)
         served.stop()
         assert served.collector.gate.closed
-        assert idle.recv(10) == b"", "who has nothing under way is let go"
+        assert idle.recv(10) == b"", "idle connections are closed"
         idle.close()
         with pytest.raises(OSError), served.raw() as late:  # noqa: PT012 - wherever it fails
             late.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -174,7 +172,7 @@ def test_requests_in_flight_are_finished_before_the_end(tmp_path: Path) -> None:
         assert working.result(TIMEOUT_S).json()["duplicate"] is False
     found = listing(held)
     for prefix in (keys.ACCEPTED, keys.BY_TIME, keys.BY_BLOB):
-        assert any(key.startswith(prefix) for key in found), "what follows the answer is finished, too"
+        assert any(key.startswith(prefix) for key in found), "follow-ups are finished, too"
 
 
 def test_follow_ups_are_written_before_the_end() -> None:

@@ -86,7 +86,7 @@ class Kept:
         maintenance = Maintenance(store, ENV, "collector-1", AT_ONCE, every_s=60.0, search_every_s=0.0)
         self.maintainer = Maintainer(maintenance, self.metrics)
 
-    def turn(self) -> bool:
+    def run_once(self) -> bool:
         return self.maintainer.run_once(lambda: False)
 
 
@@ -99,14 +99,14 @@ def test_an_alarm_is_logged_once_and_shown_while_it_lasts(
     store.delete(gone.raw_blob_key, when=ANYTHING)
     kept = Kept(store, monkeypatch)
     with caplog.at_level(logging.INFO, "fencepost.ingest"):
-        kept.turn()
-        kept.turn()
+        kept.run_once()
+        kept.run_once()
     logged = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
     assert logged[0] == f"accepted, but its blob is missing or incomplete: {gone.key}"
     assert len(logged) == len(set(logged)) == 2
     assert f"{ALARMS} 2.0\n" in kept.metrics.exposition().decode()
     store.put(gone.raw_blob_key, blob, when=ANYTHING)
-    kept.turn()
+    kept.run_once()
     assert f"{ALARMS} 0.0\n" in kept.metrics.exposition().decode()
 
 
@@ -117,9 +117,9 @@ def test_a_failure_is_logged_once_and_tried_again(
     lost = killed(store)
     kept = Kept(Faulty(store, [Fault(Effect.REQUEST_LOST, {"get"}, LEASE, times=6)]), monkeypatch)
     with caplog.at_level(logging.INFO, "fencepost.ingest"):
-        assert [kept.turn(), kept.turn()] == [False, False]
+        assert [kept.run_once(), kept.run_once()] == [False, False]
         assert len([one for one in caplog.records if "is tried again" in one.getMessage()]) == 1
-        until(kept.turn)
+        until(kept.run_once)
     assert 'turns_total{result="failed"} 2.0\n' in kept.metrics.exposition().decode()
     assert in_order(store, [lost])
 
@@ -130,9 +130,9 @@ def test_a_bug_ends_no_thread(caplog: pytest.LogCaptureFixture, monkeypatch: pyt
     kept = Kept(store, monkeypatch)
     with monkeypatch.context() as broken:
         broken.setattr(Maintenance, "run_once", lambda *_: 1 / 0)
-        assert not kept.turn()
+        assert not kept.run_once()
     assert "ZeroDivisionError" in caplog.text
-    assert kept.turn()
+    assert kept.run_once()
     assert in_order(store, [lost])
 
 
@@ -141,10 +141,10 @@ def test_without_the_lease_no_old_alarm_is_shown(monkeypatch: pytest.MonkeyPatch
     gone = killed(store)
     store.delete(gone.raw_blob_key, when=ANYTHING)
     kept = Kept(store, monkeypatch)
-    kept.turn()
+    kept.run_once()
     assert kept.maintainer.alarms
     kept.maintainer.release()
     Maintenance(store, ENV, "another", AT_ONCE).run_once()
-    assert not kept.turn()
+    assert not kept.run_once()
     assert kept.maintainer.alarms == 0
     assert 'turns_total{result="elsewhere"} 1.0\n' in kept.metrics.exposition().decode()

@@ -51,7 +51,7 @@ def test_a_conflict_is_shown_and_resolved_once(served: Served) -> None:
     )
     assert request(served, "GET", question, "agent-a").json() == {"resolution": decided}
     again = request(served, "POST", "/v1/conflicts/resolve", json={**named(seen), "note": "no, another"})
-    assert again.json()["resolution"] == decided, "the first decision stands"
+    assert again.json()["resolution"] == decided, "the first decision is final"
     assert request(served, "GET", "/v1/conflicts").json() == {"conflicts": [], "more": False}
     (shown,) = request(served, "GET", "/v1/conflicts?state=all").json()["conflicts"]
     assert shown == {**seen, "resolution": decided}

@@ -144,7 +144,7 @@ def test_a_final_refusal_parks_the_batch_and_the_rest_is_sent(
 @pytest.mark.parametrize("kind", [kind for kind, entry in KINDS.items() if entry.then == "stop"])
 def test_a_refusal_of_the_agent_stops_only_when_all_collectors_agree(tmp_path: Path, kind: str) -> None:
     setup = Setup(tmp_path, refused(kind), batches=2, collectors=(ONE, TWO))
-    assert setup.sender.drain().accepted == 2, "one collector with an old token file stops nobody"
+    assert setup.sender.drain().accepted == 2, "one collector with an old token file stops no agent"
     setup = Setup(tmp_path / "more", *[refused(kind)] * 2, batches=2, collectors=(ONE, TWO))
     with pytest.raises(Refused, match="because"):
         setup.sender.drain()
@@ -220,7 +220,7 @@ def test_a_parked_conflict_is_dropped_only_after_the_decision(tmp_path: Path) ->
     setup.script = [decided("accept-existing-and-drop")] * 2
     assert setup.sender.settle() == 1
     (left,) = setup.spool.parked()
-    assert left.seq_start == 2, "what was refused for another reason is nobody's conflict"
+    assert left.seq_start == 2, "a batch refused for another reason is not a conflict"
 
 
 def test_the_note_has_the_response_of_the_collector(tmp_path: Path) -> None:
