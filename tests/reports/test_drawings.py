@@ -1,4 +1,4 @@
-"""State graphs and charts: everything is drawn once, in the right place, and said in words as well."""
+"""State graphs and charts: everything is drawn once, in the right place, and described in words as well."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -86,7 +86,7 @@ def test_a_chart_says_its_ends_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(0.01234, "0.01234"), (12.345, "12.35"), (12345.6, "12,346"), (0, "0")]
+    ("value", "output"), [(0.01234, "0.01234"), (12.345, "12.35"), (12345.6, "12,346"), (0, "0")]
 )
-def test_numbers_are_short(value: float, said: str) -> None:
-    assert short(value) == said
+def test_numbers_are_short(value: float, output: str) -> None:
+    assert short(value) == output

@@ -80,7 +80,7 @@ def test_ids_are_unique(folder: Path) -> None:
 
 
 def test_every_section_says_what_its_results_say(folder: Path) -> None:
-    said = read(page(read_folder(folder))).text
+    output = read(page(read_folder(folder))).text
     for expected in (
         "10 results: 4 hold, 6 violated.",
         "ann and bob both lead",
@@ -105,12 +105,12 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         "Situations that never happened: two race",
         "fencepost check peterson --json",
     ):
-        assert expected in said
+        assert expected in output
 
 
 def test_the_worst_comes_first(folder: Path) -> None:
-    said = read(page(read_folder(folder))).text
-    assert said.index("check two-phase without all-prepared") < said.index("check peterson")
+    output = read(page(read_folder(folder))).text
+    assert output.index("check two-phase without all-prepared") < output.index("check peterson")
 
 
 def test_nothing_of_a_result_becomes_markup(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_the_same_folder_gives_the_same_bytes(folder: Path) -> None:
 def test_a_result_of_the_wrong_shape_is_named(tmp_path: Path, broken: dict[str, Any]) -> None:
     write(tmp_path, "bad.json", {**PROBE, **broken})
     write(tmp_path, "good.json", REPLAY)
-    said = read(page(read_folder(tmp_path))).text
-    assert "bad.json: it looks like a result of fencepost probe, but is not one" in said
-    assert "epoch 3 was fenced" in said
+    output = read(page(read_folder(tmp_path))).text
+    assert "bad.json: it looks like a result of fencepost probe, but is not one" in output
+    assert "epoch 3 was fenced" in output
 
 
 def events(count: int) -> list[dict[str, Any]]:
@@ -184,13 +184,13 @@ def test_the_page_stays_small_however_large_the_run(tmp_path: Path) -> None:
     write(tmp_path, "replay.json", {**REPLAY, "violations": rejected})
     text = page(read_folder(tmp_path))
     assert len(text.encode()) < BYTES_MAX
-    said = read(text).text
-    assert "19,800 more" in said
-    assert "moments are left out here" in said
+    output = read(text).text
+    assert "19,800 more" in output
+    assert "moments are left out here" in output
 
 
 def test_sections_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    """Rather cut than too large for the mail; what is cut is said."""
+    """Rather cut than too large for the mail; and the cut is noted."""
     for number in range(150):
         write(
             tmp_path,
@@ -213,9 +213,9 @@ def test_the_command_writes_all_forms(
     assert (
         ends(str(folder), "--out", str(target), *words, "--json", str(tmp_path / "r.json")) == Exit.VIOLATED
     )
-    said = capsys.readouterr()
-    assert said.out.startswith("### Fencepost: 10 results")
-    assert said.err.splitlines()[-1] == f"violated: 10 results in {target}"
+    output = capsys.readouterr()
+    assert output.out.startswith("### Fencepost: 10 results")
+    assert output.err.splitlines()[-1] == f"violated: 10 results in {target}"
     assert target.read_text() == page(read_folder(folder))
     assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "violated"
     assert (tmp_path / "j.xml").read_text().startswith("<?xml")
@@ -247,10 +247,10 @@ def test_a_wrong_request_is_one_line(
     full.mkdir()
     write(full, "probe.json", PROBE)
     assert ends(*(word.format(empty=empty, full=full) for word in words)) == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
-    assert not re.search(r"Traceback", said)
+    output = capsys.readouterr().err
+    assert says in output
+    assert output.count("\n") == 1
+    assert not re.search(r"Traceback", output)
 
 
 def test_what_cannot_be_read_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,12 +65,12 @@ def test_a_request_that_was_overtaken_starts_above_what_overtook_it() -> None:
 
 
 def test_the_picture_names_lanes_and_what_was_lost() -> None:
-    said = texts(diagram(RUN, "a <title>", number="n"))
-    assert said[:3] == ["a", "b", "lock"]
-    assert "put if absent → done" in said
-    assert "put if absent → exists, reply lost" in said
-    assert "abcdef epoch=3" in said
-    assert "CRASH" in said
+    output = texts(diagram(RUN, "a <title>", number="n"))
+    assert output[:3] == ["a", "b", "lock"]
+    assert "put if absent → done" in output
+    assert "put if absent → exists, reply lost" in output
+    assert "abcdef epoch=3" in output
+    assert "CRASH" in output
 
 
 def test_a_reply_without_a_landing_never_reaches_a_key() -> None:
@@ -90,12 +90,12 @@ def many(count: int) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("count", [1, KEYS_MAX + 1, KEYS_MAX + 2, ROWS_MAX, ROWS_MAX + 1, 5000])
 def test_a_picture_is_bounded_however_long_the_run(count: int) -> None:
-    """And still shows how it ends, which is where it went wrong."""
+    """And still shows how it ends, which is where it failed."""
     markup = diagram(list(many(count)), "t", number="n")
     assert len(markup) < 120_000
-    said = texts(markup)
-    assert (OTHERS in said) == (count > KEYS_MAX + 1)
-    assert any("left out" in text for text in said) == (count > ROWS_MAX)
+    output = texts(markup)
+    assert (OTHERS in output) == (count > KEYS_MAX + 1)
+    assert any("left out" in text for text in output) == (count > ROWS_MAX)
     rows = [g for g in ET.fromstring(markup).iter("g") if "row" in g.get("class", "").split()]
     assert len(rows) == min(count, ROWS_MAX + 1)
 

@@ -39,6 +39,6 @@ def test_the_figures_of_a_simulation_are_whole(columns: int, monkeypatch: pytest
 def test_what_a_property_says_can_be_read(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from fencepost.commands import check
 
-    said = shown(["check", "two-phase", "-v"], columns, monkeypatch, check)
-    assert "\N{HORIZONTAL ELLIPSIS}" not in said
-    assert "No manager has committed while" in said
+    output = shown(["check", "two-phase", "-v"], columns, monkeypatch, check)
+    assert "\N{HORIZONTAL ELLIPSIS}" not in output
+    assert "No manager has committed while" in output

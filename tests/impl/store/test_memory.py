@@ -35,7 +35,7 @@ def hasty() -> Iterator[None]:
 
 
 def winners(store: MemoryStore, rounds: int) -> list[int]:
-    """How many of four threads were told that they created the key, round by round."""
+    """How many of four threads received `done` for the key, round by round."""
     wins: list[int] = []
     start = threading.Barrier(4)
 

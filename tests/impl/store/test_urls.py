@@ -1,4 +1,4 @@
-"""A wrong URL gets one sentence that says what is wrong and what to write instead."""
+"""A bad URL gets one sentence with the error and what to write instead."""
 
 import os
 from pathlib import Path

@@ -32,20 +32,20 @@ def ends(arrivals: list[int], *, refuses: bool = False) -> tuple[list[Any], list
     engine = Engine()
     catalog = Slow(engine, refuses=refuses)
     windowed = Windowed(engine, catalog, 100 * MS)  # type: ignore[arg-type]
-    told: dict[int, Any] = {}
+    received: dict[int, Any] = {}
 
     def publisher(at: int) -> None:
         try:
             windowed.publish(Draft())
         except StaleView:
-            told[at] = "refused"
+            received[at] = "refused"
         else:
-            told[at] = engine.now_ns // MS
+            received[at] = engine.now_ns // MS
 
     for at in arrivals:
         engine.spawn(f"p{at}", lambda at=at: publisher(at), after_ns=at * MS)
     engine.run()
-    return [told[at] for at in arrivals], catalog.groups
+    return [received[at] for at in arrivals], catalog.groups
 
 
 def test_the_first_of_a_group_waits_the_window_and_all_who_come_go_along() -> None:

@@ -192,7 +192,7 @@ def test_a_request_without_a_body_ends_with_its_headers() -> None:
 
 
 class Listener:
-    """A server that answers what it is told and remembers what it had read before it was released."""
+    """A server that answers as configured and remembers what it had read before it was released."""
 
     def __init__(self, answer: bytes) -> None:
         self.got = b""

@@ -1,4 +1,4 @@
-"""Nothing stays behind, and what does is told."""
+"""Nothing stays behind, or its name is printed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The judge of a race: what rivals may be told, given what stands in the end."""
+"""The judge of a race: what rivals may receive, given the final object."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def race(*outcomes: Outcome) -> list[Rival]:
 FINE = [
     ("one winner", race(DONE, EXISTS), None, "t1"),
     ("losers may be answered conflict", race(CONFLICT, DONE, EXISTS), None, "t2"),
-    ("nobody wins, nobody is told a reason", race(CONFLICT, CONFLICT), None, None),
+    ("nobody wins, nobody gets a reason", race(CONFLICT, CONFLICT), None, None),
     ("nobody wins a swap", race(CONFLICT, Outcome.THROTTLED), "b", "b"),
     ("a lost reply may have been applied", race(UNKNOWN, EXISTS), None, "t1"),
     ("or not", race(UNKNOWN, CONFLICT), None, None),
@@ -30,7 +30,7 @@ FINE = [
     ("a swap", race(CHANGED, DONE, CHANGED), "b", "t2"),
 ]
 
-WRONG = [
+INVALID = [
     ("2 winners", race(DONE, DONE), None, "t2"),
     ("answered done, but 't2' stands", race(DONE, EXISTS), None, "t2"),
     ("answered done, but nothing stands", race(DONE, EXISTS), None, None),
@@ -53,11 +53,11 @@ def test_what_may_happen_in_a_race(
     assert judge(rivals, before, after) is None
 
 
-@pytest.mark.parametrize(("words", "rivals", "before", "after"), WRONG, ids=[case[0] for case in WRONG])
+@pytest.mark.parametrize(("words", "rivals", "before", "after"), INVALID, ids=[case[0] for case in INVALID])
 def test_what_must_not(words: str, rivals: list[Rival], before: str | None, after: str | None) -> None:
-    said = judge(rivals, before, after)
-    assert said is not None
-    assert words in said
+    output = judge(rivals, before, after)
+    assert output is not None
+    assert words in output
 
 
 def test_a_delete_that_wins_leaves_nothing() -> None:

@@ -81,7 +81,7 @@ def test_slow_down_is_throttled(honest_moto_process: Endpoint) -> None:
 def test_the_command_stops_cleanly_and_says_what_passed(
     honest_moto_process: Endpoint, tmp_path: Path, number: signal.Signals
 ) -> None:
-    target = tmp_path / "told.json"
+    target = tmp_path / "printed.json"
     words = ["proxy", honest_moto_process.address, "--latency", "1ms", "--cap", "2", "--json", str(target)]
     with subprocess.Popen(
         [sys.executable, "-m", "fencepost", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -97,9 +97,9 @@ def test_the_command_stops_cleanly_and_says_what_passed(
     assert (process.returncode, err) == (0, "")
     assert first.endswith(f"is a proxy of {honest_moto_process.address}: 1 ms there, 2 at once\n")
     assert out.startswith("2 requests, up to 1 in flight and ")
-    told = json.loads(target.read_text())
-    assert {kind: row["fates"] for kind, row in told["kinds"].items()} == {
+    received = json.loads(target.read_text())
+    assert {kind: row["fates"] for kind, row in received["kinds"].items()} == {
         "get": {"200": 1},
         "put": {"200": 1},
     }
-    assert urlsplit(told["url"]).hostname == "127.0.0.1"
+    assert urlsplit(received["url"]).hostname == "127.0.0.1"

@@ -1,4 +1,4 @@
-"""What may be asked of a proxy, and what a wrong request is told."""
+"""What may be asked of a proxy, and the answer to a bad request."""
 
 import math
 import statistics
@@ -53,20 +53,20 @@ def test_what_is_no_delay_is_said(text: str) -> None:
 
 def test_options_are_by_kind() -> None:
     assert read_chances(["1%", "put=0.5"], "--reply-lost") == {"": 0.01, "put": 0.5}
-    for words, said in (
+    for words, output in (
         (["post=1%"], "no kind"),
         (["1%", "2%"], "twice"),
         (["x"], "no chance"),
         (["2"], "from 0"),
     ):
-        with pytest.raises(BadPlan, match=said):
+        with pytest.raises(BadPlan, match=output):
             read_chances(words, "--reply-lost")
     with pytest.raises(BadPlan, match=r"--latency: '7' is no delay"):
         read_delays(["put=7"], "--latency")
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "output"),
     [
         ("127.0.0.1:9", "no address"),
         ("ftp://h", "no address"),
@@ -74,8 +74,8 @@ def test_options_are_by_kind() -> None:
         ("http://h/b", "only http"),
     ],
 )
-def test_what_is_no_upstream_is_said(url: str, said: str) -> None:
-    with pytest.raises(BadPlan, match=said):
+def test_what_is_no_upstream_is_said(url: str, output: str) -> None:
+    with pytest.raises(BadPlan, match=output):
         Upstream.of(url)
 
 
@@ -85,7 +85,7 @@ def test_an_upstream_is_host_and_port() -> None:
 
 
 def test_chances_may_not_exceed_certainty() -> None:
-    with pytest.raises(BadPlan, match=r"chances of put .* add up to 1\.1"):
+    with pytest.raises(BadPlan, match=r"chances of put add up to 1\.1"):
         Plan(HERE, reply_lost={"": 0.4}, late={"put": 0.7})
     with pytest.raises(BadPlan, match="nothing through"):
         Plan(HERE, cap=0)

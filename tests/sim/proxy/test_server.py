@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.sim.proxy import Delay, Plan, Upstream, running
-from tests.sim.proxy.upstream import OK, said, upstream
+from tests.sim.proxy.upstream import OK, send_raw, upstream
 from tests.sim.proxy.upstream import Upstream as Scripted
 
 CLOSE = b"Connection: close\r\n"
@@ -59,7 +59,7 @@ def plan(behind: Scripted, **more: Any) -> Plan:
 def test_requests_and_replies_pass_byte_for_byte(behind: Scripted, message: bytes) -> None:
     """If this fails, signatures break: they cover the head, the Host field among others."""
     with running(plan(behind)) as proxy:
-        assert said(proxy.url, message) == OK
+        assert send_raw(proxy.url, message) == OK
     assert behind.seen == [message]
 
 
@@ -81,31 +81,31 @@ def test_every_kind_of_reply_ends_where_it_ends(behind: Scripted, method: str, r
     behind.reply = reply
     message = f"{method} /b/k HTTP/1.1\r\nHost: h\r\n\r\n".encode()
     with running(plan(behind)) as proxy:
-        assert said(proxy.url, message * 3, reads=3 * len(reply)) == reply * 3
+        assert send_raw(proxy.url, message * 3, reads=3 * len(reply)) == reply * 3
     assert behind.connections == 1, "the connection is used again"
 
 
 def test_a_reply_that_ends_with_its_connection_passes(behind: Scripted) -> None:
     behind.reply, behind.closes = b"HTTP/1.1 200 OK\r\n\r\nall of it", True
     with running(plan(behind)) as proxy:
-        assert said(proxy.url, GET) == behind.reply
+        assert send_raw(proxy.url, GET) == behind.reply
 
 
 def test_who_asks_whether_to_go_on_is_told_so(behind: Scripted) -> None:
-    asking = PUT.replace(b"Host: h\r\n", b"Expect: 100-continue\r\nHost: h\r\n")
+    requesting = PUT.replace(b"Host: h\r\n", b"Expect: 100-continue\r\nHost: h\r\n")
     with running(plan(behind)) as proxy:
-        assert said(proxy.url, asking) == b"HTTP/1.1 100 Continue\r\n\r\n" + OK
+        assert send_raw(proxy.url, requesting) == b"HTTP/1.1 100 Continue\r\n\r\n" + OK
     assert behind.seen == [PUT], "the upstream gets it whole and is asked nothing"
 
 
 def test_a_connection_the_upstream_closed_is_replaced(behind: Scripted) -> None:
     with running(plan(behind)) as proxy:
-        assert said(proxy.url, GET) == OK
+        assert send_raw(proxy.url, GET) == OK
         behind.hang_up()
-        said(
+        send_raw(
             proxy.url, GET
-        )  # perhaps lost: nobody can know that the connection is closed before it is told so
-        assert said(proxy.url, GET) == OK
+        )  # perhaps lost: nobody can know that the connection is closed before a reply says so
+        assert send_raw(proxy.url, GET) == OK
     assert behind.connections >= 2
 
 
@@ -113,7 +113,7 @@ def test_without_a_reply_the_client_gets_none_and_nothing_is_sent_twice(behind: 
     """If this fails, a write whose reply was lost is made twice."""
     behind.reply, behind.closes = b"", True
     with running(plan(behind)) as proxy:
-        assert said(proxy.url, PUT) == b""
+        assert send_raw(proxy.url, PUT) == b""
     assert behind.seen == [PUT]
     assert proxy.statistics.fates["put"] == {"upstream gave no reply": 1}
 
@@ -130,14 +130,14 @@ def test_latency_is_by_kind_and_direction(behind: Scripted) -> None:
     )
     with running(wanted, sleeps) as proxy:
         for message in (GET, PUT, GET.replace(b"/b/k", b"/b/"), GET.replace(b"/b/k", b"/b/k?uploadId=u")):
-            assert said(proxy.url, message) == OK
+            assert send_raw(proxy.url, message) == OK
     assert sleeps.seconds == [0.02, 0.005, 0.08, 0.02, 0.02]
 
 
 def test_the_cap_holds_with_latency_and_upstream(behind: Scripted) -> None:
     behind.gate = threading.Semaphore(0)
     with running(plan(behind, cap=2)) as proxy:
-        threads = [threading.Thread(target=said, args=(proxy.url, GET)) for _ in range(5)]
+        threads = [threading.Thread(target=send_raw, args=(proxy.url, GET)) for _ in range(5)]
         for thread in threads:
             thread.start()
         assert all(behind.arrived.acquire(timeout=20) for _ in range(2))
@@ -154,9 +154,9 @@ def test_the_cap_holds_with_latency_and_upstream(behind: Scripted) -> None:
 
 def test_slow_down_is_s3_s_and_reaches_nobody(behind: Scripted) -> None:
     with running(plan(behind, throttled={"put": 1.0})) as proxy:
-        answer = said(proxy.url, PUT)
-        assert said(proxy.url, GET) == OK
-        assert b"503 Slow Down" in said(proxy.url, PUT)
+        answer = send_raw(proxy.url, PUT)
+        assert send_raw(proxy.url, GET) == OK
+        assert b"503 Slow Down" in send_raw(proxy.url, PUT)
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 503 ")
     assert b"<Code>SlowDown</Code>" in body
@@ -166,7 +166,7 @@ def test_slow_down_is_s3_s_and_reaches_nobody(behind: Scripted) -> None:
 
 def test_a_dropped_reply_is_of_a_request_that_landed(behind: Scripted) -> None:
     with running(plan(behind, reply_lost={"": 1.0})) as proxy:
-        assert said(proxy.url, PUT) == b""
+        assert send_raw(proxy.url, PUT) == b""
     assert behind.seen == [PUT]
     assert proxy.statistics.fates["put"] == {"landed, reply lost": 1}
 
@@ -174,9 +174,9 @@ def test_a_dropped_reply_is_of_a_request_that_landed(behind: Scripted) -> None:
 def test_what_is_late_lands_after_its_sender_was_hung_up_on(behind: Scripted) -> None:
     sleeps = Sleeps(held=True)
     with running(plan(behind, late={"put": 1.0}, late_after=Delay(5.0)), sleeps) as proxy:
-        assert said(proxy.url, PUT) == b""
+        assert send_raw(proxy.url, PUT) == b""
         assert sleeps.asleep.acquire(timeout=20)
-        assert said(proxy.url, GET) == OK
+        assert send_raw(proxy.url, GET) == OK
         assert behind.seen == [GET], "it is not there yet"
         sleeps.wake()
         assert all(behind.arrived.acquire(timeout=20) for _ in range(2))
@@ -186,7 +186,7 @@ def test_what_is_late_lands_after_its_sender_was_hung_up_on(behind: Scripted) ->
 
 def test_what_is_late_when_the_proxy_stops_never_lands(behind: Scripted) -> None:
     with running(plan(behind, late={"": 1.0}, late_after=Delay(5.0)), Sleeps(held=True)) as proxy:
-        assert said(proxy.url, PUT) == b""
+        assert send_raw(proxy.url, PUT) == b""
     assert behind.seen == []
     assert proxy.statistics.fates["put"] == {"closed, to land late": 1, "late, never landed": 1}
 
@@ -194,7 +194,7 @@ def test_what_is_late_when_the_proxy_stops_never_lands(behind: Scripted) -> None
 def fates(behind: Scripted, *messages: bytes, **more: Any) -> list[bool]:
     """Which of the requests were answered 503."""
     with running(plan(behind, **more)) as proxy:
-        return [said(proxy.url, message).startswith(b"HTTP/1.1 503") for message in messages]
+        return [send_raw(proxy.url, message).startswith(b"HTTP/1.1 503") for message in messages]
 
 
 def test_the_seed_decides(behind: Scripted) -> None:
@@ -230,13 +230,13 @@ def test_the_seed_decides(behind: Scripted) -> None:
 )
 def test_what_has_no_clear_end_is_refused(behind: Scripted, message: bytes, status: int) -> None:
     with running(plan(behind, body_bytes_max=1000)) as proxy:
-        assert said(proxy.url, message).startswith(f"HTTP/1.1 {status} ".encode())
-        assert said(proxy.url, GET) == OK, "the next one is served"
+        assert send_raw(proxy.url, message).startswith(f"HTTP/1.1 {status} ".encode())
+        assert send_raw(proxy.url, GET) == OK, "the next one is served"
     assert behind.seen == [GET]
 
 
 def test_a_client_that_goes_in_the_middle_is_nobody_s_harm(behind: Scripted) -> None:
     with running(plan(behind)) as proxy:
-        said(proxy.url, PUT[:-2], reads=0)
-        assert said(proxy.url, GET) == OK
+        send_raw(proxy.url, PUT[:-2], reads=0)
+        assert send_raw(proxy.url, GET) == OK
     assert behind.seen == [GET]

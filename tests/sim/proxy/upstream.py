@@ -1,4 +1,4 @@
-"""An endpoint that answers as it is told, and remembers every byte it was sent."""
+"""An endpoint that answers as configured, and remembers every byte it was sent."""
 
 import contextlib
 import socket
@@ -96,7 +96,7 @@ def upstream() -> Iterator[Upstream]:
         one.close()
 
 
-def said(url: str, message: bytes, *, reads: int = -1) -> bytes:
+def send_raw(url: str, message: bytes, *, reads: int = -1) -> bytes:
     """Everything that comes back for `message` until the other side closes, or `reads` bytes of it."""
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=20) as client:

@@ -16,7 +16,7 @@ from fencepost.sim.real.world import RealWorld
 
 
 class Meeting(MemoryStore):
-    """Nobody's first look at a counter is told before everybody has looked."""
+    """No first read of a counter is reported before every process has read."""
 
     def __init__(self, guests: int) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def test_one_after_another_is_a_finding() -> None:
 
 
 def test_an_invariant_is_looked_at_while_it_runs() -> None:
-    """What is wrong in the middle and fixed at the end must be found."""
+    """A violation in the middle that is gone at the end must be found."""
 
     def program(world: Any) -> None:
         def work() -> None:
@@ -97,15 +97,15 @@ def test_an_invariant_is_looked_at_while_it_runs() -> None:
 
 def test_what_is_wrong_once_and_right_with_nobody_writing_is_no_violation() -> None:
     """A check that sees half of a change must not invent a failure."""
-    said = iter(["wrong"])
+    output = iter(["other"])
 
     def program(world: Any) -> None:
         world.spawn(lambda: world.store().get("k"), name="p")
-        world.always("steady", lambda view: next(said, None))
+        world.always("steady", lambda view: next(output, None))
 
     found = real(program, rounds=1)
     assert (found.violation, found.unconfirmed) == (None, 1)
-    assert any("1 times a check found something wrong" in finding for finding in found.findings)
+    assert any("1 times a check found a violation" in finding for finding in found.findings)
 
 
 def test_a_process_that_raises_is_a_violation_unless_it_may() -> None:

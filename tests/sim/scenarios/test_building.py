@@ -165,9 +165,9 @@ def test_a_profile_that_is_none_is_one_line(text: str | None, says: str, tmp_pat
         '[store]\nlatency = { profile = "p.json" }\n[workload]\nsystem = "publish"\noperations = 1\n'
     )
     loaded = read(scenario)
-    with pytest.raises(BadScenario, match=says) as told:
+    with pytest.raises(BadScenario, match=says) as raised:
         build(loaded, points(loaded)[0])
-    assert "p.json" in str(told.value)
+    assert "p.json" in str(raised.value)
 
 
 def test_every_key_says_what_it_means() -> None:

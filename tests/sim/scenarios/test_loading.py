@@ -1,4 +1,4 @@
-"""Scenario files: each mistake is said in one line, with the place in the file and what to do."""
+"""Scenario files: each mistake gets one line, with the place in the file and what to do."""
 
 from pathlib import Path
 
@@ -19,14 +19,14 @@ operations = 10
 
 
 def complaint(tmp_path: Path, text: str, *, sweeps: tuple[str, ...] = ()) -> str:
-    """What is said of this file, without the folder; it must be one line."""
+    """The message about this file, without the folder; it must be one line."""
     file = tmp_path / "s.toml"
     file.write_text(text)
-    with pytest.raises(BadScenario) as told:
+    with pytest.raises(BadScenario) as raised:
         Order(read(file), sweeps=sweeps)
-    said = str(told.value).replace(f"{tmp_path}/", "")
-    assert "\n" not in said
-    return said
+    output = str(raised.value).replace(f"{tmp_path}/", "")
+    assert "\n" not in output
+    return output
 
 
 def test_the_good_one_is_good(tmp_path: Path) -> None:
@@ -277,9 +277,9 @@ PATH = '[[step]]\nname = "a"\n'
 def test_a_mistake_in_a_path_is_said_with_its_place(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "p.toml"
     file.write_text(text)
-    with pytest.raises(BadScenario) as told:
+    with pytest.raises(BadScenario) as raised:
         read_path(file)
-    assert says in str(told.value).replace(f"{tmp_path}/", "")
+    assert says in str(raised.value).replace(f"{tmp_path}/", "")
 
 
 def test_shipped_paths_are_read() -> None:

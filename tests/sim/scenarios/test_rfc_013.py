@@ -107,9 +107,9 @@ def test_uncapped_the_formula_is_the_simulation() -> None:
 
 
 def test_residuals_that_stand_out_come_with_a_sentence() -> None:
-    said = [check for check in found("rfc-013-capped")["checks"] if check["says"]]
-    assert len(said) >= 4
-    assert all(abs(check["error"]) > 0.1 for check in said)
+    output = [check for check in found("rfc-013-capped")["checks"] if check["says"]]
+    assert len(output) >= 4
+    assert all(abs(check["error"]) > 0.1 for check in output)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_residuals_that_stand_out_come_with_a_sentence() -> None:
     ],
 )
 def test_another_path_does_not_pass(name: str, step: str, change: dict[str, Any]) -> None:
-    """The checks can fail: a path that is wrong in one step is outside of some tolerance."""
+    """The checks can fail: a path with one incorrect step is outside of some tolerance."""
     scenario = load(name)
     assert scenario.path is not None
     steps = tuple(replace(one, **change) if one.name == step else one for one in scenario.path.steps)

@@ -1,4 +1,4 @@
-"""Values with units: what is taken, and what is said of what is not."""
+"""Values with units: what is accepted, and the error for everything else."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Directory stores that are wrong on purpose, each in one way that a test must catch."""
+"""Directory stores that are faulty on purpose, each in one way that a test must catch."""
 
 import contextlib
 import os

@@ -5,7 +5,7 @@
 Every round forks a writer that overwrites and creates objects, each carrying its number in the body, the
 metadata and the type, and reports what it begins and what was acknowledged. It is killed after a random
 part of a few milliseconds. Then every object must be one write, whole, with its own attributes, no older
-than the last acknowledged write and no newer than the last begun. Prints `ok` or the first thing wrong.
+than the last acknowledged write and no newer than the last begun. Prints `ok` or the first fault.
 """
 
 import hashlib
@@ -51,14 +51,14 @@ def write_on(root, variant, number, report):
 
 def one_life(root, variant, number, life_s):
     """Fork a writer, kill it, and answer its report."""
-    heard, said = os.pipe()
+    heard, output = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(heard)
         write_on(
-            root, variant, number, lambda *row: os.write(said, (" ".join(map(str, row)) + "\n").encode())
+            root, variant, number, lambda *row: os.write(output, (" ".join(map(str, row)) + "\n").encode())
         )
-    os.close(said)
+    os.close(output)
     with os.fdopen(heard) as lines:
         first = lines.readline()
         time.sleep(life_s)
@@ -70,7 +70,7 @@ def one_life(root, variant, number, life_s):
 
 
 def judge(store, key, acked, begun):
-    """What is wrong with the object at `key`, or None."""
+    """The fault of the object at `key`, or None."""
     try:
         reply = store.get(key)
     except BrokenPromise as broken:

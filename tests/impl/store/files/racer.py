@@ -1,4 +1,4 @@
-"""A process of its own that does to a directory what it is told on standard input, a line at a time.
+"""A process of its own that does to a directory what standard input requests, a line at a time.
 
 python racer.py DIRECTORY [VARIANT]
 create KEY BODY     -> the outcome

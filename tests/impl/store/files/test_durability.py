@@ -214,7 +214,7 @@ def test_side_files_are_durable_before_the_name(store, disk):
 
 
 class Failing(Disk):
-    """Fails one kind of call with one error while told to."""
+    """Fails one kind of call with one error while switched on."""
 
     one_call = False
 

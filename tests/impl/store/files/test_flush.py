@@ -9,7 +9,7 @@ from fencepost.impl.store.files.flush import Flush
 
 
 class Scripted:
-    """An fsync that each caller may leave only when told, and that knows what was done before it began."""
+    """An fsync that each caller may leave only on a signal, and that knows what was done before it began."""
 
     def __init__(self):
         self.done = 0
@@ -40,8 +40,8 @@ def landing(flight, results):
         try:
             flight.land()
             results.append("durable")
-        except OSError as wrong:
-            results.append(wrong.errno)
+        except OSError as error:
+            results.append(error.errno)
 
     thread = threading.Thread(target=land)
     thread.start()
@@ -125,7 +125,7 @@ def test_whoever_comes_after_the_fsync_began_gets_another(folder):
 
 
 def test_a_batch_uses_a_descriptor_older_than_all_its_links(folder):
-    """If this fails, a failure that another descriptor was told of passes the batch by."""
+    """If this fails, a failure that another descriptor received passes the batch by."""
     fsync, results = Scripted(), []
     flush = Flush(fsync, folder, linger_s=1000.0)
     slow(flush)

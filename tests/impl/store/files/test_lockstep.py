@@ -27,7 +27,7 @@ PREFIXES = ["", "a", "a/", "a/b", "A", "%", "a%", ".", "../", "./", LONG[:200], 
 BODIES = [b"", b"0", b"1", b"hello world"]
 
 keys = st.sampled_from(KEYS[:6]) | st.sampled_from(KEYS)
-whens = st.sampled_from(["absent", "anything", "matches", "wrong"])
+whens = st.sampled_from(["absent", "anything", "matches", "other"])
 parts = st.lists(st.tuples(st.integers(1, 3), st.sampled_from(BODIES)), max_size=3)
 steps = st.one_of(
     st.tuples(st.just("put"), keys, whens, st.sampled_from(BODIES), st.booleans()),
@@ -81,7 +81,7 @@ class Pair:
 
     def when(self, word, key):
         info = self.memory.head(key).info
-        known = {"absent": ABSENT, "anything": ANYTHING, "wrong": Matches("0" * 32)}
+        known = {"absent": ABSENT, "anything": ANYTHING, "other": Matches("0" * 32)}
         return known.get(word, Matches(info.etag if info else "1" * 32))
 
     def put(self, key, word, body, odd):
@@ -183,7 +183,7 @@ def write_format(root, names):
     (internal / "format").write_text(f'{{"format": 1, "names": "{names}"}}\n')
 
 
-@pytest.mark.parametrize("word", ["absent", "anything", "matches", "wrong"])
+@pytest.mark.parametrize("word", ["absent", "anything", "matches", "other"])
 @pytest.mark.parametrize("before", [(), ("put",)])
 @pytest.mark.parametrize("between", [(), ("put",), ("put", "delete"), ("delete",), ("delete", "put")])
 def test_completing_looks_at_what_stood_when_the_upload_began(place, word, before, between):

@@ -192,7 +192,7 @@ def test_what_a_file_system_cannot_do_is_tried_once(watch, call):
     assert verbs(second) == by_steps, "still tried in one call"
 
 
-class Told(Disk):
+class Recorder(Disk):
     """Notes what is created in one call."""
 
     def __init__(self):
@@ -207,7 +207,7 @@ class Told(Disk):
 
 @pytest.fixture
 def disk():
-    return Told()
+    return Recorder()
 
 
 @pytest.fixture
@@ -279,11 +279,11 @@ def test_a_disk_that_changes_a_step_is_asked_for_every_step():
         def link(self, source, source_fd, name, folder_fd):
             super().link(source, source_fd, name, folder_fd)
 
-    class ChangedFurther(Told):
+    class ChangedFurther(Recorder):
         pass
 
     assert Disk.creates
-    assert Told.creates
+    assert Recorder.creates
     assert not Changed.creates
     assert not ChangedFurther.creates
 

@@ -31,8 +31,8 @@ def open_files():
 def ending(store, key, body):
     try:
         return store.put(key, body, when=ABSENT).outcome.value
-    except StoreError as wrong:
-        return f"{type(wrong).__name__}: {str(wrong).replace(store.path, 'DIRECTORY')}"
+    except StoreError as error:
+        return f"{type(error).__name__}: {str(error).replace(store.path, 'DIRECTORY')}"
 
 
 def calls():

@@ -83,7 +83,7 @@ WRITES: dict[str, tuple[str, Callable[[Store], ask.Request[ask.Reply]], Callable
 
 @pytest.fixture(params=["", "legacy", "standard", "adaptive"])
 def retry_mode(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, credentials: None) -> None:
-    """What whoever runs this may have told the SDK about retries: none of our business."""
+    """The SDK's retry settings of the environment do not matter here."""
     if request.param:
         monkeypatch.setenv("AWS_RETRY_MODE", request.param)
         monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")

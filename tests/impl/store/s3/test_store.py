@@ -1,4 +1,4 @@
-"""The S3 store itself: where its keys live, what it checks, how it says what is wrong."""
+"""The S3 store itself: where its keys live, what it checks, how it words errors."""
 
 import contextlib
 import subprocess
@@ -209,7 +209,7 @@ def test_wrong_credentials_at_a_store_that_looks(
     seaweedfs: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = seaweedfs.bucket()
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
     assert "secret key does not fit" in unusable(url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     assert "does not know this access key" in unusable(url)
@@ -351,9 +351,9 @@ def test_a_server_that_ignores_ranges_is_understood(credentials: None) -> None:
         assert store.get("k", start=10).outcome is Outcome.PAST_END
 
 
-@pytest.mark.parametrize("said", ["", "bytes 0-2/10", "bytes 2-5/10", "bytes 2-4/*", "bytes 2-4/4"])
-def test_another_range_than_asked_for_breaks_the_promise(credentials: None, said: str) -> None:
-    page = Page(206, b"234", **ETAG, Content_Range=said)
+@pytest.mark.parametrize("output", ["", "bytes 0-2/10", "bytes 2-5/10", "bytes 2-4/*", "bytes 2-4/4"])
+def test_another_range_than_asked_for_breaks_the_promise(credentials: None, output: str) -> None:
+    page = Page(206, b"234", **ETAG, Content_Range=output)
     with answering(page) as store, pytest.raises(BrokenPromise, match="2 to 5"):
         store.get("k", start=2, stop=5)
 
