@@ -11,12 +11,11 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import TARGET, json_option, write_json, write_result
+from fencepost.commands.terminal import StatusLine, verbose_option
 from fencepost.commands.terminal import console as console_for
-from fencepost.commands.terminal import verbose_option
 from fencepost.impl.store import Store, open_store
 from fencepost.reports.probe_text import probe_text
 from fencepost.results import ProbeResult, from_json
@@ -41,24 +40,12 @@ bucket you will use, for versioning changes the result."""
 )
 @verbose_option
 @click.option("--list", "listing", is_flag=True, help="List the features.")
-def command(
-    url: str | None,
-    quick: bool,
-    thorough: bool,
-    rounds: int | None,
-    seconds: float | None,
-    seed: int,
-    only: str | None,
-    json_file: str | None,
-    profile: str | None,
-    verbose: bool,
-    listing: bool,
-) -> int:
+def command(url: str | None, json_file: str | None, profile: str | None, **options: Any) -> int:
     """Certify the store at URL (memory://, file:///directory, s3://bucket/prefix?endpoint=...) for
     coordination: every condition tried on keys in every state, raced from threads and processes, and
     what is seen and listed afterwards. Works under a prefix of its own and removes what it wrote.
     """
-    if listing:
+    if options["listing"]:
         _list()
         return Exit.HOLDS
     if url is None:
@@ -67,25 +54,22 @@ def command(
         )
     if json_file == "-" and profile == "-":
         raise BadRequest("only one of --json and --profile can go to standard output")
-    if quick and thorough:
+    if options["quick"] and options["thorough"]:
         raise BadRequest("--quick and --thorough contradict each other; leave out either")
-    plan = _plan(QUICK if quick else THOROUGH if thorough else Plan(), rounds, seconds, seed)
-    names = _names(only)
+    plan = QUICK if options["quick"] else THOROUGH if options["thorough"] else Plan()
+    changes = {name: options[name] for name in ("rounds", "seconds", "seed") if options[name] is not None}
+    plan = dataclasses.replace(plan, **changes)
+    names = _names(options["only"])
     with open_store(url) as store, _interruptible():
         console = console_for(stderr="-" in (json_file, profile), wrapped=True)
         report = _probe(store, plan, names, console)
     result: ProbeResult = from_json(ProbeResult, report.to_json())
-    console.print(probe_text(result, verbose=verbose))
+    console.print(probe_text(result, verbose=options["verbose"]))
     if json_file:
         write_result(result, json_file)
     if profile:
         write_json(report.profile, profile)
     return VERDICT_EXITS[result.verdict]
-
-
-def _plan(plan: Plan, rounds: int | None, seconds: float | None, seed: int) -> Plan:
-    given: dict[str, Any] = {"rounds": rounds, "seconds": seconds, "seed": seed}
-    return dataclasses.replace(plan, **{name: value for name, value in given.items() if value is not None})
 
 
 def _names(only: str | None) -> list[str]:
@@ -107,8 +91,8 @@ def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Repo
     probe = Probe(store, plan, opener=opener, only=names)
     probe.verify()
     console.print(probe.announcement(), markup=False, highlight=False, soft_wrap=True)
-    with _progress() as watch:
-        report = probe.run(watch)
+    with StatusLine() as line:
+        report = probe.run(lambda name, number, total: line.show_text(f"{name}, {number} of {total}"))
     if report.left:
         rest = f" and {len(report.left) - 1} more" if len(report.left) > 1 else ""
         click.echo(
@@ -117,20 +101,6 @@ def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Repo
             err=True,
         )
     return report
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Any]:
-    """A bar on a terminal, silence elsewhere."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("starting", total=None)
-
-        def watch(name: str, number: int, total: int) -> None:
-            progress.update(task, description=name, completed=number - 1, total=total)
-
-        yield watch
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.output_files import TARGET, write_result
+from fencepost.commands.output_files import json_option, write_result
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
 from fencepost.sim.proxy.server import Proxy
@@ -20,72 +20,42 @@ is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(K
 --reply-lost put=1%."""
 
 
-@click.command("proxy", short_help="Stand before a store and make it slow and unreliable.", epilog=EPILOG)
+@click.command("proxy", short_help="Put a slow, unreliable proxy in front of a store.", epilog=EPILOG)
 @click.argument("upstream", metavar="UPSTREAM")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="To listen on; 0: a free one."
-)
-@click.option("--listen", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="To listen on.")
-@click.option("--latency", multiple=True, metavar="[KIND=]DELAY", help="On the way there.")
-@click.option("--reply-latency", multiple=True, metavar="[KIND=]DELAY", help="On the way back.")
-@click.option(
-    "--cap", type=click.IntRange(1), metavar="N", help="Requests in flight at once; the others wait."
-)
-@click.option("--throttled", multiple=True, metavar="[KIND=]CHANCE", help="Answered 503 SlowDown.")
-@click.option("--reply-lost", multiple=True, metavar="[KIND=]CHANCE", help="Done, and the reply lost.")
-@click.option("--late", multiple=True, metavar="[KIND=]CHANCE", help="No reply, and done later.")
-@click.option("--late-after", metavar="DELAY", help="How much later.  [default: 1s]")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, metavar="N", help="Of all that is drawn.  [default: 0]"
-)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port; 0: a free one.")
+@click.option("--listen", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Local address.")
+@click.option("--latency", multiple=True, metavar="[KIND=]DELAY", help="Delay of requests.")
+@click.option("--reply-latency", multiple=True, metavar="[KIND=]DELAY", help="Delay of replies.")
+@click.option("--cap", type=click.IntRange(1), metavar="N", help="Limit of requests in flight.")
+@click.option("--throttled", multiple=True, metavar="[KIND=]CHANCE", help="Reply 503 SlowDown.")
+@click.option("--reply-lost", multiple=True, metavar="[KIND=]CHANCE", help="Apply, and lose the reply.")
+@click.option("--late", multiple=True, metavar="[KIND=]CHANCE", help="Send no reply, and apply later.")
+@click.option("--late-after", metavar="DELAY", help="Delay of --late.  [default: 1s]")
+@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Seed of chance.  [default: 0]")
 @click.option(
     "--body-max", type=click.IntRange(1), default=64, metavar="MIB", help="Largest body.  [default: 64]"
 )
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Stop by itself.")
-@click.option(
-    "--json",
-    "json_file",
-    type=TARGET,
-    metavar="FILE",
-    help="Write statistics as JSON in the end; - is standard output.",
-)
-def command(
-    upstream: str,
-    port: int,
-    listen: str,
-    latency: tuple[str, ...],
-    reply_latency: tuple[str, ...],
-    cap: int | None,
-    throttled: tuple[str, ...],
-    reply_lost: tuple[str, ...],
-    late: tuple[str, ...],
-    late_after: str | None,
-    seed: int,
-    body_max: int,
-    seconds: float | None,
-    json_file: str | None,
-) -> int:
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Stop after S seconds.")
+@json_option
+def command(upstream: str, json_file: str | None, **options: Any) -> int:
     """Listen, and pass every request on to the S3 endpoint UPSTREAM (http://host:port), with latency, a cap
     on requests in flight, 503s, lost replies and late landings. Runs until it is stopped (Ctrl-C); then it
     prints statistics. Give its address to your client as the endpoint, with path-style addresses. Heads are
     passed on byte for byte, so signatures stay valid.
     """
-    if late_after is not None and not late:
+    if options["late_after"] is not None and not options["late"]:
         raise BadRequest("--late-after is the delay of --late; give --late with it, the chance")
     try:
         plan = Plan(
             Upstream.of(upstream),
-            latency=read_delays(latency, "--latency"),
-            reply_latency=read_delays(reply_latency, "--reply-latency"),
-            cap=cap,
-            throttled=read_chances(throttled, "--throttled"),
-            reply_lost=read_chances(reply_lost, "--reply-lost"),
-            late=read_chances(late, "--late"),
-            late_after=read_delay(late_after or "1s"),
-            seed=seed,
-            listen=listen,
-            port=port,
-            body_bytes_max=body_max << 20,
+            latency=read_delays(options["latency"], "--latency"),
+            reply_latency=read_delays(options["reply_latency"], "--reply-latency"),
+            throttled=read_chances(options["throttled"], "--throttled"),
+            reply_lost=read_chances(options["reply_lost"], "--reply-lost"),
+            late=read_chances(options["late"], "--late"),
+            late_after=read_delay(options["late_after"] or "1s"),
+            body_bytes_max=options["body_max"] << 20,
+            **{name: options[name] for name in ("cap", "seed", "listen", "port")},
         )
     except BadPlan as error:
         raise BadRequest(str(error)) from error
@@ -93,10 +63,10 @@ def command(
     proxy = Proxy(plan)
     loop = precise_loop()
     try:
-        loop.run_until_complete(_until_stopped(proxy, seconds, stream))
+        loop.run_until_complete(_until_stopped(proxy, options["seconds"], stream))
     finally:
         loop.close()
-    result = {"upstream": plan.upstream.url, "url": proxy.url, "plan": plan.describe(), "seed": seed}
+    result = {"upstream": plan.upstream.url, "url": proxy.url, "plan": plan.describe(), "seed": plan.seed}
     result |= proxy.statistics.as_json()
     for line in format_statistics(result):
         print(line, file=stream)

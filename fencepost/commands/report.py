@@ -15,51 +15,40 @@ EPILOG = """Exit codes: 0 every result holds, 1 something is violated or cannot 
 sense, 3 something is not decided. Example: fencepost check two-phase --json out/check.json; fencepost audit
 election --json out/audit.json; fencepost report out."""
 
+FORMS = {"markdown": markdown, "junit": junit, "sarif": sarif}
+
 
 @click.command("report", short_help="One page of what the other commands wrote.", epilog=EPILOG)
 @click.argument("folder", metavar="DIR", required=False)
 @click.option("--out", metavar="FILE", help="The page.  [default: DIR/report.html]")
-@click.option("--title", default="Fencepost report", show_default=True, help="Of the page.")
-@click.option(
-    "--markdown", "markdown_file", metavar="FILE", help="A summary for a comment; - is standard output."
-)
-@click.option("--junit", "junit_file", metavar="FILE", help="The verdicts as JUnit XML, for a code host.")
-@click.option("--sarif", "sarif_file", metavar="FILE", help="What is violated as SARIF, for a code host.")
-@click.option("--json", "json_file", metavar="FILE", help="The summary as JSON; - is standard output.")
-@click.option("--list", "listing", is_flag=True, help="List the results that DIR holds and end.")
-def command(
-    folder: str | None,
-    out: str | None,
-    title: str,
-    markdown_file: str | None,
-    junit_file: str | None,
-    sarif_file: str | None,
-    json_file: str | None,
-    listing: bool,
-) -> int:
+@click.option("--title", default="Fencepost report", show_default=True, help="Title of the page.")
+@click.option("--markdown", metavar="FILE", help="Write a summary for a comment; - is standard output.")
+@click.option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML, for a code host.")
+@click.option("--sarif", metavar="FILE", help="Write the violations as SARIF, for a code host.")
+@click.option("--json", metavar="FILE", help="Write the summary as JSON; - is standard output.")
+@click.option("--list", "listing", is_flag=True, help="List the results in DIR.")
+def command(folder: str | None, title: str, listing: bool, **files: str | None) -> int:
     """Write one self-contained HTML page of the results in DIR: the files that the other commands wrote with
     --json, at any depth. The page fetches nothing, and can be attached to a pull request.
     """
     if folder is None:
         raise BadRequest("name the folder that holds the results, as in: fencepost report out")
-    if [markdown_file, json_file].count("-") > 1:
+    json_file = files["json"]
+    if (files["markdown"], json_file) == ("-", "-"):
         raise BadRequest("--markdown - and --json - would mix on standard output; give one of them a file")
     found = _read(Path(folder))
     if listing:
         for result in found.results:
             click.echo(f"{result.file}: {result.title}, {result.verdict}")
         return Exit.HOLDS
-    target = Path(out) if out else Path(folder) / "report.html"
+    target = Path(files["out"] or Path(folder) / "report.html")
     _write(target, page(found, title=title), "--out")
-    for file, option, make in (
-        (markdown_file, "--markdown", markdown),
-        (junit_file, "--junit", junit),
-        (sarif_file, "--sarif", sarif),
-    ):
+    for option, make in FORMS.items():
+        file = files[option]
         if file == "-":
             click.echo(make(found), nl=False)
         elif file:
-            _write(Path(file), make(found), option)
+            _write(Path(file), make(found), f"--{option}")
     verdict = verdict_of(found)
     if json_file:
         write_result(
@@ -74,7 +63,7 @@ def command(
     for name, why in found.unread.items():
         click.echo(f"fencepost: {name}: {why}", err=True)
     count = "1 result" if len(found.results) == 1 else f"{len(found.results)} results"
-    click.echo(f"{verdict}: {count} in {target}", err="-" in (markdown_file, json_file))
+    click.echo(f"{verdict}: {count} in {target}", err="-" in (files["markdown"], json_file))
     return VERDICT_EXITS[verdict]
 
 

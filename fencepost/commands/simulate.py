@@ -2,20 +2,18 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.provenance import command_line, provenance
+from fencepost.commands.terminal import StatusLine, verbose_option
 from fencepost.commands.terminal import console as console_for
-from fencepost.commands.terminal import verbose_option
 from fencepost.reports.simulate_text import simulate_text
 from fencepost.results import SimulateResult, from_json, to_json
 from fencepost.sim.scenarios import BadScenario, Order, RunFailed, load, perform, shipped
@@ -26,71 +24,65 @@ every run), 2 the request made no sense, 3 stopped before all runs were finished
 give the same bytes. Examples: fencepost simulate cap-tail;  fencepost simulate rfc-013-capped;  fencepost
 simulate mine.toml --sweep writers=1,4,16 --out out/mine."""
 
-ENGINES = ("local", "spark")
 OUTPUT_OPTIONS = ("--jobs", "--engine", "--master", "--out", "--json")
 OUTPUT_FLAGS = ("--no-traces", "--no-plots", "-v", "--verbose")
 """Options that do not change the result: they are no part of the command that makes it again."""
 
 
 @click.command("simulate", short_help="Capacity what-ifs in simulated time.", epilog=EPILOG)
-@click.argument("scenario_name", metavar="SCENARIO", required=False)
+@click.argument("scenario", metavar="SCENARIO", required=False)
+@click.option("--sweep", multiple=True, metavar="KEY=A,B,...", help="Sweep a key, or set other values.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of the runs.  [the scenario's]")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Parallel processes.  [one a core]")
 @click.option(
-    "--sweep", "sweeps", metavar="KEY=A,B,...", multiple=True, help="Sweep a key, or put other values in."
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Where the runs are simulated.",
 )
-@click.option(
-    "--seed", type=click.IntRange(0), metavar="N", help="Of everything that is drawn.  [the scenario's]"
-)
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes at once.  [one a core]")
-@click.option(
-    "--engine", type=click.Choice(ENGINES), default="local", show_default=True, help="Who runs the runs."
-)
-@click.option("--master", metavar="URL", help="Of the Spark cluster.  [local[*]]")
+@click.option("--master", metavar="URL", help="Spark cluster.  [local[*]]")
 @click.option("--out", metavar="DIR", help="Write results, traces and plots there.")
-@click.option("--no-traces", is_flag=True, help="No traces in DIR: they take most of its time and room.")
-@click.option("--no-plots", is_flag=True, help="No plots in DIR.")
+@click.option("--no-traces", is_flag=True, help="Write no traces, which take most of the time and space.")
+@click.option("--no-plots", is_flag=True, help="Write no plots.")
 @verbose_option
 @json_option
 @click.option("--list", "listing", is_flag=True, help="List the scenarios that are shipped.")
-def command(
-    scenario_name: str | None,
-    sweeps: tuple[str, ...],
-    seed: int | None,
-    jobs: int | None,
-    engine: str,
-    master: str | None,
-    out: str | None,
-    no_traces: bool,
-    no_plots: bool,
-    verbose: bool,
-    json_file: str | None,
-    listing: bool,
-) -> int:
+def command(scenario: str | None, out: str | None, json_file: str | None, **options: Any) -> int:
     """Run SCENARIO in simulated time: the code as it ships, or a write path that is only described, on a
     store with the latency, the limits and the faults you choose. SCENARIO is one of --list, or a TOML file of
     yours.
     """
-    if listing:
+    if options["listing"]:
         return _list()
-    if scenario_name is None:
+    if scenario is None:
         raise BadRequest(
             "name the scenario, as in: fencepost simulate cap-tail; --list lists those that are shipped"
         )
-    _refuse_contradictions(engine, master, jobs, out, no_traces=no_traces, no_plots=no_plots)
+    _refuse_contradictions(out, options)
+    traces, plots = not options["no_traces"], not options["no_plots"]
     with _refusing(out):
-        scenario = load(scenario_name)
-        folder = prepare(Path(out), traces=not no_traces, plots=not no_plots) if out else None
-        order = Order(scenario, sweeps=sweeps, seed=seed, jobs=jobs, folder=folder, traces=not no_traces)
-        with _Bar() as bar:
-            found = _perform(order, engine, master, bar)
+        loaded = load(scenario)
+        folder = prepare(Path(out), traces=traces, plots=plots) if out else None
+        order = Order(
+            loaded,
+            sweeps=options["sweep"],
+            seed=options["seed"],
+            jobs=options["jobs"],
+            folder=folder,
+            traces=traces,
+        )
+        with StatusLine() as line:
+            found = _perform(order, options, lambda done, total: line.show_text(f"{done} of {total} runs"))
     console = console_for(stderr=json_file == "-", wrapped=True)
     outcome: SimulateResult = from_json(SimulateResult, found)
-    console.print(simulate_text(outcome, verbose=verbose), crop=False)
+    console.print(simulate_text(outcome, verbose=options["verbose"]), crop=False)
     made = provenance(command_line(without=OUTPUT_OPTIONS, flags=OUTPUT_FLAGS))
     result = to_json(replace(outcome, provenance=made))
     if folder is not None:
-        plots = {} if no_plots else _figures(result)
+        figures = _figures(result) if plots else {}
         with _refusing(out):
-            written = write_out(folder, result, plots)
+            written = write_out(folder, result, figures)
         console.print(f"written: {', '.join(written)}", markup=False, soft_wrap=True)
     if json_file:
         write_json(result, json_file)
@@ -110,24 +102,23 @@ def _refusing(out: str | None) -> Iterator[None]:
         raise BadRequest(f"cannot write to {out}: {error.strerror}; give --out another folder") from error
 
 
-def _perform(order: Order, engine: str, master: str | None, bar: "_Bar") -> dict[str, Any]:
-    if engine == "spark":
+def _perform(order: Order, options: Mapping[str, Any], show: Callable[[int, int], object]) -> dict[str, Any]:
+    if options["engine"] == "spark":
         from fencepost.sim.scenarios.running import perform_on_spark
 
-        return perform_on_spark(order, master, bar.show)
-    return perform(order, bar.show)
+        return perform_on_spark(order, options["master"], show)
+    return perform(order, show)
 
 
-def _refuse_contradictions(
-    engine: str, master: str | None, jobs: int | None, out: str | None, *, no_traces: bool, no_plots: bool
-) -> None:
-    if master is not None and engine != "spark":
+def _refuse_contradictions(out: str | None, options: Mapping[str, Any]) -> None:
+    on_spark = options["engine"] == "spark"
+    if options["master"] is not None and not on_spark:
         raise BadRequest("--master belongs to --engine spark; give both, or neither")
-    if jobs is not None and engine == "spark":
+    if options["jobs"] is not None and on_spark:
         raise BadRequest(
             "--jobs is for --engine local; Spark has its own number of tasks, as in --master local[4]"
         )
-    if out is None and (no_traces or no_plots):
+    if out is None and (options["no_traces"] or options["no_plots"]):
         raise BadRequest("--no-traces and --no-plots are about --out DIR; give it, or leave them out")
 
 
@@ -141,23 +132,3 @@ def _list() -> int:
     for name in shipped():
         sys.stdout.write(f"{name:24}  {load(name).title}\n")
     return Exit.HOLDS
-
-
-class _Bar:
-    """Runs done of all, on a terminal only."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        columns = (TextColumn("simulating"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._progress.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def show(self, done: int, total: int) -> None:
-        self._progress.update(self._task, completed=done, total=total)
