@@ -12,7 +12,7 @@ from fencepost.properties.refinement.automaton import (
 from fencepost.properties.refinement.coverage import Driven, Gap, Share
 from fencepost.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
 from fencepost.properties.refinement.follow import Follower, Reader, Verdict, follow
-from fencepost.properties.refinement.grouping import LinkedRuns, RunNames, by_run
+from fencepost.properties.refinement.grouping import LinkedRuns, RunNames
 from fencepost.properties.refinement.observation import COUNTED, SEEN, Keys, Observation, Order, Role
 from fencepost.properties.refinement.refinement import (
     IMPOSSIBLE,
@@ -60,7 +60,6 @@ __all__ = [
     "Unmoved",
     "Verdict",
     "Window",
-    "by_run",
     "explain",
     "follow",
     "refusal",

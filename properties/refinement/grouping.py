@@ -11,10 +11,7 @@ the events that name both resolve those that name only the link.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-
-from fencepost.impl.store.events import Event
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -45,24 +42,6 @@ class RunNames:
         """The run of an event; empty when it belongs to none."""
         run, link = _named(self.linked, key, trace_fields)
         return run or self.by_link.get(link, "")
-
-
-def by_run(linked: LinkedRuns, events: Iterable[Event]) -> tuple[dict[str, list[Event]], int]:
-    """The events of each run in their order, and the number of events that belong to none.
-
-    Every process numbers its requests by itself; in a run of several processes each gets a number of its own.
-    """
-    trace, names = list(events), RunNames(linked)
-    for event in trace:
-        names.learn(event.key, event.trace_fields)
-    runs: dict[str, list[Event]] = {}
-    numbers: dict[tuple[str, int, int], int] = {}
-    for event in trace:
-        if event.op >= 0:
-            operation = (event.process, event.incarnation, event.op)
-            event = replace(event, op=numbers.setdefault(operation, len(numbers)))
-        runs.setdefault(names.of(event.key, event.trace_fields), []).append(event)
-    return runs, len(runs.pop("", []))
 
 
 def _named(linked: LinkedRuns, key: str, trace_fields: str) -> tuple[str, str]:

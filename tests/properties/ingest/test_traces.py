@@ -24,8 +24,9 @@ from fencepost.impl.store.events import Event
 from fencepost.impl.store.layers.traced import Traced
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.properties.ingest import IngestRefinement
-from fencepost.properties.refinement import Automaton, Verdict, by_run, follow
+from fencepost.properties.refinement import Automaton, Verdict, follow
 from fencepost.sim.systems.ingest import SYSTEM
+from tests.properties.refinement.reference import by_run
 
 NS = 1_700_000_000_000_000_000
 IDENTITIES = [Identity("agent a", "boot/ü", 10 * n, 10 * n + 9) for n in range(5)]

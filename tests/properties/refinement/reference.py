@@ -6,7 +6,7 @@ It shares with `properties.refinement` only the declarations (keys, roles, ...) 
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fencepost.impl.store.events import Event
@@ -18,9 +18,11 @@ from fencepost.properties.refinement import (
     STUTTER,
     Automaton,
     EventRow,
+    LinkedRuns,
     Observation,
     Refinement,
     Role,
+    RunNames,
     SymbolKind,
     Verdict,
 )
@@ -157,3 +159,21 @@ def read_with_reference(automaton: Automaton, events: list[tuple[EventRow, str, 
     reader = ReferenceReader(automaton)
     found = (reader.observe(*event) for event in events)
     return [NOTHING if seen is None else automaton.symbol(seen) for seen in found]
+
+
+def by_run(linked: LinkedRuns, events: Iterable[Event]) -> tuple[dict[str, list[Event]], int]:
+    """The events of each run in their order, and the number of events that belong to none.
+
+    Every process numbers its requests by itself; in a run of several processes each gets a number of its own.
+    """
+    trace, names = list(events), RunNames(linked)
+    for event in trace:
+        names.learn(event.key, event.trace_fields)
+    runs: dict[str, list[Event]] = {}
+    numbers: dict[tuple[str, int, int], int] = {}
+    for event in trace:
+        if event.op >= 0:
+            operation = (event.process, event.incarnation, event.op)
+            event = replace(event, op=numbers.setdefault(operation, len(numbers)))
+        runs.setdefault(names.of(event.key, event.trace_fields), []).append(event)
+    return runs, len(runs.pop("", []))

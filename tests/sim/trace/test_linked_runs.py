@@ -2,9 +2,9 @@
 
 from fencepost.impl.store.events import Event
 from fencepost.properties.ingest import IngestRefinement
-from fencepost.properties.refinement import by_run
 from fencepost.sim.trace import events_of, table_of
 from fencepost.sim.trace.grouping import learn_links, named
+from tests.properties.refinement.reference import by_run
 
 LINKED = IngestRefinement.runs
 SHAS = ["ab" * 32, "cd" * 32, "ef" * 32]
