@@ -81,7 +81,7 @@ class System:
     run_is: str
     """What one run is when traces are replayed."""
     trace_fields: Reference
-    """What an event tells of the body of an object, for traces: a function of key and body."""
+    """The trace fields of an object's body, for traces: a function of key and body."""
     trace_layout: Mapping[str, Any]
     """What access logs can show broken, in the terms of `fencepost.sim.replay.access_rules`."""
     workloads: Mapping[str, Workload] = field(default_factory=dict)
