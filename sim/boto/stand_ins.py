@@ -12,6 +12,8 @@ and a restarted process does not draw the same again. `secrets`, `uuid.uuid4` an
 end at `os.urandom`. A `random.Random()` without a seed takes one from the operating system, below Python;
 here it takes it from the stream.
 
+Each life of a process has a process id of its own, and each process a host name, as on machines of their own.
+
 Places. A name may have been copied: `from time import sleep` at the top of a module, or `def
 again(sleep=sleep)`. So every loaded module is searched for the real thing, once; what it has bound to a name
 or given as a default is replaced and restored like the original. A stand-in that outlives the run (in a
@@ -20,7 +22,9 @@ module imported during it) behaves like the real one.
 
 import datetime
 import os
+import platform
 import random
+import socket
 import sys
 import time
 import types
@@ -30,7 +34,7 @@ from types import FrameType
 from typing import Any
 
 from fencepost.sim.boto import escapes
-from fencepost.sim.boto.present import REAL, SILENT, classify, controlled, here, kind_of
+from fencepost.sim.boto.present import REAL, SILENT, STEP, classify, controlled, here, kind_of
 
 _real_datetime = datetime.datetime
 _real_date = datetime.date
@@ -232,6 +236,18 @@ def _uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
     return uuid.UUID(int=stream().getrandbits(128), version=1)
 
 
+def _identity(real: Callable[[], Any], of: Callable[[Any], Any]) -> Callable[[], Any]:
+    """A stand-in for what identifies a process: its id, or its host."""
+
+    def stand_in() -> Any:
+        world = controlled()
+        if world is None or world.running is None or kind_of(sys._getframe(1)) != STEP:
+            return real()
+        return of(world.running)
+
+    return stand_in
+
+
 def _randomness() -> Iterator[tuple[Any, str, Any]]:
     """The stand-ins with their places: module or class, and name."""
     for name in _FUNCTIONS:
@@ -243,6 +259,9 @@ def _randomness() -> Iterator[tuple[Any, str, Any]]:
     if _real_getrandom is not None:
         yield os, "getrandom", _getrandom
     yield uuid, "uuid1", _uuid1
+    yield os, "getpid", _identity(os.getpid, lambda process: 1000 * process.index + process.incarnation)
+    for owner, name in ((socket, "gethostname"), (platform, "node")):
+        yield owner, name, _identity(getattr(owner, name), lambda process: f"host-{process.index}")
 
 
 Place = tuple[Any, str, Any, Any]

@@ -3,8 +3,11 @@
 import datetime
 import datetime as dt
 import logging
+import os
+import platform
 import random
 import secrets
+import socket
 import subprocess
 import sys
 import threading
@@ -309,3 +312,28 @@ def test_a_module_that_is_imported_in_the_middle_of_a_run_is_the_worlds_too(
     assert {(when, also) for _, when, also, *_ in seen} == {(START + 7, START + 7)}
     assert len(seen) == 6
     assert len(set(seen)) == 2, "each process draws the same in every run"
+
+
+def test_processes_have_ids_and_hosts_of_their_own() -> None:
+    """Locks that name their owner by pid and host must not take one process for another."""
+    owners: set[tuple[str, int, str, str]] = set()
+
+    def live(world: World) -> None:
+        owner = (world.me, os.getpid(), socket.gethostname(), platform.node())
+        assert owner[1:] == (os.getpid(), socket.gethostname(), platform.node()), "stable within a life"
+        owners.add(owner)
+        world.note("lived")
+
+    def program(world: World) -> None:
+        world.boto3_client("s3")
+        for name in ("ann", "bob"):
+            world.spawn(live, world, name=name)
+
+    real = (os.getpid(), socket.gethostname())
+    explored(program, crash=1)
+    assert len({owner[1] for owner in owners}) == len(owners) == 4, "a restart is another process"
+    assert {owner[0]: owner[2:] for owner in owners} == {
+        "ann": ("host-1", "host-1"),
+        "bob": ("host-2", "host-2"),
+    }
+    assert (os.getpid(), socket.gethostname()) == real
