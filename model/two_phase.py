@@ -23,6 +23,7 @@ from fencepost.model.kernel import (
     may_end,
     reachable,
     step,
+    without,
 )
 
 
@@ -71,8 +72,12 @@ class TwoPhase(Machine):
 
     @action(m=managers)
     def choose_to_abort(s, m: int) -> None:
+        s.require(s.manager[m] == "working")
+        s.manager[m] = "aborted"
+
+    @without("no-abort-once-prepared", replaces=choose_to_abort)
+    def choose_to_abort_late(s, m: int) -> None:
         s.require(s.manager[m].is_in("working", "prepared"))
-        s.guard("no-abort-once-prepared", s.manager[m] == "working")
         s.manager[m] = "aborted"
 
     @action(m=managers)
