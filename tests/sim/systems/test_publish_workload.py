@@ -1,4 +1,4 @@
-"""The parts of simulated publishing that are ours and not the library's: the window, and skewed clocks."""
+"""The parts of the publish workload that are not the library's: the window of a group, and skewed clocks."""
 
 from typing import Any
 
@@ -48,17 +48,17 @@ def ends(arrivals: list[int], *, refuses: bool = False) -> tuple[list[Any], list
     return [received[at] for at in arrivals], catalog.groups
 
 
-def test_the_first_of_a_group_waits_the_window_and_all_who_come_go_along() -> None:
+def test_the_first_of_a_group_waits_for_the_window_and_all_drafts_in_it_are_published() -> None:
     assert ends([0, 30, 99]) == ([180, 180, 180], [3])
 
 
-def test_who_comes_later_waits_for_the_next_and_its_waiting_counts() -> None:
+def test_a_later_draft_waits_for_the_next_group_and_its_waiting_counts() -> None:
     """At 110 the first group is on its way until 180; the window of the next ends at 210, not at 280."""
     assert ends([0, 110, 150]) == ([180, 290, 290], [1, 2])
     assert ends([0, 101, 400]) == ([180, 281, 580], [1, 1, 1])
 
 
-def test_a_group_that_is_refused_is_refused_to_all_of_it() -> None:
+def test_every_draft_of_a_refused_group_is_refused() -> None:
     assert ends([0, 50, 120], refuses=True) == (["refused"] * 3, [2, 1])
 
 
