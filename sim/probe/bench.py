@@ -4,7 +4,7 @@ A feature is a function of a `Bench`. It returns when all was well and raises on
 (`Broken`, `NotOffered`, `Inconclusive`) when it was not; what deviates without danger is a `note`.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -210,15 +210,19 @@ class Bench:
         if self.env.monotonic_ns() >= self._hard_ns:
             raise Inconclusive("its time was over; give more with --seconds")
 
-    def rounds(self, most: int | None = None) -> Iterator[int]:
-        """Numbers of rounds until they, the time, or the patience with bad ones are over."""
+    def rounds(self, most: int | None = None, *, shown: int = 1) -> Iterator[int]:
+        """Numbers of rounds until `most`, the time, or `BAD_ROUNDS_MAX` is reached.
+
+        The history holds the last `shown` rounds."""
         most = self.plan.rounds if most is None else most
+        starts: deque[int] = deque(maxlen=shown)
         for number in range(1, most + 1):
             deadline_ns = self._hard_ns if number <= ROUNDS_MIN else self._deadline_ns
             now_ns = self.env.monotonic_ns()
             if now_ns >= deadline_ns or self.rounds_bad >= BAD_ROUNDS_MAX:
                 return
-            self.case()
+            starts.append(self.history.now_ns())
+            self.history.begin(starts[0])
             yield number
             self.rounds_done = number
             self._adapt((self.env.monotonic_ns() - now_ns) / 1e9)

@@ -5,6 +5,8 @@ that it was not *and that the reason given is true*. So every case looks at the 
 Codes that differ from S3's without misleading anybody are notes.
 """
 
+from collections.abc import Iterator
+
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.requests import ABSENT, Matches, Outcome
 from fencepost.sim.probe.bench import Bench, expect, offered, refused
@@ -18,6 +20,46 @@ def create_only_put(bench: Bench) -> None:
     _create_on_existing(bench, body_of("first"), "created the same bytes twice: two creators both won")
     _create_over_empty(bench)
     _create_on_deleted(bench)
+    for size in large_sizes(bench):
+        _create_large(bench, size)
+
+
+def large_sizes(bench: Bench) -> Iterator[int]:
+    """The plan's large sizes, each as a case, as long as there is time; a note names what is left out."""
+    if not bench.plan.large_bytes:
+        bench.note("bodies above 1 MiB were not tried (--quick leaves them out)")
+    for size in bench.plan.large_bytes:
+        if bench.out_of_time():
+            bench.note(f"bodies of {size:,} bytes were not tried: the time was over")
+            return
+        bench.case()
+        yield size
+
+
+def _create_large(bench: Bench, size: int) -> None:
+    key = bench.key("large")
+    what = f"of {size:,} bytes"
+    expect(bench.store.put(key, body_of("first", size), when=ABSENT), Outcome.DONE)
+    reply = bench.store.put(key, body_of("second", size), when=ABSENT)
+    otherwise = f"a create-only put {what} wrote over an existing object: the condition is ignored"
+    refused(reply, Outcome.EXISTS, otherwise=otherwise)
+    bench.must_stand(key, "first", f"a create-only put {what} that was refused")
+    bench.delete(key)
+
+
+def _match_large(bench: Bench, size: int) -> None:
+    key = bench.key("large")
+    what = f"of {size:,} bytes"
+    etag = bench.put(key, "first")
+    reply = bench.store.put(key, body_of("second", size), when=Matches(etag))
+    if reply.outcome in (Outcome.CHANGED, Outcome.MISSING):
+        raise Broken(f"answered {reply.outcome.value} to an if-match put {what} over an unchanged object")
+    expect(reply, Outcome.DONE)
+    reply = bench.store.put(key, body_of("third", size), when=Matches(etag))
+    otherwise = f"an if-match put {what} wrote over a newer version: the condition is ignored"
+    refused(reply, Outcome.CHANGED, otherwise=otherwise)
+    bench.must_stand(key, "second", f"an if-match put {what} that was refused")
+    bench.delete(key)
 
 
 def _create_on_missing(bench: Bench) -> None:
@@ -65,6 +107,8 @@ def if_match_put(bench: Bench) -> None:
     for state in ("missing", "deleted"):
         _match_nothing(bench, state)
     _match_again(bench)
+    for size in large_sizes(bench):
+        _match_large(bench, size)
 
 
 def _match_right(bench: Bench) -> None:

@@ -23,6 +23,8 @@ class Feature:
     """About how many objects it writes, and how many requests it sends, for saying so beforehand."""
     heavy: bool = False
     """Its objects are as large as the plan's racing bodies."""
+    large: int = 0
+    """How many objects of each large size of the plan it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +64,17 @@ def _upload_race(sizes: Sizes) -> tuple[int, int]:
 
 FEATURES: tuple[Feature, ...] = (
     Feature("create-only-put", "Does a create-only put create once, and only where nothing is?",
-            conditions.create_only_put, core=True, writes=lambda _: (5, 20)),
+            conditions.create_only_put, core=True, large=2, weight=3, writes=lambda _: (5, 20)),
     Feature("if-match-put", "Does an if-match put replace only the version it names?",
-            conditions.if_match_put, core=True, writes=lambda _: (6, 25)),
+            conditions.if_match_put, core=True, large=2, weight=3, writes=lambda _: (6, 25)),
     Feature("if-match-delete", "Does an if-match delete remove only the version it names?",
             conditions.if_match_delete, writes=lambda _: (3, 10)),
     Feature("multipart", "Do uploads in parts appear whole, once completed, and never when aborted?",
             multipart.multipart, writes=lambda _: (2, 12)),
     Feature("create-only-complete", "Does completing a create-only upload create only where nothing is?",
-            multipart.create_only_complete, writes=lambda _: (4, 25)),
+            multipart.create_only_complete, large=1, weight=3, writes=lambda _: (4, 25)),
     Feature("if-match-complete", "Does completing an if-match upload replace only the version it names?",
-            multipart.if_match_complete, writes=lambda _: (5, 28)),
+            multipart.if_match_complete, large=1, weight=3, writes=lambda _: (5, 28)),
     Feature("versioned-bucket", "In a versioned bucket: does only the current version count?",
             conditions.versioned_bucket, writes=lambda _: (3, 20)),
     Feature("etags", "Does every change of the content change the ETag, and do all replies tell the same?",

@@ -61,10 +61,12 @@ class History:
         self.now_ns = SystemEnvironment().monotonic_ns
         """Real time, comparable with that of racing processes, whatever environment the store has."""
 
-    def begin(self) -> None:
-        """Forget what came before: the next case stands on its own."""
+    def begin(self, since_ns: int | None = None) -> None:
+        """Begin the next case: forget all requests, or those sent before `since_ns`."""
         with self._lock:
+            kept = [] if since_ns is None else [one for one in self._entries if one.started_ns >= since_ns]
             self._entries.clear()
+            self._entries.extend(kept)
 
     def add(
         self, worker: str, request: Request[Any], reply: Reply | Exception, started_ns: int, ended_ns: int

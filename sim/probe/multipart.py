@@ -5,9 +5,13 @@ look only at what stands when it is completed answer `done` in those cases; that
 caller that has no other safeguard could take an A-B-A for its own A.
 """
 
+from collections.abc import Sequence
+
 from fencepost.impl.store import requests as ask
+from fencepost.impl.store.bucket import PART_BYTES_MIN
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.sim.probe.bench import Bench, expect, offered, refused
+from fencepost.sim.probe.conditions import large_sizes
 from fencepost.sim.probe.history import body_of
 from fencepost.sim.probe.verdict import Broken
 
@@ -57,6 +61,8 @@ def create_only_complete(bench: Bench) -> None:
     _create_on_existing(bench)
     _create_after_put_between(bench)
     _create_after_delete_between(bench)
+    for size in large_sizes(bench):
+        _complete_large(bench, size, ABSENT, (Outcome.EXISTS, Outcome.CONFLICT))
 
 
 def _create_on_existing(bench: Bench) -> None:
@@ -105,6 +111,8 @@ def if_match_complete(bench: Bench) -> None:
     _match_stale(bench)
     _match_missing(bench)
     _match_after_put_between(bench)
+    for size in large_sizes(bench):
+        _complete_large(bench, size, None, NO_MATCH)
 
 
 def _match_stale(bench: Bench) -> None:
@@ -144,20 +152,39 @@ def _match_after_put_between(bench: Bench) -> None:
         )
 
 
-class Begun:
-    """An upload whose one part is there; called with a condition it is the request that completes it."""
+def _complete_large(
+    bench: Bench, size: int, when: ask.Condition | None, refusals: tuple[Outcome, ...]
+) -> None:
+    """Complete over a newer version; `when` is None for the ETag of the older one."""
+    key = bench.key("large")
+    old = bench.put(key, "first")
+    bench.put(key, "second")
+    done = begin(bench, key, "third", size)
+    otherwise = f"completed {size:,} bytes over an object that the condition excludes: it is ignored"
+    refused(bench.store.send(done(when or Matches(old))), *refusals, otherwise=otherwise)
+    bench.must_stand(key, "second", f"a conditional completion of {size:,} bytes that was refused")
+    bench.store.abort_upload(key, done.upload)
 
-    def __init__(self, key: str, upload: str, part: str) -> None:
+
+class Begun:
+    """An upload whose parts are there; called with a condition it is the request that completes it."""
+
+    def __init__(self, key: str, upload: str, etags: Sequence[str]) -> None:
         self.key = key
         self.upload = upload
-        self._part = part
+        self._parts = tuple(enumerate(etags, 1))
 
     def __call__(self, when: ask.Condition) -> ask.CompleteUpload:
-        return ask.CompleteUpload(self.key, self.upload, ((1, self._part),), when)
+        return ask.CompleteUpload(self.key, self.upload, self._parts, when)
 
 
-def begin(bench: Bench, key: str, token: str) -> Begun:
-    """Start an upload of one part."""
+def begin(bench: Bench, key: str, token: str, size: int = 0) -> Begun:
+    """Start an upload, in parts of the least size that S3 accepts."""
     started = offered(lambda: expect(bench.store.create_upload(key), Outcome.DONE), "multipart upload")
-    part = expect(bench.store.upload_part(key, started.upload, 1, body_of(token)), Outcome.DONE)
-    return Begun(key, started.upload, part.etag)
+    body = body_of(token, size)
+    pieces = [body[start : start + PART_BYTES_MIN] for start in range(0, len(body), PART_BYTES_MIN)]
+    parts = [
+        expect(bench.store.upload_part(key, started.upload, number, piece), Outcome.DONE)
+        for number, piece in enumerate(pieces, 1)
+    ]
+    return Begun(key, started.upload, [part.etag for part in parts])

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+MIB = 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -18,6 +20,9 @@ class Plan:
     processes: int = 4
     body_bytes: int = 65_536
     """Of racing puts: a body that takes a while to read keeps a store's check and write apart."""
+    large_bytes: tuple[int, ...] = (MIB + 1, 8 * MIB + 1)
+    """Sizes on which each condition is tried once more: servers write large bodies on another path, and the
+    SDK's transfer manager turns bodies from 8 MiB on into uploads in parts."""
     keys: int = 1_100
     """For paging: more than S3 lists on one page."""
     page: int = 1_000
@@ -30,5 +35,5 @@ class Plan:
         return asdict(self)
 
 
-QUICK = Plan(rounds=20, seconds=15, keys=250, page=100, samples=20, operations=400)
+QUICK = Plan(rounds=20, seconds=15, large_bytes=(), keys=250, page=100, samples=20, operations=400)
 THOROUGH = Plan(rounds=1_000, seconds=900, keys=3_300, samples=400, operations=8_000)

@@ -20,9 +20,9 @@ from fencepost.impl.store.requests import ABSENT, Matches, Outcome
 from fencepost.sim.probe.bench import Bench, offered
 from fencepost.sim.probe.conditions import deletes_missing
 from fencepost.sim.probe.crew import Crew, Sent
-from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.history import body_of, token_of
 from fencepost.sim.probe.multipart import Begun
-from fencepost.sim.probe.verdict import Inconclusive
+from fencepost.sim.probe.verdict import Broken, Inconclusive
 
 LIES = frozenset({Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING})
 """Refusals with a reason, which must be true."""
@@ -83,24 +83,47 @@ def counters(crew_of: Callable[[Bench], Crew]) -> Callable[[Bench], str]:
         crew = crew_of(bench)
         key = bench.key("counter")
         bench.put(key, "0.start", size=bench.plan.body_bytes)
-        wins = 0
-        for _ in bench.rounds():
+        wins = reached = 0
+        # The history holds the round before as well: it acknowledged the update that this one misses.
+        for _ in bench.rounds(shown=2):
             read = bench.store.get(key)
+            if read.outcome is Outcome.MISSING:
+                raise Broken(f"{wins} increments were acknowledged, and the counter is missing")
             if not read.done or read.info is None:
                 raise Inconclusive(f"the counter could not be read: {read.outcome.value}")
-            before = read.body.split(b"\n", 1)[0].decode()
-            count = int(before.split(".")[0])
+            before = token_of(read.body)
+            count = _count(before)
+            lost = _lost_update(count, reached)
             tokens = [f"{count + 1}.{name}" for name in bench.rivals(crew)]
             bodies = [body_of(token, bench.plan.body_bytes) for token in tokens]
             sent = bench.together(crew, [ask.Put(key, body, Matches(read.info.etag)) for body in bodies])
-            wins += sum(one.outcome is Outcome.DONE for one in sent)
-            _settle(bench, key, _rivals(sent, tokens), before)
-        total = int((bench.standing(key) or "0").split(".")[0])
+            won = sum(one.outcome is Outcome.DONE for one in sent)
+            wins += won
+            reached = count + (won > 0)
+            _settle(bench, key, _rivals(sent, tokens), before, lost)
+        total = _count(bench.standing(key))
         if wins > total:
-            bench.note(f"{wins} increments were acknowledged, the counter stands at {total}")
+            bench.note(f"{wins} increments were acknowledged, the counter is at {total}")
+        if bench.rounds_bad == 0:
+            bench.judged(_lost_update(total, reached))
         return _conclude(bench)
 
     return run
+
+
+def _count(token: str | None) -> int:
+    """The counter's number in its object, 0 where there is none."""
+    number = (token or "0").split(".")[0]
+    if not number.isdecimal():
+        raise Broken(f"the counter holds {token!r}, which nobody wrote")
+    return int(number)
+
+
+def _lost_update(count: int, reached: int) -> str | None:
+    """The violation in a counter that is below the last acknowledged increment."""
+    if count >= reached:
+        return None
+    return f"increment {reached} was acknowledged, and later the counter is at {count}"
 
 
 def racing_completes(matching: bool) -> Callable[[Bench], str]:
@@ -183,14 +206,17 @@ def _rivals(sent: Sequence[Sent], tokens: Sequence[str | None]) -> list[Rival]:
     return [Rival(one.worker, token, one.outcome) for one, token in zip(sent, tokens, strict=True)]
 
 
-def _settle(bench: Bench, key: str, rivals: Sequence[Rival], before: str | None) -> None:
-    """Judge one round."""
+def _settle(
+    bench: Bench, key: str, rivals: Sequence[Rival], before: str | None, earlier: str | None = None
+) -> None:
+    """Judge one round; `earlier` is a violation that it began with."""
     outcomes = [rival.outcome for rival in rivals]
     if Outcome.DONE not in outcomes:
         bench.count("rounds without a winner")
     for outcome in (Outcome.UNKNOWN, Outcome.CONFLICT, Outcome.THROTTLED):
         bench.count(f"answers {outcome.value}", outcomes.count(outcome))
-    bench.judged(judge(rivals, before, bench.standing(key)))
+    violation = judge(rivals, before, bench.standing(key))
+    bench.judged(earlier or violation)
 
 
 def _conclude(bench: Bench) -> str:
@@ -211,7 +237,7 @@ def _begin_all(bench: Bench, key: str, tokens: Sequence[str]) -> list[Begun]:
             for upload, token in zip(uploads, tokens, strict=True)
         ]
     )
-    return [Begun(key, upload, part.etag) for upload, part in zip(uploads, parts, strict=True)]
+    return [Begun(key, upload, (part.etag,)) for upload, part in zip(uploads, parts, strict=True)]
 
 
 def _abandon(bench: Bench, begun: Sequence[Begun], sent: Sequence[Sent]) -> None:

@@ -94,6 +94,7 @@ class Probe:
             wrote, sent = feature.writes(sizes)
             objects, requests = objects + wrote, requests + sent
             volume += sent * (plan.body_bytes if feature.heavy else 100)
+            volume += feature.large * sum(plan.large_bytes)
         timed = plan.samples * 5 // 4
         volume += timed // 5 * 3 * latency.LARGE + timed * 3 * latency.SMALL
         # One removal for every object.
