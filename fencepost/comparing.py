@@ -7,26 +7,14 @@ Other differences are listed without a judgement: a search of another size prove
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from fencepost.results import Change
 
 WORSE, BETTER, OTHER = "worse", "better", "other"
 RANK = {"holds": 0, "undecided": 1, "violated": 2}
 
 Result = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Change:
-    """One difference between two results."""
-
-    judged: str
-    what: str
-    before: str
-    after: str
-
-    def as_json(self) -> dict[str, str]:
-        return {"judged": self.judged, "what": self.what, "before": self.before, "after": self.after}
 
 
 def compare(before: Result, after: Result) -> list[Change]:
@@ -96,9 +84,9 @@ def _findings(before: Result, after: Result) -> Iterator[Change]:
 
 
 def _costs(before: Result, after: Result) -> Iterator[Change]:
-    """The most that an operation took in any schedule, and what it was promised to take at most."""
+    """The maximum of an operation over all schedules, and its declared bound."""
     if before["violations"] or after["violations"]:
-        return  # the most of what lay before the violation is not the most
+        return  # the maximum before the violation is not the maximum
     old, new = before.get("cost", {}), after.get("cost", {})
     for verb in sorted(old.keys() | new.keys()):
         yield from _dearer(verb, old.get(verb), new.get(verb), _whole(before), _whole(after))
@@ -107,7 +95,7 @@ def _costs(before: Result, after: Result) -> Iterator[Change]:
 
 
 def _whole(result: Result) -> bool:
-    """Whether every schedule was explored. If not, something may have cost more than was seen."""
+    """Whether every schedule was explored. If not, the real maximum may be higher."""
     return bool(result.get("complete", result["verdict"] == "holds"))
 
 
@@ -116,12 +104,12 @@ def _dearer(verb: str, old: Result | None, new: Result | None, *whole: bool) -> 
     had, has = _figures(verb, old or {}), _figures(verb, new or {})
     for name in sorted(had.keys() | has.keys()):
         if name not in had or name not in has:
-            yield Change(OTHER, f"cost of {name}", _told(had.get(name)), _told(has.get(name)))
+            yield Change(OTHER, f"cost of {name}", _format(had.get(name)), _format(has.get(name)))
         elif had[name] != has[name]:
             more = any(now > was for was, now in zip(had[name], has[name], strict=True))
             known = whole[0] if more else whole[1]
             judged = (WORSE if more else BETTER) if known else OTHER
-            yield Change(judged, f"at most, {name}", _told(had[name]), _told(has[name]))
+            yield Change(judged, f"at most, {name}", _format(had[name]), _format(has[name]))
 
 
 def _figures(verb: str, row: Result) -> dict[str, tuple[float, ...]]:
@@ -141,25 +129,25 @@ def _figures(verb: str, row: Result) -> dict[str, tuple[float, ...]]:
 
 
 def _bounds(verb: str, old: Result, new: Result) -> Iterator[Change]:
-    """A bound that is raised or gone is a promise taken back, whatever is counted today."""
-    had, has = _promises(verb, old), _promises(verb, new)
+    """A bound that is raised or gone is worse, whatever is counted today."""
+    had, has = _declared_bounds(verb, old), _declared_bounds(verb, new)
     for name in sorted(had.keys() | has.keys()):
         was, now = (bounds.get(name, (math.inf, math.inf)) for bounds in (had, has))
         if was != now:
             looser = any(after > before for before, after in zip(was, now, strict=True))
-            yield Change(WORSE if looser else BETTER, f"bound of {name}", _told(was), _told(now))
+            yield Change(WORSE if looser else BETTER, f"bound of {name}", _format(was), _format(now))
 
 
-def _promises(verb: str, row: Result) -> dict[str, tuple[float, float]]:
-    """What is promised of all runs, and of those with so many faults where that is less."""
-    found = {verb: _promised(row)}
+def _declared_bounds(verb: str, row: Result) -> dict[str, tuple[float, float]]:
+    """The bounds of all runs, and of those with so many faults where they are lower."""
+    found = {verb: _bound(row)}
     for level in row.get("faults", ()):
-        if _promised(level) != found[verb]:
-            found[f"{verb} {_faults(level)}"] = _promised(level)
+        if _bound(level) != found[verb]:
+            found[f"{verb} {_faults(level)}"] = _bound(level)
     return found
 
 
-def _promised(row: Result) -> tuple[float, float]:
+def _bound(row: Result) -> tuple[float, float]:
     return row.get("requests_max", math.inf), row.get("hops_max", math.inf)
 
 
@@ -168,7 +156,7 @@ def _faults(level: Result) -> str:
     return "without faults" if not count else f"with {count} fault{'' if count == 1 else 's'}"
 
 
-def _told(figures: tuple[float, ...] | None) -> str:
+def _format(figures: tuple[float, ...] | None) -> str:
     if figures is None:
         return "not counted"
     if len(figures) == 1:
@@ -191,7 +179,7 @@ def _search(before: Result, after: Result) -> Iterator[Change]:
 
 
 def verdict_of(changes: list[Change], after: Result) -> str:
-    """Violated when the change made something worse. What was broken before is not its doing."""
+    """Violated when the change made something worse. A property that was violated before does not count."""
     if any(change.judged == WORSE for change in changes):
         return "violated"
     return "undecided" if after["verdict"] == "undecided" else "holds"

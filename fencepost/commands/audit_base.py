@@ -27,7 +27,7 @@ from fencepost.commands.provenance import command_line
 from fencepost.commands.user_files import is_file_name, split
 from fencepost.comparing import compare, verdict_of
 from fencepost.reports.audit_text import compare_text
-from fencepost.results import PRINTING, SEARCHING, AuditResult, Change, CompareResult, from_json, with_token
+from fencepost.results import PRINTING, SEARCHING, AuditResult, CompareResult, from_json, with_token
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def compare_with_base(system: str, revision: str, json_file: str | None, console
         system=system,
         base=repository.revision,
         verdict=after["verdict"] if before is None else verdict_of(changes, after),
-        changes=tuple(from_json(Change, change.as_json()) for change in changes),
+        changes=tuple(changes),
         before=None if before is None else from_json(AuditResult, before),
         after=from_json(AuditResult, after),
     )

@@ -1,4 +1,4 @@
-"""A command as a whole: how it ended and what it said."""
+"""A command as a whole: how it ended and what it output."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.commands.running import Run, exit_of
 def ran(capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*words: str) -> tuple[int, str, str]:
         code = exit_of(*words)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run

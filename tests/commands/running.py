@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fencepost.commands import entry
 
 Run = Callable[..., tuple[int, str, str]]
-"""Takes the words behind `fencepost`; the exit code, what was printed, what was said of errors."""
+"""Takes the words behind `fencepost`; the exit code, standard output, standard error."""
 
 
 def exit_of(*words: str) -> int:

@@ -1,5 +1,4 @@
-"""`fencepost audit`: verdicts, counterexamples, replay, limits, a user's own file, what a wrong request is
-told."""
+"""`fencepost audit`: verdicts, counterexamples, replay, limits, a user's own file, refused requests."""
 
 import json
 import signal
@@ -142,8 +141,8 @@ def test_a_program_that_holds_says_for_what_it_was_proven(
 ) -> None:
     target = tmp_path / "r.json"
     assert ends(f"{election}:fixed", "--json", str(target)) == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert said.splitlines()[0] == (
+    output = capsys.readouterr().out
+    assert output.splitlines()[0] == (
         "holds: every schedule of 2 processes with at most 1 crash, 1 lost reply or request, 1 pause"
     )
     found = result(target)
@@ -169,7 +168,7 @@ def test_a_failure_ends_with_the_command_that_replays_it(
     """The counterexample of the classic mistake, to the letter, and the same again from its token."""
     target = tmp_path / "r.json"
     assert ends(f"{election}:broken", "--json", str(target)) == Exit.VIOLATED
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     counterexample = [
         "    1   p0           head leader                              -> missing",
         "    2   p1           head leader                              -> missing",
@@ -179,7 +178,7 @@ def test_a_failure_ends_with_the_command_that_replays_it(
         "    6   p0           note leads: 'p0'",
         "    => one leader: two lead",
     ]
-    lines = said.splitlines()
+    lines = output.splitlines()
     assert "one leader is violated: two lead" in lines
     start = lines.index("one leader is violated: two lead") + 2
     assert [line[:56].rstrip() for line in lines[start : start + 7]] == [
@@ -198,15 +197,15 @@ def test_a_failure_ends_with_the_command_that_replays_it(
     assert result(target)["violations"][0]["counterexample"] == violation["counterexample"]
 
 
-def test_what_a_program_costs_is_told_and_a_bound_that_is_broken_has_its_counterexample(
+def test_what_a_program_costs_is_reported_and_a_bound_that_is_broken_has_its_counterexample(
     election: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "out.json"
     assert ends(f"{election}:fixed", "-v", "--json", str(file)) == Exit.HOLDS
-    said = capsys.readouterr().out.splitlines()
-    at = next(number for number, line in enumerate(said) if line.startswith("  cost  "))
+    output = capsys.readouterr().out.splitlines()
+    at = next(number for number, line in enumerate(output) if line.startswith("  cost  "))
     head = "cost requests/hops at most (median) without faults with 1 fault with 2 faults"
-    assert [line.split() for line in said[at : at + 3]] == [
+    assert [line.split() for line in output[at : at + 3]] == [
         head.split(),
         ["p0", *["1/1", "(1/1)"] * 3],
         ["p1", *["1/1", "(1/1)"] * 3],
@@ -228,9 +227,9 @@ def test_what_the_program_prints_is_heard_for_the_failing_run_alone(
     assert ends(f"{election}:broken") == Exit.VIOLATED
     assert capsys.readouterr().out.count("claiming p0") == 1
     assert ends(f"{election}:broken", "--json", "-") == Exit.VIOLATED
-    said = capsys.readouterr()
-    assert json.loads(said.out)["verdict"] == "violated"
-    assert "claiming p0" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["verdict"] == "violated"
+    assert "claiming p0" in output.err
 
 
 def test_a_failure_stands_beside_the_nearest_run_that_passes(tmp_path: Path, election: str) -> None:
@@ -254,9 +253,9 @@ def test_a_token_that_breaks_nothing_holds_for_its_one_schedule(
 ) -> None:
     """So that `git bisect run fencepost audit ... --replay TOKEN` works."""
     assert ends(f"{election}:fixed", "--replay", "p1:put:leader:1") == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert "put leader if absent b'p1'" in said
-    assert said.splitlines()[0] == "holds: this one schedule, and nothing is claimed about any other"
+    output = capsys.readouterr().out
+    assert "put leader if absent b'p1'" in output
+    assert output.splitlines()[0] == "holds: this one schedule, and nothing is claimed about any other"
 
 
 def test_a_token_that_no_longer_fits_says_what_is_missing(
@@ -347,21 +346,21 @@ def test_a_search_is_put_down_and_taken_up_again(
     assert "belongs to" in capsys.readouterr().err
 
 
-def test_an_exception_of_a_process_is_told_with_its_place(
+def test_an_exception_of_a_process_is_reported_with_its_place(
     election: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(f"{election}:wrong_in_process") == Exit.VIOLATED
-    said = capsys.readouterr().out
-    assert "tripper ends well is violated: it raised KeyError: 'a'" in said
+    output = capsys.readouterr().out
+    assert "tripper ends well is violated: it raised KeyError: 'a'" in output
     line = 1 + ELECTION.splitlines().index('    return {}["a"]')
-    assert f'     at {election}:{line} in tripping: return {{}}["a"]' in said.splitlines()
+    assert f'     at {election}:{line} in tripping: return {{}}["a"]' in output.splitlines()
 
 
 def test_the_list_names_systems_and_their_mutants(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends("--list") == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert "counter  A counter that several writers increment" in said
-    assert "  mutant read-modify-write" in said
+    output = capsys.readouterr().out
+    assert "counter  A counter that several writers increment" in output
+    assert "  mutant read-modify-write" in output
 
 
 def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -418,13 +417,13 @@ def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str])
         (["ELECTION:forgetful"], "does not repeat itself: "),
     ],
 )
-def test_a_wrong_request_is_one_line(
+def test_an_invalid_request_is_one_line(
     words: list[str], says: str, election: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(*(word.replace("ELECTION", election) for word in words)) == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert output.count("\n") == 1
 
 
 def test_a_mistake_in_setting_up_names_the_line(election: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,14 +65,14 @@ def test_a_change_that_breaks_a_property_is_worse(project: Path, capsys: pytest.
     """Although only a file that the audited one imports was changed, and not committed."""
     (project / "app" / "lead.py").write_text(BROKEN)
     assert ends(NAME, "--base", "HEAD", "--budget", "60") == Exit.VIOLATED
-    said = capsys.readouterr().out
-    assert "worse   verdict: holds -> violated" in said
-    assert "property 'one leads': not broken -> broken" in said
-    shown = said.splitlines()
+    output = capsys.readouterr().out
+    assert "worse   verdict: holds -> violated" in output
+    assert "property 'one leads': not broken -> broken" in output
+    shown = output.splitlines()
     again = shlex.split(shown[shown.index("to reproduce:") + 1])
     assert again[:4] == ["fencepost", "audit", NAME, "--replay"], "the limits of a search are left out"
     assert ends(*again[2:]) == Exit.VIOLATED
-    assert said.splitlines()[0] == "violated: 2 things worse, 0 better"
+    assert output.splitlines()[0] == "violated: 2 things worse, 0 better"
     assert (project / "app" / "lead.py").read_text() == BROKEN
 
 
@@ -111,9 +111,9 @@ def test_what_was_not_there_before_is_judged_by_itself(
 ) -> None:
     (project / "tests" / "more.py").write_text(AUDIT)
     assert ends("tests/more.py:election", "--base", "HEAD") == Exit.HOLDS
-    said = capsys.readouterr()
-    assert "there is nothing to compare with" in said.out
-    assert "there is no file" in said.err
+    output = capsys.readouterr()
+    assert "there is nothing to compare with" in output.out
+    assert "there is no file" in output.err
 
 
 def test_the_options_hold_for_both(project: Path) -> None:
@@ -135,13 +135,13 @@ def test_the_options_hold_for_both(project: Path) -> None:
         ((f"{NAME}s", "--base", "HEAD"), "as it is now could not run"),
     ],
 )
-def test_a_wrong_request_is_told(
+def test_an_invalid_request_is_reported(
     project: Path, words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(*words) == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert says in said.splitlines()[-1]
-    assert "Traceback" not in said
+    output = capsys.readouterr().err
+    assert says in output.splitlines()[-1]
+    assert "Traceback" not in output
 
 
 def test_outside_of_a_repository_it_says_so(
@@ -203,10 +203,10 @@ def test_what_costs_more_is_worse_and_named_with_its_figures(
 ) -> None:
     (project / "app" / "lead.py").write_text(GOOD + "    store.get('leader')\n")
     assert ends(NAME, "--base", "HEAD") == Exit.VIOLATED
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     for name in ("a", "b"):
         change = f"at most, {name} without faults: 1 request in 1 hop -> 2 requests in 2 hops"
-        assert f"  worse   {change}" in said
+        assert f"  worse   {change}" in output
 
 
 def test_without_a_mapping_there_is_nothing_to_link(tmp_path: Path) -> None:

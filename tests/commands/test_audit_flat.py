@@ -71,14 +71,14 @@ def test_what_grows_is_violated_with_a_counterexample_that_can_be_replayed(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(f"{program}:grows", "--flat", "depth=1,3") == Exit.VIOLATED
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     error = (
         "it took 5 requests and 5 serial hops without faults, and may take 3 requests and 3 serial hops "
         "without faults, as with depth=1"
     )
-    assert f"cost of reader is violated: {error}" in said
-    assert "depth=3 (exhaustive)" in said
-    command = said.splitlines()[-1].split()
+    assert f"cost of reader is violated: {error}" in output
+    assert "depth=3 (exhaustive)" in output
+    command = output.splitlines()[-1].split()
     assert command[:6] == ["fencepost", "audit", f"{program}:grows", "--flat", "depth=1,3", "--replay"]
     assert ends(*command[2:]) == Exit.VIOLATED
     again = capsys.readouterr().out
@@ -93,7 +93,7 @@ def test_publish_is_flat(size: str) -> None:
     assert ends("publish", *words, "--flat", size) == Exit.HOLDS
 
 
-def test_without_the_first_verdict_nothing_is_said_of_flatness(
+def test_without_the_first_verdict_nothing_is_reported_of_flatness(
     program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What was not explored to its end has no most that another size could exceed."""
@@ -116,7 +116,7 @@ def test_without_the_first_verdict_nothing_is_said_of_flatness(
         (("--flat", "depth=1,2", "--store", "memory://"), "--flat is about runs under control"),
     ],
 )
-def test_a_wrong_request_is_told(
+def test_an_invalid_request_is_reported(
     words: tuple[str, ...], says: str, program: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(f"{program}:flat", *words) == Exit.BAD_REQUEST

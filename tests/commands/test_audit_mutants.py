@@ -55,25 +55,25 @@ def test_every_mutant_is_a_row_and_the_system_the_last(
     assert (worst["property"], worst["length"], worst.get("model")) == ("at most one leads", 6, None)
     assert worst["schedules"] > 0
     assert worst["counterexample"][-1].startswith("  => at most one leads")
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "holds: 2 of 2 mutants found, election as it is: holds"
-    assert said[1].startswith(
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == "holds: 2 of 2 mutants found, election as it is: holds"
+    assert output[1].startswith(
         "  without check-then-create                breaks at most one leads in 6 lines"
     )
     # The second line of a row is a command that shows the counterexample.
-    words = said[2].split()
+    words = output[2].split()
     assert words[:2] == ["fencepost", "audit"]
     assert ends(*words[2:]) == Exit.VIOLATED
 
 
-def test_a_mutant_that_is_not_found_is_told_and_fails(
+def test_a_mutant_that_is_not_found_is_reported_and_fails(
     elections: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A safeguard that can be left out of the code without anything breaking protects nothing."""
     assert ends("ballot", "--mutants") == Exit.VIOLATED
-    said = capsys.readouterr().out
-    assert "without in-name-only                     NOT FOUND: every schedule holds" in said
-    assert said.splitlines()[0] == "violated: 1 of 2 mutants found, ballot as it is: holds"
+    output = capsys.readouterr().out
+    assert "without in-name-only                     NOT FOUND: every schedule holds" in output
+    assert output.splitlines()[0] == "violated: 1 of 2 mutants found, ballot as it is: holds"
 
 
 def test_a_system_that_does_not_hold_shows_nothing(
@@ -82,15 +82,15 @@ def test_a_system_that_does_not_hold_shows_nothing(
     text = elections.read_text().replace("def fixed(world):\n    start(world, well)", "fixed = mutant_x")
     elections.write_text(text.replace("def mutant_in_name_only", "def mutant_x").replace("well)", "badly)"))
     assert ends("ballot", "--mutants") == Exit.VIOLATED
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "violated: 2 of 2 mutants found, ballot as it is: violated"
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == "violated: 2 of 2 mutants found, ballot as it is: violated"
 
 
 def test_too_little_is_undecided(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends("election", "--mutants", "--max-schedules", "1") == Exit.UNDECIDED
-    said = capsys.readouterr().out
-    assert "UNDECIDED: a limit was hit first" in said
-    assert said.splitlines()[0].endswith("election as it is: undecided")
+    output = capsys.readouterr().out
+    assert "UNDECIDED: a limit was hit first" in output
+    assert output.splitlines()[0].endswith("election as it is: undecided")
 
 
 def test_it_works_on_plain_boto3_as_well() -> None:
@@ -98,7 +98,7 @@ def test_it_works_on_plain_boto3_as_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (["election", "--mutants", "--mutant", "x"], "--mutants audits them all, and --mutant is about one"),
         (["election", "--mutants", "--replay", "default"], "and --replay is about one"),
@@ -107,10 +107,10 @@ def test_it_works_on_plain_boto3_as_well() -> None:
         (["elektion", "--mutants"], "no system is called 'elektion'"),
     ],
 )
-def test_what_makes_no_sense(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_makes_no_sense(words: list[str], output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ends(*words) == Exit.BAD_REQUEST
     captured = capsys.readouterr()
-    assert said in captured.out + captured.err
+    assert output in captured.out + captured.err
 
 
 def test_the_counterexample_of_the_model_stands_beside() -> None:
@@ -125,8 +125,8 @@ def test_a_long_counterexample_is_called_so() -> None:
     console = Console(width=200, file=io.StringIO())
     console.print(mutant_text(long))
     assert isinstance(console.file, io.StringIO)
-    said = console.file.getvalue()
-    assert "in 10 steps (model 6, referential_integrity, 1.67 times as many: LONG)" in said
+    output = console.file.getvalue()
+    assert "in 10 steps (model 6, referential_integrity, 1.67 times as many: LONG)" in output
 
 
 @pytest.mark.slow

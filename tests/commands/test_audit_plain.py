@@ -16,14 +16,14 @@ def fine(world, size=1):
     world.spawn(lambda: world.store().put("k", b"x" * size, when=ANYTHING), name="p")
     world.finally_("it is there", lambda view: len(view.get("k") or b"") == size)
 
-def wrong(world):
+def broken(world):
     fine(world)
     world.finally_("it is gone", lambda view: view.get("k") is None)
 """
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Any:
+def shown(capsys: pytest.CaptureFixture[str]) -> Any:
     def tell(*words: object) -> tuple[int, str, str]:
         code = exit_of("audit", *map(str, words))
         return code, *capsys.readouterr()
@@ -38,9 +38,9 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_nothing_broken_is_not_decided(told: Any, program: Path, tmp_path: Path) -> None:
+def test_nothing_broken_is_not_decided(shown: Any, program: Path, tmp_path: Path) -> None:
     place = tmp_path / "place"
-    code, out, _ = told(
+    code, out, _ = shown(
         f"{program}:fine", "--store", place.as_uri(), "--rounds", 2, "--json", tmp_path / "r.json"
     )
     assert code == Exit.UNDECIDED
@@ -55,16 +55,16 @@ def test_nothing_broken_is_not_decided(told: Any, program: Path, tmp_path: Path)
     assert result["violations"] == []
 
 
-def test_what_breaks_is_violated_and_told_last(told: Any, program: Path) -> None:
-    code, out, _ = told(f"{program}:wrong", "--store", "memory://")
+def test_what_breaks_is_violated_and_reported_last(shown: Any, program: Path) -> None:
+    code, out, _ = shown(f"{program}:broken", "--store", "memory://")
     assert code == Exit.VIOLATED
     lines = out.splitlines()
     assert lines[1] == "violated: it broke for real, in round 1"
     assert lines[-1].strip().startswith("=> it is gone: ")
 
 
-def test_parameters_reach_the_program(told: Any, program: Path) -> None:
-    code, out, _ = told(f"{program}:fine", "--store", "memory://", "--set", "size=7", "--rounds", 1)
+def test_parameters_reach_the_program(shown: Any, program: Path) -> None:
+    code, out, _ = shown(f"{program}:fine", "--store", "memory://", "--set", "size=7", "--rounds", 1)
     assert code == Exit.UNDECIDED
     assert "size=7 (for real): 1 round of 1 thread, 1 request" in out
 
@@ -78,16 +78,16 @@ def test_parameters_reach_the_program(told: Any, program: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_is_about_runs_under_control_is_refused(
-    told: Any, program: Path, other: tuple[Any, ...]
+    shown: Any, program: Path, other: tuple[Any, ...]
 ) -> None:
-    code, _, err = told(f"{program}:fine", "--store", "memory://", *other)
+    code, _, err = shown(f"{program}:fine", "--store", "memory://", *other)
     assert code == Exit.BAD_REQUEST
     assert f"{other[0]} is about runs under control" in err
     assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (("counter", "--rounds", 3), "--rounds counts the rounds of a real run"),
         (("boto3-counter", "--store", "memory://"), "written on boto3"),
@@ -95,8 +95,8 @@ def test_what_is_about_runs_under_control_is_refused(
         (("counter", "--store", "file:///proc/nothing/here"), "cannot"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(told: Any, words: tuple[Any, ...], said: str) -> None:
-    code, _, err = told(*words)
+def test_what_makes_no_sense_is_one_line(shown: Any, words: tuple[Any, ...], output: str) -> None:
+    code, _, err = shown(*words)
     assert code == Exit.BAD_REQUEST
-    assert said in err
+    assert output in err
     assert len(err.splitlines()) == 1

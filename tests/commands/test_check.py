@@ -1,5 +1,4 @@
-"""`fencepost check`: verdicts, counterexamples, bounds, a user's own file, and what is said to a wrong
-request."""
+"""`fencepost check`: verdicts, counterexamples, bounds, a user's own file, refused requests."""
 
 import json
 import textwrap
@@ -60,9 +59,9 @@ def result(target: Path) -> dict[str, Any]:
 def test_a_model_that_holds_says_so_with_its_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "r.json"
     assert ends("two-phase", "--set", "managers=5", "--json", str(target)) == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert "8,832 distinct states" in said
-    assert said.splitlines()[0] == "holds: two-phase managers=5: 5 properties"
+    output = capsys.readouterr().out
+    assert "8,832 distinct states" in output
+    assert output.splitlines()[0] == "holds: two-phase managers=5: 5 properties"
     found = result(target)
     assert (found["verdict"], found["distinct"], found["parameters"]) == ("holds", 8832, {"managers": 5})
     assert list(found)[:10] == [
@@ -77,15 +76,15 @@ def test_a_safeguard_off_shows_the_shortest_counterexample(
     lamps: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(f"{lamps}:Lamps", "--without", "one-by-one") == Exit.VIOLATED
-    said = capsys.readouterr().out
-    assert "never_all is violated: Never are all lamps lit." in said
+    output = capsys.readouterr().out
+    assert "never_all is violated: Never are all lamps lit." in output
     assert (
         "  0. start  lamp: [off, off]\n"
         "  1. light(i=1)  lamp[1]: off -> on\n"
         "  2. light(i=0)  lamp[0]: off -> on\n"
-    ) in said
-    assert said.splitlines()[0].endswith(" without one-by-one: never_all")
-    assert said.splitlines()[-1] == f"fencepost check {lamps}:Lamps --without one-by-one"
+    ) in output
+    assert output.splitlines()[0].endswith(" without one-by-one: never_all")
+    assert output.splitlines()[-1] == f"fencepost check {lamps}:Lamps --without one-by-one"
 
 
 def test_an_action_that_never_fires_is_a_warning_and_under_strict_a_violation(
@@ -109,11 +108,11 @@ def test_a_shipped_model_holds_under_strict(name: str) -> None:
 def test_what_a_stopped_search_did_not_see_is_no_warning(
     lamps: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After a violation the rest was not looked at, so nothing can be said of it."""
+    """After a violation the rest was not explored, so nothing is known about it."""
     assert ends(lamps, "--without", "one-by-one", "--strict") == Exit.VIOLATED
-    said = capsys.readouterr().out
-    assert "never fired" not in said
-    assert "explode-fires" not in said
+    output = capsys.readouterr().out
+    assert "never fired" not in output
+    assert "explode-fires" not in output
 
 
 def test_a_bound_that_is_hit_decides_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,9 +122,9 @@ def test_a_bound_that_is_hit_decides_nothing(capsys: pytest.CaptureFixture[str])
 
 def test_symmetry_keeps_the_verdict_and_says_what_it_saved(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends("two-phase", "--set", "managers=5", "--symmetry") == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert "note: " in said
-    assert "8,832 distinct" not in said
+    output = capsys.readouterr().out
+    assert "note: " in output
+    assert "8,832 distinct" not in output
 
 
 def test_random_walks_find_and_never_prove(lamps: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,17 +140,17 @@ def test_random_walks_find_and_never_prove(lamps: str, capsys: pytest.CaptureFix
 
 def test_json_to_standard_output_leaves_it_to_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends("two-phase", "--json", "-") == Exit.HOLDS
-    said = capsys.readouterr()
-    assert json.loads(said.out)["distinct"] == 288
-    assert "288 distinct states" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["distinct"] == 288
+    assert "288 distinct states" in output.err
 
 
 def test_the_list_names_models_sizes_and_safeguards(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends("--list") == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert "two-phase" in said
-    assert "managers=3" in said
-    assert "safeguard all-prepared" in said
+    output = capsys.readouterr().out
+    assert "two-phase" in output
+    assert "managers=3" in output
+    assert "safeguard all-prepared" in output
 
 
 @pytest.mark.parametrize(
@@ -174,11 +173,13 @@ def test_the_list_names_models_sizes_and_safeguards(capsys: pytest.CaptureFixtur
         (["two-phase", "--json", "/no/such/dir/r.json"], "cannot write /no/such/dir/r.json"),
     ],
 )
-def test_a_wrong_request_is_one_line(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_request_is_one_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ends(*words) == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -199,13 +200,13 @@ def test_a_mistake_in_a_users_file_is_one_line_with_its_place(
     file = tmp_path / "broken.py"
     file.write_text(textwrap.dedent(text))
     assert ends(f"{file}{wanted}") == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert says in said
-    assert "broken.py" in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert "broken.py" in output
+    assert output.count("\n") == 1
 
 
-def test_a_small_model_is_told_whole(tmp_path: Path) -> None:
+def test_a_small_model_is_reported_whole(tmp_path: Path) -> None:
     """A picture of its states needs all of them and every step; of a large one, there is none."""
     target = tmp_path / "out.json"
     assert ends("peterson", "--json", str(target)) == Exit.HOLDS

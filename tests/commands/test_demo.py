@@ -31,16 +31,16 @@ def test_every_command_is_shown_before_it_is_run(
     good = stop(tmp_path, Exit.HOLDS)
     bad = stop(tmp_path, Exit.VIOLATED, "--without", "all-prepared")
     assert toured(monkeypatch, tmp_path, good, bad) == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert said.index("$ fencepost check two-phase --set managers=2") < said.index("56 distinct states")
-    assert "[2/2] A model." in said
-    assert f"The report: {tmp_path / 'report.html'}" in said
-    assert all(words in said for words in demo.after(tmp_path))
-    assert "which needs Java" in said
+    output = capsys.readouterr().out
+    assert output.index("$ fencepost check two-phase --set managers=2") < output.index("56 distinct states")
+    assert "[2/2] A model." in output
+    assert f"The report: {tmp_path / 'report.html'}" in output
+    assert all(words in output for words in demo.after(tmp_path))
+    assert "which needs Java" in output
     assert "two-phase without all-prepared" in (tmp_path / "report.html").read_text()
 
 
-def test_a_surprise_is_told_and_ends_with_1(
+def test_a_surprise_is_reported_and_ends_with_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A tour that hides a failure would be the worst first impression."""
@@ -49,16 +49,16 @@ def test_a_surprise_is_told_and_ends_with_1(
     assert "ended with 1, expected 0" in capsys.readouterr().err
 
 
-def test_what_the_machine_lacks_is_left_out_and_said(
+def test_what_the_machine_lacks_is_left_out_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = stop(tmp_path, Exit.VIOLATED, "--without", "all-prepared")
     missing = stop(tmp_path, Exit.HOLDS, needs="no_such_library")
     assert toured(monkeypatch, tmp_path, bad, missing, words=("--json", "-")) == Exit.HOLDS
-    said = capsys.readouterr()
-    assert json.loads(said.out)["left_out"] == ["check two-phase"]
-    assert "[2/2] left out: no_such_library is not installed" in said.err
-    assert "Left out without no_such_library" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["left_out"] == ["check two-phase"]
+    assert "[2/2] left out: no_such_library is not installed" in output.err
+    assert "Left out without no_such_library" in output.err
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(
@@ -73,9 +73,9 @@ def test_a_folder_that_cannot_be_written_is_one_line(
 @pytest.mark.slow
 def test_the_real_tour_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_of("demo", "--out", str(tmp_path)) == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert len(said.splitlines()) < LINES_MAX
-    assert said.count("\n$ fencepost ") == len(demo.stops(tmp_path)) + 1
+    output = capsys.readouterr().out
+    assert len(output.splitlines()) < LINES_MAX
+    assert output.count("\n$ fencepost ") == len(demo.stops(tmp_path)) + 1
     page = (tmp_path / "report.html").read_text()
     for shown in ("publish without create-only-manifest", "simulate rfc-013-capped", 'class="sequence"'):
         assert shown in page

@@ -1,4 +1,4 @@
-"""The command line as a whole: exit codes, one clear line for what went wrong, never a traceback."""
+"""The command line as a whole: exit codes, one clear line for an error, never a traceback."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixtu
 
 
 def test_every_command_of_the_table_can_be_loaded() -> None:
-    """The table of summaries is written by hand, so nothing else would notice a wrong name."""
+    """The table of summaries is written by hand, so nothing else would notice an invalid name."""
     for name in SUMMARIES:
         command = group.get_command(click.Context(group), name)
         assert isinstance(command, click.Command)
@@ -50,14 +50,14 @@ def test_every_command_of_the_table_can_be_loaded() -> None:
         (["probe", "gopher://x"], "known: memory://"),
     ],
 )
-def test_a_wrong_request_is_one_line_and_exits_with_2(
+def test_an_invalid_request_is_one_line_and_exits_with_2(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(*words) == Exit.BAD_REQUEST
-    said = capsys.readouterr()
-    assert says in said.err
-    assert said.err.startswith("fencepost: ")
-    assert said.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert says in output.err
+    assert output.err.startswith("fencepost: ")
+    assert output.err.count("\n") == 1
 
 
 def test_nothing_asked_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,8 +92,8 @@ def test_output_that_finds_no_room_is_one_line(
         assert ends(*words) == Exit.BAD_REQUEST
     with contextlib.suppress(OSError):
         full.close()
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("fencepost: cannot write: No space left on device")
+    output = capsys.readouterr().err.splitlines()[-1]
+    assert output.startswith("fencepost: cannot write: No space left on device")
 
 
 def test_another_error_of_the_system_is_not_taken_for_that() -> None:
@@ -102,7 +102,7 @@ def test_another_error_of_the_system_is_not_taken_for_that() -> None:
 
 
 def test_a_bug_of_ours_is_not_hidden() -> None:
-    """A traceback is wrong for bad input and right for a bug."""
+    """A traceback is for bugs, not for invalid input."""
     with pytest.raises(ZeroDivisionError):
         raising(ZeroDivisionError())
 

@@ -1,4 +1,4 @@
-"""Every command as a person meets it: in a terminal, asking for help, mistaken, impatient.
+"""Every command as a person meets it: in a terminal, with --help, with mistakes, with Ctrl-C.
 
 A terminal is more than standard output: colour, width, progress lines and Ctrl-C come with it.
 """
@@ -91,7 +91,7 @@ def run_in_terminal(*words: str, cwd: Path | None = None) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_help_and_a_wrong_option(name: str) -> None:
+def test_help_and_a_invalid_option(name: str) -> None:
     """Help names every option; a mistake is one line that says where help is."""
     code, shown = run_in_terminal(name, "--help")
     assert code == Exit.HOLDS

@@ -86,10 +86,10 @@ def test_the_tour_ends_with_the_stop_that_was_interrupted(
     tour = [Stop("One.", [*small, "--max-states", "5"], Exit.HOLDS), Stop("Two.", small, Exit.HOLDS)]
     monkeypatch.setattr(demo, "stops", lambda _: tour)
     assert ends("demo", "--out", str(tmp_path)) == Exit.UNDECIDED
-    said = capsys.readouterr().out
-    assert "[1/2] One." in said
-    assert "[2/2]" not in said
-    assert f"The rest of the tour is left out. What there is: {tmp_path}" in said
+    output = capsys.readouterr().out
+    assert "[1/2] One." in output
+    assert "[2/2]" not in output
+    assert f"The rest of the tour is left out. What there is: {tmp_path}" in output
 
 
 def test_the_commands_of_the_tour_can_be_pasted(

@@ -23,7 +23,7 @@ def test_what_can_be_written_is_taken_and_not_touched(
     assert (tmp_path / "old.json").read_text() == "old"
 
 
-def test_what_cannot_be_written_is_told_why(tmp_path: Path) -> None:
+def test_what_cannot_be_written_has_a_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for target, why in {
         "": "Invalid argument",
@@ -57,9 +57,9 @@ def test_a_file_in_a_folder_that_the_command_makes_is_taken(tmp_path: Path) -> N
 def test_it_is_refused_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """If this fails, half an hour of search ends with a result that nobody has."""
     assert exit_of("check", "publish", "--json", str(tmp_path)) == Exit.BAD_REQUEST
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == f"fencepost: cannot write {tmp_path}: Is a directory; give --json another file\n"
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == f"fencepost: cannot write {tmp_path}: Is a directory; give --json another file\n"
 
 
 def commands(command: click.Command) -> list[click.Command]:
@@ -71,7 +71,7 @@ def commands(command: click.Command) -> list[click.Command]:
 
 
 @pytest.mark.parametrize("name", [name for name in SUMMARIES if name != "report"])
-def test_every_command_that_writes_a_result_asks_first(name: str) -> None:
+def test_every_command_that_writes_a_result_checks_first(name: str) -> None:
     """`report` takes no time, and makes folders for all it writes."""
     found = group.get_command(click.Context(group), name)
     assert found is not None

@@ -1,4 +1,4 @@
-"""`fencepost probe` as its users meet it: exit codes, the table, JSON, and one line for what is wrong."""
+"""`fencepost probe` as its users meet it: exit codes, the table, JSON, and one line for an error."""
 
 import json
 import os

@@ -12,7 +12,7 @@ from tests.commands.running import exit_of
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "output"),
     [
         (("nowhere",), "upstream 'nowhere' is no address"),
         (("http://h/bucket",), "say only http://host:port"),
@@ -26,23 +26,23 @@ from tests.commands.running import exit_of
     ],
 )
 def test_what_makes_no_sense_is_one_line(
-    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_of("proxy", *words) == Exit.BAD_REQUEST
     err = capsys.readouterr().err
-    assert said in err
+    assert output in err
     assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("url", ["http://key:hunter2@h", "http://:hunter2@h/b", "http://key:hunter2@h:port"])
 def test_a_secret_in_the_address_is_not_repeated(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_of("proxy", url) == Exit.BAD_REQUEST
-    said = capsys.readouterr()
-    assert "say http://host:port" in said.err
-    assert "hunter2" not in said.err + said.out
+    output = capsys.readouterr()
+    assert "say http://host:port" in output.err
+    assert "hunter2" not in output.err + output.out
 
 
-def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         words = ["proxy", f"http://127.0.0.1:{port}", "--port", port]
@@ -50,7 +50,7 @@ def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> Non
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-def test_statistics_are_told_by_kind() -> None:
+def test_statistics_are_reported_by_kind() -> None:
     seen = Statistics()
     seen.fates["put"].update({"200": 1200, "landed, reply lost": 3})
     seen.landed_late["put 200"] = 2

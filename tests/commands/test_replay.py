@@ -91,9 +91,9 @@ def test_one_bad_run_is_found_among_good_ones(
     [error] = found["violations"]
     assert (error["run"], error["seq"]) == ("locks/b", 11)
     assert error["event"].startswith("bob: response put locks/b")
-    told = capsys.readouterr().out
-    assert "REJECTED  run locks/b  event 11: bob: response put" in told
-    assert "violated: 3 runs: 2 accepted, 1 rejected, 0 undecided; 14 events" in told
+    reported = capsys.readouterr().out
+    assert "REJECTED  run locks/b  event 11: bob: response put" in reported
+    assert "violated: 3 runs: 2 accepted, 1 rejected, 0 undecided; 14 events" in reported
     assert found["coverage"]["taken"] > 0  # type: ignore[index]
 
 
@@ -107,20 +107,22 @@ def test_a_good_trace_holds_and_its_verdicts_are_a_table(tmp_path: Path, mine: s
     assert operations["put"]["outcomes"] == {"done": 2}
 
 
-def test_the_share_of_the_models_transitions_is_told_and_the_way_to_what_never_was(
+def test_the_share_of_the_models_transitions_is_reported_and_the_way_to_what_never_was(
     tmp_path: Path, mine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The lock's machine within its bound: every transition that there is, and those that some run took."""
     write_parquet(tmp_path / "t.parquet", table_of(traced(GOOD)))
     _, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", mine, "--gaps")
-    told = found["coverage"]["model"]  # type: ignore[index]
-    assert (told["runs"], told["runs_beyond_the_bound"]) == (1, 0)
-    assert 0 < told["driven"] < told["transitions"]
-    assert sum(one["driven"] for one in told["actions"].values()) == told["driven"]
-    assert told["actions"]["acquire"]["driven"] > 0  # it landed somewhere between its request and its answer
+    reported = found["coverage"]["model"]  # type: ignore[index]
+    assert (reported["runs"], reported["runs_beyond_the_bound"]) == (1, 0)
+    assert 0 < reported["driven"] < reported["transitions"]
+    assert sum(one["driven"] for one in reported["actions"].values()) == reported["driven"]
+    assert (
+        reported["actions"]["acquire"]["driven"] > 0
+    )  # it landed somewhere between its request and its answer
     shown = capsys.readouterr().out
-    assert f"{told['driven']:,} of {told['transitions']:,} transitions" in shown
-    assert told["gaps"][0]["label"] in shown
+    assert f"{reported['driven']:,} of {reported['transitions']:,} transitions" in shown
+    assert reported["gaps"][0]["label"] in shown
     _, without = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", mine)
     assert "model" not in without["coverage"]  # type: ignore[operator]
 
@@ -156,9 +158,9 @@ def test_damage_is_named_hides_nothing_and_leaves_it_undecided(
     assert "the phase 'later' is unknown" in reasons["locks/z"]
     assert "the kind 'rename' is unknown" in reasons["locks/y"]
     assert "whose request is missing" in reasons["locks/x"]
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     for name in ("cut.parquet", "odd.jsonl, line 4", "packed.gz"):
-        assert f"NOT READ  {folder}/{name}" in told
+        assert f"NOT READ  {folder}/{name}" in reported
 
 
 def test_damage_does_not_hide_a_violation(tmp_path: Path, mine: str) -> None:
@@ -193,9 +195,9 @@ def test_access_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ended, found = replayed(tmp_path, *words)
     assert ended == 1
     assert [one["rule"] for one in found["violations"]] == ["never-deleted"]  # type: ignore[attr-defined]
-    told = capsys.readouterr().out
-    assert f"REJECTED  never-deleted  event 7: arn@192.0.2.1: delete {key} -> done" in told
-    assert "violated: 1 broken promises, 0 undecided; 4 requests" in told
+    reported = capsys.readouterr().out
+    assert f"REJECTED  never-deleted  event 7: arn@192.0.2.1: delete {key} -> done" in reported
+    assert "violated: 1 broken promises, 0 undecided; 4 requests" in reported
     assert found["statistics"]["rates"]["412"] == 0.25  # type: ignore[index]
 
 
@@ -233,9 +235,9 @@ def test_what_makes_no_sense_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").write_text("")
     assert exit_of("replay", *words) == 2
-    told = capsys.readouterr().err
-    assert why in told
-    assert told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert why in reported
+    assert reported.count("\n") == 1
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:

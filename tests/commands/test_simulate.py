@@ -1,4 +1,4 @@
-"""`fencepost simulate`: results, their bytes, what is left in a folder, what is said to a wrong request."""
+"""`fencepost simulate`: results, their bytes, the files in a folder, refused requests."""
 
 import errno
 import importlib.util
@@ -97,10 +97,10 @@ def test_a_check_outside_its_tolerance_is_a_violation(
         ' = 1\n[[check]]\nname = "wall"\nmeasure = "commit.p50"\nmeasured = "50 ms"\ntolerance = "10 %"\n'
     )
     assert ends(str(file)) == Exit.VIOLATED
-    said = capsys.readouterr().out
-    assert "wall" in said
-    assert "+20.0 %" in said
-    assert "outside" in said
+    output = capsys.readouterr().out
+    assert "wall" in output
+    assert "+20.0 %" in output
+    assert "outside" in output
     file.write_text(file.read_text().replace("10 %", "20 %"))
     assert ends(str(file)) == Exit.HOLDS
 
@@ -178,8 +178,8 @@ def test_the_order_of_hashes_changes_nothing(small: str) -> None:
     for hash_seed in ("1", "2"):
         words = [sys.executable, "-m", "fencepost", "simulate", small, "--json", "-", "--jobs", "1"]
         env = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        told = subprocess.run(words, capture_output=True, check=True, env=env).stdout
-        outputs.append({name: part for name, part in json.loads(told).items() if name != "provenance"})
+        shown = subprocess.run(words, capture_output=True, check=True, env=env).stdout
+        outputs.append({name: part for name, part in json.loads(shown).items() if name != "provenance"})
     assert json.dumps(outputs[0]) == json.dumps(outputs[1])
 
 
@@ -308,16 +308,16 @@ def test_a_run_that_fails_leaves_no_result(
         ("10000000", "asks for 1e+07 requests at once"),
     ],
 )
-def test_a_path_that_goes_wrong_while_it_runs_is_one_line(
+def test_a_path_that_goes_invalid_while_it_runs_is_one_line(
     count: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "p.toml").write_text(f'[parameters]\nx = 0\n[[step]]\nname = "a"\ncount = "{count}"\n')
     file = tmp_path / "s.toml"
     file.write_text('[workload]\nsystem = "described"\npath = "p.toml"\nduration = "1 s"\n')
     assert ends(str(file)) == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize("what", ["run", "table"])
@@ -329,11 +329,11 @@ def test_a_disk_that_fills_up_during_the_runs_is_one_line(
 
     monkeypatch.setattr(simulate, {"run": "perform", "table": "write_out"}[what], full)
     assert ends("cap-tail", "--out", str(tmp_path / "out"), "--no-plots") == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert said.startswith(
+    output = capsys.readouterr().err
+    assert output.startswith(
         f"fencepost: cannot write to {tmp_path / 'out'}: No space left on device; give --out"
     )
-    assert said.count("\n") == 1
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -354,15 +354,15 @@ def test_what_makes_no_sense_is_one_line(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(*words) == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("library", "says"), [("pyarrow", "fencepost[catalog]"), ("matplotlib", "fencepost[plots]")]
 )
-def test_a_missing_library_is_said_before_anything_runs(
+def test_a_missing_library_is_reported_before_anything_runs(
     library: str, says: str, small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     real = importlib.util.find_spec
@@ -412,5 +412,7 @@ def test_spark_gives_the_same_bytes(small: str, tmp_path: Path) -> None:
 
 def test_list_names_what_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends("--list") == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert {"publish-writers", "rfc-013-capped", "regions"} <= {line.split()[0] for line in said.splitlines()}
+    output = capsys.readouterr().out
+    assert {"publish-writers", "rfc-013-capped", "regions"} <= {
+        line.split()[0] for line in output.splitlines()
+    }

@@ -20,29 +20,29 @@ def walked(
 def test_steps_back_and_the_counterexample(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = walked("1\n0\nb\nt\nq\n", monkeypatch, capsys)
-    assert "1  prepare(m=0)  manager[0]: working -> prepared" in said
-    counterexample = said[said.index("0. start") :]
+    output = walked("1\n0\nb\nt\nq\n", monkeypatch, capsys)
+    assert "1  prepare(m=0)  manager[0]: working -> prepared" in output
+    counterexample = output[output.index("0. start") :]
     assert "1. prepare(m=0)" in counterexample
     assert "2. " not in counterexample
 
 
 def test_state_and_properties(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    said = walked("s\np\nq\n", monkeypatch, capsys)
-    assert "decision: init" in said
-    assert "agreement: holds here" in said
-    assert "all_commit (reachable): not met here" in said
+    output = walked("s\np\nq\n", monkeypatch, capsys)
+    assert "decision: init" in output
+    assert "agreement: holds here" in output
+    assert "all_commit (reachable): not met here" in output
 
 
-def test_a_broken_property_is_said_at_once(
+def test_a_broken_property_is_reported_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("commit\n0\nq\n"))
     words = ["check", "two-phase", "--set", "managers=2", "--without", "all-prepared", "--explore"]
     assert exit_of(*words) == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert "'commit' is not offered" in said
-    assert "BROKEN" not in said
+    output = capsys.readouterr().out
+    assert "'commit' is not offered" in output
+    assert "BROKEN" not in output
 
 
 def test_the_end_of_the_input_ends_the_walk(
@@ -54,7 +54,7 @@ def test_the_end_of_the_input_ends_the_walk(
 def test_what_is_not_offered_is_refused_with_what_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = walked("99\nx\nb\nq\n", monkeypatch, capsys)
-    assert "'99' is not offered" in said
-    assert "'x' is not offered" in said
-    assert "this is the start" in said
+    output = walked("99\nx\nb\nq\n", monkeypatch, capsys)
+    assert "'99' is not offered" in output
+    assert "'x' is not offered" in output
+    assert "this is the start" in output

@@ -1,4 +1,4 @@
-"""A user's own file: what is found from it, and what is told when it cannot be used."""
+"""A user's own file: what it can import, and the message when it cannot be used."""
 
 import sys
 from collections.abc import Iterator
@@ -55,10 +55,10 @@ def test_a_file_that_ends_the_program_is_refused_and_not_passed(
     """If this fails, a script without its guard is a check that passes without having looked at anything."""
     (project / "script.py").write_text(ending.replace("sys_exit()", "def main():\n    exit(0)\n\n\nmain()"))
     assert ends(command, "script.py") == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert "script.py:" in said
-    assert "__main__" in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert "script.py:" in output
+    assert "__main__" in output
+    assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize("text", ["exit(0)", "world.spawn(exit, 0, name='a')"])
@@ -79,7 +79,7 @@ def test_a_program_that_ends_the_program_does_not_hold(project: Path, text: str)
         ("def p(world): ...", ":q", "holds no program 'q'; it holds: p"),
     ],
 )
-def test_why_something_is_no_program_is_told(
+def test_why_something_is_no_program_is_reported(
     project: Path, text: str, named: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "it.py").write_text(text + "\n")

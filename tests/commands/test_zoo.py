@@ -84,9 +84,9 @@ def test_a_row_tells_what_breaks_and_after_how_many_steps(
         ("all-prepared", "agreement", 3, True),
         ("no-abort-once-prepared", "agreement", 9, True),
     ]
-    said = capsys.readouterr().out
-    assert "two-phase without all-prepared                   breaks agreement in 3 steps" in said
-    assert said.splitlines()[0] == "holds: 3 rows, 0 of them unexpected"
+    output = capsys.readouterr().out
+    assert "two-phase without all-prepared                   breaks agreement in 3 steps" in output
+    assert output.splitlines()[0] == "holds: 3 rows, 0 of them unexpected"
 
 
 def machine(tmp_path: Path, switches: str, *guards: str, never: str = NEVER_ALL) -> str:
@@ -104,9 +104,9 @@ def test_a_safeguard_that_protects_nothing_is_a_finding(
     both = 'safeguards = {"one-by-one": "only while none is lit", "twice": "the same again"}'
     doubled = machine(tmp_path, both, ONE, ONE.replace("one-by-one", "twice"))
     assert ends(doubled) == Exit.VIOLATED
-    said = capsys.readouterr().out
-    assert said.count("NOTHING BREAKS: dead weight, or a hole in the properties") == 2
-    assert "violated: 3 rows, 2 of them unexpected" in said.splitlines()
+    output = capsys.readouterr().out
+    assert output.count("NOTHING BREAKS: dead weight, or a hole in the properties") == 2
+    assert "violated: 3 rows, 2 of them unexpected" in output.splitlines()
 
 
 def test_a_model_that_does_not_hold_makes_the_rest_worthless(tmp_path: Path) -> None:
@@ -117,15 +117,17 @@ def test_a_model_that_does_not_hold_makes_the_rest_worthless(tmp_path: Path) -> 
     assert [row["unexpected"] for row in rows(target)] == [True, False]
 
 
-def test_assumptions_are_told_and_never_blamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_assumptions_are_reported_and_never_blamed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     switches = 'assumptions = {"one-by-one": "people light one", "daylight": "people can see"}'
     needed = 's.require(~s.lamp.any("on") if s.is_on("one-by-one") else s.lamp[i] == "off")'
     file = machine(tmp_path, switches, needed, 's.is_on("daylight")')
     assert ends(file) == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert "without one-by-one" in said
-    assert "breaks never_all in 2 steps" in said
-    assert "nothing breaks: the protocol does not need it within these sizes" in said
+    output = capsys.readouterr().out
+    assert "without one-by-one" in output
+    assert "breaks never_all in 2 steps" in output
+    assert "nothing breaks: the protocol does not need it within these sizes" in output
     target = tmp_path / "r.json"
     assert ends(file, "--no-assumptions", "--json", str(target)) == Exit.HOLDS
     assert [row["safeguard"] for row in rows(target)] == [""]
@@ -201,9 +203,9 @@ def test_an_interrupt_keeps_the_rows_so_far(
 
 def test_the_list_names_models_and_programs(programs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ends("--list") == Exit.HOLDS
-    said = capsys.readouterr().out
-    assert "model two-phase: all-prepared, no-abort-once-prepared" in said
-    assert "program bad-election: A leader, elected badly and well." in said
+    output = capsys.readouterr().out
+    assert "model two-phase: all-prepared, no-abort-once-prepared" in output
+    assert "program bad-election: A leader, elected badly and well." in output
 
 
 @pytest.mark.parametrize(
@@ -216,13 +218,13 @@ def test_the_list_names_models_and_programs(programs: Path, capsys: pytest.Captu
         (["--budget", "3"], "give --programs with it"),
     ],
 )
-def test_a_wrong_request_is_one_line(
+def test_an_invalid_request_is_one_line(
     words: list[str], says: str, programs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(*words) == Exit.BAD_REQUEST
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert output.count("\n") == 1
 
 
 @pytest.mark.slow

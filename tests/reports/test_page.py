@@ -134,7 +134,7 @@ def test_the_same_folder_gives_the_same_bytes(folder: Path) -> None:
 @pytest.mark.parametrize(
     "broken", [{"features": [{}]}, {"features": 3}, {"features": [[]]}, {"latency": {"put": 3}}]
 )
-def test_a_result_of_the_wrong_shape_is_named(tmp_path: Path, broken: dict[str, Any]) -> None:
+def test_a_result_of_the_invalid_shape_is_named(tmp_path: Path, broken: dict[str, Any]) -> None:
     write(tmp_path, "bad.json", {**PROBE, **broken})
     write(tmp_path, "good.json", REPLAY)
     output = read(page(read_folder(tmp_path))).text
@@ -239,7 +239,7 @@ def test_the_default_page_lies_in_the_folder(tmp_path: Path) -> None:
         (["{full}", "--markdown", "-", "--json", "-"], "would mix"),
     ],
 )
-def test_a_wrong_request_is_one_line(
+def test_an_invalid_request_is_one_line(
     words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     empty, full = tmp_path / "empty", tmp_path / "full"
@@ -294,7 +294,7 @@ def test_the_line_that_replays_a_failure_is_one_the_audit_takes(
         {"verdict": "maybe", "schedules": "many"},
     ],
 )
-def test_a_result_of_the_wrong_shape_is_named_in_every_form(
+def test_a_result_of_the_invalid_shape_is_named_in_every_form(
     tmp_path: Path, broken: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A comment or a test report must not end in a traceback where the page does not."""
