@@ -1,18 +1,18 @@
 """The counter in simulated time: every writer adds, and claims again when it is fenced."""
 
 from fencepost.examples.fenced_counter.counter import Counter, Fenced, Unknown
-from fencepost.sim.des import Scene
+from fencepost.sim.des import Simulation
 from fencepost.sim.des.drive import Failed
 from fencepost.sim.des.meter import Operation
 
 
 class Counting:
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
 
     def open(self, number: int) -> "_Writer":
-        store = self._scene.store(f"writer-{number + 1}")
-        return _Writer(Counter(store), self._scene.setup.workload.attempts)
+        store = self._simulation.store(f"writer-{number + 1}")
+        return _Writer(Counter(store), self._simulation.setup.workload.attempts)
 
 
 class _Writer:

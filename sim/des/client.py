@@ -2,7 +2,7 @@
 
     store = Client(server, "writer-1", ClientModel(in_flight=8))
 
-Called while no actor runs (while a scene is being set up), a request is answered at once and takes no time.
+Called while no actor runs (while a run is being set up), a request is answered at once and takes no time.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,10 @@ from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store, settle
 from fencepost.impl.store.layers.retrying import Retrying
 from fencepost.impl.store.requests import Reply, Request
-from fencepost.sim.des.engine import Tick
-from fencepost.sim.des.environment import START_NS, SimulatedEnvironment
+from fencepost.sim.des.engine import START_NS, SimulatedEnvironment, Tick
 from fencepost.sim.des.faults import Faults
 from fencepost.sim.des.latency import Draw, Profile, draw
-from fencepost.sim.des.limits import Gate
-from fencepost.sim.des.server import Flight, Server
+from fencepost.sim.des.server import Flight, Gate, Server
 
 R = TypeVar("R", bound=Reply)
 

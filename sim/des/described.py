@@ -8,9 +8,8 @@ from fencepost.sim.des.drive import Drive
 from fencepost.sim.des.engine import Signal
 from fencepost.sim.des.expressions import BadExpression
 from fencepost.sim.des.meter import Operation
-from fencepost.sim.des.paths import Maintenance, Path, Step
-from fencepost.sim.des.requests import nominal
-from fencepost.sim.des.scene import Scene
+from fencepost.sim.des.paths import Maintenance, Path, Step, nominal
+from fencepost.sim.des.simulation import Simulation
 
 REQUESTS_MAX = 1_000_000
 """Of one step: more is a slip in its arithmetic."""
@@ -19,9 +18,9 @@ REQUESTS_MAX = 1_000_000
 class Describing:
     """Every writer walks the path; the counters are common to all."""
 
-    def __init__(self, scene: Scene) -> None:
-        workload = scene.setup.workload
-        self.scene = scene
+    def __init__(self, simulation: Simulation) -> None:
+        workload = simulation.setup.workload
+        self.simulation = simulation
         self.path: Path = workload.path
         self.values: dict[str, float] = {
             **self.path.parameters,
@@ -41,22 +40,22 @@ class Describing:
         return _Walker(self, self._client(f"writer-{number + 1}"))
 
     def _client(self, name: str) -> Client:
-        return self.scene.client(name, compute_per_request_ns=self.path.compute_per_request_ns)
+        return self.simulation.client(name, compute_per_request_ns=self.path.compute_per_request_ns)
 
     # An operation.
 
     def operate(self, client: Client) -> None:
         """Alone, or with all who come within the window."""
-        window_ns = self.scene.setup.workload.window_ns
+        window_ns = self.simulation.setup.workload.window_ns
         if not window_ns:
             self._walk_once(client, 1)
             return
-        ended = Signal(self.scene.engine)
+        ended = Signal(self.simulation.engine)
         self._queue.append(ended)
         if len(self._queue) > 1:
             ended.wait()
             return
-        self.scene.engine.sleep_ns(window_ns)
+        self.simulation.engine.sleep_ns(window_ns)
         batch, self._queue = self._queue, []
         self._walk_once(client, len(batch))
         for other in batch:
@@ -77,7 +76,7 @@ class Describing:
         together: list[Any] = []
         for at, step in enumerate(steps):
             if step.compute_ns:
-                self.scene.engine.sleep_ns(step.compute_ns)
+                self.simulation.engine.sleep_ns(step.compute_ns)
             for _ in range(_whole(step.repeat.value(values))):
                 requests = _requests(step, values)
                 if parts is not None and requests:
@@ -98,7 +97,7 @@ class Describing:
 
     def spawn_maintenance(self, drive: Drive) -> None:
         for name, maintenance in self.path.maintenance.items():
-            given = self.scene.setup.workload.maintenance.get(name)
+            given = self.simulation.setup.workload.maintenance.get(name)
             if given is not None:
                 maintenance = replace(maintenance, every=given[0], every_ns=given[1])
             if maintenance.every is None and maintenance.every_ns is None:
@@ -115,9 +114,9 @@ class Describing:
     def _publish_counters(self) -> None:
         for name in self.path.counters:
             now = self.values[name]
-            self.scene.counters[name] = now
+            self.simulation.counters[name] = now
             peak = f"{name}_max"
-            self.scene.counters[peak] = max(now, self.scene.counters.get(peak, now))
+            self.simulation.counters[peak] = max(now, self.simulation.counters.get(peak, now))
 
 
 class _Walker:

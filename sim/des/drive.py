@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.des.engine import Channel, Crash, Deadlock, Engine, Signal, Tick
 from fencepost.sim.des.meter import Operation
-from fencepost.sim.des.setup import Setup
+from fencepost.sim.des.simulation import Setup
 
 SPREAD = 4
 """Within so many latencies of one another writers begin: about one operation of a short path."""

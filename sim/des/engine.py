@@ -26,7 +26,44 @@ import simpy
 from greenlet import GreenletExit, getcurrent, greenlet
 from simpy.events import NORMAL
 
+from fencepost.impl.environment import Environment, SeededEnvironment
 from fencepost.sim.des.meter import Meter
+
+START_NS = 1_700_000_000_000_000_000
+"""Time at which every simulation begins: in November 2023."""
+
+
+class SimulatedEnvironment(Environment):
+    """Clock, sleep, randomness and identifiers in simulated time, for protocol code.
+
+    All actors share one environment, which looks up the actor that is running. Each actor has streams of its
+    own, derived from the run's seed, its name and its incarnation: another writer reshuffles no stream.
+    """
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._setup: dict[str, Any] = {}
+
+    def now_ns(self) -> int:
+        actor = self._engine.current
+        return START_NS + self._engine.now_ns + (0 if actor is None else actor.skew_ns)
+
+    def monotonic_ns(self) -> int:
+        return self._engine.now_ns
+
+    def sleep(self, seconds: float) -> None:
+        if self._engine.current is not None:
+            self._engine.sleep_ns(max(0, round(seconds * 1e9)))
+
+    def stream(self, actor: str) -> Any:
+        running = self._engine.current
+        streams = self._setup if running is None else running.streams
+        found = streams.get(actor)
+        if found is None:
+            who = "setup" if running is None else f"{running.name}/{running.incarnation}"
+            found = streams[actor] = SeededEnvironment(0).stream(f"{self._engine.seed}/{who}/{actor}")
+        return found
+
 
 REFUSALS_MAX = 50
 """How often a dying actor may ask for something before it is given up."""

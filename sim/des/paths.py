@@ -7,7 +7,37 @@ arithmetic over counters and parameters, and whether they wait for one another.
 
 from dataclasses import dataclass, field
 
+from fencepost.impl.store.requests import Outcome, Reply
 from fencepost.sim.des.expressions import Expression
+
+READS = frozenset({"get", "head", "list", "list-versions", "list-uploads"})
+WRITES = frozenset({"put", "delete", "create-upload", "upload-part", "complete-upload", "abort-upload"})
+
+
+@dataclass(frozen=True, slots=True)
+class Nominal:
+    """A request of a described path: it takes time and capacity, and every store answers `done`.
+
+    It has the interface of a `Request` and is none, so that no protocol code can send it.
+    """
+
+    kind: str
+    key: str
+    size: int
+    """Bytes in its body: sent by a write, received by a read."""
+    reads: bool
+
+    @property
+    def subject(self) -> str:
+        return self.key
+
+    def ends(self, outcome: Outcome, detail: str = "") -> Reply:
+        return Reply(outcome, detail)
+
+
+def nominal(kind: str, key: str, size: int = 0) -> Nominal:
+    return Nominal(kind, key, size, kind in READS)
+
 
 NAMES = frozenset({"depth", "batch", "history"})
 """What expressions may use besides counters and parameters: operations before the run began; operations that

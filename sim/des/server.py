@@ -15,7 +15,7 @@ What is left out: the store's own replication, connections being opened, and a c
 scenario gives its requests a price in compute).
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,12 +27,84 @@ from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event, TraceFields, arguments, landing, results
 from fencepost.impl.store.requests import Outcome, Reply
-from fencepost.sim.des.engine import Engine
-from fencepost.sim.des.environment import START_NS
+from fencepost.sim.des.engine import START_NS, Engine
 from fencepost.sim.des.faults import Faults, fate
 from fencepost.sim.des.latency import Constant, Profile
-from fencepost.sim.des.limits import Gate, Rate
-from fencepost.sim.des.requests import Nominal
+from fencepost.sim.des.paths import Nominal
+
+SECOND_NS = 1_000_000_000
+
+
+class Gate:
+    """Lets `places` requests through at once, queues the others in order of arrival, and measures its use."""
+
+    __slots__ = ("_busy_ns", "_changed_ns", "_engine", "free", "places", "queue", "queued_max", "waited")
+
+    def __init__(self, engine: Any, places: int) -> None:
+        self._engine = engine
+        self.places = places
+        self.free = places
+        self.queue: deque[Any] = deque()
+        self.queued_max = 0
+        self.waited = 0
+        self._busy_ns = 0
+        self._changed_ns = 0
+
+    def enter(self, flight: Any) -> bool:
+        """Whether `flight` may proceed now; if not, it is queued and returned by a later `leave`."""
+        if self.free:
+            self._mark()
+            self.free -= 1
+            return True
+        self.queue.append(flight)
+        self.waited += 1
+        if len(self.queue) > self.queued_max:
+            self.queued_max = len(self.queue)
+        return False
+
+    def leave(self) -> Any:
+        """Free a place; returns the queued flight that takes it, or None."""
+        if self.queue:
+            return self.queue.popleft()
+        self._mark()
+        self.free += 1
+        return None
+
+    def _mark(self) -> None:
+        now = self._engine.simpy._now  # noqa: SLF001 - twice a request: the property costs as much as the sum
+        self._busy_ns += (self.places - self.free) * (now - self._changed_ns)
+        self._changed_ns = now
+
+    def use(self, now_ns: int) -> float:
+        """Mean share of its places in use."""
+        self._mark()
+        return self._busy_ns / (self.places * now_ns) if now_ns else 0.0
+
+
+class Rate:
+    """Token buckets, one for each name, that fill at `per_second` up to `burst`.
+
+    A request that finds its bucket empty is answered 503 at once and is not queued, like S3's SlowDown."""
+
+    __slots__ = ("_left", "burst", "per_second", "refused")
+
+    def __init__(self, per_second: float, burst: float) -> None:
+        self.per_second = per_second
+        self.burst = burst
+        self.refused = 0
+        self._left: dict[str, tuple[float, int]] = {}
+
+    def take(self, name: str, now_ns: int) -> bool:
+        """Take a token of `name`; False when there is none."""
+        left, then = self._left.get(name, (self.burst, now_ns))
+        left = min(self.burst, left + (now_ns - then) * self.per_second / SECOND_NS)
+        if left < 1.0:
+            self._left[name] = (left, now_ns)
+            self.refused += 1
+            return False
+        self._left[name] = (left - 1.0, now_ns)
+        return True
+
 
 RATES_BURST_S = 1.0
 """A prefix may save up one second's worth of requests."""

@@ -12,8 +12,7 @@ from fencepost.sim.des.drive import Drive
 from fencepost.sim.des.engine import Tick
 from fencepost.sim.des.meter import Samples
 from fencepost.sim.des.result import MS, Result, statistics
-from fencepost.sim.des.scene import Scene
-from fencepost.sim.des.setup import Setup
+from fencepost.sim.des.simulation import Setup, Simulation
 from fencepost.sim.systems import SYSTEMS, Workload, load
 from fencepost.sim.systems import WORKLOADS as OF_SYSTEMS
 
@@ -37,53 +36,53 @@ def _trace_fields(workload: str) -> Any:
 def simulate(setup: Setup, *, sink: Callable[[Event], object] | None = None, run: str = "") -> Result:
     """Run `setup` to its end. Every event of the store goes to `sink`, if there is one."""
     trace_fields = _trace_fields(setup.workload.system) if sink is not None else None
-    return perform(Scene(setup, sink, run, trace_fields))
+    return perform(Simulation(setup, sink, run, trace_fields))
 
 
-def perform(scene: Scene) -> Result:
-    """Run a scene to its end; what its bucket holds then can be looked at."""
-    system = load(WORKLOADS[scene.setup.workload.system].actors)(scene)
-    drive = Drive(scene.engine, scene.setup, system.open)
+def perform(simulation: Simulation) -> Result:
+    """Run a simulation to its end; what its bucket holds then can be looked at."""
+    system = load(WORKLOADS[simulation.setup.workload.system].actors)(simulation)
+    drive = Drive(simulation.engine, simulation.setup, system.open)
     drive.spawn()
-    _schedule_crashes(scene, drive)
+    _schedule_crashes(simulation, drive)
     maintenance = getattr(system, "spawn_maintenance", None)
     if maintenance is not None:
         maintenance(drive)
-    _skew(scene)
-    drive.at_begin.append(lambda: scene.opening.update(scene.server.requests))
-    scene.engine.run()
-    return _result(scene, drive, getattr(system, "parts", {}))
+    _skew(simulation)
+    drive.at_begin.append(lambda: simulation.opening.update(simulation.server.requests))
+    simulation.engine.run()
+    return _result(simulation, drive, getattr(system, "parts", {}))
 
 
-def _skew(scene: Scene) -> None:
-    if not scene.setup.faults.skew_ns:
+def _skew(simulation: Simulation) -> None:
+    if not simulation.setup.faults.skew_ns:
         return
-    for actor in scene.engine.actors:
-        off = scene.dice(f"skew/{actor.name}").gauss(0.0, 1.0)
-        actor.skew_ns = round(off * scene.setup.faults.skew_ns)
+    for actor in simulation.engine.actors:
+        off = simulation.dice(f"skew/{actor.name}").gauss(0.0, 1.0)
+        actor.skew_ns = round(off * simulation.setup.faults.skew_ns)
 
 
-def _schedule_crashes(scene: Scene, drive: Drive) -> None:
+def _schedule_crashes(simulation: Simulation, drive: Drive) -> None:
     """Every writer crashes at moments of its own, until the work is over."""
-    per_hour = scene.setup.faults.crashes_per_hour
+    per_hour = simulation.setup.faults.crashes_per_hour
     if not per_hour:
         return
-    engine = scene.engine
+    engine = simulation.engine
     for actor in list(engine.actors):
-        dice = scene.dice(f"crashes/{actor.name}")
+        dice = simulation.dice(f"crashes/{actor.name}")
 
         def strike(tick: Tick, actor: Any = actor, dice: Any = dice) -> None:
             if drive.over:
                 return
-            if engine.crash(actor, scene.setup.faults.restart_ns):
-                scene.server.faulted["crash"] += 1
+            if engine.crash(actor, simulation.setup.faults.restart_ns):
+                simulation.server.faulted["crash"] += 1
             tick.after(int(dice.expovariate(per_hour) * HOUR_NS))
 
         Tick(engine, strike).after(int(dice.expovariate(per_hour) * HOUR_NS))
 
 
-def _result(scene: Scene, drive: Drive, parts: dict[str, int]) -> Result:
-    meter = scene.engine.meter
+def _result(simulation: Simulation, drive: Drive, parts: dict[str, int]) -> Result:
+    meter = simulation.engine.meter
     window_s = drive.window_s()
     done = sum(len(found.ended_ns) for name, found in meter.samples.items() if name not in drive.maintenance)
     return Result(
@@ -91,11 +90,11 @@ def _result(scene: Scene, drive: Drive, parts: dict[str, int]) -> Result:
         failed={f"{name}: {why}": count for (name, why), count in sorted(meter.failed.items())},
         throughput=round(_completed(drive, meter.samples) / window_s, 6),
         window_s=round(window_s, 9),
-        requests=dict(sorted((scene.server.requests - scene.opening).items())),
-        outcomes={f"{kind} {what}": n for (kind, what), n in sorted(scene.server.outcomes.items())},
-        faults=dict(sorted(scene.server.faulted.items())),
-        saturation=_saturation(scene),
-        counters=dict(scene.counters),
+        requests=dict(sorted((simulation.server.requests - simulation.opening).items())),
+        outcomes={f"{kind} {what}": n for (kind, what), n in sorted(simulation.server.outcomes.items())},
+        faults=dict(sorted(simulation.server.faulted.items())),
+        saturation=_saturation(simulation),
+        counters=dict(simulation.counters),
         parts={name: round(n / max(1, done), 4) for name, n in parts.items()},
         latencies_ms={
             name: [round(ns / MS, 6) for ns in samples.latency_ns]
@@ -114,13 +113,13 @@ def _completed(drive: Drive, samples: dict[str, Samples]) -> int:
     )
 
 
-def _saturation(scene: Scene) -> dict[str, float]:
-    now = scene.engine.now_ns
+def _saturation(simulation: Simulation) -> dict[str, float]:
+    now = simulation.engine.now_ns
     found: dict[str, float] = {}
-    if scene.server.gate is not None:
-        found["store"] = round(scene.server.gate.use(now), 6)
-        found["store_queue_max"] = float(scene.server.gate.queued_max)
-    gates = [client.gate for client in scene.clients.values() if client.gate is not None]
+    if simulation.server.gate is not None:
+        found["store"] = round(simulation.server.gate.use(now), 6)
+        found["store_queue_max"] = float(simulation.server.gate.queued_max)
+    gates = [client.gate for client in simulation.clients.values() if client.gate is not None]
     if gates:
         found["client"] = round(sum(gate.use(now) for gate in gates) / len(gates), 6)
         found["client_queue_max"] = float(max(gate.queued_max for gate in gates))

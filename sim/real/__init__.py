@@ -1,7 +1,7 @@
-"""The plain run: a program of the world, run for real, with threads against a real store and no control.
+"""Run a program of the simulated world against a real store, with threads and without control of the order.
 
-It shows what the adversary cannot (the real store, its real timing) and proves nothing: orders happen as
-they happen to. What it finds is real, what it does not find is not decided.
+It tests what the simulation cannot (the real store and its timing) and proves nothing: it takes the orders
+that occur. A violation that it finds is real; other orders stay undecided.
 """
 
 from fencepost.sim.real.rounds import Found, Plain, run_rounds

@@ -1,4 +1,4 @@
-"""Round after round of a program against a real store, below a prefix of our own that goes afterwards."""
+"""Run a program against a real store in rounds, below a prefix that is removed afterwards."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -19,19 +19,19 @@ ROOT = "fencepost-audit/"
 
 @dataclass(frozen=True)
 class Plain:
-    """What is wanted of a plain run."""
+    """Options of a run against a real store."""
 
     rounds: int = 100
     seconds: float | None = None
-    """At most, for all rounds."""
+    """Time limit of all rounds together."""
     round_seconds: float = 60.0
     seed: int = 0
-    """Of what programs pick."""
+    """Seed of the values that programs pick."""
 
 
 @dataclass
 class Found:
-    """What was seen in all rounds together."""
+    """Totals of all rounds."""
 
     prefix: str
     rounds: int = 0
@@ -48,7 +48,7 @@ class Found:
     findings: list[str] = field(default_factory=list)
     interrupted: bool = False
     left: list[str] = field(default_factory=list)
-    """What could not be removed."""
+    """Errors and keys of the final removal."""
 
 
 def run_rounds(
@@ -57,7 +57,7 @@ def run_rounds(
     wanted: Plain,
     watch: Callable[[Found], object] = lambda _: None,
 ) -> Found:
-    """Run until something breaks, or the rounds or the time are used up. Always removes what it wrote."""
+    """Run until a violation, the last round, or the time limit; always remove all written objects."""
     env = SystemEnvironment()
     ground, footprint = Ground(store, env, root=ROOT), Footprint(store)
     found = Found(ground.prefix)
@@ -68,7 +68,7 @@ def run_rounds(
         for number in range(1, wanted.rounds + 1):
             found.seconds = (env.monotonic_ns() - begun_ns) / 1e9
             if wanted.seconds is not None and found.seconds >= wanted.seconds:
-                found.findings.append(f"the time was up after {number - 1} of {wanted.rounds} rounds")
+                found.findings.append(f"the time was over after {number - 1} of {wanted.rounds} rounds")
                 break
             never = _round(program, store, wanted, ground, found, number, never)
             watch(found)
@@ -76,7 +76,7 @@ def run_rounds(
                 break
     except KeyboardInterrupt:
         found.interrupted = True
-        found.findings.append("interrupted: this is what was found so far")
+        found.findings.append("interrupted: these are the results so far")
     finally:
         _sweep(ground, footprint, found)
     found.seconds = (env.monotonic_ns() - begun_ns) / 1e9
@@ -141,11 +141,11 @@ def _conclude(found: Found, never: set[str]) -> None:
     if found.rounds and found.violation is None:
         found.findings += [f"{name}: never happened in any round" for name in sorted(never)]
         if found.at_once < 2:
-            found.findings.append("no two requests were ever under way at once: no order was put to the test")
+            found.findings.append("no two requests were ever in flight at once: no order was tested")
     if found.unconfirmed:
         found.findings.append(
-            f"{found.unconfirmed} times a check found a violation that was gone when nobody wrote: "
-            "either it lasted for an instant, or the check saw half of a change"
+            f"{found.unconfirmed} times a check found a violation that was gone without concurrent writes: "
+            "either it was short, or the check read half of a change"
         )
     if found.left:
         found.findings.append(f"could not remove everything below {found.prefix}: {found.left[0]}")

@@ -1,31 +1,150 @@
-"""One round for real: processes that are threads, a store that answers as it likes, and checks that look on.
+"""One round against a real store: threads are the processes, and checks run beside them.
 
-Theory. A check looks at several keys, and between two looks others write: what it then says may be true of
-no moment at all. A check that finds a violation (or finds that the expected situation has occurred) therefore
-runs again with the gate closed: no request of ours is under way then, and no process notes or ends. Only a
-finding that repeats counts; one that does not is counted as unconfirmed. A violation that lasts for an
-instant
-is missed more often than found. That is the price of never inventing one; the adversary finds those.
+Theory. A check reads several keys while others write, so its result may be true at no moment. A check that
+finds a violation (or finds that the expected situation has occurred) therefore runs again with the gate
+closed: then no request of the program is in flight, and no process notes or ends. Only a finding that repeats
+counts; others are counted as unconfirmed. The price of inventing no violation: short ones are mostly missed.
+The exhaustive audit finds those.
 
-The printed run is in the order in which replies came back, which is not the order in which the store decided.
+The printed run is in the order of the replies, which is not the order of their effects in the store.
 
-There are no crashes, lost replies or skewed clocks here but those that happen by themselves.
+The round injects no crash, lost reply or clock skew; they happen only by themselves.
 """
 
+import contextlib
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
-from fencepost.impl.environment import Environment, SeededEnvironment
+from fencepost.impl.environment import Environment, SeededEnvironment, SystemEnvironment
 from fencepost.impl.store.errors import StoreError, Unsupported, Unusable
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import Request
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import NOT_NOW, Outcome, Reply, Request
 from fencepost.sim.explore.counterexample import operation_text, outcome_text
-from fencepost.sim.real.gate import Gate
-from fencepost.sim.real.store import Blind, Ended, Glass, Interruptible, JudgedStore
 from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, Property, View, Violation
+
+
+class Gate:
+    """Shared lock for requests, exclusive lock for the second run of a check."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._closed = False
+        self.inside_max = 0
+        """Largest number of requests in flight at once."""
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[None]:
+        with self._changed:
+            while self._closed:
+                self._changed.wait()
+            self._inside += 1
+            self.inside_max = max(self.inside_max, self._inside)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[None]:
+        """Wait until all have left and let nobody in. Only one thread at a time may call this."""
+        with self._changed:
+            self._closed = True
+            while self._inside:
+                self._changed.wait()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._closed = False
+                self._changed.notify_all()
+
+
+R = TypeVar("R", bound=Reply)
+
+LOOKS_MAX = 5
+"""Attempts of a check's request that gets no answer."""
+
+
+class Ended(BaseException):
+    """The round is over. Raised in every process; not an Exception, which a program might catch."""
+
+
+class Blind(BaseException):
+    """The store did not answer a check, so that it has no result."""
+
+
+class JudgedStore(Layer):
+    """The store of the program's processes: the run counts, prints and judges each request."""
+
+    def __init__(self, inner: Store, run: "RealRun") -> None:
+        super().__init__(inner)
+        self._run = run
+        self.env = run.env
+
+    def send(self, request: Request[R]) -> R:
+        sent: R = self._run.send(lambda: [self.inner.send(request)], [request])[0]
+        return sent
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        return self._run.send(lambda: self.inner.send_all(requests), requests)
+
+
+class Interruptible(SystemEnvironment):
+    """The real clock; the end of the round interrupts every sleep."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        super().__init__()
+        self._ended = ended
+
+    def sleep(self, seconds: float) -> None:
+        if self._ended.wait(seconds):
+            raise Ended
+
+
+class Glass:
+    """The bucket that checks read: directly from the store, neither counted nor printed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def body(self, key: str) -> bytes | None:
+        reply = self._answered(lambda: self._store.get(key))
+        return bytes(reply.body) if reply.done else None
+
+    def modified_ns(self, key: str) -> int:
+        reply = self._answered(lambda: self._store.head(key))
+        return int(reply.info.modified_ns) if reply.done else 0
+
+    def bodies(self, prefix: str) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        token = ""
+        while True:
+            page = self._answered(lambda token=token: self._store.list(prefix, token=token))
+            for info in page.objects:
+                body = self.body(info.key)
+                if body is not None:
+                    found[info.key] = body
+            token = page.next
+            if not token:
+                return found
+
+    def _answered(self, send: Callable[[], Any]) -> Any:
+        for _ in range(LOOKS_MAX):
+            try:
+                reply = send()
+            except StoreError as error:
+                raise Blind from error
+            if reply.outcome not in NOT_NOW and reply.outcome is not Outcome.UNKNOWN:
+                return reply
+        raise Blind
+
 
 LINES_MAX = 60
 """Printed lines of a round, counted from its end."""
@@ -50,7 +169,7 @@ class Member:
 
 
 class RealRun:
-    """Everything a round consists of; what programs use of it is in `world`."""
+    """One round; `world` adds the interface for programs."""
 
     start_ns = 0
 
@@ -98,11 +217,11 @@ class RealRun:
 
     @property
     def at_once(self) -> int:
-        """How many requests were under way at once, at most."""
+        """Largest number of requests in flight at once."""
         return self._gate.inside_max
 
     def run(self, seconds: float) -> None:
-        """Let all processes go at once, and judge until they have ended; at most for `seconds`."""
+        """Start all processes at once and judge until they have ended, for at most `seconds`."""
         self._started = True
         start = threading.Barrier(max(1, len(self.processes)))
         threads = [
@@ -138,7 +257,7 @@ class RealRun:
             result = member.fn(*member.args, **member.kwargs)
         except Ended:
             return
-        except BaseException as raised:  # noqa: BLE001 - whatever ended it is judged
+        except BaseException as raised:  # noqa: BLE001 - every way of ending is judged
             error = raised
         with self._gate.passing():
             member.result, member.error = result, error
@@ -147,7 +266,7 @@ class RealRun:
             self.unusable = error
             self._ended.set()
         elif error is not None and not isinstance(error, member.may_raise):
-            self.tell("raise", "raise", f"{type(error).__name__}: {error}")
+            self.record("raise", "raise", f"{type(error).__name__}: {error}")
             self._violated(f"{member.name} ends well", f"it raised {type(error).__name__}: {error}")
         else:
             try:
@@ -170,7 +289,7 @@ class RealRun:
     # Judging.
 
     def look(self) -> None:
-        """Let the checks look, unless somebody's are looking already."""
+        """Run the checks, unless another thread is running them."""
         if self._ended.is_set():
             raise Ended
         if getattr(self._here, "looking", False) or not self._one_looks.acquire(blocking=False):
@@ -200,7 +319,7 @@ class RealRun:
 
     @property
     def looking(self) -> bool:
-        """Whether it is a check that asks."""
+        """Whether the calling thread is running a check."""
         return bool(getattr(self._here, "looking", False))
 
     def _violated(self, name: str, reason: str) -> None:
@@ -215,7 +334,7 @@ class RealRun:
     # What happened.
 
     def send(self, send: Callable[[], Sequence[Any]], requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        """Send for a process: with the others, recorded, and judged afterwards."""
+        """Send for a process, print the replies, and run the checks."""
         if self.looking or not self._started:
             return send()
         if self._ended.is_set():
@@ -224,11 +343,11 @@ class RealRun:
             replies = send()
         for request, reply in zip(requests, replies, strict=True):
             self.outcomes[f"{request.kind} {reply.outcome.value}"] += 1
-            self.tell(request.kind, operation_text(request), outcome_text(request, reply, 0))
+            self.record(request.kind, operation_text(request), outcome_text(request, reply, 0))
         self.look()
         return replies
 
-    def tell(self, kind: str, operation: str, outcome: str) -> None:
+    def record(self, kind: str, operation: str, outcome: str) -> None:
         with self._log_lock:
             self.steps[f"{self.me} {kind}"] += 1
             number = sum(self.steps.values())

@@ -1,6 +1,6 @@
-"""The world without control, as programs see it: what `World` is to them, as far as a real run can be.
+"""The interface of `World` for programs that run against a real store, as far as a real run can offer it.
 
-How a round goes, and what its verdicts are worth, is in `run`.
+`run` describes a round and what its verdicts mean.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class NotForReal(Exception):
-    """The program needs what only the world under control has."""
+    """The program needs a feature that only the simulated world has."""
 
 
 class RealWorld(Declaring, RealRun):
-    """One round. To programs it is what `World` is, as far as a real run can be."""
+    """One round, with the interface of `World` where a real run can offer it."""
 
     @property
     def setting_up(self) -> bool:
@@ -43,33 +43,33 @@ class RealWorld(Declaring, RealRun):
         return name
 
     def share_nothing(self) -> None:
-        """Of no use here."""
+        """No effect in a real run."""
 
     def configure(self, *, versioned: bool = False, **_: Any) -> None:
         if versioned != self._raw.versioned():
             has = "keeps no versions" if versioned else "keeps versions"
             raise NotForReal(
-                f"the program asks for a bucket {'with' if versioned else 'without'} versions, and the "
+                f"the program needs a bucket {'with' if versioned else 'without'} versions, and the "
                 f"store {has}; give --store another"
             )
 
     def follow(self, name: str, follower: Any) -> None:
         del follower
-        self._find(f"{name}: not looked at, because nobody knows in which order a real store decided")
+        self._find(f"{name}: not checked, because the order of effects in a real store is unknown")
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
-        """Of no use here: what it costs is counted under control."""
+        """No effect in a real run: costs are counted in the simulated world."""
         del name
         yield
 
     def at_most(self, name: str, **_: Any) -> None:
-        self._find(f"cost of {name}: not judged, because nobody knows which faults a real store had")
+        self._find(f"cost of {name}: not checked, because the faults of a real store are unknown")
 
     def note(self, topic: str, value: Any = None) -> None:
         with self._gate.passing():
             self.noted.setdefault(topic, []).append((self.me, value))
-        self.tell("note", f"note {topic}: {value!r:.40}", "")
+        self.record("note", f"note {topic}: {value!r:.40}", "")
         self.look()
 
     def post(self, channel: str, message: Any) -> None:
@@ -89,5 +89,5 @@ class RealWorld(Declaring, RealRun):
                 "--store runs programs on Fencepost's own interface"
             )
         raise NotForReal(
-            f"the program uses world.{name}, which only the world under control has; leave out --store"
+            f"the program uses world.{name}, which only the simulated world has; leave out --store"
         )

@@ -4,8 +4,7 @@ from pathlib import Path as File
 from typing import Any
 
 from fencepost.sim.des.expressions import Expression
-from fencepost.sim.des.paths import NAMES, Counter, Maintenance, Path, Step
-from fencepost.sim.des.requests import READS, WRITES
+from fencepost.sim.des.paths import NAMES, READS, WRITES, Counter, Maintenance, Path, Step
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.source import BadScenario, BadValue, Source, suggestion
 

@@ -29,8 +29,8 @@ from fencepost.sim.des.faults import Faults
 from fencepost.sim.des.latency import Constant, Empirical, Latency, Lognormal, Profile
 from fencepost.sim.des.result import Result
 from fencepost.sim.des.server import StoreModel
-from fencepost.sim.des.setup import Setup, Workload
 from fencepost.sim.des.simulate import WORKLOADS, simulate
+from fencepost.sim.des.simulation import Setup, Workload
 from fencepost.sim.scenarios.judging import check_places
 from fencepost.sim.scenarios.keys import KEYS
 from fencepost.sim.scenarios.loading import points

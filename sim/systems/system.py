@@ -42,7 +42,7 @@ class Workload:
     file."""
 
     actors: Reference
-    """A class that is made with the simulated scene: `open(number)` answers writer number N."""
+    """A class that is made with the `Simulation`: `open(number)` answers writer number N."""
     operations: tuple[str, ...]
     """What it measures."""
     maintenance: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ from fencepost.impl.ingest import (
 from fencepost.sim.des.drive import Drive, Failed
 from fencepost.sim.des.engine import Channel
 from fencepost.sim.des.meter import Operation
-from fencepost.sim.des.scene import Scene
+from fencepost.sim.des.simulation import Simulation
 
 MAINTENANCE = ("reconcile", "audit", "collect")
 PARAMETERS = ("horizon_s",)
@@ -44,22 +44,22 @@ LABEL_BYTES = 4000
 class Ingesting:
     """See the top of this module."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        workload = scene.setup.workload
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        workload = simulation.setup.workload
         self.settings = settings(workload.parameters.get("horizon_s"))
         self._drive: Drive | None = None
         self._followers: dict[int, Channel] = {}
-        scene.counters.update(accepted=0.0, duplicates=0.0)
+        simulation.counters.update(accepted=0.0, duplicates=0.0)
 
     def open(self, number: int) -> "_Collector":
         name = f"writer-{number + 1}"
-        authority = Authority(self.scene.store(name), self.scene.env, name, self.settings)
+        authority = Authority(self.simulation.store(name), self.simulation.env, name, self.settings)
         return _Collector(self, number, authority, self._follower(number, authority))
 
     def _follower(self, number: int, authority: Authority) -> Channel | None:
         """The queue of accepted batches for the follow-up actor of the same host."""
-        if not self.scene.setup.workload.follow_up:
+        if not self.simulation.setup.workload.follow_up:
             return None
         assert self._drive is not None
         if number not in self._followers:
@@ -70,19 +70,19 @@ class Ingesting:
 
     def spawn_maintenance(self, drive: Drive) -> None:
         self._drive = drive
-        reconciler = Reconciler(self.scene.store("reconcile"), self.scene.env, self.settings)
+        reconciler = Reconciler(self.simulation.store("reconcile"), self.simulation.env, self.settings)
         act: dict[str, Callable[[], Any]] = {
             "reconcile": reconciler.once,
-            "audit": lambda: full_audit(self.scene.store("audit"), self.scene.env, self.settings),
+            "audit": lambda: full_audit(self.simulation.store("audit"), self.simulation.env, self.settings),
             "collect": self._collect,
         }
-        for name, (every, every_ns) in self.scene.setup.workload.maintenance.items():
+        for name, (every, every_ns) in self.simulation.setup.workload.maintenance.items():
             if every is not None or every_ns is not None:
                 drive.keep(name, counted(act[name]), every=every, every_ns=every_ns)
 
     def _collect(self) -> None:
-        found = collect(self.scene.store("collect"), self.scene.env, self.settings)
-        counters = self.scene.counters
+        found = collect(self.simulation.store("collect"), self.simulation.env, self.settings)
+        counters = self.simulation.counters
         counters["orphans_deleted"] = counters.get("orphans_deleted", 0.0) + len(found.deleted)
         counters["orphans_young"] = float(found.young)
 
@@ -94,28 +94,28 @@ class _Collector:
         self, ingesting: Ingesting, number: int, authority: Authority, follower: Channel | None
     ) -> None:
         self._ingesting = ingesting
-        self._scene = ingesting.scene
+        self._simulation = ingesting.simulation
         self._number = number
         self._authority = authority
         self._follower = follower
-        self._points = padding(ingesting.scene.setup.workload.size)
+        self._points = padding(ingesting.simulation.setup.workload.size)
 
     def act(self, operation: Operation) -> None:
-        (sequence,) = self._scene.take(1)
+        (sequence,) = self._simulation.take(1)
         identity = Identity(f"agent-{self._number + 1}", "boot-1", sequence, sequence)
         body = encode(identity, self._points, compress=False)
-        for attempt in range(self._scene.setup.workload.attempts):
+        for attempt in range(self._simulation.setup.workload.attempts):
             operation.retries += attempt > 0
             match self._authority.accept(identity, body):
                 case Accepted(duplicate=duplicate, manifest=manifest):
-                    self._scene.counters["duplicates" if duplicate else "accepted"] += 1
+                    self._simulation.counters["duplicates" if duplicate else "accepted"] += 1
                     if self._follower is not None and not duplicate:
                         self._follower.put(manifest)
                     return
                 case Conflict():
                     raise Failed("Conflict")
                 case Unavailable(retry_after_s=pause):
-                    self._scene.env.sleep(pause)
+                    self._simulation.env.sleep(pause)
         raise Failed("Unavailable")
 
 

@@ -18,7 +18,7 @@ from fencepost.impl.store.requests import ANYTHING, Put
 from fencepost.sim.des.drive import Failed
 from fencepost.sim.des.engine import Engine, Signal
 from fencepost.sim.des.meter import Operation
-from fencepost.sim.des.scene import Scene
+from fencepost.sim.des.simulation import Simulation
 
 COLUMNS = {"id": "int64", "n": "int64"}
 _founded: dict[tuple[int, int], dict[str, bytes]] = {}
@@ -40,16 +40,16 @@ def founding(tables: int, depth: int) -> dict[str, bytes]:
     return _founded[tables, depth]
 
 
-def found(scene: Scene) -> None:
-    workload = scene.setup.workload
+def found(simulation: Simulation) -> None:
+    workload = simulation.setup.workload
     for key, body in founding(workload.tables, workload.depth).items():
-        scene.server.bucket.answer(Put(key, body, ANYTHING), 0)
+        simulation.server.bucket.answer(Put(key, body, ANYTHING), 0)
 
 
-def opened(scene: Scene, author: str) -> Catalog:
+def opened(simulation: Simulation, author: str) -> Catalog:
     """A handle that joined the branch."""
     try:
-        return Catalog.open(scene.store(author), env=scene.env, author=author, mode=Mode.JOIN)
+        return Catalog.open(simulation.store(author), env=simulation.env, author=author, mode=Mode.JOIN)
     except PublishError as error:
         raise Failed(type(error).__name__) from None
 
@@ -57,20 +57,20 @@ def opened(scene: Scene, author: str) -> Catalog:
 class Publishing:
     """Writers of their own, side by side on one branch."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        found(scene)
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        found(simulation)
 
     def open(self, number: int) -> "_Publisher":
-        return _Publisher(self._scene, number, opened(self._scene, f"writer-{number + 1}"))
+        return _Publisher(self._simulation, number, opened(self._simulation, f"writer-{number + 1}"))
 
 
 class _Publisher:
     name = "publish"
 
-    def __init__(self, scene: Scene, number: int, catalog: Catalog) -> None:
-        self._rows = Rows(scene, number)
-        self._attempts = scene.setup.workload.attempts
+    def __init__(self, simulation: Simulation, number: int, catalog: Catalog) -> None:
+        self._rows = Rows(simulation, number)
+        self._attempts = simulation.setup.workload.attempts
         self._catalog = catalog
 
     def act(self, operation: Operation) -> None:
@@ -95,9 +95,9 @@ class _Publisher:
 class Grouping:
     """Writers that share one handle."""
 
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        found(scene)
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        found(simulation)
         self._group: GroupCommit | Windowed | None = None
         self._opening: Signal | None = None
 
@@ -106,19 +106,19 @@ class Grouping:
             if self._opening is not None:
                 self._opening.wait()
                 continue
-            opening = self._opening = Signal(self._scene.engine)
+            opening = self._opening = Signal(self._simulation.engine)
             try:
-                self._group = self._grouped(opened(self._scene, "host"))
+                self._group = self._grouped(opened(self._simulation, "host"))
             finally:
                 self._opening = None
                 opening.set()
-        return _Member(self._scene, number, self._group)
+        return _Member(self._simulation, number, self._group)
 
     def _grouped(self, catalog: Catalog) -> "GroupCommit | Windowed":
-        window_ns = self._scene.setup.workload.window_ns
+        window_ns = self._simulation.setup.workload.window_ns
         if window_ns:
-            return Windowed(self._scene.engine, catalog, window_ns)
-        return GroupCommit(catalog, SimulatedWaiting(self._scene.engine))
+            return Windowed(self._simulation.engine, catalog, window_ns)
+        return GroupCommit(catalog, SimulatedWaiting(self._simulation.engine))
 
 
 class Windowed:
@@ -174,8 +174,8 @@ class _Waiter:
 class _Member:
     name = "publish"
 
-    def __init__(self, scene: Scene, number: int, group: GroupCommit | Windowed) -> None:
-        self._rows = Rows(scene, number)
+    def __init__(self, simulation: Simulation, number: int, group: GroupCommit | Windowed) -> None:
+        self._rows = Rows(simulation, number)
         self._group = group
 
     def act(self, operation: Operation) -> None:
@@ -193,15 +193,15 @@ class _Member:
 class Rows:
     """The rows of one writer, with keys of its own, into a table drawn from its own stream."""
 
-    def __init__(self, scene: Scene, number: int) -> None:
-        self._workload = scene.setup.workload
-        self._dice = SeededEnvironment(0).stream(f"{scene.setup.seed}/tables/{number}")
-        self._scene = scene
+    def __init__(self, simulation: Simulation, number: int) -> None:
+        self._workload = simulation.setup.workload
+        self._dice = SeededEnvironment(0).stream(f"{simulation.setup.seed}/tables/{number}")
+        self._simulation = simulation
         self._number = number
 
     def next(self) -> tuple[str, list[dict[str, int]]]:
         table = f"t{self._dice.randrange(self._workload.tables)}"
-        ids = self._scene.take(self._workload.rows)
+        ids = self._simulation.take(self._workload.rows)
         return table, [{"id": id_, "n": self._number} for id_ in ids]
 
 

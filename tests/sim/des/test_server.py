@@ -7,7 +7,7 @@ import pytest
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Get, Matches, Outcome, Put
 from fencepost.sim.des import ClientModel, Constant, Faults, Profile, StoreModel
-from fencepost.sim.des.environment import START_NS
+from fencepost.sim.des.engine import START_NS
 from tests.sim.des.parts import MS, RTT, World, constant
 
 

@@ -18,8 +18,8 @@ from fencepost.sim.des import (
     Faults,
     Lognormal,
     Profile,
-    Scene,
     Setup,
+    Simulation,
     StoreModel,
     Workload,
     simulate,
@@ -43,21 +43,21 @@ ROUGH = Faults(
 PATIENT = ClientModel(timeout_ns=400 * MS, in_flight=16)
 
 
-def standing(scene: Scene) -> MemoryStore:
+def standing(simulation: Simulation) -> MemoryStore:
     """What the run left, as a store."""
     store = MemoryStore(env=SeededEnvironment(9))
-    for key, body in scene.server.bucket.contents().items():
+    for key, body in simulation.server.bucket.contents().items():
         store.put(key, body, when=ABSENT)
     return store
 
 
 @pytest.mark.parametrize("system", ["publish", "group"])
 def test_a_calm_run_publishes_every_row_once(system: str) -> None:
-    scene = Scene(Setup(Workload(system, writers=4, tables=4, operations=60), FAR))
-    result = perform(scene)
+    simulation = Simulation(Setup(Workload(system, writers=4, tables=4, operations=60), FAR))
+    result = perform(simulation)
     done = result.operations["publish"].count
     assert done + sum(result.failed.values()) == 60
-    with Catalog.open(standing(scene), mode=Mode.READ) as catalog:
+    with Catalog.open(standing(simulation), mode=Mode.READ) as catalog:
         rows = [
             row["id"] for table in range(4) for row in catalog.snapshot().rows(f"t{table}") if row["id"] >= 0
         ]
@@ -90,10 +90,10 @@ def acknowledged(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 def test_in_rough_weather_no_published_row_is_lost(seed: int, acknowledged: set[int]) -> None:
     """Crashes, lost answers, late landings, 409 and 503 at once: what was acknowledged stands."""
     setup = Setup(Workload("publish", writers=3, tables=2, operations=40), FAR, PATIENT, ROUGH, seed=seed)
-    scene = Scene(setup)
-    result = perform(scene)
+    simulation = Simulation(setup)
+    result = perform(simulation)
     assert result.faults.keys() >= {"reply_lost", "late", "throttled", "crash"}
-    store = standing(scene)
+    store = standing(simulation)
     with Catalog.open(store, mode=Mode.CLAIM) as catalog:
         rows = {row["id"] for table in range(2) for row in catalog.snapshot().rows(f"t{table}")}
         assert len(acknowledged) == result.operations["publish"].count > 20
@@ -110,9 +110,9 @@ def test_in_rough_weather_every_accepted_batch_stands(seed: int) -> None:
         maintenance={"reconcile": (None, 2000 * MS), "audit": (50, None), "collect": (None, 3000 * MS)},
         parameters={"horizon_s": 3.0},
     )
-    scene = Scene(Setup(workload, FAR, PATIENT, replace(ROUGH, skew_ns=5 * MS), seed=seed))
-    result = perform(scene)
-    store = standing(scene)
+    simulation = Simulation(Setup(workload, FAR, PATIENT, replace(ROUGH, skew_ns=5 * MS), seed=seed))
+    result = perform(simulation)
+    store = standing(simulation)
     accepted = [key for key in store.contents() if key.startswith("accepted/v1/")]
     assert len(accepted) >= result.counters["accepted"] >= 100
     audited = full_audit(store, store.env)
@@ -190,9 +190,11 @@ def test_crashes_come_as_often_as_they_should() -> None:
 
 
 def test_skewed_clocks_are_off_for_good_and_by_about_so_much() -> None:
-    scene = Scene(Setup(Workload("ingest", writers=40, operations=40), FAR, faults=Faults(skew_ns=100 * MS)))
-    perform(scene)
-    skews = sorted(actor.skew_ns for actor in scene.engine.actors if actor.name.startswith("writer"))
+    simulation = Simulation(
+        Setup(Workload("ingest", writers=40, operations=40), FAR, faults=Faults(skew_ns=100 * MS))
+    )
+    perform(simulation)
+    skews = sorted(actor.skew_ns for actor in simulation.engine.actors if actor.name.startswith("writer"))
     assert skews[0] < -50 * MS
     assert skews[-1] > 50 * MS
     assert max(abs(skew) for skew in skews) < 500 * MS

@@ -11,7 +11,7 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse, Unusable
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.real import Found, NotForReal, Plain, run_rounds
-from fencepost.sim.real.gate import Gate
+from fencepost.sim.real.run import Gate
 from fencepost.sim.real.world import RealWorld
 
 
@@ -74,9 +74,7 @@ def test_one_after_another_is_a_finding() -> None:
     def program(world: Any) -> None:
         world.spawn(lambda: world.store().get("k"), name="p")
 
-    assert real(program).findings == [
-        "no two requests were ever under way at once: no order was put to the test"
-    ]
+    assert real(program).findings == ["no two requests were ever in flight at once: no order was tested"]
 
 
 def test_an_invariant_is_looked_at_while_it_runs() -> None:
@@ -233,4 +231,4 @@ def test_operations_may_be_named_and_bounds_are_not_judged() -> None:
 
     found = real(program)
     assert found.violation is None
-    assert "cost of write: not judged, because nobody knows which faults a real store had" in found.findings
+    assert "cost of write: not checked, because the faults of a real store are unknown" in found.findings

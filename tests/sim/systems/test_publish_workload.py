@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.impl.publish import Draft, StaleView
 from fencepost.sim.des import Engine, SimulatedEnvironment
-from fencepost.sim.des.environment import START_NS
+from fencepost.sim.des.engine import START_NS
 from fencepost.sim.systems.publish.workload import Windowed
 from tests.sim.des.parts import MS
 
