@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.impl.store.layers import Effect
+from fencepost.model.store.requests import FAULTS as ANSWERS
 from fencepost.sim import faults
 from fencepost.sim.des.faults import Faults
 from fencepost.sim.faults import ALTERNATIVES, DES, KINDS, LAYER, PROXY, WORLD
@@ -35,6 +36,11 @@ def test_the_simulator_and_its_scenarios_have_the_same_words() -> None:
     assert {key.removeprefix("faults.") for key in KEYS if key.startswith("faults.")} - {"late_by"} == set(
         faults.names(DES)
     )
+
+
+def test_the_model_has_the_same_words() -> None:
+    """It writes them with hyphens, like its other answers."""
+    assert {answer.replace("-", "_") for answer in ANSWERS} <= set(KINDS)
 
 
 def test_the_docs_name_every_kind() -> None:
