@@ -84,7 +84,7 @@ def _s3(url: str, parts: SplitResult, options: dict[str, str], env: Environment 
         raise Misuse(f"store URL {url!r} names no bucket; write s3://bucket/prefix")
     from fencepost.impl.store.s3 import S3Store
 
-    patience: dict[str, Any] = {
+    timeouts: dict[str, Any] = {
         name: seconds
         for name in ("connect_timeout_s", "read_timeout_s")
         if (seconds := number(url, options, name, default=None)) is not None
@@ -95,7 +95,7 @@ def _s3(url: str, parts: SplitResult, options: dict[str, str], env: Environment 
         endpoint=options.pop("endpoint", None),
         region=options.pop("region", None),
         env=env,
-        **patience,
+        **timeouts,
     )
 
 

@@ -168,8 +168,8 @@ class PublishStateful(RuleBasedStateMachine):
             landing.before = lambda: self._publish(*others[0], kind, fresh=True)
         elif trouble in ("visit", "takeover"):
             landing.before = lambda: self.open_handle(Mode.CLAIM if trouble == "takeover" else Mode.JOIN)
-        goes_wrong = landing.before is not None or trouble in ("crash-before", "crash-after", "reply_lost")
-        landing.countdown = countdown if goes_wrong else -1
+        strikes = landing.before is not None or trouble in ("crash-before", "crash-after", "reply_lost")
+        landing.countdown = countdown if strikes else -1
         landing.dies, landing.after = trouble != "reply_lost", trouble == "crash-after"
         try:
             self._publish(catalog, landing, kind, fresh=fresh)

@@ -29,7 +29,7 @@ class Unversioned:
         part = store.upload_part("k", upload, 1, b"v")
         assert store.complete_upload("k", upload, [(1, part.etag)], when=ANYTHING).version == ""
 
-    def test_asking_for_versions_is_not_supported(self, store: Store) -> None:
+    def test_listing_versions_is_not_supported(self, store: Store) -> None:
         stored(store, "k")
         refuses(lambda: store.get("k", version="v1"), Unsupported)
         refuses(lambda: store.head("k", version="v1"), Unsupported)

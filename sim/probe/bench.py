@@ -54,7 +54,7 @@ class Bench:
         self._deadline_ns = 0
         self._hard_ns = 0
         self._rivals = self.rivals_max = RIVALS_MIN
-        self._patience = self._quick = 1
+        self._rounds_to_grow = self._quick = 1
         self._first_bad: tuple[str, tuple[Step, ...]] | None = None
         self._opener = opener
         self._elsewhere: Store | None = None
@@ -78,7 +78,7 @@ class Bench:
         self._deadline_ns = started_ns + round(seconds * 1e9)
         self._hard_ns = started_ns + round(seconds * OVERRUN * 1e9)
         self._rivals = self.rivals_max = RIVALS_MIN
-        self._patience = self._quick = 1
+        self._rounds_to_grow = self._quick = 1
         self.history.begin()
 
     # Stores and rivals.
@@ -231,11 +231,11 @@ class Bench:
         """More rivals after quick rounds, fewer after a slow one; each slow one asks for more quick ones."""
         if seconds * ROUNDS_WANTED > self._seconds:
             self._rivals = max(RIVALS_MIN, self._rivals // 2)
-            self._patience *= 4
+            self._rounds_to_grow *= 4
             self._quick = 0
             return
         self._quick += 1
-        if self._quick >= self._patience:
+        if self._quick >= self._rounds_to_grow:
             self._rivals *= 2
             self._quick = 0
 

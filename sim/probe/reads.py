@@ -187,9 +187,9 @@ def clock_skew(bench: Bench) -> str:
         after_ns = bench.env.now_ns()
         info = expect(bench.store.head(key), Outcome.DONE).info
         # HTTP tells whole seconds, so the true time lies up to one second behind what is sent.
-        told_s = info.modified_ns / 1e9
-        lowest = max(lowest, told_s - after_ns / 1e9)
-        highest = min(highest, told_s + 1 - before_ns / 1e9)
+        sent_s = info.modified_ns / 1e9
+        lowest = max(lowest, sent_s - after_ns / 1e9)
+        highest = min(highest, sent_s + 1 - before_ns / 1e9)
     if lowest <= 0 <= highest:
         return f"no skew seen; the store's clock is within {max(-lowest, highest):.1f} s of ours"
     skew = lowest if lowest > 0 else highest

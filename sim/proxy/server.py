@@ -43,7 +43,7 @@ _XML = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
     "<Error><Code>{code}</Code><Message>{message}</Message><RequestId>fencepost-proxy</RequestId></Error>"
 )
-_SAID = {
+_ANSWERS = {
     400: ("Bad Request", "InvalidRequest"),
     413: ("Content Too Large", "EntityTooLarge"),
     431: ("Request Header Fields Too Large", "RequestHeaderSectionTooLarge"),
@@ -268,7 +268,7 @@ class Proxy:
 
 def _reply(status: int, message: str, *, close: bool = False, bare: bool = False) -> bytes:
     """An answer of our own, as S3 would give it."""
-    reason, code = _SAID[status]
+    reason, code = _ANSWERS[status]
     body = _XML.format(code=code, message=message.replace("&", "&amp;").replace("<", "&lt;")).encode()
     lines = [
         f"HTTP/1.1 {status} {reason}",

@@ -225,7 +225,7 @@ def test_nothing_is_forgotten() -> None:
     assert modules == set(ENTRIES) == set(COUNTEREXAMPLES)
 
 
-def test_a_counterexample_that_is_another_is_told_apart() -> None:
+def test_another_counterexample_is_distinguished() -> None:
     """The check of the counterexamples must not be fooled by their order, or by what is missing."""
     assert misfit(["a b", "c", "d"], ["b", "d"]) == ""
     assert misfit(["d", "a b"], ["b", "d"]) == "d"

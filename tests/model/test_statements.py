@@ -219,7 +219,7 @@ class Base(Machine):
 
 def message_of(work: Any, kind: Any = action) -> str:
     with pytest.raises(ModellingMistake) as error:
-        check(type("Wrong", (Base,), {"work": kind(work)}))
+        check(type("Invalid", (Base,), {"work": kind(work)}))
     return str(error.value)
 
 
@@ -371,7 +371,7 @@ def test_a_step_that_compares_whole_states_is_an_error() -> None:
 )
 def test_a_declaration_that_only_looks_like_a_field_is_an_error(value: Any, expected: str) -> None:
     with pytest.raises(ModellingMistake) as error:
-        type("Wrong", (Machine,), {"x": value})
+        type("Invalid", (Machine,), {"x": value})
     assert expected in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""The store's pieces: what they hold, what they cost, and what they answer an author who goes wrong."""
+"""The store's pieces: what they hold, what they cost, and which errors an author meets."""
 
 from collections.abc import Callable
 from typing import Any
@@ -466,7 +466,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
 
 @pytest.mark.parametrize(("does", "message"), MISTAKES)
 def test_the_message_for_a_mistake_in_an_action_names_the_fix(does, message) -> None:
-    class Wrong(Mistaken):
+    class Invalid(Mistaken):
         @action
         def act(s) -> None:
             s.require(s.n == 0)
@@ -474,7 +474,7 @@ def test_the_message_for_a_mistake_in_an_action_names_the_fix(does, message) -> 
             s.n = 1
 
     with pytest.raises(ModellingMistake, match=message) as error:
-        check(Wrong, deadlock=False)
+        check(Invalid, deadlock=False)
     assert "(test_store.py:" in str(error.value), "the place is the author's, not ours"
 
 

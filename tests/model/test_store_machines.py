@@ -1,4 +1,4 @@
-"""The machines over a store: each safeguard left out is told as the shortest counterexample of its classic
+"""The machines over a store: each safeguard left out gives the shortest counterexample of its classic
 mistake.
 
 The counterexamples are from the field: a lock that nobody holds because its own 412 was read as a rival's, a

@@ -59,10 +59,10 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
     reader.start()
-    write_whole(pipe, b"told")
+    write_whole(pipe, b"text")
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     reader.join(10)
-    assert read == [b"told"]
+    assert read == [b"text"]
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

@@ -33,13 +33,13 @@ def refinement() -> maps.LockMap:
     return maps.LockMap(Model(CreateOnlyLock))
 
 
-def turns(run: str, count: int, *, wrong_at: int = -1) -> list[Event]:
+def turns(run: str, count: int, *, violated_at: int = -1) -> list[Event]:
     """One client takes the lock and gives it back, so often; or does not give it back once."""
     made: list[Event] = []
     for turn in range(count):
         base = Event(run, 0, 0, f"{run}-ann", 0, turn, "landed", "put", f"locks/{run}", outcome="done")
         made.append(replace(base, trace_fields=f"take={turn % 3 + 70}"))
-        made += [replace(base, kind="delete")] if turn != wrong_at else []
+        made += [replace(base, kind="delete")] if turn != violated_at else []
     return [replace(event, seq=seq, t_ns=1000 * seq, op=seq) for seq, event in enumerate(made)]
 
 
@@ -47,7 +47,7 @@ def events() -> list[Event]:
     """Many small runs, a giant one, two that violate the model."""
     made = [event for number in range(300) for event in turns(f"run-{number:03d}", 2)]
     made += turns("run-100-giant", 1)
-    made += turns("run-500", 2, wrong_at=0) + turns("run-501", 3, wrong_at=1)
+    made += turns("run-500", 2, violated_at=0) + turns("run-501", 3, violated_at=1)
     return made + turns("run-900", 1)[:1] + [replace(turns("run-901", 1)[0], phase="odd")]
 
 

@@ -38,7 +38,7 @@ WORTH_SHARING_S = 0.001
 _FORGETTING = 1.1
 """By how much the least time an fsync took may grow with every fsync. The least counts, because a busy
 machine makes even a quick disk's fsync look slow, and lingering would only make it busier."""
-_PATIENCE = 0.25
+_FOLLOWERS_WAIT = 0.25
 """The part of an fsync's time that lingering for others may take."""
 _SPARE_MAX = 15
 """Descriptors kept for the next flights, for each folder."""
@@ -106,8 +106,8 @@ class Flush:
 
     def _window_s(self) -> float:
         """How long to linger; 0 where sharing is not worth it."""
-        window_s = min(self._linger_s, self._least_s * _PATIENCE)
-        return 0.0 if window_s < WORTH_SHARING_S * _PATIENCE else window_s
+        window_s = min(self._linger_s, self._least_s * _FOLLOWERS_WAIT)
+        return 0.0 if window_s < WORTH_SHARING_S * _FOLLOWERS_WAIT else window_s
 
     def shares(self) -> bool:
         """Whether whoever lands now may wait for others, or makes an fsync of its own at once."""

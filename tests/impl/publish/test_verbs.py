@@ -67,7 +67,7 @@ def test_edges_within_one_transaction_may_come_in_any_order() -> None:
     assert catalog.snapshot().rows("knows") == []
 
 
-WRONG = [
+INVALID = [
     (lambda d: d.append("person", [{"id": 1}]), Invalid, "has a row 1 already"),
     (lambda d: d.append("person", [{"id": 9}, {"id": 9}]), Invalid, "has a row 9 already"),
     (lambda d: d.append("nobody", [{"id": 1}]), Absent, "no table 'nobody'"),
@@ -94,7 +94,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("act", "error", "text"), WRONG)
+@pytest.mark.parametrize(("act", "error", "text"), INVALID)
 def test_invalid_drafts_are_refused_with_a_sentence(act: Any, error: type, text: str) -> None:
     store = graph()
     catalog = Catalog.open(store)

@@ -35,7 +35,7 @@ from fencepost.impl.store import ABSENT, Misuse, open_store
         ("memory://?versions=true", "unknown option 'versions'"),
     ],
 )
-def test_a_wrong_url_is_refused_in_one_line(url: str, says: str) -> None:
+def test_a_bad_url_is_refused_in_one_line(url: str, says: str) -> None:
     with pytest.raises(Misuse) as refused:
         open_store(url)
     assert says in str(refused.value)

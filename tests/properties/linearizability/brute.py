@@ -123,5 +123,5 @@ def read_is_right(each: Operation, there: Thing | None) -> bool:
         return each.outcome is Outcome.UNCHANGED
     if each.outcome is Outcome.PAST_END:
         return True
-    told_right = each.etag in ("", etag) and each.value in (None, value)
-    return each.outcome is Outcome.DONE and told_right
+    explained_right = each.etag in ("", etag) and each.value in (None, value)
+    return each.outcome is Outcome.DONE and explained_right

@@ -135,7 +135,7 @@ def test_other_violated_keys_are_named() -> None:
 
 @settings(max_examples=300)
 @given(HICOUNTEREXAMPLES)
-def test_the_counterexample_violates_by_itself_and_none_of_its_facts_can_be_missed(
+def test_the_counterexample_violates_by_itself_and_every_statement_in_it_is_needed(
     history: list[Operation],
 ) -> None:
     """A counterexample with a superfluous fact misleads its reader."""

@@ -21,7 +21,7 @@ from fencepost.properties.refinement import (
     where,
 )
 
-TOLD = ("done", "reply-lost")
+APPLIED = ("done", "reply-lost")
 UNSEEN = ("exists", "changed", "missing", "conflict", "request-lost", "late")
 """Answers of requests that change nothing now."""
 
@@ -45,9 +45,9 @@ class LockMap(Seen):
             return STUTTER
         c = seen.rank("process")
         if seen.kind == "delete":
-            gone = (self.does("give_back", c=c, answer=TOLD), self.does("lands"))
+            gone = (self.does("give_back", c=c, answer=APPLIED), self.does("lands"))
             return where("the lock is gone", lambda s: ~s.lock.is_there, *gone)
-        taken = (self.does("acquire", c=c, answer=TOLD), self.does("lands"))
+        taken = (self.does("acquire", c=c, answer=APPLIED), self.does("lands"))
         take = seen.rank("take")
         return where(f"take {take} is c={c}'s", lambda s: s.lock.holds(owner=c, take=take), *taken)
 
@@ -67,7 +67,7 @@ class CounterMap(Seen):
         if count > 2:
             return OUT_OF_BOUNDS
         c = seen.rank("process")
-        written = (self.does("write", c=c, answer=TOLD), self.does("lands"))
+        written = (self.does("write", c=c, answer=APPLIED), self.does("lands"))
         return where(f"the count is {count}", lambda s: s.counter.count == count, *written)
 
 
@@ -84,10 +84,10 @@ class LeaseMap(Seen):
             return STUTTER
         c, epoch = seen.rank("process"), seen.rank("epoch")
         if seen.what == "lease":
-            claimed = self.does("claim", c=c, answer=TOLD)
+            claimed = self.does("claim", c=c, answer=APPLIED)
             return where(f"the lease has epoch {epoch}", lambda s: s.lease.epoch == epoch, claimed)
         number = int(seen.trace_field("number"))
-        written = (self.does("put_fence", c=c, answer=TOLD), self.does("write", c=c, answer=TOLD))
+        written = (self.does("put_fence", c=c, answer=APPLIED), self.does("write", c=c, answer=APPLIED))
         return where(
             f"the data has epoch {epoch} and number {number}",
             lambda s: s.data.holds(epoch=epoch, number=number),

@@ -26,7 +26,7 @@ FINE = {
         "ann delete locks/x done",
     ),
 }
-WRONG = {
+INVALID = {
     "taken twice": (("ann put locks/x done take=41", "bob put locks/x done take=42"), 1),
     "given back twice": (
         ("ann put locks/x done take=4", "ann delete locks/x done", "ann delete locks/x done"),
@@ -46,9 +46,9 @@ def test_what_the_model_allows_is_accepted(name: str) -> None:
     assert (verdict.verdict, verdict.at) == ("holds", -1), verdict
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", INVALID)
 def test_the_first_event_that_the_model_does_not_allow_is_found(name: str) -> None:
-    lines, at = WRONG[name]
+    lines, at = INVALID[name]
     verdict = follow(lock(), landed(*lines))
     assert (verdict.verdict, verdict.at) == ("violated", at), verdict
     assert verdict.event == landed(*lines)[at]

@@ -66,10 +66,10 @@ def compare(
     if not plain.exhausted:
         return 0, 0
     reduced = ReducedSearch(setting, first_only=False, **options)
-    fewer_endings, fewer_wrong = seen_by(reduced)
+    fewer_endings, fewer_violated = seen_by(reduced)
     assert reduced.exhausted
     assert fewer_endings == endings
-    assert fewer_wrong == error
+    assert fewer_violated == error
     return plain.schedules, reduced.runs
 
 

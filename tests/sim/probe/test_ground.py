@@ -112,7 +112,7 @@ class Refuses(MemoryStore):
         return super().send(request)
 
 
-def test_what_stays_is_told() -> None:
+def test_what_stays_is_named() -> None:
     store = Refuses()
     ground, mine = on(store)
     litter(ground, mine, 2)
@@ -126,7 +126,7 @@ class BusyAndBlind(ListsNothing):
         return super().send(request)
 
 
-def test_what_stays_is_told_although_no_listing_shows_it() -> None:
+def test_what_stays_is_named_although_no_listing_shows_it() -> None:
     ground, mine = on(BusyAndBlind())
     litter(ground, mine, 2)
     assert [line.rpartition(": ")[2] for line in ground.sweep()] == ["throttled", "throttled"]

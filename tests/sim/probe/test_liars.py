@@ -214,7 +214,7 @@ class WillNotDelete(MemoryStore):
         return super().send(request)
 
 
-def test_what_could_not_be_removed_is_told() -> None:
+def test_what_could_not_be_removed_is_named() -> None:
     store = WillNotDelete()
     report = probed(store, only=["create-only-put"])
     assert report.left

@@ -24,7 +24,7 @@ HERE = Upstream("127.0.0.1", 9, tls=False)
         ("OPTIONS", "/b/k", "other"),
     ],
 )  # fmt: skip
-def test_kinds_are_told_by_the_first_line(method: str, target: str, kind: str) -> None:
+def test_kinds_are_recognised_by_the_first_line(method: str, target: str, kind: str) -> None:
     assert kind_of(method, target) == kind
 
 
@@ -46,7 +46,7 @@ def test_delays_have_units(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "20", "20 m", "-1ms", "1ms/", "80ms/20ms", "0ms/5ms", "1ms/2ms/3ms", "nanms"]
 )
-def test_what_is_no_delay_is_said(text: str) -> None:
+def test_a_bad_delay_is_refused(text: str) -> None:
     with pytest.raises(BadPlan, match=r"is no delay|the median must"):
         read_delay(text)
 
@@ -74,7 +74,7 @@ def test_options_are_by_kind() -> None:
         ("http://h/b", "only http"),
     ],
 )
-def test_what_is_no_upstream_is_said(url: str, output: str) -> None:
+def test_a_bad_upstream_is_refused(url: str, output: str) -> None:
     with pytest.raises(BadPlan, match=output):
         Upstream.of(url)
 

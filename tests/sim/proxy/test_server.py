@@ -91,7 +91,7 @@ def test_a_reply_that_ends_with_its_connection_passes(behind: Scripted) -> None:
         assert send_raw(proxy.url, GET) == behind.reply
 
 
-def test_who_asks_whether_to_go_on_is_told_so(behind: Scripted) -> None:
+def test_an_expect_header_is_answered_by_the_proxy(behind: Scripted) -> None:
     requesting = PUT.replace(b"Host: h\r\n", b"Expect: 100-continue\r\nHost: h\r\n")
     with running(plan(behind)) as proxy:
         assert send_raw(proxy.url, requesting) == b"HTTP/1.1 100 Continue\r\n\r\n" + OK

@@ -44,7 +44,7 @@ def real(program: Any, store: Any = None, **plain: Any) -> Found:
     return found
 
 
-def test_what_breaks_for_real_is_found_and_told() -> None:
+def test_a_real_violation_is_found_and_reported() -> None:
     found = real(mutant_read_modify_write, Meeting(3))
     assert found.violation is not None
     assert found.violation[0] == "everybody is counted once"
@@ -93,7 +93,7 @@ def test_an_invariant_is_looked_at_while_it_runs() -> None:
     assert found.rounds == 1
 
 
-def test_what_is_wrong_once_and_right_with_nobody_writing_is_no_violation() -> None:
+def test_a_violation_that_is_gone_without_writers_is_not_counted() -> None:
     """A check that sees half of a change must not invent a failure."""
     output = iter(["other"])
 
@@ -155,7 +155,7 @@ def test_whoever_does_not_end_is_ended_and_the_round_not_judged() -> None:
     assert "p had not ended after 0.05 s: that round was not judged at its end" in found.findings
 
 
-def test_what_cannot_be_real_is_said() -> None:
+def test_what_cannot_be_real_is_refused() -> None:
     with pytest.raises(NotForReal, match="boto3"):
         real(lambda world: world.boto3_client("s3"))
     with pytest.raises(NotForReal, match="with versions"):

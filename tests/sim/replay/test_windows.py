@@ -30,7 +30,7 @@ def judge() -> Judge:
 
 
 @pytest.fixture(scope="module")
-def told_judge() -> Judge:
+def informed_judge() -> Judge:
     return Judge(Automaton(PublishRefinement(6, 3), slots=8))
 
 
@@ -78,9 +78,9 @@ def test_a_life_longer_than_the_model_is_accepted_to_its_end(long: list[list[Eve
 
 
 def test_the_same_holds_when_only_requests_and_responses_are_recorded(
-    long: list[list[Event]], told_judge: Judge
+    long: list[list[Event]], informed_judge: Judge
 ) -> None:
-    found = verdicts(told_judge, named([as_in_production(run) for run in long]))
+    found = verdicts(informed_judge, named([as_in_production(run) for run in long]))
     assert {(row["verdict"], row["reason"]) for row in found.values()} == {("accepted", "")}
 
 

@@ -166,7 +166,7 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
         ("seed = -1\n" + GOOD, "s.toml:1: seed: -1 is impossible"),
     ],
 )
-def test_a_mistake_is_said_with_its_place(tmp_path: Path, text: str, says: str) -> None:
+def test_a_mistake_is_reported_with_its_place(tmp_path: Path, text: str, says: str) -> None:
     assert says in complaint(tmp_path, text)
 
 
@@ -184,7 +184,7 @@ def test_a_mistake_is_said_with_its_place(tmp_path: Path, text: str, says: str) 
         ("in_flight=5", "may be"),
     ],
 )
-def test_a_wrong_sweep_is_said_as_it_was_typed(tmp_path: Path, sweep: str, says: str) -> None:
+def test_a_bad_sweep_is_quoted_as_it_was_typed(tmp_path: Path, sweep: str, says: str) -> None:
     assert says in complaint(tmp_path, GOOD, sweeps=(sweep,))
 
 
@@ -274,7 +274,7 @@ PATH = '[[step]]\nname = "a"\n'
         (f"{PATH}[maintenance.c]\nevery = 0\n", "p.toml:4: maintenance.c.every: 0 is impossible"),
     ],
 )
-def test_a_mistake_in_a_path_is_said_with_its_place(tmp_path: Path, text: str, says: str) -> None:
+def test_a_mistake_in_a_path_is_reported_with_its_place(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "p.toml"
     file.write_text(text)
     with pytest.raises(BadScenario) as raised:

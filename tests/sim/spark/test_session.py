@@ -51,9 +51,9 @@ def test_no_java_is_one_line_and_local_still_works(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t").write_text("")
     assert exit_of(*words, "--engine", "spark") == 2
-    told = capsys.readouterr().err
-    assert told.startswith("fencepost: Spark needs Java 17 or newer: there is no java on the PATH")
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("fencepost: Spark needs Java 17 or newer: there is no java on the PATH")
+    assert printed.count("\n") == 1
     assert exit_of(*words) in (0, 3)
 
 

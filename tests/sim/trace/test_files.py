@@ -133,7 +133,7 @@ def test_a_damaged_row_group_hides_no_other(tmp_path: Path) -> None:
     assert [problem.what.split(" cannot")[0] for problem in problems] == ["row group 1"]
 
 
-def test_wrong_types_are_named(tmp_path: Path) -> None:
+def test_bad_types_are_named(tmp_path: Path) -> None:
     table = table_of(RUNS).drop_columns(["seq"]).append_column("seq", [["x"] * len(RUNS)])
     pq.write_table(table, tmp_path / "t.parquet")
     found, problems = read(tmp_path)

@@ -47,7 +47,7 @@ def mounted(tmp_path):
         subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def test_a_full_disk_is_said_and_leaves_nothing_half_written(mounted):
+def test_a_full_disk_is_reported_and_leaves_nothing_half_written(mounted):
     place = mounted("-o", "size=256k")
     store = FileStore(place)
     store.put("keep", b"x" * 1000, when=ABSENT)
@@ -62,7 +62,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_half_written(mounted):
     assert store.put("keep", b"z", when=ANYTHING).done
 
 
-def test_no_more_inodes_is_said(mounted):
+def test_no_more_inodes_is_reported(mounted):
     place = mounted("-o", "nr_inodes=20")
     store = FileStore(place)
 

@@ -302,7 +302,7 @@ def test_an_unlink_that_does_not_say_is_unknown(failing, error):
     assert store.delete("k", when=ANYTHING).outcome is Outcome.UNKNOWN
 
 
-def test_all_who_shared_a_failed_fsync_are_told(tmp_path):
+def test_all_writers_of_a_failed_fsync_see_the_failure(tmp_path):
     """If this fails, only the one who called fsync learns that nothing is durable."""
 
     class Together(Disk):

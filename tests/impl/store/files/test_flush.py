@@ -138,7 +138,7 @@ def test_a_batch_uses_a_descriptor_older_than_all_its_links(folder):
     assert len({oldest.fd, middle.fd, youngest.fd}) == 3
 
 
-def test_a_failure_is_told_to_all_of_the_batch_and_to_nobody_else(folder):
+def test_a_failure_reaches_all_of_the_batch_and_nobody_else(folder):
     fsync, results = Scripted(), []
     flush = Flush(fsync, folder, linger_s=1000.0)
     slow(flush)

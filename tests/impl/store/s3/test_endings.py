@@ -300,7 +300,7 @@ def test_messages_stay_short() -> None:
     assert len(str(caught.value)) < 800
 
 
-def test_the_reason_of_a_broken_connection_is_told() -> None:
+def test_the_reason_of_a_broken_connection_is_shown() -> None:
     inner = urllib3.exceptions.NewConnectionError(None, "no")  # type: ignore[arg-type] # never used
     inner.__cause__ = ConnectionRefusedError(111, "Connection refused")
     error = botocore.exceptions.EndpointConnectionError(endpoint_url="http://x", error=inner)

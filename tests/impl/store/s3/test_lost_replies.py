@@ -166,7 +166,7 @@ def test_a_redirect_is_not_followed(honest_moto: Here, store: Store, status: str
     assert len(honest_moto.app.served) == served + 1
 
 
-def test_a_head_in_the_wrong_region_is_not_repeated(honest_moto: Here, store: Store) -> None:
+def test_a_head_in_another_region_is_not_repeated(honest_moto: Here, store: Store) -> None:
     honest_moto.answer("400 Bad Request", method="HEAD", headers={"x-amz-bucket-region": "eu-west-3"})
     served = len(honest_moto.app.served)
     with pytest.raises(Unusable, match="eu-west-3"):

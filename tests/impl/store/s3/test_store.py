@@ -198,16 +198,14 @@ def test_broken_aws_settings_are_named(honest_moto: Here, monkeypatch: pytest.Mo
         ("ExpiredToken", "renew the credentials"),
     ],
 )
-def test_credentials_that_are_refused_are_told_apart(honest_moto: Here, code: str, advice: str) -> None:
+def test_refused_credentials_are_distinguished(honest_moto: Here, code: str, advice: str) -> None:
     body = f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
     honest_moto.answer("403 Forbidden", body, method="GET")
     assert advice in unusable(honest_moto.bucket())
 
 
 @pytest.mark.server
-def test_wrong_credentials_at_a_store_that_looks(
-    seaweedfs: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_credentials_at_a_store_that_checks(seaweedfs: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     url = seaweedfs.bucket()
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
     assert "secret key does not fit" in unusable(url)
@@ -465,7 +463,7 @@ def test_a_store_that_knows_no_versioning_has_none(honest_moto: Here, store: Sto
         store.list_versions()
 
 
-def test_not_being_told_of_versions_is_not_having_none(honest_moto: Here, store: Store) -> None:
+def test_a_refused_list_of_versions_is_not_an_empty_one(honest_moto: Here, store: Store) -> None:
     honest_moto.answer("500 Internal Server Error", method="GET")
     with pytest.raises(Unusable, match="whether it keeps versions"):
         store.versioned()
