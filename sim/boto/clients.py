@@ -21,9 +21,11 @@ import boto3.session
 import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.endpoint import Endpoint
 from botocore.retries import adaptive, bucket, quota, standard, throttling
-from botocore.utils import parse_timestamp
+from botocore.signers import RequestSigner
+from botocore.utils import InstanceMetadataFetcher, parse_timestamp
 from s3transfer.futures import NonThreadedExecutor
 from s3transfer.manager import TransferManager
 
@@ -32,7 +34,7 @@ from fencepost.sim.boto import serve, stand_ins
 from fencepost.sim.boto.escapes import escape
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.listings import REGION
-from fencepost.sim.boto.present import controlled, here, memory, outside
+from fencepost.sim.boto.present import controlled, here, making, memory, outside
 from fencepost.sim.boto.stand_ins import stream
 
 _DEFAULTS = Config(
@@ -81,11 +83,22 @@ def _key(options: dict[str, Any], config: Any) -> tuple[Any, ...]:
     return (repr(sorted(given.items())), repr(sorted(configured.items())))
 
 
+class _Dead:
+    """Takes the place of an endpoint's connections for ever. A request that gets here found no world."""
+
+    def send(self, request: Any) -> Any:
+        raise serve.used_after_the_run(request)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 class _Client:
     """A client, and its handlers as they were when it was made."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        client._endpoint.http_session = _Dead()
         events = client.meta.events
         _keep_apart(events)
         home = Message.host(client.meta.endpoint_url)
@@ -234,7 +247,9 @@ def _handlers(events: Any, name: str) -> list[Any]:
 
 _real_client = boto3.session.Session.client
 _real_resource = boto3.session.Session.resource
+_real_endpoint = Endpoint.__init__
 _real_send = Endpoint._send
+_real_signer = RequestSigner.get_auth_instance
 _real_manager = TransferManager.__init__
 
 
@@ -255,14 +270,48 @@ def _resource(
     return session().resource(service_name, region_name or self.region_name, **options)
 
 
+def _made(self: Any, *args: Any, **kwargs: Any) -> None:
+    """An endpoint made in a world never sends anything, not even after the world has ended."""
+    _real_endpoint(self, *args, **kwargs)
+    if making():
+        self.http_session = _Dead()
+
+
 def _send(self: Any, request: Any) -> Any:
-    """Of a client that is not the world's: made when a module was loaded, or for another service."""
-    if controlled() is None:
+    """Of a client that is not the world's: made when a module was loaded, or for another service.
+
+    A client that was used in a world is the world's from then on: a finalizer might use it at any time.
+    """
+    world = here()
+    if world is None or (controlled() is None and not world.collecting):
         return _real_send(self, request)
+    self.http_session = _Dead()
     if self._endpoint_prefix != "s3":
         raise escape(f"boto3 for {self._endpoint_prefix}", "the world answers S3: hand the code a stand-in")
     _keep_apart(self._event_emitter)
     return serve.answer(request, Message.host(self.host), "")
+
+
+_FAKE = Credentials("fencepost", "fencepost")
+"""What signs requests where the code has nothing else."""
+
+
+def _no_metadata(self: Any, *_: Any, **__: Any) -> dict[str, Any]:
+    """The SDK would fetch credentials from the instance metadata service."""
+    return {
+        "role_name": "fencepost",
+        "access_key": "fencepost",
+        "secret_key": "fencepost",
+        "token": "fencepost",
+        "expiry_time": "2999-01-01T00:00:00Z",
+    }
+
+
+def _signer(self: Any, *args: Any, **options: Any) -> Any:
+    """Signatures of clients that were made where there were no credentials."""
+    if self._credentials is None and len(args) < 4 and here() is not None:
+        options["request_credentials"] = options.get("request_credentials") or _FAKE
+    return _real_signer(self, *args, **options)
 
 
 def _manager(
@@ -277,7 +326,10 @@ def _manager(
 def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield boto3.session.Session, "client", _client
     yield boto3.session.Session, "resource", _resource
+    yield Endpoint, "__init__", _made
     yield Endpoint, "_send", _send
+    yield InstanceMetadataFetcher, "retrieve_iam_role_credentials", _no_metadata
+    yield RequestSigner, "get_auth_instance", _signer
     yield TransferManager, "__init__", _manager
 
 

@@ -8,24 +8,22 @@ Not caught: files that are read and written, a lock taken by a process that wait
 libraries written in C, and calls through a reference to the real function that an object keeps.
 """
 
+import atexit
 import os
-import site
 import socket
 import subprocess
 import sys
-import sysconfig
 import threading
+import weakref
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto.present import REAL, controlled, kind_of
-from fencepost.sim.world.monitor import Violation
+from fencepost.sim.boto.present import REAL, controlled, here, kind_of
+from fencepost.sim.world.finalizers import PROPERTY, is_library, left_behind, place
 from fencepost.sim.world.store import refuse
-
-PROPERTY = "nothing leads out of the world"
 
 
 class Escape(BaseException):
@@ -40,48 +38,33 @@ _WAIT = "in the world nobody else runs in this process: give a time-out, or do n
 
 def escape(call: str, instead: str, frame: FrameType | None = None) -> BaseException:
     """Mark the run, and the exception to raise."""
-    world = controlled()
+    world = controlled() or here()
+    if world.collecting:
+        return Escape(left_behind(world, call))
     if world.running is not None and world.running.crashing:
         # The process is dying; what it tries while it is unwound is not the code's fault.
         refuse(world.running)
     who = "the program that sets up" if world.running is None else f"process {world.running.name!r}"
     text = (
-        f"{who} called {call} at {_place(frame or sys._getframe(1))}, which leads out of the world; {instead}"
+        f"{who} called {call} at {place(frame or sys._getframe(1))}, which leads out of the world; {instead}"
     )
     if world.running is None:
         return Misuse(text)
     if world.violation is None:
-        world.violation = Violation(PROPERTY, text)
+        world.report_violation(PROPERTY, text)
     return Escape(text)
 
 
-def _place(frame: FrameType | None) -> str:
-    """The nearest line that is neither ours, nor the SDK's, nor the standard library's."""
-    nearest = frame
-    while frame is not None:
-        if not _is_library(frame):
-            nearest = frame
-            break
-        frame = frame.f_back
-    assert nearest is not None
-    return f"{nearest.f_code.co_filename}:{nearest.f_lineno}"
-
-
-_LIBRARIES = tuple(
-    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages(), "<frozen"}
-)
-
-
-def _is_library(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    ours = frame.f_globals.get("__name__", "").startswith("fencepost.sim.")
-    return ours or file.startswith(_LIBRARIES)
+def _refused() -> bool:
+    """Whether this thread runs code of a world: a process, the program, or a finalizer."""
+    world = here()
+    return world is not None and (world.collecting or controlled() is not None)
 
 
 def _refusing(call: str, instead: str, real: Callable[..., Any]) -> Callable[..., Any]:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
-        if controlled() is None or kind_of(frame) == REAL:
+        if not _refused() or kind_of(frame) == REAL:
             return real(*args, **kwargs)
         raise escape(call, instead, frame)
 
@@ -92,11 +75,33 @@ def _starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
     """For threads and event loops, also when the standard library starts them."""
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if controlled() is None:
+        if not _refused():
             return real(*args, **kwargs)
         raise escape(call, _THREADS, sys._getframe(1))
 
     return stand_in
+
+
+_real_atexit = atexit.register
+_real_finalize = weakref.finalize.__init__
+
+
+def _register(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a process leaves for the end of the interpreter never runs: the audit's end is not its end."""
+    world = controlled()
+    frame = sys._getframe(1)
+    if world is None or is_library(frame):
+        return _real_atexit(function, *args, **kwargs)
+    found = f"atexit.register at {place(frame)}: the world never runs what is registered"
+    if found not in world.findings:
+        world.findings.append(found)
+    return function
+
+
+def _finalize(self: Any, *args: Any, **kwargs: Any) -> None:
+    _real_finalize(self, *args, **kwargs)
+    if controlled() is not None and not is_library(sys._getframe(1)):
+        self.atexit = False
 
 
 _real_wait = threading.Condition.wait
@@ -133,6 +138,8 @@ def stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield threading.Thread, "start", _starting("threading.Thread.start", threading.Thread.start)
     yield sys.modules["_thread"], "start_new_thread", _starting("_thread.start_new_thread", start_new_thread)
     yield threading.Condition, "wait", _wait
+    yield atexit, "register", _register
+    yield weakref.finalize, "__init__", _finalize
     loops = sys.modules.get("asyncio.base_events")
     if loops is not None:
         loop = loops.BaseEventLoop

@@ -11,6 +11,8 @@ from types import FrameType
 from typing import Any
 
 _worlds: dict[int, list[Any]] = {}
+_aside: set[int] = set()
+"""The threads that are `outside` of their world for a while."""
 
 REAL, SILENT, STEP = 1, 2, 3
 """The clock that a module reads: the real one, the world's without a step (what the SDK reads to sign and to
@@ -66,11 +68,19 @@ def anybody() -> bool:
 def outside() -> Iterator[None]:
     """For a while this thread belongs to no world: making an SDK client reads clocks and draws numbers."""
     stack = _worlds.pop(get_ident(), None)
+    if stack is not None:
+        _aside.add(get_ident())
     try:
         yield
     finally:
         if stack is not None:
+            _aside.discard(get_ident())
             _worlds[get_ident()] = stack
+
+
+def making() -> bool:
+    """Whether what this thread makes now belongs to a world."""
+    return get_ident() in _worlds or get_ident() in _aside
 
 
 def memory(world: Any) -> dict[Any, Any]:

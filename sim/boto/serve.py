@@ -8,6 +8,7 @@ Nothing here decides anything; faults are decided by the schedule.
 reply to any is lost, the one answer that would carry them all is lost.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from fencepost.sim.boto.http import Message, respond
 from fencepost.sim.boto.objects import Answer
 from fencepost.sim.boto.present import here
 from fencepost.sim.boto.sdk_requests import Refused
+from fencepost.sim.world.finalizers import place
 
 
 class Operation(NamedTuple):
@@ -151,7 +153,7 @@ def answer(request: Any, home: str, name: str) -> Any:
     """What the SDK gets for `request`; `home` is the host it would go to, `name` the operation if known."""
     world = here()
     if world is None:
-        raise Misuse("a boto3 client of a world was used after the run; make another where it is needed")
+        raise used_after_the_run(request)
     if type(world.bucket) is not Buckets:
         raise Misuse("call world.configure before making a boto3 client, not after")
     message = Message(request, home)
@@ -169,6 +171,14 @@ def answer(request: Any, home: str, name: str) -> Any:
         **headers,
     }
     return respond(request.url, status, headers, b"" if message.method == "HEAD" else body)
+
+
+def used_after_the_run(request: Any) -> Misuse:
+    """For what a client of a world sends when no world is there to answer."""
+    return Misuse(
+        f"a boto3 client of a world was used after the run, at {place(sys._getframe(1))}: {request.method} "
+        "was not sent; make another client where it is needed"
+    )
 
 
 def _find(message: Message, name: str) -> Operation:

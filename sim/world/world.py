@@ -19,6 +19,7 @@ from fencepost.impl.store.events import TraceFields
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Reply
 from fencepost.sim.world import budget as fault
+from fencepost.sim.world import finalizers
 from fencepost.sim.world.budget import Budget
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.declaring import Declaring
@@ -103,6 +104,8 @@ class World(Declaring):
         """What the run's events show of bodies, see `impl.store.events`."""
         self.boto3_lost = "closed"
         """How a lost reply shows to the SDK, see `sim.boto`."""
+        self.collecting = False
+        """Whether the run is complete, and finalizers run."""
         self.closing: list[Callable[[], None]] = []
         """Called when the run is over."""
         self.env = WorldEnvironment(self)
@@ -115,7 +118,6 @@ class World(Declaring):
         self.alternatives = scheduler.alternatives
         self.pending = scheduler.pending
         self.rivals = scheduler.rivals
-        self.start = self._executor.start
         self.step = self._executor.step
         self.past = self._executor.past
 
@@ -288,9 +290,19 @@ class World(Declaring):
 
     # For searches.
 
+    def start(self, program: Program) -> None:
+        """Set the world up and run every process to its first step."""
+        finalizers.hold()
+        self._executor.start(program)
+
+    def report_violation(self, name: str, reason: str) -> None:
+        self.violation = Violation(name, reason)
+
     def complete(self) -> None:
         """No actor can step any more: judge what must hold in the end."""
-        self.monitor.complete()
+        finalizers.collect(self)
+        if self.violation is None:
+            self.monitor.complete()
 
     def close(self) -> None:
         """Unwind every process that has not ended."""
@@ -298,6 +310,7 @@ class World(Declaring):
         for close in self.closing:
             close()
         self.closing.clear()
+        finalizers.let_go()
 
     def state(self, memories: tuple[Any, ...]) -> Any:
         """Everything on which the future depends. `memories` stands for what each running process knows."""
@@ -347,6 +360,8 @@ class World(Declaring):
 
     def answer_directly(self, request: Any) -> Reply:
         """A request by the program itself, before the processes run."""
+        if self.collecting:
+            raise Misuse(finalizers.left_behind(self, f"{request.kind} {request.subject}"))
         if self.setup is None and not request.reads:
             raise Misuse("a check may look at the store, not change it")
         self._tickets += 1

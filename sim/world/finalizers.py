@@ -1,0 +1,79 @@
+"""Finalizers of the audited code: when they run, and what they may do.
+
+The garbage collector runs whenever enough was allocated, so the finalizer of a cycle would send its request
+in the middle of any later run. So the collector is off during a run. At the end of a complete run it collects
+what the run left behind, and a request that a finalizer sends then is a violation: in reality it would be
+sent at some time that nothing orders. After a crash it is refused without a violation, because a process that
+crashes runs no finalizers.
+"""
+
+import gc
+import site
+import sys
+import sysconfig
+from types import FrameType
+from typing import Any
+
+PROPERTY = "nothing leads out of the world"
+_off = False
+
+
+def hold() -> None:
+    """A run begins: no finalizer of a cycle until its end."""
+    global _off
+    if gc.isenabled():
+        _off = True
+        gc.disable()
+
+
+def let_go() -> None:
+    """A run is over."""
+    global _off
+    if _off:
+        _off = False
+        gc.enable()
+
+
+def collect(world: Any) -> None:
+    """Run the finalizers of the cycles that the run left behind; `world` refuses their requests."""
+    world.collecting = True
+    try:
+        gc.collect(0)
+    finally:
+        world.collecting = False
+
+
+def left_behind(world: Any, what: str) -> str:
+    """Mark the run, and return the text of the exception to raise."""
+    where = place(sys._getframe(1))  # noqa: SLF001  # the only way to the caller
+    text = (
+        f"a finalizer sent {what} at {where}, after its process had ended; no schedule says when that "
+        "happens: send it before the process returns"
+    )
+    crashed = any(process.incarnation or process.state == "down" for process in world.processes)
+    if world.violation is None and not crashed:
+        world.report_violation(PROPERTY, text)
+    return text
+
+
+def place(frame: FrameType | None) -> str:
+    """The nearest line that is neither ours, nor the SDK's, nor the standard library's."""
+    nearest = frame
+    while frame is not None:
+        if not is_library(frame):
+            nearest = frame
+            break
+        frame = frame.f_back
+    assert nearest is not None
+    return f"{nearest.f_code.co_filename}:{nearest.f_lineno}"
+
+
+_LIBRARIES = tuple(
+    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages(), "<frozen"}
+)
+
+
+def is_library(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    ours = frame.f_globals.get("__name__", "").startswith("fencepost.sim.")
+    return ours or file.startswith(_LIBRARIES)
