@@ -14,6 +14,8 @@ here it takes it from the stream.
 
 Each life of a process has a process id of its own, and each process a host name, as on machines of their own.
 
+Identity. Each process has a pid, a host name and a hardware address of its own.
+
 Places. A name may have been copied: `from time import sleep` at the top of a module, or `def
 again(sleep=sleep)`. So every loaded module is searched for the real thing, once; what it has bound to a name
 or given as a default is replaced and restored like the original. A stand-in that outlives the run (in a
@@ -264,6 +266,43 @@ def _randomness() -> Iterator[tuple[Any, str, Any]]:
         yield owner, name, _identity(getattr(owner, name), lambda process: f"host-{process.index}")
 
 
+# Who a process is: a pid and a host of its own. The pid is another one after a restart.
+
+
+def _named(real: Callable[..., Any], name: Callable[[int, int], Any]) -> Callable[..., Any]:
+    """A stand-in for a function that identifies the process, by its index and its number of restarts."""
+
+    def stand_in(*args: Any) -> Any:
+        world = controlled()
+        if world is None or kind_of(sys._getframe(1)) == REAL:
+            return real(*args)
+        process = world.running
+        return name(0, 0) if process is None else name(process.index, process.incarnation)
+
+    return stand_in
+
+
+def _host(index: int, _restarts: int) -> str:
+    return f"host-{index}"
+
+
+def _uname(index: int, _restarts: int) -> os.uname_result:
+    found = _real_uname()
+    return os.uname_result((found.sysname, _host(index, 0), found.release, found.version, found.machine))
+
+
+_real_uname = os.uname
+
+
+def _identities() -> Iterator[tuple[Any, str, Any]]:
+    yield os, "getpid", _named(os.getpid, lambda index, restarts: 1000 * (index + 1) + restarts)
+    yield os, "uname", _named(os.uname, _uname)
+    yield socket, "gethostname", _named(socket.gethostname, _host)
+    yield socket, "getfqdn", _named(socket.getfqdn, _host)
+    yield platform, "node", _named(platform.node, _host)
+    yield uuid, "getnode", _named(uuid.getnode, lambda index, _: 0x02_00_00_00_00_00 + index)
+
+
 Place = tuple[Any, str, Any, Any]
 """A dictionary, class or function; the name there; the real thing and its stand-in."""
 
@@ -277,6 +316,7 @@ _loaded = 0
 sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [
     _clocks,
     _randomness,
+    _identities,
     escapes.stand_ins,
 ]
 

@@ -99,6 +99,7 @@ def program(world):
     world.spawn(work, world.boto3_client("s3", endpoint_url=endpoint), name="ann")
 
 print(audit(program, budget=NO_FAULTS))
+atexit.register(kept.clear)
 print("exit")
 """
 
@@ -145,7 +146,7 @@ def test_no_request_leaves_the_process(name: str) -> None:
 @pytest.mark.parametrize("name", ["kept until exit", "a client of a module"])
 def test_a_request_after_the_run_is_reported(name: str) -> None:
     """Where the interpreter still prints it, with the line of the user."""
-    printed, _ = run(f"{textwrap.dedent(ESCAPES[name])}\natexit.register(kept.clear)\n")
+    printed, _ = run(ESCAPES[name])
     assert "was used after the run" in printed
     assert "<string>:" in printed
 
