@@ -28,6 +28,7 @@ from fencepost.sim.scenarios.keys import KEYS
 from fencepost.sim.scenarios.loading import points
 from fencepost.sim.scenarios.pathfiles import LIBRARY
 from fencepost.sim.scenarios.running import build
+from fencepost.sim.systems import SYSTEMS
 
 MS = 1_000_000
 FULL = """seed = 7
@@ -177,9 +178,16 @@ def test_every_key_says_what_it_means() -> None:
 def test_shipped_files_are_in_the_wheel() -> None:
     """A checkout hides what a wheel lacks: each file must match a pattern of its package."""
     root = Path(__file__).parents[3]
-    settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
-    patterns = settings["package-data"]["fencepost.sim.scenarios"]
-    files = [str(file.relative_to(LIBRARY.parent)) for file in LIBRARY.rglob("*") if file.is_file()]
-    assert len(files) > 15
-    for file in files:
-        assert any(fnmatch.fnmatch(file, pattern) for pattern in patterns), file
+    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    folders = {"fencepost.sim.scenarios": LIBRARY.parent} | {
+        f"fencepost.sim.systems.{system.folder.name}": system.folder for system in SYSTEMS.values()
+    }
+    files = [
+        (package, file.relative_to(folder))
+        for package, folder in folders.items()
+        for file in folder.rglob("*.toml")
+    ]
+    assert len(files) > 20
+    for package, file in files:
+        allowed = [*patterns["*"], *patterns.get(package, ())]
+        assert any(fnmatch.fnmatch(str(file), pattern) for pattern in allowed), (package, file)
