@@ -12,11 +12,8 @@ Where a store is known to deviate, the class says so, test by test and with the 
 those tests must then fail. A deviation that is not declared fails, and so does one that is healed.
 """
 
-from fencepost.properties.store_behaviour.keys import Keys
-from fencepost.properties.store_behaviour.listings import Listings, Plenty
-from fencepost.properties.store_behaviour.misuse import Misuses
-from fencepost.properties.store_behaviour.objects import Objects
-from fencepost.properties.store_behaviour.reads import Reads
+from fencepost.properties.store_behaviour.listings import Listings, Misuses, Plenty
+from fencepost.properties.store_behaviour.objects import Keys, Objects, Reads
 from fencepost.properties.store_behaviour.uploads import Uploads
 from fencepost.properties.store_behaviour.versions import Unversioned, Versioned
 

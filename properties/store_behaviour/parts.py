@@ -1,12 +1,16 @@
-"""What the behaviours share: how to expect an outcome, a refusal, an object."""
+"""What the behaviours share: how to expect an outcome, a refusal, an object; and tests written as tables."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fencepost.impl.store import ANYTHING, Outcome, Store, StoreError
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store, StoreError
 from fencepost.impl.store import requests as ask
 
 P = TypeVar("P", ask.ListReply, ask.VersionsReply, ask.UploadsReply)
+Parts = list[tuple[int, str]]
+
+OTHER = "0123456789abcdef0123456789abcdef"
+"""An ETag that no object has."""
 
 
 def expect(reply: ask.Reply, outcome: Outcome) -> None:
@@ -76,3 +80,59 @@ def keys_of(page: ask.ListReply) -> list[str]:
 def all_keys(store: Store, prefix: str = "") -> list[str]:
     """Every key with `prefix`, page after page."""
     return [key for page in store.pages(prefix) for key in keys_of(page)]
+
+
+def begun(store: Store, key: str = "k", body: bytes = b"new") -> tuple[str, Parts]:
+    """An upload of one part, ready to be completed."""
+    made = store.create_upload(key)
+    expect(made, Outcome.DONE)
+    part = store.upload_part(key, made.upload, 1, body)
+    expect(part, Outcome.DONE)
+    return made.upload, [(1, part.etag)]
+
+
+class Line:
+    """A test in one line: `test_name = Line(run)` in a class of tests becomes a test of that name."""
+
+    def __init__(self, run: Callable[[Store], None]) -> None:
+        self._run = run
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        def test(_: object, store: Store) -> None:
+            self._run(store)
+
+        test.__name__ = name
+        setattr(owner, name, test)
+
+
+def case(history: str, act: str, when: str, ends: Outcome, leaves: bytes | None) -> Line:
+    """How a request to the key "k" ends after what happened there, and what it leaves.
+
+    `history` are words: `begin`, `complete` or `abort` an upload, `delete` the object; any other word is
+    written to it. `when` is `anything`, `absent`, or the word whose ETag must match (`other`: nobody's). The
+    request writes "new".
+    """
+
+    def run(store: Store) -> None:
+        conditions: dict[str, Any] = {"anything": ANYTHING, "absent": ABSENT, "other": Matches(OTHER)}
+        upload, parts = "", Parts()
+        for word in history.split():
+            if word == "begin":
+                upload, parts = begun(store)
+            elif word in _ACTS:
+                _ACTS[word](store, ANYTHING, upload, parts)
+            else:
+                conditions[word] = Matches(stored(store, "k", word.encode()))
+        expect(_ACTS[act](store, conditions[when], upload, parts), ends)
+        holds(store, "k", leaves)
+
+    return Line(run)
+
+
+_ACTS: dict[str, Callable[[Store, Any, str, Parts], ask.Reply]] = {
+    "put": lambda store, when, _, __: store.put("k", b"new", when=when),
+    "delete": lambda store, when, _, __: store.delete("k", when=when),
+    "part": lambda store, _, upload, __: store.upload_part("k", upload, 1, b"late"),
+    "complete": lambda store, when, upload, parts: store.complete_upload("k", upload, parts, when=when),
+    "abort": lambda store, _, upload, __: store.abort_upload("k", upload),
+}

@@ -1,8 +1,10 @@
 """Multipart uploads, and what a condition on completing one looks at."""
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Misuse, Outcome, Store
-from fencepost.properties.store_behaviour.objects import OTHER
 from fencepost.properties.store_behaviour.parts import (
+    OTHER,
+    begun,
+    case,
     expect,
     holds,
     info_of,
@@ -13,16 +15,6 @@ from fencepost.properties.store_behaviour.parts import (
 )
 
 MIB = 1024 * 1024
-Parts = list[tuple[int, str]]
-
-
-def begun(store: Store, key: str = "k", body: bytes = b"made of parts") -> tuple[str, Parts]:
-    """An upload of one part, ready to be completed."""
-    made = store.create_upload(key)
-    expect(made, Outcome.DONE)
-    part = store.upload_part(key, made.upload, 1, body)
-    expect(part, Outcome.DONE)
-    return made.upload, [(1, part.etag)]
 
 
 class Uploads:
@@ -56,7 +48,7 @@ class Uploads:
         upload, parts = begun(store)
         store.upload_part("k", upload, 2, b"left out")
         store.complete_upload("k", upload, parts, when=ANYTHING)
-        holds(store, "k", b"made of parts")
+        holds(store, "k", b"new")
 
     def test_a_repeated_part_replaces_the_first(self, store: Store) -> None:
         upload, old = begun(store)
@@ -79,24 +71,40 @@ class Uploads:
         expect(store.complete_upload("k", first, first_parts, when=ANYTHING), Outcome.DONE)
         holds(store, "k", b"first")
 
-    # Conditions.
+    # What happened at the key, the request and its condition, how it ends, and what it leaves.
 
-    def test_complete_if_absent_where_nothing_is(self, store: Store) -> None:
-        upload, parts = begun(store)
-        expect(store.complete_upload("k", upload, parts, when=ABSENT), Outcome.DONE)
-        holds(store, "k", b"made of parts")
-
-    def test_complete_if_absent_where_something_is(self, store: Store) -> None:
-        stored(store, "k", b"old")
-        upload, parts = begun(store)
-        expect(store.complete_upload("k", upload, parts, when=ABSENT), Outcome.EXISTS)
-        holds(store, "k", b"old")
-
-    def test_complete_if_absent_after_a_put_came_between(self, store: Store) -> None:
-        upload, parts = begun(store)
-        stored(store, "k", b"between")
-        expect(store.complete_upload("k", upload, parts, when=ABSENT), Outcome.EXISTS)
-        holds(store, "k", b"between")
+    test_complete_if_absent_where_nothing_is = case("begin", "complete", "absent", Outcome.DONE, b"new")
+    test_complete_if_absent_where_something_is = case(
+        "old begin", "complete", "absent", Outcome.EXISTS, b"old"
+    )
+    test_complete_if_absent_after_a_put_came_between = case(
+        "begin between", "complete", "absent", Outcome.EXISTS, b"between"
+    )
+    test_complete_if_match_on_the_same = case("old begin", "complete", "old", Outcome.DONE, b"new")
+    test_complete_if_match_on_another = case("old begin", "complete", "other", Outcome.CHANGED, b"old")
+    test_complete_if_match_where_nothing_is = case("begin", "complete", "other", Outcome.MISSING, None)
+    test_complete_if_match_on_an_etag_overwritten_since = case(
+        "old begin between", "complete", "old", Outcome.CHANGED, b"between"
+    )
+    # Any write since the upload began is a conflict, even if its ETag is the one named.
+    test_complete_if_match_on_the_etag_written_since = case(
+        "old begin between", "complete", "between", Outcome.CONFLICT, b"between"
+    )
+    test_complete_if_match_after_the_same_bytes_were_written = case(
+        "old begin old", "complete", "old", Outcome.CONFLICT, b"old"
+    )
+    test_complete_if_match_after_a_delete = case("old begin delete", "complete", "old", Outcome.MISSING, None)
+    test_complete_if_match_after_a_delete_and_the_same_again = case(
+        "old begin delete old", "complete", "old", Outcome.CONFLICT, b"old"
+    )
+    test_completing_twice_finds_it_gone = case("begin complete", "complete", "anything", Outcome.GONE, b"new")
+    test_a_completed_upload_takes_no_parts = case("begin complete", "part", "anything", Outcome.GONE, b"new")
+    test_a_completed_upload_cannot_be_aborted = case(
+        "begin complete", "abort", "anything", Outcome.GONE, b"new"
+    )
+    test_an_aborted_upload_is_gone = case("begin abort", "complete", "anything", Outcome.GONE, None)
+    test_an_aborted_upload_takes_no_parts = case("begin abort", "part", "anything", Outcome.GONE, None)
+    test_aborting_twice_finds_it_gone = case("begin abort", "abort", "anything", Outcome.GONE, None)
 
     def test_complete_if_absent_after_a_delete_came_between(self, store: Store) -> None:
         """A conflict, and again however often it is asked: only a new upload can succeed."""
@@ -109,98 +117,11 @@ class Uploads:
         upload, parts = begun(store)
         expect(store.complete_upload("k", upload, parts, when=ABSENT), Outcome.DONE)
 
-    def test_complete_if_match_on_the_same(self, store: Store) -> None:
-        etag = stored(store, "k", b"old")
-        upload, parts = begun(store)
-        expect(store.complete_upload("k", upload, parts, when=Matches(etag)), Outcome.DONE)
-        holds(store, "k", b"made of parts")
-
-    def test_complete_if_match_on_another(self, store: Store) -> None:
-        stored(store, "k", b"old")
-        upload, parts = begun(store)
-        expect(store.complete_upload("k", upload, parts, when=Matches(OTHER)), Outcome.CHANGED)
-        holds(store, "k", b"old")
-
-    def test_complete_if_match_where_nothing_is(self, store: Store) -> None:
-        upload, parts = begun(store)
-        expect(store.complete_upload("k", upload, parts, when=Matches(OTHER)), Outcome.MISSING)
-        holds(store, "k", None)
-
-    def test_complete_if_match_on_an_etag_overwritten_since(self, store: Store) -> None:
-        etag = stored(store, "k", b"old")
-        upload, parts = begun(store)
-        stored(store, "k", b"between")
-        expect(store.complete_upload("k", upload, parts, when=Matches(etag)), Outcome.CHANGED)
-        holds(store, "k", b"between")
-
-    def test_complete_if_match_on_the_etag_written_since(self, store: Store) -> None:
-        """Any write since the upload began is a conflict, even if its ETag is the one named."""
-        stored(store, "k", b"old")
-        upload, parts = begun(store)
-        etag = stored(store, "k", b"between")
-        expect(store.complete_upload("k", upload, parts, when=Matches(etag)), Outcome.CONFLICT)
-        holds(store, "k", b"between")
-
-    def test_complete_if_match_after_the_same_bytes_were_written(self, store: Store) -> None:
-        etag = stored(store, "k", b"same")
-        upload, parts = begun(store)
-        stored(store, "k", b"same")
-        expect(store.complete_upload("k", upload, parts, when=Matches(etag)), Outcome.CONFLICT)
-        holds(store, "k", b"same")
-
-    def test_complete_if_match_after_a_delete(self, store: Store) -> None:
-        etag = stored(store, "k", b"old")
-        upload, parts = begun(store)
-        store.delete("k", when=ANYTHING)
-        expect(store.complete_upload("k", upload, parts, when=Matches(etag)), Outcome.MISSING)
-        holds(store, "k", None)
-
-    def test_complete_if_match_after_a_delete_and_the_same_again(self, store: Store) -> None:
-        etag = stored(store, "k", b"old")
-        upload, parts = begun(store)
-        store.delete("k", when=ANYTHING)
-        stored(store, "k", b"old")
-        expect(store.complete_upload("k", upload, parts, when=Matches(etag)), Outcome.CONFLICT)
-
     def test_a_refused_completion_leaves_the_upload(self, store: Store) -> None:
         stored(store, "k", b"old")
         upload, parts = begun(store)
         expect(store.complete_upload("k", upload, parts, when=ABSENT), Outcome.EXISTS)
         expect(store.complete_upload("k", upload, parts, when=ANYTHING), Outcome.DONE)
-
-    # Ends.
-
-    def test_completing_twice_finds_it_gone(self, store: Store) -> None:
-        upload, parts = begun(store)
-        expect(store.complete_upload("k", upload, parts, when=ANYTHING), Outcome.DONE)
-        expect(store.complete_upload("k", upload, parts, when=ANYTHING), Outcome.GONE)
-
-    def test_a_completed_upload_takes_no_parts(self, store: Store) -> None:
-        upload, parts = begun(store)
-        store.complete_upload("k", upload, parts, when=ANYTHING)
-        expect(store.upload_part("k", upload, 1, b"late"), Outcome.GONE)
-
-    def test_a_completed_upload_cannot_be_aborted(self, store: Store) -> None:
-        upload, parts = begun(store)
-        store.complete_upload("k", upload, parts, when=ANYTHING)
-        expect(store.abort_upload("k", upload), Outcome.GONE)
-        holds(store, "k", b"made of parts")
-
-    def test_an_aborted_upload_is_gone(self, store: Store) -> None:
-        upload, parts = begun(store)
-        expect(store.abort_upload("k", upload), Outcome.DONE)
-        expect(store.complete_upload("k", upload, parts, when=ANYTHING), Outcome.GONE)
-        holds(store, "k", None)
-
-    def test_an_aborted_upload_takes_no_parts(self, store: Store) -> None:
-        upload, _ = begun(store)
-        store.abort_upload("k", upload)
-        expect(store.upload_part("k", upload, 1, b"late"), Outcome.GONE)
-
-    def test_aborting_twice_finds_it_gone(self, store: Store) -> None:
-        upload, _ = begun(store)
-        store.abort_upload("k", upload)
-        expect(store.abort_upload("k", upload), Outcome.GONE)
 
     def test_parts_that_were_not_uploaded_are_refused(self, store: Store) -> None:
         upload, parts = begun(store)
