@@ -12,9 +12,8 @@ one attempt, its refusals count as `unknown`.
 
 Where the truth is written down:
 
-- `calls`: each request as an SDK call, and the SDK's answer as a reply (`objects`, `listings`, `fields`).
-- `endings`: every status, error code and exception as an outcome or an error, in tables (`judging` reads
-  them).
+- `operations`: each request as an SDK call, and the SDK's answer as a reply.
+- `endings`: every status, error code and exception as an outcome or an error, in tables.
 - `client`: how the SDK is set up.
 
 What a store must grant and this driver cannot check: that it looks at the conditions at all, and does so

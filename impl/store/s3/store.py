@@ -12,11 +12,9 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
 from fencepost.impl.store.interface import Store, settle
 from fencepost.impl.store.requests import Outcome, Reply, Request
-from fencepost.impl.store.s3.calls import CALLS
 from fencepost.impl.store.s3.client import Setup, make_client
-from fencepost.impl.store.s3.endings import LIBRARY_ERRORS
-from fencepost.impl.store.s3.fields import Place
-from fencepost.impl.store.s3.judging import ended
+from fencepost.impl.store.s3.endings import LIBRARY_ERRORS, ended
+from fencepost.impl.store.s3.operations import CALLS, Place, parameters
 from fencepost.impl.store.validity import KEY_BYTES_MAX, check, check_key
 
 R = TypeVar("R", bound=Reply)
@@ -64,9 +62,9 @@ class S3Store(Store):
             self._need_versions()
         client = self._connect()
         call = CALLS[type(request)]
-        parameters = call.parameters(self._place, request)
+        arguments = parameters(self._place, request)
         try:
-            answer = getattr(client, call.operation)(**parameters)
+            answer = getattr(client, call.operation)(**arguments)
             if call.body_tells and not any(answer.get(name) is not None for name in call.body_tells):
                 return request.ends(Outcome.UNKNOWN, "no whole reply (a 200 without its body)")
             return cast(R, call.reply(self._place, request, answer))

@@ -21,8 +21,8 @@ from fencepost.impl.store.s3.endings import (
     NO_ANSWER,
     STATUSES,
     Ending,
+    ended,
 )
-from fencepost.impl.store.s3.judging import ended
 
 PART = ((1, "etag"),)
 REQUESTS: dict[str, ask.Request[Any]] = {
