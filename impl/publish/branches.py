@@ -74,7 +74,7 @@ def _execute_with_hold(
     handle: Handle, context: BranchContext, plan: PublishPlan, parent: Manifest | None, epoch: int
 ) -> PlanResult:
     """Hold first, read the boundary second, commit third: see `recovery` on holds."""
-    stage(handle, plan, ())
+    stage(handle, plan, handle.latest, ())
     if not held(context, plan):
         handle.context.store.send(delete_sidecar(plan.id))
         raise Absent(f"manifest {plan.hold} was cleaned up; use a newer one")

@@ -11,7 +11,7 @@ threads share one. `Published` means visible and durable; `Unknown` means that n
 else is an error after which nothing is or will be visible.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -24,7 +24,7 @@ from fencepost.impl.publish.commit import Published, Unknown, execute
 from fencepost.impl.publish.context import GRACE_S, MAIN, BranchContext, Handle, Mode, delete_sidecar
 from fencepost.impl.publish.documents import Entry, Manifest, read_manifest
 from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView
-from fencepost.impl.publish.planner import Draft, Planner
+from fencepost.impl.publish.planner import ALL_TABLES, Draft, Planner
 from fencepost.impl.publish.publisher import claim, publish
 from fencepost.impl.publish.recovery import Notice
 from fencepost.impl.publish.safeguards import STANDARD, Safeguards
@@ -54,6 +54,10 @@ class Snapshot:
     def tables(self) -> Sequence[str]:
         return sorted(self.manifest.tables)
 
+    def _read(self, tables: Sequence[str]) -> Mapping[str, Contents]:
+        """The contents of these tables: every method that reads a table calls this one."""
+        return self._reader.contents({table: self._entry(table) for table in tables})
+
     def schema(self, table: str) -> Schema:
         return self._contents(table).schema
 
@@ -71,7 +75,7 @@ class Snapshot:
 
     def load(self) -> dict[str, list[Row]]:
         """Every table, read in two parallel steps."""
-        found = self._reader.contents(self.manifest.tables)
+        found = self._read(self.tables)
         return {table: _rows(found[table]) for table in self.tables}
 
     def runs(self, table: str) -> Sequence[Run]:
@@ -85,7 +89,7 @@ class Snapshot:
         return entry
 
     def _contents(self, table: str) -> Contents:
-        return self._reader.contents({table: self._entry(table)})[table]
+        return self._read([table])[table]
 
 
 def _rows(contents: Contents) -> list[Row]:
@@ -93,16 +97,38 @@ def _rows(contents: Contents) -> list[Row]:
 
 
 class Transaction(Draft):
-    """A draft that can also read the snapshot it began on. It relies on every table that it reads."""
+    """A draft that can also read the snapshot it began on. It relies on everything that it reads there."""
 
     def __init__(self, snapshot: Snapshot, message: str) -> None:
         super().__init__(message=message)
-        self.snapshot = snapshot
+        self.snapshot: Snapshot = _ReadSnapshot(snapshot, self)
         self.result: Published | Unknown | None = None
 
     def read(self, table: str) -> list[Row]:
-        self.rely_on([table])
         return self.snapshot.rows(table)
+
+    def rely_on(self, tables: Sequence[str]) -> None:
+        """The change was decided on the contents of these tables: it is refused if they have changed."""
+        for table in tables:
+            self.record_read(table)
+
+
+class _ReadSnapshot(Snapshot):
+    """A snapshot that records in a draft which tables were read, whether their rows are there or not."""
+
+    def __init__(self, snapshot: Snapshot, draft: Draft) -> None:
+        super().__init__(snapshot.manifest, snapshot._reader)  # noqa: SLF001 - its own class
+        self._draft = draft
+
+    @property
+    def tables(self) -> Sequence[str]:
+        self._draft.record_read(ALL_TABLES)
+        return super().tables
+
+    def _read(self, tables: Sequence[str]) -> Mapping[str, Contents]:
+        for table in tables:
+            self._draft.record_read(table)
+        return super()._read(tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,41 +257,40 @@ class Catalog:
         """Publish drafts as one plan, as if one after another. The result of a refused draft is its error."""
         handle = self._handle
         handle.check_writable()
-        planner = Planner(handle.latest, handle.reader, handle.context.safeguards)
         try:
-            return self._publish_all(planner, drafts)
+            return self._publish_all(handle.latest, drafts)
         except StaleView:
             with suppress(PublishError):
                 self.refresh()  # so that the next attempt begins on the newest manifest
             raise
 
     def _publish_all(
-        self, planner: Planner, drafts: Sequence[Draft]
+        self, latest: Manifest, drafts: Sequence[Draft]
     ) -> list[Published | Unknown | PublishError]:
-        latest = self._handle.latest
+        planner = Planner(latest, self._handle.reader, self._handle.context.safeguards)
         results: list[Published | Unknown | PublishError | None] = [None] * len(drafts)
         for at, draft in enumerate(drafts):
             changed = planner.changed_read(draft)
-            if isinstance(draft, Transaction) and draft.snapshot.id != latest.id:
-                changed = changed or _changed(draft.snapshot.manifest, latest, draft)
+            if changed is None and isinstance(draft, Transaction):
+                changed = _changed(draft.snapshot.manifest, latest, draft)
             if changed is not None:
-                results[at] = StaleView(f"table {changed} changed since the transaction began; begin again")
+                results[at] = StaleView(f"{changed} changed since the transaction began; begin again")
                 continue
             try:
                 planner.add(draft)
             except Invalid as error:
                 results[at] = error
-        result = self._publish(planner) if None in results else None
+        result = self._publish(planner, latest) if None in results else None
         nothing = Invalid("nothing to publish: the changes leave every table as it is")
         return [error or result or nothing for error in results]
 
-    def _publish(self, planner: Planner) -> Published | Unknown | None:
+    def _publish(self, planner: Planner, latest: Manifest) -> Published | Unknown | None:
         handle = self._handle
         env = handle.context.env
         planned = planner.finish(env.new_id(), author=handle.author, time_ns=env.now_ns(), epoch=handle.epoch)
         if planned is None:
             return None
-        result = publish(handle, planned.plan, planned.fragments)
+        result = publish(handle, planned.plan, latest, planned.fragments)
         if isinstance(result, Published) and result.manifest.plan == planned.plan.id:
             for table, contents in planned.contents.items():
                 handle.reader.cache.put(result.manifest.tables[table].pin, contents)
@@ -384,6 +409,14 @@ class Catalog:
 
 
 def _changed(then: Manifest, now: Manifest, draft: Draft) -> str | None:
-    """A table that `draft` touches or relies on and that changed since the transaction began."""
-    tables = sorted({change.table for change in draft.changes})
-    return next((table for table in tables if then.pin(table) != now.pin(table)), None)
+    """What `draft` touches or relies on and that changed since the transaction began.
+
+    Pins, not manifest ids: the transaction may have begun on another branch.
+    """
+    tables = {change.table for change in draft.changes}
+    schemas = ALL_TABLES in tables and (then.schema_since, then.schema_hash) != (
+        now.schema_since,
+        now.schema_hash,
+    )
+    changed = [table for table in sorted(tables - {ALL_TABLES}) if then.pin(table) != now.pin(table)]
+    return f"table {changed[0]}" if changed else "the list of tables" if schemas else None

@@ -165,7 +165,7 @@ def _sweep(context: BranchContext, horizon: str, author: str) -> None:
         handle = Handle(branch, TableReader(branch), author, Mode.JOIN)
         handle.learn([newest])
         handle.join()
-        result = publish(handle, handle.draft("sweep", horizon=horizon))
+        result = publish(handle, handle.draft("sweep", horizon=horizon), handle.latest)
         if not isinstance(result, Published):
             raise StaleView(f"could not sweep branch {name}: {result.why}; run cleanup again")
 

@@ -26,6 +26,10 @@ from fencepost.impl.store.requests import Put
 
 _REMOVING = frozenset({"delete", "overwrite", "drop"})
 _SCHEMA = frozenset({"create", "drop", "add-column", "drop-column", "add-edge", "drop-edge"})
+_NEW_SCHEMA = frozenset({"register", "tombstone", "alter"})
+"""What these verbs are called in the actions of a plan."""
+ALL_TABLES = "*"
+"""In the place of a table that was read: which tables there are, with their keys, edges and columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +93,15 @@ class Draft:
         """Remove a table. Its name may be used again."""
         self._add(table, "drop")
 
-    def rely_on(self, tables: Sequence[str]) -> None:
-        """The change was decided on the contents of these tables: it is refused if they changed."""
-        for table in tables:
-            self._add(table, "read")
-
     def rewrite(self, table: str) -> None:
         """Store the same rows as one fragment (compaction)."""
         self._add(table, "rewrite")
+
+    def record_read(self, table: str) -> None:
+        """The change was decided on what this table, or `ALL_TABLES`, is on a transaction's snapshot."""
+        read = Change(table, "read")
+        if read not in self.changes:
+            self.changes.append(read)
 
     def _add(self, table: str, verb: str, **details: Any) -> None:
         self.changes.append(Change(table, verb, details=details))
@@ -153,22 +158,28 @@ class Planner:
         except BaseException:
             self._tables, self._pinned = before, pinned
             raise
-        self._pins_schema |= any(change.verb in _REMOVING | _SCHEMA for change in draft.changes)
+        self._pins_schema |= any(
+            change.verb in _REMOVING | _SCHEMA or change.table == ALL_TABLES for change in draft.changes
+        )
         self._members.append(draft.message)
 
     def changed_read(self, draft: Draft) -> str | None:
-        """A table that `draft` has read and an earlier draft changed; `draft` may write it too."""
+        """What `draft` has read and an earlier draft changed; `draft` may write it too."""
+        changed = {
+            name: verbs for name, table in self._tables.items() if (verbs := {*table.verbs} - {"rewrite"})
+        }
         for change in draft.changes:
-            table = self._tables.get(change.table)
-            if change.verb == "read" and table is not None and set(table.verbs) - {"rewrite"}:
-                return change.table
+            if change.verb == "read" and change.table in changed:
+                return f"table {change.table}"
+            if change.table == ALL_TABLES and any(verbs & _NEW_SCHEMA for verbs in changed.values()):
+                return "the list of tables"
         return None
 
     # One parallel read of the tables that the verbs need.
 
     def _needed(self, draft: Draft) -> set[str]:
         tables = self._snapshot.tables
-        needed = {change.table for change in draft.changes}
+        needed = {change.table for change in draft.changes} - {ALL_TABLES}
         for change in draft.changes:
             if change.verb == "add-edge":
                 needed.add(change.details["target"])
@@ -196,6 +207,9 @@ class Planner:
     # The verbs.
 
     def _apply(self, change: Change, touched: _Touched) -> None:
+        if change.verb == "read":
+            self._pin_read(change.table)
+            return
         table = self._table(change.table)
         details = change.details
         match change.verb:
@@ -214,11 +228,15 @@ class Planner:
                 touched.remove(change.table, table.drop())
             case "rewrite":
                 table.rewrite()
-            case "read":
-                table.existing()
-                self._pinned.add(change.table)
             case _:
                 self._alter(table, change.verb, details, touched)
+
+    def _pin_read(self, table: str) -> None:
+        if table == ALL_TABLES:
+            return  # the plan pins the schema: see `add`
+        if table not in self._snapshot.tables:
+            raise Absent(f"there is no table {table!r}, and the transaction has read it; begin again")
+        self._pinned.add(table)
 
     def _alter(self, table: WorkingTable, verb: str, details: Mapping[str, Any], touched: _Touched) -> None:
         schema = table.existing()

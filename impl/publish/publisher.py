@@ -29,12 +29,18 @@ from fencepost.impl.store.requests import Outcome, Put
 AGAIN = "nothing was published; begin again from a fresh snapshot"
 
 
-def publish(handle: Handle, plan: PublishPlan, fragments: Sequence[Put] = ()) -> Published | Unknown:
-    """Make `plan`, built on the manifest that `handle` knows, visible; or raise why that failed."""
+def publish(
+    handle: Handle, plan: PublishPlan, parent: Manifest, fragments: Sequence[Put] = ()
+) -> Published | Unknown:
+    """Make `plan`, built on `parent`, visible; or raise why that failed.
+
+    The parent is never taken from the handle: another thread may have refreshed that, and the expectations
+    of `plan` were not compared with what it found.
+    """
     handle.check_writable()
     if plan.recoverable:
-        stage(handle, plan, fragments)
-    return conclude(handle, plan, execute(handle.context, plan, handle.latest, handle.epoch))
+        parent = stage(handle, plan, parent, fragments)
+    return conclude(handle, plan, execute(handle.context, plan, parent, handle.epoch))
 
 
 def claim(handle: Handle) -> None:
@@ -48,8 +54,11 @@ def claim(handle: Handle) -> None:
     handle.fenced = ""
 
 
-def stage(handle: Handle, plan: PublishPlan, fragments: Sequence[Put]) -> None:
-    """Write what the plan needs before it moves anything; none of it is visible."""
+def stage(handle: Handle, plan: PublishPlan, parent: Manifest, fragments: Sequence[Put]) -> Manifest:
+    """Write what the plan needs before it moves anything; none of it is visible.
+
+    Returns the newest manifest on which the expectations of `plan` are known to hold; `parent` is one.
+    """
     context = handle.context
     whole = context.safeguards.whole_plan_in_sidecar(plan)
     writes = context.safeguards.sidecar_before_heads(list(fragments), put_sidecar(whole))
@@ -65,17 +74,20 @@ def stage(handle: Handle, plan: PublishPlan, fragments: Sequence[Put]) -> None:
         if result.body is None:
             raise StoreUnavailable(f"it is unknown whether {put.key} was written; {AGAIN}")
     if probes and replies[-1].outcome is Outcome.DONE:
-        _check_news(handle, plan, replies[-1])
+        return _check_news(handle, plan, parent, replies[-1])
+    return parent
 
 
-def _check_news(handle: Handle, plan: PublishPlan, probed: object) -> None:
+def _check_news(handle: Handle, plan: PublishPlan, parent: Manifest, probed: object) -> Manifest:
     """Another commit came since the capture. If it refuses the plan, no head need move."""
     winners = handle.context.manifests(handle.context.chain.after(plan.base, probed))
     handle.learn(winners)
-    refused = conflict(handle.context, plan, handle.latest, winners, handle.epoch)
+    newest = winners[-1] if winners else parent
+    refused = conflict(handle.context, plan, newest, winners, handle.epoch)
     if refused is not None:
         handle.retiring.append(plan.id)
         raise _error(handle, refused.why, refused.text)
+    return newest
 
 
 def conclude(handle: Handle, plan: PublishPlan, result: PlanResult) -> Published | Unknown:

@@ -62,6 +62,8 @@ class Schema:
 
     def check_row(self, table: str, row: Row) -> Row:
         """The row in the order of the columns; `Invalid` if it does not fit them."""
+        if not isinstance(row, Mapping):
+            raise Invalid(f"table {table}: a row maps columns to values, and {row!r} does not")
         for name in row:
             if not any(name == column for column, _ in self.columns):
                 raise Invalid(f"table {table} has no column {name!r}; add it first, or leave it out")
@@ -73,6 +75,12 @@ class Schema:
             checked[name] = float(value) if kind == "float64" and value is not None else value
         return checked
 
+    def check_key(self, table: str, key: Any) -> Any:
+        """The key; `Invalid` if no row can have it."""
+        if not _fits(key, dict(self.columns)[self.key], empty=False):
+            raise Invalid(f"table {table}: no row can have the key {key!r}")
+        return key
+
 
 def _fits(value: object, kind: str, *, empty: bool) -> bool:
     if value is None:
@@ -81,7 +89,17 @@ def _fits(value: object, kind: str, *, empty: bool) -> bool:
         return False
     if not isinstance(value, KINDS[kind]):
         return False
+    if isinstance(value, str) and not _is_unicode(value):
+        return False
     return kind != "int64" or -(2**63) <= int(str(value)) < 2**63
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 # Parquet.

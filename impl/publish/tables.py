@@ -119,8 +119,9 @@ class WorkingTable:
 
     def delete(self, keys: tuple[Any, ...]) -> list[Any]:
         """Remove rows; returns the keys that existed."""
-        self.existing()
-        gone = [key for key in dict.fromkeys(keys) if self.get(key) is not None]
+        schema = self.existing()
+        checked = [schema.check_key(self.table, key) for key in keys]
+        gone = [key for key in dict.fromkeys(checked) if self.get(key) is not None]
         for key in gone:
             if self.fresh:
                 del self.changes[key]

@@ -76,7 +76,7 @@ INVALID = [
     (lambda d: d.append("person", [{"id": True}]), Invalid, "cannot hold True"),
     (lambda d: d.append("person", [{"id": 2**63}]), Invalid, "cannot hold"),
     (lambda d: d.append("person", [{"id": 5, "nam": "x"}]), Invalid, "no column 'nam'"),
-    (lambda d: d.append("person", [{"id": 5, "name": "\ud800"}]), Invalid, "Parquet"),
+    (lambda d: d.append("person", [{"id": 5, "name": "\ud800"}]), Invalid, "cannot hold"),
     (lambda d: d.append("knows", [{"id": 1, "a": 7, "b": 1}]), Dangling, "person has no row 7"),
     (lambda d: d.create_table("person", {"id": "int64"}, key="id"), Invalid, "already"),
     (lambda d: d.create_table("x/y", {"id": "int64"}, key="id"), Invalid, "table name"),
