@@ -47,8 +47,6 @@ class Created:
 
 @dataclass(eq=False)
 class Context:
-    """See the top of this module."""
-
     store: Store
     env: Environment
     retry: RetryPolicy = field(kw_only=True)

@@ -7,8 +7,6 @@ from fencepost.impl.environment import Environment
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """See the top of this module. `Context` sends requests under it."""
-
     actor: str
     """The random stream that shortens the pauses."""
     unavailable: type[Exception]

@@ -166,8 +166,7 @@ class StoreLockstep(RuleBasedStateMachine):
         self._pages: dict[str, tuple[Callable[[Any, str], None], Any, str]] = {}
         """Of each kind of listing the page to go on from: how, and from which token."""
         self._uploads: list[tuple[str, int]] = []
-        """By key, and what the reference calls them; the oldest first. A step names one by its place, the
-        newest first."""
+        """By key, and what the reference calls them; the oldest first. A step counts from the newest."""
         self._outrun: set[int] = set()
         """Those whose conditional completion was a conflict."""
 

@@ -17,8 +17,6 @@ BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0
 
 
 class Metrics:
-    """The metrics of one application."""
-
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
 

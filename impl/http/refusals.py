@@ -21,8 +21,6 @@ Then = Literal["retry", "park", "stop"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One line of the table."""
-
     status: int
     then: Then
     summary: str

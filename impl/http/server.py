@@ -148,8 +148,6 @@ def protocol(
 
 
 class GuardedConnection(H11Protocol):
-    """One connection."""
-
     limits: Limits
     count_refused: Callable[[str], object]
     stopping: Callable[[], bool]

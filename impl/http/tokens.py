@@ -80,7 +80,6 @@ class TokenFile:
         return len(revoked)
 
     def owners(self) -> list[tuple[str, Principal]]:
-        """Every key and its owner."""
         return [(key, line.owner) for key, line in self.read().items()]
 
     def read(self) -> dict[str, _Line]:

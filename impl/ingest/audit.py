@@ -59,8 +59,6 @@ SWAPS_MAX = 10
 
 @dataclass
 class Audited:
-    """The result of a full audit."""
-
     id: str
     began_ns: int
     """By the store's clock. The audit covers every batch accepted before."""
@@ -114,8 +112,7 @@ def audit_by_report(
 
 
 def proof_began_ns(context: IngestContext, key: str) -> int | None:
-    """When the last complete audit began whose proof is at `key` (LATEST or REPORTED), by the store's
-    clock."""
+    """When the last complete audit began that has its proof at `key` (LATEST or REPORTED), by the store."""
     reply = context.read(Get(key))
     return None if reply.info is None else _began_ns(reply.body, key)
 
@@ -129,8 +126,6 @@ def _began_ns(body: bytes, key: str) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class Audit(IngestContext):
-    """One full audit, by listing."""
-
     deep: bool
 
     def run(self) -> Audited:
@@ -233,8 +228,6 @@ def _conflict(key: str) -> tuple[str, str]:
 
 @dataclass(eq=False, kw_only=True)
 class ReportAudit(Audit):
-    """One audit by report."""
-
     report: Report
     prefix: str
     unrolled: Unrolled = field(init=False)
@@ -289,8 +282,7 @@ class ReportAudit(Audit):
         result.gone.append(key)
 
     def derive_missing(self, found: Sequence[Manifest]) -> int:
-        """The report is old: what it lacks may have been written since, and a HEAD is cheaper than a
-        create."""
+        """The report is old: what it lacks may have been written since; a HEAD costs less than a create."""
         for one in found:
             self.unrolled.take(one.by_time_key)
         lacking: Sequence[Any] = incomplete(self, found)

@@ -80,7 +80,6 @@ class Blobs(IngestContext):
         return self.versioned and blob.existed
 
     def look(self, key: str) -> ObjectInfo | None:
-        """The object at a blob's key."""
         return self.read(Head(key)).info
 
     def fresh(self, blob: Blob, sha256: str, body: bytes, seen: ObjectInfo | None) -> Blob:

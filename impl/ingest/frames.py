@@ -59,8 +59,7 @@ class Limits:
 
     @classmethod
     def for_body(cls, body_bytes: int) -> "Limits":
-        """The limits of a server that takes bodies of this size: a small body must not unpack to all the
-        memory."""
+        """The limits of a server that takes bodies of this size; what they unpack to must be bounded too."""
         return cls(frame_bytes=body_bytes, unpacked_bytes=UNPACKED_RATIO * body_bytes)
 
 
@@ -69,8 +68,6 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measurement."""
-
     name: str
     labels: Mapping[str, str]
     unix_ns: int
@@ -79,8 +76,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The contents of a frame, and its bytes."""
-
     identity: Identity
     points: tuple[Point, ...] = field(repr=False)
     body: bytes = field(repr=False)

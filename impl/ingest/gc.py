@@ -45,8 +45,6 @@ from fencepost.impl.store.requests import AbortUpload, Delete, Get, Head, List, 
 
 @dataclass
 class Collected:
-    """The result of one pass."""
-
     blobs: int = 0
     """Blobs it looked at: names, or versions."""
     referenced: int = 0
@@ -69,8 +67,7 @@ class Found(enum.Enum):
     ORPHAN = "orphan"
     REFERENCED = "referenced"
     UNKNOWN = "unknown"
-    """The blob is not a frame, or has another hash than its name, or a possible reference is unreadable: keep
-    it."""
+    """No frame, another hash than its name, or a possible reference that is unreadable: keep the blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +111,7 @@ class _Collector(IngestContext):
         return result
 
     def _abort(self, now_ns: int, result: Collected) -> None:
-        """Abort old uploads. A collector that still works on one sees that it is gone, and starts a new
-        one."""
+        """Abort old uploads. A collector that still works on one sees that it is gone, and starts anew."""
         old_ns = now_ns - self.settings.horizon_ns - self.settings.margin_ns
         uploads = self.list_uploads(keys.RAW)
         for some in portions((one for one in uploads if one.started_ns < old_ns), AT_ONCE):
@@ -191,8 +187,7 @@ class _Collector(IngestContext):
         return kept
 
     def _checked(self, orphans: list[_Candidate], result: Collected) -> list[_Candidate]:
-        """Without those blobs covered only by a report to which something refers: a report may lack a
-        reference."""
+        """Without blobs that only a report covers and something refers to: a report may lack a reference."""
         kept = [one for one in orphans if not one.reported]
         for one in orphans:
             if not one.reported:

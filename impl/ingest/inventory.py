@@ -61,8 +61,7 @@ class Report:
     """When the scan of the bucket began, by the bucket's clock."""
     kind: str
     columns: tuple[str, ...]
-    """As the manifest spells them, in the order of a row; empty for Parquet and ORC, whose files have
-    them."""
+    """As the manifest spells them, in the order of a row; empty for Parquet and ORC: see their files."""
     files: tuple[DataFile, ...]
     place: Place = field(repr=False)
     folder: str = field(repr=False)

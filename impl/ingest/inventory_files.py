@@ -23,8 +23,6 @@ PIECE_BYTES = 1024 * 1024
 
 
 class Place(ABC):
-    """Where a report lies."""
-
     @abstractmethod
     def shown(self, path: str) -> str:
         """The name of the file for people."""
@@ -186,8 +184,6 @@ class Hashed(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One of the files in a manifest."""
-
     key: str
     size: int
     md5: str

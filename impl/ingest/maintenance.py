@@ -60,8 +60,6 @@ T = TypeVar("T")
 
 @dataclass
 class Maintained:
-    """The result of one round."""
-
     seen: int = 0
     """Batches that the reconciler checked."""
     found: int = 0
@@ -100,8 +98,7 @@ class Maintenance(IngestContext):
         self._rollups = Rollups(store, env, settings, safeguards, owner=holder)
 
     def run_once(self, stop: Stop = never) -> Maintained | None:
-        """One round, if this process has or gets the lease. Raises the errors that prevent acquiring the
-        lease."""
+        """One round, if this process has or gets the lease; raises what prevents it from acquiring it."""
         if not self._lease.acquire():
             return None
         result = Maintained()
@@ -135,8 +132,6 @@ class Maintenance(IngestContext):
 
 @dataclass
 class Searched:
-    """The result of one step."""
-
     listed: int = 0
     found: int = 0
     """Accepted batches that lacked something."""

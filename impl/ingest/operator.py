@@ -36,8 +36,6 @@ class NoSuchConflict(IngestError):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The decision about a conflict."""
-
     decision: str
     by: str
     note: str
@@ -46,8 +44,6 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class ConflictSeen:
-    """One conflict, and the decision about it."""
-
     record: ConflictRecord
     resolution: Resolution | None
 
@@ -108,8 +104,7 @@ def resolve(
     note: str = "",
     settings: Settings = STANDARD_SETTINGS,
 ) -> Resolution:
-    """Keep the accepted batch; the agent may drop the parked one. Returns the first decision, which is
-    final."""
+    """Keep the accepted batch; the agent may drop its own. Returns the first decision, which is final."""
     context = IngestContext(store, env, settings)
     record = keys.conflict_key(identity, submitted_sha256)
     if context.read(Get(record)).info is None:

@@ -31,8 +31,6 @@ from fencepost.impl.store.interface import Store
 
 @dataclass
 class Reconciled:
-    """The result of one pass."""
-
     seen: int = 0
     """Accepted batches it checked."""
     repaired: int = 0

@@ -95,7 +95,6 @@ Hours = dict[tuple[str, str], Series]
 
 
 def aggregate(into: Hours, points: Iterable[Point]) -> None:
-    """Add all points."""
     for point in points:
         series = into.setdefault((point.name, keys.hour_path(point.unix_ns)), {})
         labels = tuple(sorted(point.labels.items()))
@@ -160,7 +159,6 @@ def _arrow() -> Any:
 
 
 def merged(all_series: Iterable[Mapping[Labels, Aggregate]]) -> Series:
-    """The union of several series."""
     total: Series = {}
     for series in all_series:
         for labels, one in series.items():
@@ -170,8 +168,6 @@ def merged(all_series: Iterable[Mapping[Labels, Aggregate]]) -> Series:
 
 @dataclass
 class RolledUp:
-    """The result of one pass."""
-
     hours: int = 0
     batches: int = 0
     chunks: int = 0

@@ -50,5 +50,4 @@ def _generation(raw_blob_key: str) -> str:
 
 
 def _word(name: str) -> str:
-    """A name as one word."""
     return "-".join(name.split())

@@ -70,7 +70,6 @@ class Snapshot:
         return None if row is None else dict(row)
 
     def arrow(self, table: str) -> Any:
-        """The rows as a pyarrow Table."""
         return to_arrow(self.schema(table).columns, self.rows(table))
 
     def load(self) -> dict[str, list[Row]]:
@@ -133,8 +132,6 @@ class _ReadSnapshot(Snapshot):
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The result of compacting one table."""
-
     table: str
     runs: int
     """Fragments before."""
@@ -143,8 +140,6 @@ class Compacted:
 
 
 class Catalog:
-    """See the top of this module."""
-
     def __init__(self, handle: Handle, *, owns_store: bool) -> None:
         self._handle = handle
         self._owns_store = owns_store
@@ -247,7 +242,6 @@ class Catalog:
         transaction.result = self.publish(transaction)
 
     def publish(self, draft: Draft) -> Published | Unknown:
-        """Publish one draft."""
         result = self.publish_all([draft])[0]
         if isinstance(result, PublishError):
             raise result

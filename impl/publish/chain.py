@@ -37,8 +37,6 @@ SWAPS_MAX = 10
 
 
 class Boundary:
-    """The boundary of one chain."""
-
     def __init__(self, context: Context, key: str) -> None:
         self.context = context
         self.key = key
@@ -86,8 +84,6 @@ class News:
 
 
 class Chain:
-    """See the top of this module."""
-
     def __init__(self, context: Context, prefix: str, boundary: Boundary) -> None:
         self.context = context
         self.prefix = prefix
@@ -97,7 +93,6 @@ class Chain:
         return f"{self.prefix}{id_:020d}.json"
 
     def probe(self, id_: int) -> Get:
-        """The read of one entry."""
         return Get(self.key(id_))
 
     def read(self, id_: int) -> bytes | None:

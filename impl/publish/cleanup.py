@@ -125,9 +125,7 @@ def _held_manifests(context: BranchContext, held: frozenset[tuple[str, int]]) ->
 def _orphans(
     retained: _Retained, versions: Iterable[str], fragments: Iterable[str], horizon: str
 ) -> list[str]:
-    """Lineages that no retained manifest pins, and fragments that no retained version mentions, of plans
-    before the horizon.
-    """
+    """Of plans before the horizon: lineages that no retained manifest pins, fragments that none mentions."""
     pinned = {pin.location for pin in retained.pins}
     lineages = ((key, keys.pin_of_version(key).location) for key in versions)
     return [

@@ -66,8 +66,6 @@ class Unknown:
 
 
 class Why(enum.Enum):
-    """Why an executor stopped."""
-
     FENCED = "fenced"
     STALE = "stale"
     EXHAUSTED = "exhausted"

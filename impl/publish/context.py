@@ -88,8 +88,6 @@ def delete_sidecar(plan: str) -> Delete:
 
 
 class Mode(enum.StrEnum):
-    """How a catalog is opened."""
-
     CLAIM = "claim"
     """Write, and fence all earlier writers: the default."""
     JOIN = "join"

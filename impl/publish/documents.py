@@ -169,7 +169,6 @@ def read_manifest(body: bytes, what: str = "manifest") -> Manifest:
 
 
 def tables_digest(tables: Mapping[str, Entry]) -> str:
-    """A digest of a whole set of tables."""
     return digest(encode({name: entry.to_json() for name, entry in tables.items()}))[:32]
 
 
@@ -266,8 +265,6 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class PublishPlan:
-    """See the top of this module."""
-
     id: str
     branch: str
     kind: str

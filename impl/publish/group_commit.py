@@ -42,8 +42,6 @@ class Waiting(Protocol):
 
 
 class ThreadWaiting:
-    """For threads of this process."""
-
     def lock(self) -> AbstractContextManager[object]:
         return threading.Lock()
 

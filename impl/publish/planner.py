@@ -134,8 +134,6 @@ class _Touched:
 
 
 class Planner:
-    """Plans drafts on one snapshot."""
-
     def __init__(self, snapshot: Manifest, reader: TableReader, safeguards: Safeguards) -> None:
         self._snapshot = snapshot
         self._reader = reader

@@ -94,7 +94,6 @@ class Bucket:
         }
 
     def answer(self, request: Request[R], now_ns: int) -> R:
-        """Apply `request` and answer it."""
         check(request)
         return cast(R, self._answers[type(request)](request, now_ns))
 

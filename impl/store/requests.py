@@ -35,8 +35,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 
 class Outcome(enum.StrEnum):
-    """How a request ended; the table is at the top of this module."""
-
     DONE = "done"
     EXISTS = "exists"
     CHANGED = "changed"
@@ -146,8 +144,6 @@ class UploadInfo:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What every reply says."""
-
     outcome: Outcome
     detail: str = field(default="", compare=False)
     """The store's own message, for people."""
@@ -352,8 +348,7 @@ class CreateUpload(Keyed[UploadReply]):
 
 @dataclass(frozen=True, slots=True)
 class UploadPart(Keyed[PartReply]):
-    """Parts are numbered from 1; all but the last must be at least 5 MiB on S3. A repeated number
-    replaces the part."""
+    """Parts are numbered from 1; S3 wants 5 MiB in all but the last. A repeated number replaces the part."""
 
     kind: ClassVar[str] = "upload-part"
     reads: ClassVar[bool] = False

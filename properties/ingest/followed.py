@@ -39,8 +39,6 @@ OLD, YOUNG = 0, 1
 
 
 class Followed(Machine):
-    """See the top of this module."""
-
     contents, horizons, versioned = Ingest.contents, Ingest.horizons, Ingest.versioned
     generations = horizons + 1
     assumptions: ClassVar = {name: Ingest.assumptions[name] for name in ("bounded-landing", "bounded-skew")}

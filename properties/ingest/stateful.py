@@ -298,8 +298,6 @@ class Deployment:
 
 
 class _Ahead(Environment):
-    """One process's clock."""
-
     def __init__(self, base: SeededEnvironment, ahead_s: float) -> None:
         self._base = base
         self._ahead_ns = round(ahead_s * 1e9)
@@ -337,8 +335,6 @@ rare_troubles = st.dictionaries(st.integers(0, 20), st.sampled_from(FAULTS) | me
 
 
 class IngestMachine(RuleBasedStateMachine):
-    """See the top of this module."""
-
     versioned: ClassVar[bool] = False
     safeguards: ClassVar[Safeguards] = STANDARD
 
@@ -442,6 +438,4 @@ class PlainIngest(IngestMachine):
 
 
 class VersionedIngest(IngestMachine):
-    """In a bucket that keeps versions."""
-
     versioned = True

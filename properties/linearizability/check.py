@@ -38,8 +38,7 @@ class Verdict:
     keys: tuple[str, ...]
     """The keys that are violated, or else those that are undecided."""
     explanation: str
-    """For people. Of a violation: the smallest counterexample on one of its keys, and why no order explains
-    it."""
+    """For people. Of a violation: the smallest counterexample of one key, and why no order explains it."""
     counterexample: tuple[Operation, ...] = ()
     """Of a violation: the operations of the explanation, as numbered there. They violate by themselves."""
     operations: int = 0

@@ -125,9 +125,7 @@ def _strike(
 def _context(
     replies: Sequence[Operation], weakened: Sequence[Operation], part: Sequence[Operation]
 ) -> list[Operation]:
-    """The writes of the objects in these replies, as recorded: without them the replies cannot be
-    understood.
-    """
+    """The writes of the objects in these replies, as recorded: they make the replies comprehensible."""
     together = [*replies, *weakened]
     moves = moves_of(together, Contents(together))
     spoken = {move.needs for move in moves if move.constrained and move.operation in replies}
@@ -254,9 +252,7 @@ class _Walk:
         ]
 
     def _go(self, done: frozenset[int], there: "_There", indent: str) -> None:
-        """Recursive, as the cases nest: as deep as the counterexample is long, and counterexamples are
-        short.
-        """
+        """Recursive, as the cases nest: as deep as the counterexample is long, and that is short."""
         if len(self._lines) > LINES_MAX:
             return
         done, fitting = self._settled(done, there.standing)

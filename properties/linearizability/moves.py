@@ -125,9 +125,7 @@ def _plain_put(write: Operation) -> bool:
 
 
 def saw(each: Operation) -> tuple[bool, Standing]:
-    """Whether the reply implies exactly which object the key held when the operation took effect, and
-    which.
-    """
+    """Whether the reply implies exactly which object the key held at that moment, and which."""
     if each.outcome is Outcome.MISSING or (each.applied and each.condition == "absent"):
         return True, None
     if each.reads and each.outcome is Outcome.DONE and each.etag:

@@ -98,8 +98,7 @@ class Chapter:
 
 @dataclass
 class CatalogState:
-    """What a catalog holds, read from its objects, and whether anybody can still write. Computed on first
-    use."""
+    """What a catalog holds, and whether anybody can still write. Computed on first use."""
 
     contents: Mapping[str, bytes]
     safeguards: Safeguards = STANDARD

@@ -72,8 +72,6 @@ SETS = {"nodes": (NODES,), "edges": (EDGES,), "both": BOTH}
 
 
 class Followed(Publish):
-    """See the top of this module."""
-
     trouble = Budget(None)
     pins_at = Each(Publish.ids, Each(len(TABLES), Int(0, Publish.numbers)))
     epoch_at = Each(Publish.ids, Int(0, Publish.claims))

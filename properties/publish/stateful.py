@@ -99,8 +99,6 @@ class Landing(Layer):
 
 
 class PublishStateful(RuleBasedStateMachine):
-    """See the top of this module."""
-
     checks: ClassVar[Mapping[str, Check]] = CHECKS
     event_reader: ClassVar[Reader | None] = None
     """Shared by all runs: a step that some run has taken is a look-up."""

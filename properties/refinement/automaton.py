@@ -97,7 +97,6 @@ class Space:
         return found
 
     def rows(self, numbers: I64) -> U64:
-        """States by their numbers."""
         return self._rows.take(numbers, axis=1)
 
     def _add(self, key: bytes, state: U64) -> int:
@@ -138,7 +137,6 @@ class Automaton:
     # Symbols.
 
     def symbol(self, observation: Observation, kind: SymbolKind = SymbolKind.LANDED, left: int = 0) -> int:
-        """The number of a symbol."""
         symbol = Symbol(kind, observation, left)
         number = self._numbers.get(symbol)
         if number is None:

@@ -46,7 +46,6 @@ class Explanation:
         return f"{self.event}: {first.action} is not possible: {first.why}"
 
     def lines(self) -> list[str]:
-        """The whole explanation."""
         others = f"  (or one of {self.candidates - 1} others)" if self.candidates > 1 else ""
         lines = [f"  event     {self.event}", f"  before    {self.state}{others}"]
         lines += [f"  not       {one.action}: {one.why}" for one in self.refused[:REFUSALS_SHOWN]]

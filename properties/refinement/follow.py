@@ -29,8 +29,6 @@ ROWS_MAX = 1 << 18
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one run."""
-
     verdict: str
     """`holds`, `violated`, or `undecided` where the run exceeds the model's bounds."""
     symbols: int

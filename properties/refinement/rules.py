@@ -160,7 +160,6 @@ class Rules:
         self._names = [name for name in wanted if name and name not in (PROCESS, LIFE)]
 
     def read_events(self, events: Events) -> ReadEvents:
-        """The events that matter to the map."""
         what, groups = self._matched(events)
         rows = np.flatnonzero(what != NONE)
         events = events.take(rows)

@@ -33,8 +33,6 @@ def walk(
 
 
 class Listings:
-    """List."""
-
     def test_nothing_is_listed_of_nothing(self, store: Store) -> None:
         page = store.list()
         assert (keys_of(page), page.prefixes, page.next) == ([], (), "")
@@ -208,8 +206,6 @@ NONSENSE: dict[str, Callable[[Store], Any]] = {
 
 
 class Misuses:
-    """send_all, and misuse."""
-
     def test_what_makes_no_sense_is_refused(self, store: Store) -> None:
         for what, act in NONSENSE.items():
             try:

@@ -14,8 +14,6 @@ from fencepost.properties.store_behaviour.parts import (
 
 
 class Objects:
-    """Put and delete."""
-
     def test_what_was_put_is_read(self, store: Store) -> None:
         reply = store.put(
             "k", b"v", when=ANYTHING, content_type="text/x-a", metadata={"a-b": "C d", "n": "1"}
@@ -94,8 +92,6 @@ def part(store: Store, start: int = 0, stop: int | None = None) -> bytes:
 
 
 class Reads:
-    """Get and head of what is there."""
-
     def test_ranges_inside(self, store: Store) -> None:
         stored(store, "k", TEN)
         assert part(store, 2, 5) == b"234"
@@ -177,8 +173,6 @@ LONG = "/".join(["x" * 200] * 5)
 
 
 class Keys:
-    """Awkward names."""
-
     test_spaces_and_signs = apart(
         "a b", "a+b", "a%20b", "a%2Bb", "q?x=1&y=#", "'\"<>&;", "a:b|c*", "~", "-", "="
     )

@@ -18,8 +18,6 @@ MIB = 1024 * 1024
 
 
 class Uploads:
-    """Create, upload, complete, abort, list."""
-
     def test_an_upload_becomes_an_object(self, store: Store) -> None:
         upload = store.create_upload("k", content_type="text/x-a", metadata={"a": "b"}).upload
         part = store.upload_part("k", upload, 1, b"body")

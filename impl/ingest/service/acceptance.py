@@ -42,8 +42,6 @@ class Answer:
 
 
 class Acceptance(ABC):
-    """One of the two modes."""
-
     store: Store
     """Where this collector keeps the conflicts."""
     env: Environment

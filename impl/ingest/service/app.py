@@ -58,8 +58,6 @@ LANDING_S = 5.0
 
 
 class Collector(Service):
-    """The routes of a collector."""
-
     def __init__(
         self,
         acceptance: Acceptance,
@@ -154,8 +152,6 @@ class Collector(Service):
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts of a collector."""
-
     store: Store
     env: Environment
     tokens: Tokens

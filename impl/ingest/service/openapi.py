@@ -41,7 +41,6 @@ _IDENTITY: Json = {"agent_id": _NAME, "boot_id": _NAME, "seq_start": _SEQ, "seq_
 
 
 def document(limits: Limits) -> Json:
-    """The whole document."""
     return {
         "openapi": "3.1.0",
         "info": {

@@ -42,8 +42,6 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Pauses between attempts, and time limits."""
-
     pause_s: float = 0.1
     pause_max_s: float = 30.0
     connect_s: float = 5.0

@@ -119,7 +119,6 @@ class Spool:
         return next(iter(self._waiting.values()), None)
 
     def __len__(self) -> int:
-        """The number of waiting batches."""
         return len(self._waiting)
 
     @property
@@ -201,7 +200,6 @@ class Spool:
 
     @staticmethod
     def owner(path: str | os.PathLike[str]) -> str:
-        """The owner of the spool at `path`."""
         file = Path(path) / "agent.json"
         try:
             found = json.loads(file.read_bytes())

@@ -80,8 +80,6 @@ def md5(body: bytes) -> str:
 
 
 class AttributeFiles:
-    """Keeps attributes with their files."""
-
     def __init__(self, disk: Disk, internals: Internals) -> None:
         self._disk = disk
         self._internals = internals

@@ -65,8 +65,6 @@ class Folder:
 
 
 class Folders:
-    """The folders below one root directory."""
-
     def __init__(
         self, root: str, names: Names, internals: Internals, new_flush: Callable[[int], Flush], root_fd: int
     ) -> None:

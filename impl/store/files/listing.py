@@ -37,8 +37,6 @@ class _Entry(NamedTuple):
 
 
 class Lister:
-    """Lists the objects below one root directory."""
-
     def __init__(self, names: Names, folders: Folders, internals: Internals, reader: Reader) -> None:
         self._names = names
         self._folders = folders
@@ -119,8 +117,6 @@ class Lister:
 
 
 class _Page:
-    """One page being made."""
-
     def __init__(self, lister: Lister, request: ask.List) -> None:
         self._lister = lister
         self._request = request

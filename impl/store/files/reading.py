@@ -54,8 +54,6 @@ class Opened:
 
 
 class Reader:
-    """Opens the objects below one root directory."""
-
     def __init__(
         self, where: str, names: Names, folders: Folders, attributes: AttributeFiles, *, verify_reads: bool
     ) -> None:

@@ -163,8 +163,6 @@ class FileStore(Store):
 
 
 class _Options:
-    """What was asked for at opening."""
-
     def __init__(self, linger_s: float, temp_age_s: float, verify_reads: bool, disk: Disk) -> None:
         self.linger_s = linger_s
         self.temp_age_s = temp_age_s

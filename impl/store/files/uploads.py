@@ -47,8 +47,6 @@ class _About:
 
 
 class Uploads:
-    """The uploads of one root directory."""
-
     def __init__(
         self, internals: Internals, reader: Reader, writer: Writer, disk: Disk, env: Environment
     ) -> None:

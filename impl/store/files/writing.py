@@ -142,8 +142,6 @@ class Spot:
 
 
 class Writer:
-    """Writes and deletes the objects below one root directory."""
-
     def __init__(
         self,
         names: Names,

@@ -34,8 +34,6 @@ R = TypeVar("R", bound=Reply)
 
 
 class Effect(enum.StrEnum):
-    """What a fault does; the table is at the top of this module."""
-
     THROTTLED = "throttled"
     CONFLICT = "conflict"
     REQUEST_LOST = "request_lost"
@@ -74,8 +72,6 @@ class _Late:
 
 
 class Faulty(Layer):
-    """Applies faults to the requests that pass through."""
-
     def __init__(self, inner: Store, faults: Sequence[Fault], env: Environment | None = None) -> None:
         super().__init__(inner)
         self._faults = tuple(faults)

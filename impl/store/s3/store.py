@@ -85,8 +85,7 @@ class S3Store(Store):
         return settle(Future.result, cast(Any, futures))
 
     def verify(self) -> None:
-        """List one key of the bucket: this needs the same permission as HEAD of the bucket, and its reply
-        names the error."""
+        """List one key: the permission it takes is that of HEAD, and its reply names the error."""
         try:
             reply = self.send(ask.List(limit=1))
         except StoreError as error:
