@@ -251,10 +251,7 @@ class Authority:
 
     def _manifest(self, offer: _Offer, blob: Blob) -> Manifest:
         return Manifest(
-            agent_id=offer.identity.agent,
-            boot_id=offer.identity.boot,
-            seq_start=offer.identity.seq_start,
-            seq_end=offer.identity.seq_end,
+            **offer.identity.fields,
             frame_sha256=offer.sha256,
             frame_bytes=len(offer.body),
             raw_blob_key=blob.key,
@@ -268,10 +265,7 @@ class Authority:
 
 def _record(offered: Manifest, existing: Manifest) -> ConflictRecord:
     return ConflictRecord(
-        agent_id=offered.agent_id,
-        boot_id=offered.boot_id,
-        seq_start=offered.seq_start,
-        seq_end=offered.seq_end,
+        **offered.identity.fields,
         accepted_manifest_key=existing.key,
         accepted_raw_blob_key=existing.raw_blob_key,
         accepted_frame_sha256=existing.frame_sha256,

@@ -228,9 +228,7 @@ def agree(store: Store, env: Environment, settings: Settings) -> None:
         body = context.create_all([Put(keys.AGREEMENT, write(ours), ABSENT, JSON)])[0].body
     if body is None:
         raise StoreUnavailable(f"the store did not return {keys.AGREEMENT}; try again")
-    theirs = parse(body, keys.AGREEMENT)
-    if theirs.get("schema") != AGREEMENT:
-        raise Damaged(f"{keys.AGREEMENT} has schema {theirs.get('schema')!r}, expected {AGREEMENT!r}")
+    theirs = parse(body, keys.AGREEMENT, AGREEMENT)
     for name in AGREED:
         if theirs.get(name) != ours[name]:
             raise SettingsError(

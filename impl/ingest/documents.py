@@ -17,7 +17,9 @@ JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
+class Document:
+    """An object with these fields, of type str, int or str | None, and its schema."""
+
     schema: ClassVar[str]
 
     def body(self) -> bytes:
@@ -26,26 +28,32 @@ class _Document:
     @classmethod
     def read(cls, body: bytes, key: str) -> Self:
         """The document in `body`; `key` is for messages."""
-        content = parse(body, key)
-        if content.get("schema") != cls.schema:
-            raise Damaged(f"{key} has schema {content.get('schema')!r}, expected {cls.schema!r}")
+        content = parse(body, key, cls.schema)
         wanted = {field.name: field.type for field in fields(cls)}
         for name, kind in wanted.items():
-            if not isinstance(content.get(name), int if kind in ("int", int) else str):
+            if not isinstance(content.get(name), kind):  # type: ignore[arg-type] # no field's type is a text
                 raise Damaged(f"{key} has {name}={content.get(name)!r}, expected {kind}")
         return cls(**{name: content[name] for name in wanted})
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest(_Document):
-    """The identity manifest: its existence makes a batch accepted."""
-
-    schema: ClassVar[str] = "lightmetrics.accepted_batch.v1"
-
+class _OfBatch(Document):
     agent_id: str
     boot_id: str
     seq_start: int
     seq_end: int
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.agent_id, self.boot_id, self.seq_start, self.seq_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest(_OfBatch):
+    """The identity manifest: its existence makes a batch accepted."""
+
+    schema: ClassVar[str] = "lightmetrics.accepted_batch.v1"
+
     frame_sha256: str
     frame_bytes: int
     raw_blob_key: str
@@ -54,10 +62,6 @@ class Manifest(_Document):
     wire_version: int
     frame_version: int
     attempt: str
-
-    @property
-    def identity(self) -> Identity:
-        return Identity(self.agent_id, self.boot_id, self.seq_start, self.seq_end)
 
     @property
     def key(self) -> str:
@@ -81,15 +85,11 @@ class Manifest(_Document):
 
 
 @dataclass(frozen=True, slots=True)
-class ConflictRecord(_Document):
+class ConflictRecord(_OfBatch):
     """The record of a batch whose identity belongs to another batch."""
 
     schema: ClassVar[str] = "lightmetrics.identity_conflict.v1"
 
-    agent_id: str
-    boot_id: str
-    seq_start: int
-    seq_end: int
     accepted_manifest_key: str
     accepted_raw_blob_key: str
     accepted_frame_sha256: str
@@ -97,10 +97,6 @@ class ConflictRecord(_Document):
     submitted_frame_sha256: str
     observed_at_unix_ns: int
     collector_id: str
-
-    @property
-    def identity(self) -> Identity:
-        return Identity(self.agent_id, self.boot_id, self.seq_start, self.seq_end)
 
     @property
     def key(self) -> str:
@@ -115,12 +111,14 @@ def write(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def parse(body: bytes, key: str) -> dict[str, Any]:
-    """The JSON object in `body`."""
+def parse(body: bytes, key: str, schema: str = "") -> dict[str, Any]:
+    """The JSON object in `body`, of this schema if one is given."""
     try:
         content = json.loads(body)
     except ValueError as error:
         raise Damaged(f"{key} is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise Damaged(f"{key} holds a JSON {type(content).__name__}, expected an object")
+    if schema and content.get("schema") != schema:
+        raise Damaged(f"{key} has schema {content.get('schema')!r}, expected {schema!r}")
     return content

@@ -35,6 +35,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from fencepost.impl.ingest.errors import IdentityError
 
@@ -72,6 +73,16 @@ class Identity:
     def path(self) -> str:
         """The part that all keys about this identity contain."""
         return f"{boot_path(self.agent, self.boot)}{self.range}"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As documents and requests spell it."""
+        return {
+            "agent_id": self.agent,
+            "boot_id": self.boot,
+            "seq_start": self.seq_start,
+            "seq_end": self.seq_end,
+        }
 
     @classmethod
     def of_key(cls, key: str) -> "Identity":

@@ -12,21 +12,19 @@ Decisions are objects of their own, and the first one about a conflict is final.
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.context import IngestContext
-from fencepost.impl.ingest.documents import JSON, ConflictRecord, parse, write
-from fencepost.impl.ingest.errors import Damaged, IngestError, Refusal, Refused, StoreUnavailable
+from fencepost.impl.ingest.documents import JSON, ConflictRecord, Document
+from fencepost.impl.ingest.errors import IngestError, Refusal, Refused, StoreUnavailable
 from fencepost.impl.ingest.keys import Identity, agent_path, boot_path
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Delete, Get, Put
 
-RESOLUTION = "lightmetrics.conflict_resolution.v1"
-BLOCK = "lightmetrics.block.v1"
 DROP = "accept-existing-and-drop"
 
 
@@ -35,7 +33,9 @@ class NoSuchConflict(IngestError):
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Document):
+    schema: ClassVar[str] = "lightmetrics.conflict_resolution.v1"
+
     decision: str
     by: str
     note: str
@@ -57,8 +57,10 @@ class ConflictSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(Document):
     """A quarantined agent, or one boot of it, whose batches are refused."""
+
+    schema: ClassVar[str] = "lightmetrics.block.v1"
 
     agent: str
     boot: str | None
@@ -74,7 +76,7 @@ def conflicts(
     context = IngestContext(store, env, settings)
     below = keys.QUARANTINE + (agent_path(agent) if agent is not None else "")
     decided = context.list_keys(below.replace(keys.QUARANTINE, keys.RESOLUTIONS))
-    resolutions = {key: _resolution(reply.body, key) for key, reply in context.read_objects(decided)}
+    resolutions = {key: Resolution.read(reply.body, key) for key, reply in context.read_objects(decided)}
     for key, reply in context.read_objects(context.list_keys(below)):
         record = ConflictRecord.read(reply.body, key)
         wanted = keys.resolution_key(record.identity, record.submitted_frame_sha256)
@@ -91,7 +93,7 @@ def resolution_of(
     """The decision about this conflict, for the agent that has parked the batch."""
     key = keys.resolution_key(identity, submitted_sha256)
     reply = IngestContext(store, env, settings).read(Get(key))
-    return None if reply.info is None else _resolution(reply.body, key)
+    return None if reply.info is None else Resolution.read(reply.body, key)
 
 
 def resolve(
@@ -109,12 +111,12 @@ def resolve(
     record = keys.conflict_key(identity, submitted_sha256)
     if context.read(Get(record)).info is None:
         raise NoSuchConflict(f"there is no conflict {record}; list the conflicts to see which exist")
-    decision = {"schema": RESOLUTION, "decision": DROP, "by": by, "note": note, "at_unix_ns": env.now_ns()}
-    put = Put(keys.resolution_key(identity, submitted_sha256), write(decision), ABSENT, JSON)
+    decision = Resolution(DROP, by, note, env.now_ns())
+    put = Put(keys.resolution_key(identity, submitted_sha256), decision.body(), ABSENT, JSON)
     final = context.create_all([put])[0].body
     if final is None:
         raise StoreUnavailable(f"it is unknown whether {put.key} was created; try again later")
-    return _resolution(final, put.key)
+    return Resolution.read(final, put.key)
 
 
 def quarantine(
@@ -122,8 +124,7 @@ def quarantine(
 ) -> Block:
     """Refuse all batches of this agent or boot. Collectors notice within their refresh interval."""
     block = Block(agent, boot, by, note, env.now_ns())
-    body = write({"schema": BLOCK, **asdict(block)})
-    IngestContext(store, env).send_until_done(Put(_block_key(agent, boot), body, ANYTHING, JSON))
+    IngestContext(store, env).send_until_done(Put(_block_key(agent, boot), block.body(), ANYTHING, JSON))
     return block
 
 
@@ -141,8 +142,7 @@ def blocks(store: Store, env: Environment, settings: Settings = STANDARD_SETTING
     context = IngestContext(store, env, settings)
     for key, reply in context.read_objects(context.list_keys(keys.BLOCKS)):
         if reply.info is not None:
-            fields = _fields(reply.body, key, BLOCK)
-            yield Block(fields["agent"], fields["boot"], fields["by"], fields["note"], fields["at_unix_ns"])
+            yield Block.read(reply.body, key)
 
 
 class Blocklist:
@@ -173,15 +173,3 @@ class Blocklist:
 def _block_key(agent: str, boot: str | None) -> str:
     path = agent_path(agent) if boot is None else boot_path(agent, boot)
     return f"{keys.BLOCKS}{path}block.json"
-
-
-def _resolution(body: bytes, key: str) -> Resolution:
-    fields = _fields(body, key, RESOLUTION)
-    return Resolution(fields["decision"], fields["by"], fields["note"], fields["at_unix_ns"])
-
-
-def _fields(body: bytes, key: str, schema: str) -> dict[str, Any]:
-    fields = parse(body, key)
-    if fields.get("schema") != schema:
-        raise Damaged(f"{key} has schema {fields.get('schema')!r}, expected {schema!r}")
-    return fields

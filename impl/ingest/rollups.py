@@ -364,9 +364,7 @@ class Entry:
 def entries(context: IngestContext, hour: str = "") -> Iterator[Entry]:
     """The entries of an hour of acceptance, or of all hours."""
     for key, reply in context.read_objects(context.list_keys(f"{keys.ROLLED}{hour}")):
-        fields = parse(reply.body, key)
-        if fields.get("schema") != SCHEMA:
-            raise Damaged(f"{key} has schema {fields.get('schema')!r}, expected {SCHEMA!r}")
+        fields = parse(reply.body, key, SCHEMA)
         path, _, name = key.removeprefix(keys.ROLLED).rpartition("/")
         number = int(name.removesuffix(".json"))
         yield Entry(f"{path}/", number, frozenset(fields["members"]), tuple(fields["chunks"]))
