@@ -16,8 +16,10 @@ that a harness could see.
         case Outcome.UNKNOWN: ...       # look for our own mark before anything else
 """
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -150,3 +152,29 @@ def settle(act: Callable[[A], B], items: Sequence[A]) -> Sequence[B]:
     if first is not None:
         raise first
     return results
+
+
+class Pool:
+    """Threads that send the requests of a parallel step side by side. They begin with the first such step."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._threads = threads
+        self._name = name
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    def settle(self, act: Callable[[A], B], items: Sequence[A]) -> Sequence[B]:
+        """Like `settle`, all at once."""
+        if len(items) < 2:
+            return settle(act, items)
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix=self._name)
+            futures: list[Future[B]] = [self._executor.submit(act, item) for item in items]
+        return settle(lambda future: future.result(), futures)
+
+    def close(self) -> None:
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown()

@@ -222,10 +222,18 @@ R_co = TypeVar("R_co", bound=Reply, covariant=True)
 class Request(Generic[R_co]):
     """One request; `kind` names it in events, tables and tokens."""
 
-    kind: ClassVar[str]
-    reads: ClassVar[bool]
+    kind: ClassVar[str] = ""
+    reads: ClassVar[bool] = False
     """Never changes anything, whatever the outcome."""
-    reply: ClassVar[type[Any]]
+    reply: ClassVar[type[Any]] = Reply
+
+    def __init_subclass__(
+        cls, kind: str = "", reply: type[Any] | None = None, reads: bool | None = None
+    ) -> None:
+        super(Request, cls).__init_subclass__()
+        cls.kind = kind or cls.kind
+        cls.reply = reply or cls.reply
+        cls.reads = cls.reads if reads is None else reads
 
     def ends(self, outcome: Outcome, detail: str = "") -> R_co:
         """The reply that says `outcome` and nothing more."""
@@ -261,11 +269,7 @@ class Listing(Request[R_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Put(Keyed[PutReply]):
-    kind: ClassVar[str] = "put"
-    reads: ClassVar[bool] = False
-    reply: ClassVar[type[Any]] = PutReply
-
+class Put(Keyed[PutReply], kind="put", reply=PutReply):
     body: bytes
     when: Condition
     content_type: str = BINARY
@@ -273,16 +277,12 @@ class Put(Keyed[PutReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class Get(Keyed[GetReply]):
+class Get(Keyed[GetReply], kind="get", reply=GetReply, reads=True):
     """Read an object, or the bytes `start` up to (without) `stop` of it.
 
     A range past the end is cut; one that starts at the end or behind it is answered `past-end`.
     `only_if` answers `changed` on another ETag, `unless` answers `unchanged` on this one.
     """
-
-    kind: ClassVar[str] = "get"
-    reads: ClassVar[bool] = True
-    reply: ClassVar[type[Any]] = GetReply
 
     start: int = 0
     stop: int | None = None
@@ -292,33 +292,21 @@ class Get(Keyed[GetReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class Head(Keyed[HeadReply]):
-    kind: ClassVar[str] = "head"
-    reads: ClassVar[bool] = True
-    reply: ClassVar[type[Any]] = HeadReply
-
+class Head(Keyed[HeadReply], kind="head", reply=HeadReply, reads=True):
     version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Delete(Keyed[DeleteReply]):
+class Delete(Keyed[DeleteReply], kind="delete", reply=DeleteReply):
     """Delete an object; in a versioned bucket put a delete marker, or remove `version` for good."""
-
-    kind: ClassVar[str] = "delete"
-    reads: ClassVar[bool] = False
-    reply: ClassVar[type[Any]] = DeleteReply
 
     when: Matches | Anything
     version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class List(Listing[ListReply]):
+class List(Listing[ListReply], kind="list", reply=ListReply, reads=True):
     """One page of the keys that start with `prefix` and sort after `after`, in order of their bytes."""
-
-    kind: ClassVar[str] = "list"
-    reads: ClassVar[bool] = True
-    reply: ClassVar[type[Any]] = ListReply
 
     after: str = ""
     delimiter: str = ""
@@ -327,32 +315,20 @@ class List(Listing[ListReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListVersions(Listing[VersionsReply]):
-    kind: ClassVar[str] = "list-versions"
-    reads: ClassVar[bool] = True
-    reply: ClassVar[type[Any]] = VersionsReply
-
+class ListVersions(Listing[VersionsReply], kind="list-versions", reply=VersionsReply, reads=True):
     limit: int = 1000
     token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class CreateUpload(Keyed[UploadReply]):
-    kind: ClassVar[str] = "create-upload"
-    reads: ClassVar[bool] = False
-    reply: ClassVar[type[Any]] = UploadReply
-
+class CreateUpload(Keyed[UploadReply], kind="create-upload", reply=UploadReply):
     content_type: str = BINARY
     metadata: Metadata = NO_METADATA
 
 
 @dataclass(frozen=True, slots=True)
-class UploadPart(Keyed[PartReply]):
+class UploadPart(Keyed[PartReply], kind="upload-part", reply=PartReply):
     """Parts are numbered from 1; S3 wants 5 MiB in all but the last. A repeated number replaces the part."""
-
-    kind: ClassVar[str] = "upload-part"
-    reads: ClassVar[bool] = False
-    reply: ClassVar[type[Any]] = PartReply
 
     upload: str
     number: int
@@ -360,12 +336,8 @@ class UploadPart(Keyed[PartReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteUpload(Keyed[PutReply]):
+class CompleteUpload(Keyed[PutReply], kind="complete-upload", reply=PutReply):
     """Make the object of the listed parts: (number, etag), numbers rising."""
-
-    kind: ClassVar[str] = "complete-upload"
-    reads: ClassVar[bool] = False
-    reply: ClassVar[type[Any]] = PutReply
 
     upload: str
     parts: tuple[tuple[int, str], ...]
@@ -373,19 +345,11 @@ class CompleteUpload(Keyed[PutReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class AbortUpload(Keyed[Reply]):
-    kind: ClassVar[str] = "abort-upload"
-    reads: ClassVar[bool] = False
-    reply: ClassVar[type[Any]] = Reply
-
+class AbortUpload(Keyed[Reply], kind="abort-upload", reply=Reply):
     upload: str
 
 
 @dataclass(frozen=True, slots=True)
-class ListUploads(Listing[UploadsReply]):
-    kind: ClassVar[str] = "list-uploads"
-    reads: ClassVar[bool] = True
-    reply: ClassVar[type[Any]] = UploadsReply
-
+class ListUploads(Listing[UploadsReply], kind="list-uploads", reply=UploadsReply, reads=True):
     limit: int = 1000
     token: str = ""

@@ -121,7 +121,7 @@ def _paths(limits: Limits) -> Json:
     }
 
 
-def _operation(name: str, summary: str, responses: Json, role: str = "operator", **request: Json) -> Json:
+def _operation(name: str, summary: str, responses: Json, *, role: str = "operator", **request: Json) -> Json:
     """`request`: the parameters that are `required` or `optional`, and the `body`."""
     found: Json = {"operationId": name, "summary": summary, "security": [{role: []}], "responses": responses}
     parameters = [

@@ -20,9 +20,8 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
 
 from fencepost.impl.environment import Environment, SystemEnvironment
@@ -39,7 +38,7 @@ from fencepost.impl.store.files.names import Names
 from fencepost.impl.store.files.reading import Reader
 from fencepost.impl.store.files.uploads import Uploads
 from fencepost.impl.store.files.writing import Writer
-from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.interface import Pool, Store
 from fencepost.impl.store.requests import Reply, Request
 from fencepost.impl.store.validity import check
 
@@ -88,11 +87,14 @@ class FileStore(Store):
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._session: _Session | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = Pool(self._parallel, "fencepost-files")
 
     def send(self, request: Request[R]) -> R:
         check(request)
-        _refuse_versions(request)
+        if isinstance(request, ask.ListVersions) or getattr(request, "version", None):
+            raise Unsupported(
+                "a directory keeps no versions; use memory://?versioned=true or a versioned bucket"
+            )
         if os.getpid() != self._pid:
             self._start()  # a forked child has our locks as they were, and none of our threads
         try:
@@ -128,19 +130,9 @@ class FileStore(Store):
         return _Session(self.path, root_fd, self._options, self.env, writes=writes)
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        if len(requests) < 2:
-            return settle(self.send, requests)
-        pool = self._workers()
-        futures: list[Future[Any]] = [pool.submit(self.send, request) for request in requests]
-        return settle(lambda future: future.result(), cast(Any, futures))
-
-    def _workers(self) -> ThreadPoolExecutor:
         if os.getpid() != self._pid:
             self._start()
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="fencepost-files")
-            return self._pool
+        return self._pool.settle(self.send, requests)
 
     def verify(self) -> None:
         """Raise `Unusable` unless objects can be written here. Makes the directory's `.fencepost`, if the
@@ -157,17 +149,15 @@ class FileStore(Store):
 
     def close(self) -> None:
         with self._lock:
-            pool, self._pool, self._session = self._pool, None, None
-        if pool is not None:
-            pool.shutdown()
+            self._session = None
+        self._pool.close()
 
 
-class _Options:
-    def __init__(self, linger_s: float, temp_age_s: float, verify_reads: bool, disk: Disk) -> None:
-        self.linger_s = linger_s
-        self.temp_age_s = temp_age_s
-        self.verify_reads = verify_reads
-        self.disk = disk
+class _Options(NamedTuple):
+    linger_s: float
+    temp_age_s: float
+    verify_reads: bool
+    disk: Disk
 
 
 class _Session:
@@ -225,11 +215,6 @@ class _Session:
 
 _MAKES_ROOT = frozenset({ask.Put, ask.CreateUpload})
 """What needs the directory; the rest has an answer without it."""
-
-
-def _refuse_versions(request: Request[Any]) -> None:
-    if isinstance(request, ask.ListVersions) or getattr(request, "version", None):
-        raise Unsupported("a directory keeps no versions; use memory://?versioned=true or a versioned bucket")
 
 
 def _make_root(path: str, disk: Disk) -> None:

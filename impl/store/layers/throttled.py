@@ -7,11 +7,10 @@ under the cap: with a cap of 8, a step of 16 takes two latencies.
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.interface import Pool, Store
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.requests import Reply, Request
 
@@ -33,7 +32,7 @@ class Throttled(Layer):
             raise Misuse(f"in_flight_max is {in_flight_max}; at least one request must be let through")
         self._latency_s = latency_s
         self._slots = threading.Semaphore(in_flight_max)
-        self._pool = ThreadPoolExecutor(max_workers=in_flight_max, thread_name_prefix="throttled")
+        self._pool = Pool(in_flight_max, "throttled")
 
     def send(self, request: Request[R]) -> R:
         with self._slots:
@@ -45,11 +44,8 @@ class Throttled(Layer):
                 self.env.sleep(latency_s / 2)
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        if len(requests) < 2:
-            return settle(self.send, requests)
-        futures = [self._pool.submit(self.send, request) for request in requests]
-        return settle(lambda future: future.result(), futures)
+        return self._pool.settle(self.send, requests)
 
     def close(self) -> None:
-        self._pool.shutdown()
+        self._pool.close()
         super().close()

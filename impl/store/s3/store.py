@@ -3,14 +3,13 @@
 import re
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from fencepost.impl.environment import Environment, SystemEnvironment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
-from fencepost.impl.store.interface import Store, settle
+from fencepost.impl.store.interface import Pool, Store
 from fencepost.impl.store.requests import Outcome, Reply, Request
 from fencepost.impl.store.s3.client import Setup, make_client
 from fencepost.impl.store.s3.endings import LIBRARY_ERRORS, ended
@@ -52,14 +51,19 @@ class S3Store(Store):
         self._setup = Setup(endpoint, region, connect_timeout_s, read_timeout_s, connections)
         self._lock = threading.Lock()
         self._client: Any = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = Pool(connections, "s3")
         self._versions: str | None = None
 
     def send(self, request: Request[R]) -> R:
         check(request)
-        self._check_length(request)
-        if isinstance(request, ask.ListVersions) or bool(getattr(request, "version", "")):
-            self._need_versions()
+        if len(self._place.key(request.subject).encode()) > KEY_BYTES_MAX:
+            raise Misuse(
+                f"{request.subject[:40]!r}... is longer than {KEY_BYTES_MAX} bytes together with the store's "
+                f"prefix {self._place.prefix!r}; shorten one of them"
+            )
+        versions = isinstance(request, ask.ListVersions) or bool(getattr(request, "version", ""))
+        if versions and not self._versioning():
+            raise Unsupported(f"the bucket of {self.url} keeps no versions; open one that does")
         client = self._connect()
         call = CALLS[type(request)]
         arguments = parameters(self._place, request)
@@ -76,13 +80,7 @@ class S3Store(Store):
         return ended(request, failed, self.url)
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        if len(requests) < 2:
-            return settle(self.send, requests)
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._setup.connections, thread_name_prefix="s3")
-            futures = [self._pool.submit(self.send, request) for request in requests]
-        return settle(Future.result, cast(Any, futures))
+        return self._pool.settle(self.send, requests)
 
     def verify(self) -> None:
         """List one key: the permission it takes is that of HEAD, and its reply names the error."""
@@ -104,11 +102,9 @@ class S3Store(Store):
         return self._connect()
 
     def close(self) -> None:
+        self._pool.close()
         with self._lock:
-            pool, self._pool = self._pool, None
             client, self._client = self._client, None
-        if pool is not None:
-            pool.shutdown()
         if client is not None:
             client.close()
 
@@ -132,12 +128,11 @@ class S3Store(Store):
             client = self._connect()
             try:
                 answer = client.get_bucket_versioning(Bucket=self._place.bucket)
+                self._versions = str(answer.get("Status") or "")
             except LIBRARY_ERRORS as error:
                 failed = error
-            else:
-                self._versions = str(answer.get("Status") or "")
-                return self._versions
-            self._versions = self._no_versioning(failed)
+            if self._versions is None:
+                self._versions = self._no_versioning(failed)
         return self._versions
 
     def _no_versioning(self, error: Exception) -> str:
@@ -147,18 +142,6 @@ class S3Store(Store):
         except Unsupported:
             return ""
         raise Unusable(f"cannot ask {self.url} whether it keeps versions: {reply.detail}; ask again later")
-
-    def _need_versions(self) -> None:
-        if not self._versioning():
-            raise Unsupported(f"the bucket of {self.url} keeps no versions; open one that does")
-
-    def _check_length(self, request: Request[Any]) -> None:
-        full = self._place.key(request.subject)
-        if len(full.encode()) > KEY_BYTES_MAX:
-            raise Misuse(
-                f"{request.subject[:40]!r}... is longer than {KEY_BYTES_MAX} bytes together with the store's "
-                f"prefix {self._place.prefix!r}; shorten one of them"
-            )
 
 
 def _check_place(bucket: str, prefix: str, endpoint: str | None, region: str | None) -> None:
