@@ -23,7 +23,7 @@ from typing import NamedTuple
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import BrokenPromise
 from fencepost.impl.store.files.disk import NO_XATTR, Disk
-from fencepost.impl.store.files.internals import Internals
+from fencepost.impl.store.files.internals import Internals, old_names, read_file
 
 SIDE = "attributes"
 ETAG_AT = 2
@@ -113,30 +113,18 @@ class AttributeFiles:
     def _attach_aside(self, fd: int, key: str, value: bytes) -> str:
         folder = self._internals.folder(SIDE)
         name = _side_name(os.fstat(fd))
-        with self._internals.draft() as (side, draft):
-            self._disk.write(side, json.dumps({"key": key}).encode() + b"\n" + value)
-            self._disk.fsync(side)
-            self._disk.replace(draft, self._internals.folder("tmp"), name, folder)
+        self._internals.write(name, folder, json.dumps({"key": key}).encode() + b"\n" + value)
         self._disk.fsync_folder(folder)
         return name
 
     def read(self, fd: int, found: os.stat_result, where: str) -> Attributes | None:
         """The attributes of an open file, or None when it has none."""
         value = self._disk.get_attribute(fd)
-        if value is None:
-            value = self._read_aside(found)
+        folder = self._internals.existing(SIDE) if value is None else None
+        if folder is not None:
+            side = read_file(_side_name(found), folder)
+            value = None if side is None else side.partition(b"\n")[2]
         return None if value is None else Attributes.decode(value, where)
-
-    def _read_aside(self, found: os.stat_result) -> bytes | None:
-        folder = self._internals.existing(SIDE)
-        if folder is None:
-            return None
-        try:
-            fd = os.open(_side_name(found), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        except FileNotFoundError:
-            return None
-        with os.fdopen(fd, "rb") as file:
-            return file.read().partition(b"\n")[2]
 
     def forget(self, found: os.stat_result | None) -> None:
         """Remove the side file of a file that lost its name. One left behind is only waste."""
@@ -149,26 +137,19 @@ class AttributeFiles:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=folder)
 
-    def sweep(self, standing: Callable[[str], os.stat_result | None], oldest_ns: int) -> None:
+    def sweep(self, standing: Callable[[str], os.stat_result | None]) -> None:
         """Remove side files whose writer died before or after its object had its name, once they are old.
 
         `standing` answers what file is at a key."""
         folder = self._internals.existing(SIDE)
         if folder is None:
             return
-        with contextlib.suppress(OSError):  # a store that is only read has nothing to clean and no right to
-            for name in os.listdir(folder):
-                with contextlib.suppress(OSError, ValueError, LookupError):
-                    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns < oldest_ns:
-                        self._sweep(name, folder, standing)
-
-    def _sweep(self, name: str, folder: int, standing: Callable[[str], os.stat_result | None]) -> None:
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        with os.fdopen(fd, "rb") as file:
-            key = json.loads(file.readline())["key"]
-        found = standing(key)
-        if found is None or _side_name(found) != name:
-            os.unlink(name, dir_fd=folder)
+        for name in old_names(folder, self._internals.oldest_ns()):
+            with contextlib.suppress(OSError, ValueError, LookupError):
+                side = read_file(name, folder) or b""
+                found = standing(json.loads(side.partition(b"\n")[0])["key"])
+                if found is None or _side_name(found) != name:
+                    os.unlink(name, dir_fd=folder)
 
 
 def _side_name(found: os.stat_result) -> str:

@@ -32,6 +32,7 @@ TREE = "tree"
 _LOCKS = 256
 """More keys than this share a lock, which costs only time."""
 _FORMAT = 1
+_MADE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMELESS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 
 
@@ -105,14 +106,10 @@ class Internals:
     def names(self) -> Names | None:
         """The spelling that was written down, or None as long as nothing was written here."""
         base = self.existing("")
-        if base is None:
+        body = None if base is None else read_file("format", base)
+        if body is None:
             return None
-        try:
-            fd = os.open("format", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=base)
-        except FileNotFoundError:
-            return None
-        with os.fdopen(fd, encoding="utf-8") as file:
-            text = file.read()
+        text = body.decode(errors="replace")
         try:
             found = json.loads(text)
             version, folded = found["format"], found["names"] == "folded"
@@ -140,8 +137,11 @@ class Internals:
     def _folds(self) -> bool:
         """Whether this file system takes different names for the same."""
         with self.draft(tail="-\u00e9a") as (_, name):
-            others = (name[:-1] + "A", name[:-2] + "e\u0301a")
-            return any(_exists(other, self.folder("tmp")) for other in others)
+            for other in (name[:-1] + "A", name[:-2] + "e\u0301a"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.stat(other, dir_fd=self.folder("tmp"), follow_symlinks=False)
+                    return True
+        return False
 
     # Files on their way.
 
@@ -163,8 +163,7 @@ class Internals:
         folder = self.folder("tmp")
         self._drafts += 1
         name = f"{self._env.new_id().lower()}-{os.getpid()}-{threading.get_ident():x}-{self._drafts}{tail}"
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(name, flags, 0o666, dir_fd=folder)
+        fd = os.open(name, _MADE | os.O_EXCL, 0o666, dir_fd=folder)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield fd, name
@@ -175,20 +174,28 @@ class Internals:
 
     def _sweep(self, folder: int) -> None:
         """Remove what dead writers left: old enough, and locked by nobody."""
-        oldest_ns = self._env.now_ns() - round(self._temp_age_s * 1e9)
-        with contextlib.suppress(OSError):  # a store that is only read has nothing to clean and no right to
-            for name in os.listdir(folder):
-                with contextlib.suppress(OSError):
-                    if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns < oldest_ns:
-                        remove_unlocked(name, folder)
+        for name in old_names(folder, self.oldest_ns()):
+            with contextlib.suppress(OSError):
+                remove_unlocked(name, folder)
+
+    def oldest_ns(self) -> int:
+        """What is older than this and of no use was left by a dead writer."""
+        return self._env.now_ns() - round(self._temp_age_s * 1e9)
+
+    def write(self, name: str, folder: int, *content: bytes) -> None:
+        """Write a file, whole or not at all, over one that has the name. The folder is yet to be flushed."""
+        with self.draft() as (fd, draft):
+            for piece in content:
+                self._disk.write(fd, piece)
+            self._disk.fsync(fd)
+            self._disk.replace(draft, self.folder("tmp"), name, folder)
 
     # Locks.
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:
         """Hold one lock: nobody else does, in this or another process."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(name, flags, 0o666, dir_fd=self.folder("locks"))
+        fd = os.open(name, _MADE, 0o666, dir_fd=self.folder("locks"))
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield
@@ -213,8 +220,7 @@ class Internals:
 
     def count_move(self) -> None:
         """Once before and once after a folder moves; only while holding `TREE`."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open("moves", flags, 0o666, dir_fd=self.folder(""))
+        fd = os.open("moves", _MADE, 0o666, dir_fd=self.folder(""))
         try:
             os.ftruncate(fd, os.fstat(fd).st_size + 1)  # a length without content: takes no space
         finally:
@@ -247,9 +253,20 @@ def remove_folder(name: str, parent: int) -> None:
     os.rmdir(name, dir_fd=parent)
 
 
-def _exists(name: str, folder: int) -> bool:
+def read_file(name: str, folder: int) -> bytes | None:
+    """The content of a small file of ours; None when there is none."""
     try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
-        return False
-    return True
+        return None
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
+
+
+def old_names(folder: int, oldest_ns: int) -> Iterator[str]:
+    """The files of a folder that were last changed before `oldest_ns`; without those that go meanwhile."""
+    with contextlib.suppress(OSError):  # a store that is only read has nothing to clean and no right to
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns < oldest_ns:
+                    yield name

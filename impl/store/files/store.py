@@ -189,7 +189,7 @@ class _Session:
         writer = Writer(names, folders, internals, attributes, reader, disk, env)
         uploads = Uploads(internals, reader, writer, disk, env)
         if self.settled:
-            attributes.sweep(reader.file, env.now_ns() - round(options.temp_age_s * 1e9))
+            attributes.sweep(reader.file)
         self.answers: dict[type, Callable[[Any], Reply]] = {
             ask.Put: writer.put,
             ask.Get: reader.get,

@@ -23,7 +23,7 @@ from fencepost.impl.store.bucket import check_parts, fingerprint, fingerprint_of
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk
-from fencepost.impl.store.files.internals import Internals, remove_folder
+from fencepost.impl.store.files.internals import Internals, read_file, remove_folder
 from fencepost.impl.store.files.reading import Reader
 from fencepost.impl.store.files.writing import Draft, Writer
 from fencepost.impl.store.requests import Outcome, Reply
@@ -67,7 +67,7 @@ class Uploads:
         os.mkdir(upload, dir_fd=folder)
         fd = os.open(upload, FOLDER_FLAGS, dir_fd=folder)
         try:
-            self._write(fd, "about", json.dumps(dataclasses.asdict(about)).encode())
+            self._internals.write("about", fd, json.dumps(dataclasses.asdict(about)).encode())
             self._disk.fsync_folder(fd)
         finally:
             os.close(fd)
@@ -79,13 +79,6 @@ class Uploads:
     def _standing(self, key: str) -> str:
         with self._reader.current(key) as opened:
             return "" if opened is None else opened.mark
-
-    def _write(self, folder: int, name: str, *content: bytes) -> None:
-        with self._internals.draft() as (fd, draft):
-            for piece in content:
-                self._disk.write(fd, piece)
-            self._disk.fsync(fd)
-            self._disk.replace(draft, self._internals.folder("tmp"), name, folder)
 
     def _flushed(self, folder: int) -> Outcome:
         try:
@@ -115,7 +108,7 @@ class Uploads:
                 return request.ends(Outcome.GONE)
             etag = fingerprint(request.body)
             try:
-                self._write(found[0], f"{request.number:05d}", bytes.fromhex(etag), request.body)
+                self._internals.write(f"{request.number:05d}", found[0], bytes.fromhex(etag), request.body)
             except FileNotFoundError:  # completed or aborted meanwhile
                 return request.ends(Outcome.GONE)
             outcome = self._flushed(found[0])
@@ -194,12 +187,8 @@ class Uploads:
             self._move(upload, "tmp", "uploads")
 
     def _move(self, upload: str, source: str, target: str) -> None:
-        os.rename(
-            upload,
-            upload,
-            src_dir_fd=self._internals.folder(source),
-            dst_dir_fd=self._internals.folder(target),
-        )
+        folders = self._internals.folder(source), self._internals.folder(target)
+        os.rename(upload, upload, src_dir_fd=folders[0], dst_dir_fd=folders[1])
 
     def abort(self, request: ask.AbortUpload) -> Reply:
         with self._opened(request.key, request.upload) as found:
@@ -246,12 +235,8 @@ class Uploads:
 
 
 def _about(folder: int) -> _About | None:
-    try:
-        fd = os.open("about", _FILE, dir_fd=folder)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        return _About(**json.loads(file.read()))
+    body = read_file("about", folder)
+    return None if body is None else _About(**json.loads(body))
 
 
 def _parts(folder: int, request: ask.CompleteUpload, stack: contextlib.ExitStack) -> list[int]:

@@ -10,8 +10,7 @@ import pytest
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import BrokenPromise, Misuse, Unsupported, Unusable
-from fencepost.impl.store.files import FileStore
-from fencepost.impl.store.files.attributes import AttributeFiles
+from fencepost.impl.store.files import FileStore, attributes
 from fencepost.impl.store.files.internals import Internals
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
 from tests.impl.store.files.broken import NoXattrs
@@ -332,14 +331,14 @@ def test_a_reader_whose_object_is_replaced_meanwhile_looks_again(tmp_path, monke
     """If this fails, the old content is answered with its attributes lost."""
     store, other = FileStore(tmp_path, disk=NoXattrs()), FileStore(tmp_path, disk=NoXattrs())
     store.put("k", b"old", when=ABSENT, content_type="old/type")
-    plain, waiting = AttributeFiles._read_aside, [True]
+    plain, waiting = attributes.read_file, [True]
 
-    def reading(self, found):
+    def reading(name, folder):
         if waiting and waiting.pop():
             other.put("k", b"new", when=ANYTHING, content_type="new/type")
-        return plain(self, found)
+        return plain(name, folder)
 
-    monkeypatch.setattr(AttributeFiles, "_read_aside", reading)
+    monkeypatch.setattr(attributes, "read_file", reading)
     reply = store.get("k")
     assert (reply.body, reply.info.content_type) == (b"new", "new/type")
 
