@@ -195,7 +195,7 @@ class GuardedConnection(H11Protocol):
         if self._refused_midway():
             if self._timer is None:
                 self._arm(self.limits.linger_s, self._close)
-        elif not self._between_requests():
+        elif self.conn.their_state is not h11.IDLE:  # in the middle of a request
             self._disarm()
         elif self._timer is None:
             self._arm(self.limits.header_s, self._too_slow)
@@ -231,9 +231,6 @@ class GuardedConnection(H11Protocol):
 
     def timeout_keep_alive_handler(self) -> None:
         self._close()
-
-    def _between_requests(self) -> bool:
-        return self.conn.their_state is h11.IDLE
 
     def _refused_midway(self) -> bool:
         """The response is complete and the request is not: its sender does not know yet."""

@@ -240,7 +240,12 @@ class ReportAudit(Audit):
         self._check_report(named)
         found = (key for key in self.report.list_keys(self.prefix) if key.startswith(keys.ACCEPTED))
         self.check_accepted(found, indexes, result)
-        self._check_since(result)
+        reconciler = Reconciler(self.store, self.env, self.settings, self.safeguards, deep=self.deep)
+        since = reconciler.since(self.report.began_ns - self.settings.overlap_ns)
+        result.since = since.seen
+        result.repaired += since.repaired
+        result.missing += [key for key in since.missing if key not in result.missing]
+        result.damaged += since.damaged
         self.check_quarantined(result)
         result.hours_marked = self.unrolled.mark()
         if result.complete:
@@ -269,14 +274,6 @@ class ReportAudit(Audit):
                 f"{existing[0].key}: is the report filtered, of another prefix, or older than the first "
                 "batch?"
             )
-
-    def _check_since(self, result: Audited) -> None:
-        reconciler = Reconciler(self.store, self.env, self.settings, self.safeguards, deep=self.deep)
-        found = reconciler.since(self.report.began_ns - self.settings.overlap_ns)
-        result.since = found.seen
-        result.repaired += found.repaired
-        result.missing += [key for key in found.missing if key not in result.missing]
-        result.damaged += found.damaged
 
     def handle_missing(self, key: str, result: Audited) -> None:
         result.gone.append(key)

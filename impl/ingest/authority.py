@@ -153,21 +153,19 @@ class Authority:
         """Accept the batch, if possible; the caller has checked `body` by `check_batch`."""
         offer = _Offer(identity, body, hashlib.sha256(body).hexdigest(), self.env.new_id())
         try:
-            return self._accept(offer)
+            for _ in range(self.settings.attempts_max):
+                blob = self.blobs.keep(offer.sha256, offer.body, wait=self.safeguards.blob_before_manifest())
+                ended = self._create(offer, blob)
+                if ended is not None:
+                    return ended
+            reason = "this collector was too slow for its own blobs; try again later"
         except (StoreUnavailable, Damaged) as error:
-            return Unavailable(str(error), self.settings.retry_after_s)
+            reason = str(error)
+        return Unavailable(reason, self.settings.retry_after_s)
 
     def follow_up(self, manifest: Manifest) -> None:
         """Write the index objects of an accepted batch, after the answer. Otherwise the reconciler does."""
         derive(self.blobs, [manifest])
-
-    def _accept(self, offer: _Offer) -> Answer:
-        for _ in range(self.settings.attempts_max):
-            blob = self.blobs.keep(offer.sha256, offer.body, wait=self.safeguards.blob_before_manifest())
-            ended = self._create(offer, blob)
-            if ended is not None:
-                return ended
-        raise StoreUnavailable("this collector was too slow for its own blobs; try again later")
 
     def _create(self, offer: _Offer, blob: Blob) -> Answer | None:
         """Create the manifest, or read the existing one; None when the blob became too old meanwhile."""

@@ -160,37 +160,34 @@ class Uploads(IngestContext):
 
     def write(self, key: str, body: bytes, when: Condition) -> PutReply:
         """Like a put with a known outcome."""
-        pieces = self._cut(body)
+        size = self.settings.part_bytes
+        pieces = [body[at : at + size] for at in range(0, len(body), size)]
         upload: _Upload | None = None
         reply = PutReply(Outcome.THROTTLED)
         for attempt in range(self.settings.attempts_max):
             if attempt:
                 self.back_off(attempt - 1)
             if upload is None or upload.gone:
-                upload = self._begin(key)
+                begun = self.store.create_upload(key)
+                upload = _Upload(begun.upload) if begun.done else None
             if upload is None or not self._send(key, upload, pieces):
                 continue
             reply = self.store.complete_upload(key, upload.id, sorted(upload.etags.items()), when=when)
-            if reply.outcome not in (Outcome.CONFLICT, Outcome.UNKNOWN, Outcome.THROTTLED, Outcome.GONE):
-                return self._finish(key, upload, reply)
+            if reply.outcome not in (*UNSETTLED, Outcome.GONE):
+                if not reply.done:
+                    self.store.abort_upload(key, upload.id)
+                return reply
             if reply.outcome is Outcome.CONFLICT:
                 upload = self._after_409(key, upload)
             elif reply.outcome is Outcome.GONE:
                 upload = None
-            unclear = reply.outcome in (Outcome.GONE, Outcome.UNKNOWN)
-            if unclear and isinstance(when, Absent) and self._exists(key, len(body)):
-                return PutReply(Outcome.EXISTS)
+            if reply.outcome in (Outcome.GONE, Outcome.UNKNOWN) and isinstance(when, Absent):
+                info = self.read(Head(key)).info
+                if info is not None and info.size == len(body):
+                    return PutReply(Outcome.EXISTS)
         raise StoreUnavailable(
             f"the store did not take the blob {key} in parts: {reply.outcome} {reply.detail}".strip()
         )
-
-    def _cut(self, body: bytes) -> list[bytes]:
-        size = self.settings.part_bytes
-        return [body[at : at + size] for at in range(0, len(body), size)]
-
-    def _begin(self, key: str) -> _Upload | None:
-        reply = self.store.create_upload(key)
-        return _Upload(reply.upload) if reply.done else None
 
     def _send(self, key: str, upload: _Upload, pieces: list[bytes]) -> bool:
         """Send the parts that the store lacks; returns whether it has them all now."""
@@ -209,12 +206,3 @@ class Uploads(IngestContext):
             return upload
         self.store.abort_upload(key, upload.id)
         return None
-
-    def _finish(self, key: str, upload: _Upload, reply: PutReply) -> PutReply:
-        if not reply.done:
-            self.store.abort_upload(key, upload.id)
-        return reply
-
-    def _exists(self, key: str, size: int) -> bool:
-        info = self.read(Head(key)).info
-        return info is not None and info.size == size

@@ -105,7 +105,16 @@ class _Collector(IngestContext):
         result = Collected()
         now_ns = self.env.now_ns()
         for some in portions(self._due(now_ns, result), AT_ONCE):
-            self._delete(self._checked(self._confirmed(some, result), result), result)
+            orphans = self._checked(self._confirmed(some, result), result)
+            if self.dry_run:
+                result.deleted += [one.key for one in orphans]
+                continue
+            deletes = [
+                Delete(one.key, ANYTHING, self.safeguards.gc_by_version(one.version)) for one in orphans
+            ]
+            for one, reply in zip(orphans, self.store.send_all(deletes), strict=True):
+                done = reply.outcome in (Outcome.DONE, Outcome.MISSING)
+                (result.deleted if done else result.unclear).append(one.key)
         with contextlib.suppress(Unsupported):  # then there are no uploads either
             self._abort(now_ns, result)
         return result
@@ -188,18 +197,10 @@ class _Collector(IngestContext):
 
     def _checked(self, orphans: list[_Candidate], result: Collected) -> list[_Candidate]:
         """Without blobs that only a report covers and something refers to: a report may lack a reference."""
-        kept = [one for one in orphans if not one.reported]
-        for one in orphans:
-            if not one.reported:
-                continue
-            found = self._check(one)
-            if found is Found.ORPHAN:
-                kept.append(one)
-            elif found is Found.REFERENCED:
-                result.referenced += 1
-            else:
-                result.unproven += 1
-        return kept
+        found = {one: self._check(one) for one in orphans if one.reported}
+        result.referenced += sum(check is Found.REFERENCED for check in found.values())
+        result.unproven += sum(check is Found.UNKNOWN for check in found.values())
+        return [one for one in orphans if found.get(one, Found.ORPHAN) is Found.ORPHAN]
 
     def _check(self, blob: _Candidate) -> Found:
         """Whether anything refers to the blob, by the batch that its frame names."""
@@ -222,12 +223,3 @@ class _Collector(IngestContext):
         except Damaged:
             return Found.UNKNOWN
         return Found.REFERENCED if accepted.frame_sha256 == blob.sha256 else Found.ORPHAN
-
-    def _delete(self, orphans: list[_Candidate], result: Collected) -> None:
-        if self.dry_run:
-            result.deleted += [one.key for one in orphans]
-            return
-        deletes = [Delete(one.key, ANYTHING, self.safeguards.gc_by_version(one.version)) for one in orphans]
-        for one, reply in zip(orphans, self.store.send_all(deletes), strict=True):
-            done = reply.outcome in (Outcome.DONE, Outcome.MISSING)
-            (result.deleted if done else result.unclear).append(one.key)

@@ -95,7 +95,7 @@ class Indexes:
 
     def complete(self, accepted_key: str) -> bool:
         """Whether the blob of this batch and all its index objects are among the keys."""
-        identity = keys.identity_digest(accepted_key.removeprefix(keys.ACCEPTED).removesuffix(".json"))
+        identity = keys.accepted_digest(accepted_key)
         sha256 = self._sha256_of.get(identity)
         if sha256 is None or identity not in self._in_time:
             return False

@@ -226,6 +226,10 @@ def identity_digest(path: str) -> bytes:
     return bytes.fromhex(identity_hash(path))
 
 
+def accepted_digest(accepted_key: str) -> bytes:
+    return identity_digest(accepted_key.removeprefix(ACCEPTED).removesuffix(".json"))
+
+
 def identity_of_place(by_time_key: str) -> bytes | None:
     """The digest of the identity whose place in time this is; None when the key is not one of ours."""
     found = _PLACE.fullmatch(by_time_key)

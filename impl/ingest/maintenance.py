@@ -199,7 +199,8 @@ class Search(IngestContext):
         for page in self.list_pages(keys.ACCEPTED, state.position):
             result.listed += len(page)
             fresh = (info.key for info in page if since_ns <= info.modified_ns < until_ns)
-            for some in portions((key for key in fresh if not self._in_time(key)), AT_ONCE):
+            digests = self._places.digests if self._places is not None else set()
+            for some in portions((key for key in fresh if keys.accepted_digest(key) not in digests), AT_ONCE):
                 if not self._write_state(replace(state, pending=tuple(some))):
                     return  # another process continues it
                 self._check(some, result)
@@ -236,10 +237,6 @@ class Search(IngestContext):
             if stop():
                 return False
         return True
-
-    def _in_time(self, accepted_key: str) -> bool:
-        path = accepted_key.removeprefix(keys.ACCEPTED).removesuffix(".json")
-        return self._places is not None and keys.identity_digest(path) in self._places.digests
 
     def _check(self, some: Sequence[str], result: Searched) -> None:
         manifests = list(self.read_manifests(some, result.damaged).values())

@@ -209,17 +209,14 @@ class Rollups(IngestContext):
         result = RolledUp()
         self._stop = stop
         with contextlib.suppress(_Stopped):
-            self._marked(result)
+            for mark in list(self.list_objects(keys.QUEUE)):
+                hour = mark.key.removeprefix(keys.QUEUE).removesuffix(".json") + "/"
+                if self._roll_hour(hour, result):
+                    # Conditional on the listed version: a mark that was made since must survive.
+                    self.store.delete(mark.key, when=Matches(mark.etag))
             self._new(result)
         self.cursor.save()
         return result
-
-    def _marked(self, result: RolledUp) -> None:
-        for mark in list(self.list_objects(keys.QUEUE)):
-            hour = mark.key.removeprefix(keys.QUEUE).removesuffix(".json") + "/"
-            if self._roll_hour(hour, result):
-                # Conditional on the listed version: another mark of the hour in the meantime must survive.
-                self.store.delete(mark.key, when=Matches(mark.etag))
 
     def _new(self, result: RolledUp) -> None:
         for hour, found in groupby(self.list_keys(keys.BY_TIME, self.cursor.start()), key=hour_of):
@@ -241,8 +238,9 @@ class Rollups(IngestContext):
         listed = list(self.list_keys(f"{keys.BY_TIME}{hour}"))
         skipped: set[str] = set()
         for _ in range(RACES_MAX):
-            last, counted = self._entries(hour)
-            known = counted | skipped
+            found = list(entries(self, hour))
+            last = max((entry.number for entry in found), default=0)
+            known = skipped.union(*(entry.members for entry in found))
             fresh = [key for key in listed if manifest_id_of(key) not in known]
             if self._enter_all(hour, last, fresh, skipped, result):
                 return not skipped
@@ -259,15 +257,6 @@ class Rollups(IngestContext):
                 return False
             last += entered
         return True
-
-    def _entries(self, hour: str) -> tuple[int, set[str]]:
-        """The number of the hour's last entry, and the batches that its entries count."""
-        last = 0
-        counted: set[str] = set()
-        for entry in entries(self, hour):
-            last = max(last, entry.number)
-            counted |= entry.members
-        return last, counted
 
     def _enter(
         self, hour: str, number: int, fresh: list[str], skipped: set[str], result: RolledUp
@@ -345,8 +334,9 @@ class Rollups(IngestContext):
 
     def _chunks(self, hour: str, hours: Hours, members: list[str]) -> list[Put]:
         digest = hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:32]
+        short = "".join(part.partition("=")[2] for part in hour.rstrip("/").split("/")).replace("-", "")
         return [
-            Put(chunk_key(metric, of, f"{_short(hour)}-{digest}"), pack(metric, of, series), ABSENT)
+            Put(chunk_key(metric, of, f"{short}-{digest}"), pack(metric, of, series), ABSENT)
             for (metric, of), series in sorted(hours.items())
         ]
 
@@ -439,7 +429,3 @@ def chunk_key(metric: str, hour: str, chunk: str) -> str:
 
 def hour_of(by_time_key: str) -> str:
     return by_time_key.removeprefix(keys.BY_TIME).rpartition("/")[0] + "/"
-
-
-def _short(hour: str) -> str:
-    return "".join(part.partition("=")[2] for part in hour.rstrip("/").split("/")).replace("-", "")

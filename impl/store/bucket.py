@@ -226,7 +226,7 @@ class Bucket:
         last = ""
         for key in self._range(request.prefix, max(request.after, request.token)):
             write = self._current(key)
-            group = _group(key, request.prefix, request.delimiter)
+            group = group_of(key, request.prefix, request.delimiter)
             # The page before ended on the token, be it a key or a group whose keys are then done with.
             if write is None or (group and (group <= request.token or prefixes[-1:] == [group])):
                 continue
@@ -372,7 +372,7 @@ def _place(token: str) -> tuple[int, str]:
     return int(number or 0), key
 
 
-def _group(key: str, prefix: str, delimiter: str) -> str:
+def group_of(key: str, prefix: str, delimiter: str) -> str:
     """The common prefix a listing reports instead of `key`; empty when it reports the key itself."""
     if not delimiter:
         return ""

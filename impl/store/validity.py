@@ -65,10 +65,6 @@ def _check_put(request: ask.Put) -> None:
     _check_attributes(request.content_type, request.metadata)
 
 
-def _check_create_upload(request: ask.CreateUpload) -> None:
-    _check_attributes(request.content_type, request.metadata)
-
-
 def _check_get(request: ask.Get) -> None:
     if request.start < 0 or (request.stop is not None and request.stop <= request.start):
         raise Misuse(f"range {request.start}..{request.stop} of {request.key!r} is empty or negative")
@@ -144,7 +140,7 @@ _DETAILS: Mapping[type, Any] = {
     ask.List: _check_page,
     ask.ListVersions: _check_page,
     ask.ListUploads: _check_page,
-    ask.CreateUpload: _check_create_upload,
+    ask.CreateUpload: lambda request: _check_attributes(request.content_type, request.metadata),
     ask.UploadPart: _check_part,
     ask.CompleteUpload: _check_complete,
 }

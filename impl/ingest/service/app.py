@@ -176,22 +176,20 @@ def collecting(plan: Plan) -> Iterator[Collector]:
         if plan.settings.acceptance is Mode.LOCAL_SPOOL:
             acceptance: Acceptance = _local(plan, authority, metrics, parts)
         else:
-            acceptance = _strict(authority, metrics, parts)
+            dropped = metrics.counter(
+                "fencepost_ingest_follow_ups_dropped_total",
+                "Batches whose indexes were left to the reconciler.",
+            )
+            follow_ups = FollowUps(authority, on_dropped=dropped.inc)
+            parts.callback(follow_ups.close)
+            blocklist = Blocklist(authority.store, authority.env, authority.settings)
+            acceptance = Strict(authority, follow_ups, blocklist)
         parts.callback(refreshing(acceptance.blocklist, plan.blocks_s).close)
         if plan.maintenance_s:
             parts.callback(_maintainer(plan, metrics).close)
         collector = Collector(acceptance, plan.tokens, plan.limits, metrics)
         parts.callback(collector.close)
         yield collector
-
-
-def _strict(authority: Authority, metrics: Metrics, parts: contextlib.ExitStack) -> Acceptance:
-    dropped = metrics.counter(
-        "fencepost_ingest_follow_ups_dropped_total", "Batches whose indexes were left to the reconciler."
-    )
-    follow_ups = FollowUps(authority, on_dropped=dropped.inc)
-    parts.callback(follow_ups.close)
-    return Strict(authority, follow_ups, Blocklist(authority.store, authority.env, authority.settings))
 
 
 def _local(plan: Plan, authority: Authority, metrics: Metrics, parts: contextlib.ExitStack) -> Acceptance:

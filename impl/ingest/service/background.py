@@ -69,15 +69,13 @@ class FollowUps:
             while len(some) < BATCHES_PER_STEP and not self._queue.empty():
                 some.append(self._queue.get())
             ended = None in some
-            self._write([manifest for manifest in some if manifest is not None])
+            manifests = [manifest for manifest in some if manifest is not None]
+            try:
+                derive(self._authority.blobs, manifests)
+            except (IngestError, StoreError) as error:
+                _LOG.warning("left %d batches to the reconciler: %s", len(manifests), error)
             for _ in some:
                 self._queue.task_done()
-
-    def _write(self, manifests: list[Manifest]) -> None:
-        try:
-            derive(self._authority.blobs, manifests)
-        except (IngestError, StoreError) as error:
-            _LOG.warning("left %d batches to the reconciler: %s", len(manifests), error)
 
 
 def refreshing(blocklist: Blocklist, every_s: float = REFRESH_S) -> Periodic:

@@ -51,7 +51,9 @@ class LocalSpool(Acceptance):
         self._here = Authority(self.store, env, bucket.collector_id, bucket.settings)
         self.blocklist = Blocklist(self.store, env, bucket.settings)
         self._guard = threading.Lock()
-        self._waiting = self._unlanded()
+        # What an earlier run accepted and did not land.
+        landed = {Identity.of_key(key) for key in self._keys(LANDED)}
+        self._waiting = {Identity.of_key(key) for key in self._keys(keys.ACCEPTED)} - landed
 
     def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
         return judge(self._here, self.blocklist, agent, identity, body, self._accepted)
@@ -92,7 +94,8 @@ class LocalSpool(Acceptance):
             return False
         landed = isinstance(answer, Accepted)
         mark = json.dumps({"result": "accepted" if landed else "conflict"}).encode()
-        if self.store.put(_landed(identity), mark, when=ABSENT, content_type=JSON).outcome not in _EXISTS:
+        put = self.store.put(f"{LANDED}{identity.path}.json", mark, when=ABSENT, content_type=JSON)
+        if put.outcome not in (Outcome.DONE, Outcome.EXISTS):
             return False  # it lands once more, as a duplicate
         if isinstance(answer, Accepted):
             self.store.delete(manifest.raw_blob_key, when=ANYTHING)
@@ -109,11 +112,6 @@ class LocalSpool(Acceptance):
             raise StoreUnavailable(f"{key} of the local spool cannot be read: {reply.outcome}")
         return reply.body
 
-    def _unlanded(self) -> set[Identity]:
-        """The batches that an earlier run accepted and did not land."""
-        landed = {Identity.of_key(key) for key in self._keys(LANDED)}
-        return {Identity.of_key(key) for key in self._keys(keys.ACCEPTED)} - landed
-
     def _keys(self, prefix: str) -> list[str]:
         found: list[str] = []
         for page in self.store.pages(prefix):
@@ -121,13 +119,6 @@ class LocalSpool(Acceptance):
                 raise StoreUnavailable(f"the local spool cannot list {prefix}: {page.outcome}")
             found += [item.key for item in page.objects]
         return found
-
-
-_EXISTS = (Outcome.DONE, Outcome.EXISTS)
-
-
-def _landed(identity: Identity) -> str:
-    return f"{LANDED}{identity.path}.json"
 
 
 def _locked(path: Path) -> int:

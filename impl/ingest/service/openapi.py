@@ -103,7 +103,7 @@ def _paths(limits: Limits) -> Json:
     blocked = _responses("It is quarantined.", "Block", _BODY)
     released = _responses("It is released.", "Released", (*_OPERATOR, "bad_identity"))
     refuse = "Refuse all batches of this agent, or of this boot of it."
-    one = {"required": {"agent_id": _NAME}, "optional": {"boot_id": _NAME}}
+    agent, boot = {"agent_id": _NAME}, {"boot_id": _NAME}
     return {
         "/v1/batches": {"post": batch},
         "/v1/resolution": {"get": resolution},
@@ -112,7 +112,9 @@ def _paths(limits: Limits) -> Json:
         "/v1/blocks": {
             "get": _operation("listBlocks", "Quarantined agents and boots.", listed),
             "post": _operation("block", refuse, blocked, body=_json("BlockThis")),
-            "delete": _operation("release", "Accept its batches again.", released, **one),
+            "delete": _operation(
+                "release", "Accept its batches again.", released, required=agent, optional=boot
+            ),
         },
         "/healthz": _plain("healthz", "The process is alive.", _json("Status")),
         "/readyz": _plain("readyz", "The store is reachable, too.", _json("Status"), _READY),

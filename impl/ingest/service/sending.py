@@ -125,7 +125,8 @@ class Sender:
         """
         dropped = 0
         for batch in self._spool.parked():
-            if _kind(self._spool.why(batch)) != "identity_conflict":
+            answer = self._spool.why(batch).get("answer")
+            if not isinstance(answer, dict) or answer.get("error") != "identity_conflict":
                 continue
             try:
                 decision = self._decision(batch)
@@ -154,7 +155,10 @@ class Sender:
             stops = stops + 1 if answer.then == "stop" else 0
             if stops >= len(self._collectors):
                 raise Refused(answer.text)
-            self._next_collector(batch, answer)
+            self.sent.retries += 1
+            self._retries.inc()
+            _LOG.debug("%s %d-%d not yet: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
+            self._at = (self._at + 1) % len(self._collectors)
             self._pause(failures, answer.retry_after_s)
         return False
 
@@ -169,12 +173,6 @@ class Sender:
         self.sent.accepted += answer.then == "done"
         self.sent.duplicates += answer.then == "duplicate"
         self._delivered.labels(str(answer.then == "duplicate").lower()).inc()
-
-    def _next_collector(self, batch: Batch, answer: _Answer) -> None:
-        self.sent.retries += 1
-        self._retries.inc()
-        _LOG.debug("%s %d-%d not yet: %s", batch.boot_id, batch.seq_start, batch.seq_end, answer.text)
-        self._at = (self._at + 1) % len(self._collectors)
 
     def _pause(self, failures: int, retry_after_s: float) -> None:
         rounds, within = divmod(failures, len(self._collectors))
@@ -228,7 +226,8 @@ def _interpret(
     kind, message = str(fields.get("error", "")), str(fields.get("message", ""))
     text = f"{url} answered {status}" + (f" {kind}: {message}" if kind else "")
     if status == 200:
-        if not _is_ours(fields, batch, sha256):
+        ours = {**_parameters(batch), "frame_sha256": sha256}
+        if any(fields.get(name) != value for name, value in ours.items()):
             return _Answer("retry", f"{text}, but not about this batch: is it a collector?")
         return _Answer("duplicate" if fields.get("duplicate") is True else "done", text)
     known = KINDS.get(kind)
@@ -238,12 +237,6 @@ def _interpret(
     return _Answer(known.then, text, body, _wait(headers))
 
 
-def _is_ours(fields: dict[str, Any], batch: Batch, sha256: str) -> bool:
-    ours = (batch.agent_id, batch.boot_id, batch.seq_start, batch.seq_end, sha256)
-    names = ("agent_id", "boot_id", "seq_start", "seq_end", "frame_sha256")
-    return tuple(fields.get(name) for name in names) == ours
-
-
 def _parameters(batch: Batch) -> dict[str, str | int]:
     return {
         "agent_id": batch.agent_id,
@@ -251,11 +244,6 @@ def _parameters(batch: Batch) -> dict[str, str | int]:
         "seq_start": batch.seq_start,
         "seq_end": batch.seq_end,
     }
-
-
-def _kind(why: dict[str, Any]) -> Any:
-    answer = why.get("answer")
-    return answer.get("error") if isinstance(answer, dict) else None
 
 
 def _wait(headers: httpx.Headers) -> float:

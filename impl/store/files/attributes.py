@@ -112,7 +112,7 @@ class AttributeFiles:
 
     def _attach_aside(self, fd: int, key: str, value: bytes) -> str:
         folder = self._internals.folder(SIDE)
-        name = _side_name(os.fstat(fd))
+        name = side_name(os.fstat(fd))
         self._internals.write(name, folder, json.dumps({"key": key}).encode() + b"\n" + value)
         self._disk.fsync_folder(folder)
         return name
@@ -122,14 +122,14 @@ class AttributeFiles:
         value = self._disk.get_attribute(fd)
         folder = self._internals.existing(SIDE) if value is None else None
         if folder is not None:
-            side = read_file(_side_name(found), folder)
+            side = read_file(side_name(found), folder)
             value = None if side is None else side.partition(b"\n")[2]
         return None if value is None else Attributes.decode(value, where)
 
     def forget(self, found: os.stat_result | None) -> None:
         """Remove the side file of a file that lost its name. One left behind is only waste."""
         if found is not None:
-            self.forget_name(_side_name(found))
+            self.forget_name(side_name(found))
 
     def forget_name(self, name: str) -> None:
         folder = self._internals.existing(SIDE) if name else None
@@ -148,9 +148,10 @@ class AttributeFiles:
             with contextlib.suppress(OSError, ValueError, LookupError):
                 side = read_file(name, folder) or b""
                 found = standing(json.loads(side.partition(b"\n")[0])["key"])
-                if found is None or _side_name(found) != name:
+                if found is None or side_name(found) != name:
                     os.unlink(name, dir_fd=folder)
 
 
-def _side_name(found: os.stat_result) -> str:
+def side_name(found: os.stat_result) -> str:
+    """Equal for equal generations of a file."""
     return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"

@@ -73,8 +73,7 @@ class Folders:
         self._internals = internals
         self._new_flush = new_flush
         self.root = Folder(root_fd, "", "", None, new_flush(root_fd))
-        inode = os.fstat(root_fd)
-        self._root_inode = (inode.st_ino, inode.st_dev)
+        self._root_stat = os.fstat(root_fd)
         self._known: dict[str, Folder] = {"": self.root}
 
     def find(self, path: str) -> Folder | None:
@@ -84,7 +83,9 @@ class Folders:
     def look(self, path: str) -> Folder | None:
         """The folder as it is now, or None."""
         if not path:
-            return self._same_root()
+            if not os.path.samestat(os.stat(self._where), self._root_stat):
+                raise FileNotFoundError(errno.ENOENT, "the root directory was replaced")
+            return self.root
         parent_path, name, movable = self._names.step(path)
         parent = self.look(parent_path)
         if parent is None:
@@ -97,12 +98,6 @@ class Folders:
 
     def known(self, path: str) -> Folder | None:
         return self._known.get(path)
-
-    def _same_root(self) -> Folder:
-        now = os.stat(self._where)
-        if (now.st_ino, now.st_dev) != self._root_inode:
-            raise FileNotFoundError(errno.ENOENT, "the root directory was replaced")
-        return self.root
 
     def open(self, name: str, parent: Folder) -> int | None:
         """The descriptor of a folder; None when there is none, or a file stands there."""
@@ -127,7 +122,7 @@ class Folders:
 
     def _keep(self, found: Folder) -> Folder:
         known = self._known.get(found.path)
-        if known is not None and _same(known.fd, found.fd):
+        if known is not None and os.path.samestat(os.fstat(known.fd), os.fstat(found.fd)):
             known.name = found.name
             return known
         self._known[found.path] = found
@@ -237,8 +232,3 @@ class Folders:
             if self._internals.moves() % 2:
                 self._internals.count_move()
             yield
-
-
-def _same(left: int, right: int) -> bool:
-    a, b = os.fstat(left), os.fstat(right)
-    return (a.st_ino, a.st_dev) == (b.st_ino, b.st_dev)

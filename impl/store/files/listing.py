@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fencepost.impl.store import requests as ask
+from fencepost.impl.store.bucket import group_of
 from fencepost.impl.store.files.disk import FOLDER_FLAGS, close_quietly
 from fencepost.impl.store.files.folders import Folder, Folders
 from fencepost.impl.store.files.internals import Internals
@@ -132,7 +133,7 @@ class _Page:
         for key, entry in self._keys():
             if len(objects) + len(prefixes) == self._request.limit:
                 return ask.ListReply(Outcome.DONE, "", tuple(objects), tuple(prefixes), last)
-            group = self._group(key)
+            group = group_of(key, self._request.prefix, self._request.delimiter)
             if group:
                 prefixes.append(group)
                 self._done_with = group
@@ -143,12 +144,6 @@ class _Page:
                 objects.append(info)
             last = group or key
         return ask.ListReply(Outcome.DONE, "", tuple(objects), tuple(prefixes), "")
-
-    def _group(self, key: str) -> str:
-        """The common prefix that is reported instead of `key`; empty when it is the key itself."""
-        delimiter, prefix = self._request.delimiter, self._request.prefix
-        at = key.find(delimiter, len(prefix)) if delimiter else -1
-        return "" if at < 0 else key[: at + len(delimiter)]
 
     def _keys(self) -> Iterator[tuple[str, _Entry]]:
         prefix = self._request.prefix
@@ -185,7 +180,7 @@ class _Page:
         """Whether all keys in this folder are wanted, and as one group."""
         return (
             self._request.delimiter == "/"
-            and self._group(path) == path
+            and group_of(path, self._request.prefix, "/") == path
             and path > self._after
             and path.startswith(self._request.prefix)
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import BrokenPromise, Unusable
-from fencepost.impl.store.files.attributes import AttributeFiles, Attributes, md5
+from fencepost.impl.store.files.attributes import AttributeFiles, Attributes, md5, side_name
 from fencepost.impl.store.files.disk import close_quietly
 from fencepost.impl.store.files.folders import Folder, Folders
 from fencepost.impl.store.files.names import Names
@@ -159,7 +159,7 @@ class Reader:
             try:
                 found = os.fstat(fd)
                 attributes = self._attributes.read(fd, found, f"{key!r} in {self._where}")
-                if attributes is not None or (before is not None and _same_file(before, found)):
+                if attributes is not None or (before is not None and side_name(before) == side_name(found)):
                     return Opened(fd, found, attributes or Attributes(_md5_of(fd)))
             except BaseException:
                 close_quietly(fd)
@@ -210,7 +210,3 @@ def _md5_of(fd: int) -> str:
         digest.update(chunk)
         at += len(chunk)
     return digest.hexdigest()
-
-
-def _same_file(left: os.stat_result, right: os.stat_result) -> bool:
-    return (left.st_ino, left.st_mtime_ns, left.st_size) == (right.st_ino, right.st_mtime_ns, right.st_size)

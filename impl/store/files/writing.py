@@ -175,18 +175,19 @@ class Writer:
         mark = self.new_mark()
         with self.spot(request.key) as spot:
             outcome, etag = None, ""
-            if create and self._goes_together(request.body):
+            compiled = self._together and self._internals.nameless_works
+            if create and compiled and len(request.body) <= together.BODY_BYTES_MAX:
                 outcome, etag = self._create_together(spot, request, mark)
             if outcome is None:
                 etag = md5(request.body)
                 known = Attributes(etag, mark, request.content_type, request.metadata)
                 outcome = self._put_by_steps(spot, known, request, create)
             if outcome is Outcome.EXISTS:
-                self._remember(request.key)
+                # Look before writing the next time: polling for a key to become free should cost no fsync.
+                if len(self._taken) >= _TAKEN_MAX:
+                    self._taken.clear()
+                self._taken[request.key] = None
             return self.settle(spot, etag, outcome)
-
-    def _goes_together(self, body: bytes) -> bool:
-        return self._together and len(body) <= together.BODY_BYTES_MAX and self._internals.nameless_works
 
     def _create_together(self, spot: Spot, request: ask.Put, mark: str) -> tuple[Outcome | None, str]:
         """All steps of a create in one call, and the ETag; None when nothing happened and each is to be done
@@ -219,12 +220,6 @@ class Writer:
                 return self.create(spot, draft)
             with self._internals.key_locked(request.key):
                 return self._reader.refusal(request.key, request.when) or self.swap(spot, draft)
-
-    def _remember(self, key: str) -> None:
-        """Look before writing the next time: polling for a key to become free should cost no fsync."""
-        if len(self._taken) >= _TAKEN_MAX:
-            self._taken.clear()
-        self._taken[key] = None
 
     def new_mark(self) -> str:
         """Unique to a write."""

@@ -42,6 +42,8 @@ class Effect(enum.StrEnum):
     DUPLICATED = "duplicated"
 
 
+_APPLIED = (Effect.REPLY_LOST, Effect.DUPLICATED)
+"""Applied right away."""
 _REFUSALS = {Effect.THROTTLED: Outcome.THROTTLED, Effect.CONFLICT: Outcome.CONFLICT}
 
 
@@ -90,7 +92,7 @@ class Faulty(Layer):
             due = [self._due() for _ in requests]
             fates = [self._fate(request) for request in requests]
         self._land([late for group in due for late in group])
-        passing = [at for at, fate in enumerate(fates) if _reaches(fate)]
+        passing = [at for at, fate in enumerate(fates) if fate is None or fate.effect in _APPLIED]
         replies = dict(zip(passing, self.inner.send_all([requests[at] for at in passing]), strict=True))
         return [
             self._answer(request, fate, replies.get(at))
@@ -135,8 +137,3 @@ class Faulty(Layer):
         if fate.effect is Effect.DUPLICATED:
             return self.inner.send(request)
         return request.ends(Outcome.UNKNOWN, "injected")
-
-
-def _reaches(fate: Fault | None) -> bool:
-    """Whether the request is applied right away."""
-    return fate is None or fate.effect in (Effect.REPLY_LOST, Effect.DUPLICATED)

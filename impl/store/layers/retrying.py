@@ -58,13 +58,9 @@ class Retrying(Layer):
             ]
             if not again:
                 break
-            self.env.sleep(self._pause(attempt))
+            longest = min(self._pause_max_s, self._pause_s * 2.0 ** (attempt - 1))
+            self.env.sleep(longest * (1 - self._dice.random() / 2))
             fresh = self.inner.send_all([requests[at] for at in again])
             for at, reply in zip(again, fresh, strict=True):
                 replies[at] = reply
         return replies
-
-    def _pause(self, attempt: int) -> float:
-        longest = min(self._pause_max_s, self._pause_s * 2.0 ** (attempt - 1))
-        share: float = self._dice.random() / 2
-        return longest * (1 - share)

@@ -53,7 +53,8 @@ class Traced(Layer):
         try:
             reply = self.inner.send(request)
         except StoreError as error:
-            self._refuse(op, request, error)
+            columns = {"kind": request.kind, "key": request.subject, "outcome": REFUSED, "note": str(error)}
+            self._emit(op, "response", columns)
             raise
         self._end(op, request, reply)
         return reply
@@ -82,10 +83,6 @@ class Traced(Layer):
     def _end(self, op: int, request: Request[Any], reply: Reply) -> None:
         # An unknown outcome is a response that says nothing: replay follows every possibility.
         self._emit(op, "response", {**results(request, reply, self._trace_fields), "note": reply.detail})
-
-    def _refuse(self, op: int, request: Request[Any], error: StoreError) -> None:
-        columns = {"kind": request.kind, "key": request.subject, "outcome": REFUSED, "note": str(error)}
-        self._emit(op, "response", columns)
 
     def _emit(self, op: int, phase: str, columns: dict[str, Any]) -> None:
         with self._lock:
