@@ -1,69 +1,27 @@
 """Publish: a write to several tables becomes visible all at once, through a chain of manifests.
 
-The protocol of docs/decisions/0010-publish-protocol.md for one branch and two tables. An edge points at a
-node, so a write to one table reads the other: `link` adds an edge (touches edges, reads nodes), `drop`
-removes the node (touches nodes, reads edges), `add` adds a node, `both` adds a node and its edge. A manifest
-is a function of its parent and one plan, so the state of the chain is the content of its newest manifest and
-the id that published each plan; id 1 is the empty catalog. Version n of table t is `version[t][n - 1]`,
-created once.
+The protocol of docs/decisions/0010-publish-protocol.md for one branch and two tables; "The steps of the
+model" there says why what is one step here loses nothing. An edge points at a node, so a write to one table
+reads the other: `link` adds an edge (touches edges, reads nodes), `drop` removes the node (touches nodes,
+reads edges), `add` adds a node, `both` adds a node and its edge. A manifest is a function of its parent and
+one plan, so the state of the chain is the content of its newest manifest and the id that published each plan;
+id 1 is the empty catalog. Version n of table t is `version[t][n - 1]`, created once.
 
-A request and its reply are one step, as only the landing is visible to others (model/store). Other steps:
-- Capture and stage are one: what others do in between can as well happen after both, since expectations are
-  evaluated again on every parent except the captured one.
-- Each head is a step, in any order. A writer that met a rival decides once all heads are answered.
-- A create that loses and loading the winners are one: the create changed nothing, so it could as well have
-  been sent when the winners were read. The create and the look at the boundary are two: cleanup fits between.
-- Reading a sidecar and acting on it are two: another process may settle the plan in between. Classifying
-  reads many objects in one step: heads only appear, in any order, so every mixture that is read is the state
-  at one moment of another run that ends in the same state. Rolling forward is one step: the heads exist, and
-  an executor that only commits can look and commit at once, because losing means to look again.
-- Moving the boundary and deleting are two: a writer can act in between. All ids up to the boundary go in one
-  step: every reader of one looks at the boundary afterwards. Listing and deleting a version is one step: what
-  no retained manifest pins, and a pin has passed, stays so.
-
-A crashed writer has sent the requests of its step and keeps no state, so `heads-under-way` and
-`manifest-under-way` describe it: each request lands at any later step, or never. A lost reply matters to a
-live writer for the manifest only (`unsure`); repeating the create of a head finds its own. An opener may stop
-after any step: `give_up` is its crash, its being fenced, or its being overtaken again and again. Left out:
-retries that run out (at most a handful of others commit here), and late undo requests (a slow opener has the
-same effect).
+A crashed writer has sent the requests of its step and keeps no state, so `heads-under-way` and `manifest-
+under-way` describe it: each request lands at any later step, or never. An opener may stop after any step:
+`give_up` is its crash, its being fenced, or its being overtaken again and again.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
 
-from fencepost.model.kernel import (
-    Bool,
-    Choice,
-    Each,
-    Enum,
-    Id,
-    Int,
-    Machine,
-    Number,
-    Size,
-    Truth,
-    action,
-    all_of,
-    always_recoverable,
-    any_of,
-    case,
-    count_of,
-    implies,
-    invariant,
-    may_end,
-    pick,
-    reachable,
-    step,
-    without,
-)
+from fencepost.model import *
 from fencepost.model.store import Budget, Key, KeyView
 
 TABLES = ("nodes", "edges")
-BOTH = NODES, EDGES = 0, 1
-NOBODY = -1
 KINDS = ("link", "drop", "add", "both")
 AT_WORK = ("heads", "commit", "unsure", "created", "undo")
+UNDER_WAY = ("heads-under-way", "manifest-under-way")
+NOBODY = -1
 NEVER, ALWAYS = Truth.constant(False), Truth.constant(True)
 
 
@@ -78,7 +36,7 @@ class Publish(Machine):
     openers = Size(1, most=4, doc="processes that can undo a plan at the same time")
     ids, numbers = 1 + claims + 3 * writers, 2 * writers
 
-    safeguards: ClassVar = {
+    safeguards = {
         "create-only-manifest": "a manifest id is written once: the create decides between rivals",
         "sidecar-before-heads": "the sidecar holds the plan before the first head moves",
         "whole-plan-in-sidecar": "the sidecar holds the plan of every table",
@@ -91,20 +49,19 @@ class Publish(Machine):
         "read-back-on-unknown": "a writer whose manifest create has an unknown outcome reads the manifest",
         "late-head": "a head whose plan can never commit is stepped over",
     }
-    assumptions: ClassVar = {
+    assumptions = {
         "linearizable-create": "the store never creates over a manifest, not even of two requests at once",
         "bounded-skew": "the grace window is over only when the writer is no longer at work",
         "bounded-landing": "the requests of a crashed writer land before recovery retires its sidecar",
     }
-    shown_at: ClassVar = {
+    shown_at = {
         "create-only-manifest": {"claims": 0, "troubles": 0},
         "shared-head": {"claims": 0, "troubles": 0},
         "pins-re-evaluated-on-retry": {"troubles": 0},
         "grace-window": {"troubles": 0},
         "linearizable-create": {"claims": 0, "troubles": 0},
     }
-
-    fires_at: ClassVar = {"finish_undo": {"writers": 1, "openers": 2}}
+    fires_at = {"finish_undo": {"writers": 1, "openers": 2}}
 
     # State: the chain, the tables, the plans with their writers, the openers.
 
@@ -113,24 +70,22 @@ class Publish(Machine):
     boundary = Int(0, ids)  # ids up to it are deleted, or may be
     deleted = Int(0, ids)  # ids up to it are deleted
     trouble = Budget(troubles)
-    pin = Each(len(TABLES), Int(0, numbers))  # of the newest manifest
+    pin = Each(TABLES, Int(0, numbers))  # of the newest manifest
     # The plan that created the version, for itself or to undo itself, and the epoch that the object names.
-    version = Each(len(TABLES), Each(numbers, Key(plan=Id(writers), undo=Bool(), epoch=Int(0, claims))))
-    kept = Each(len(TABLES), Int(0, numbers))  # the oldest pins of a retained manifest
-    base = Each(writers, Each(len(TABLES), Int(0, numbers)))  # the pins that a plan stands on
+    version = Each(TABLES, Each(numbers, Key(plan=Id(writers), undo=Bool(), epoch=Int(0, claims))))
+    kept = Each(TABLES, Int(0, numbers))  # the oldest pins of a retained manifest
+    base = Each(writers, Each(TABLES, Int(0, numbers)))  # the pins that a plan stands on
     kind = Each(writers, Enum(*KINDS))
     began = Each(writers, Int(0, claims))  # the epoch in which the plan was made
     sidecar = Each(writers, Bool())
     manifest = Each(writers, Int(0, ids))  # the id that published the plan; 0 for none
-    at = Each(
-        writers, Enum("new", *AT_WORK, "owes-retiring", "over", "heads-under-way", "manifest-under-way")
-    )
+    at = Each(writers, Enum("new", *AT_WORK, "owes-retiring", "over", *UNDER_WAY))
     parent = Each(writers, Int(0, ids))
     outcome = Each(writers, Enum("nothing", "published", "refused", "unknown"))  # as reported to the caller
     work = Each(openers, Enum("idle", "has-read", "undoes", "retires"))
     whose = Each(openers, Id(writers, nobody=True))
     epoch_of = Each(openers, Int(0, claims))  # the epoch in which the opener acts
-    restores = Each(openers, Each(len(TABLES), Bool()))
+    restores = Each(openers, Each(TABLES, Bool()))
     dropped = Each(writers, Bool())  # ghost: recovery has undone the plan, or promised that it never commits
 
     # Definitions: heads.
@@ -138,121 +93,90 @@ class Publish(Machine):
     def plans(s) -> range:
         return range(s.writers)
 
-    def versions(s, t: int) -> Iterator[tuple[int, KeyView]]:
+    def versions(s, t: str) -> Iterator[tuple[int, KeyView]]:
         return enumerate(s.version[t], start=1)
 
-    def head(s, t: int, w: int, *, undo: bool = False) -> Number:
+    def head(s, t: str, w: int, *, undo: bool = False) -> Number:
         """The highest number at which a head of plan w stands; 0 for none."""
         downwards = reversed([*s.versions(t)])
         return case(*((v.holds(plan=w, undo=undo), n) for n, v in downwards), otherwise=0)
 
-    def place(s, t: int, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
+    def place(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
         """What an executor of plan w meets where it would create its head; a new writer is NOBODY."""
         base = s.pin[t] if w == NOBODY else s.base[w][t]
         found: Choice | str = "full"
         for n, v in reversed([*s.versions(t)]):
-            found = case(
-                (n <= base, found),
-                (~v.is_there, "free"),
-                ((v.plan == w) & (v.undo == undo), "own"),
-                (s.is_later(v, epoch), "later"),
-                (s.is_dead(t, v, base, epoch, w if undo else NOBODY), found),
-                otherwise="rival",
-            )
+            below, dead = n <= base, s.is_dead(t, v, base, epoch, w if undo else NOBODY)
+            own, later = (v.plan == w) & (v.undo == undo), s.is_later(v, epoch)
+            cases = (below, found), (~v.is_there, "free"), (own, "own"), (later, "later"), (dead, found)
+            found = case(*cases, otherwise="rival")
         assert isinstance(found, Choice)
         return found
 
-    def is_later(s, v: KeyView, epoch: Number | int) -> Truth:
-        return s.is_fenced(epoch, v.epoch)
+    is_fenced = condition(lambda s, epoch, newest: newest > epoch)
+    is_later = condition(lambda s, v, epoch: s.is_fenced(epoch, v.epoch))
 
-    def is_dead(s, t: int, v: KeyView, base: Number, epoch: Number | int, undone: int = NOBODY) -> Truth:
+    def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number | int, undone: int = NOBODY) -> Truth:
         """Version v can never be pinned: its plan is fenced, is undone, or stands on a pin that is gone."""
-        gone = any_of((v.plan == w) & (s.base[w][t] < base) for w in s.plans())
-        dead = gone | s.is_fenced(v.epoch, epoch)
-        return dead if undone == NOBODY else dead | (v.plan == undone)
+        gone = any_of((v.plan == w) & ((s.base[w][t] < base) | (w == undone)) for w in s.plans())
+        return gone | s.is_fenced(v.epoch, epoch)
 
-    def is_fenced(s, epoch: Number | int, newest: Number | int) -> Truth:
-        return all_of([newest > epoch])
-
-    def create_head(s, t: int, w: int, epoch: Number | int, *, undo: bool = False) -> None:
+    def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
         """At the first free number above the plan's base: the place is free."""
         free = [((s.base[w][t] < n) & ~v.is_there, n) for n, v in s.versions(t)]
-        number = case(*free, otherwise=2 * s.writers)
-        s.version[t][number - 1].create("done", plan=w, undo=undo, epoch=epoch)
+        s.version[t][case(*free, otherwise=2 * s.writers) - 1].create("done", plan=w, undo=undo, epoch=epoch)
 
-    # Definitions: plans and their expectations.
+    # Definitions: plans, their expectations, and recovery, which knows a plan by its sidecar.
 
-    def touches(s, w: int, t: int) -> Truth:
-        return s.kind[w] != "link" if t == NODES else s.kind[w].is_in("link", "both")
+    is_at_work = condition(lambda s, w: s.at[w].is_in(*AT_WORK))  # neither crashed nor done with its caller
+    is_current = condition(lambda s, w, t: s.pin[t] == s.base[w][t])  # the pin is what the plan stands on
+    is_taken = condition(lambda s, w: (s.parent[w] < s.last) & (s.parent[w] >= s.deleted))  # id parent + 1
+    sidecar_touches = condition(lambda s, w, t: s.touches(w, t))
+    may_appear = condition(lambda s, w, epoch: s.began[w] == epoch)  # a head, within the grace window
+    is_expired = condition(lambda s, w: ~s.is_at_work(w) & (s.at[w] != "owes-retiring"))  # if clocks agree
 
-    def is_current(s, w: int, t: int) -> Truth:
-        """The newest manifest still pins what the plan stands on."""
-        return s.pin[t] == s.base[w][t]
+    def touches(s, w: int, t: str) -> Truth:
+        return s.kind[w] != "link" if t == "nodes" else s.kind[w].is_in("link", "both")
+
+    def touched_are_current(s, w: int) -> Truth:
+        return all_of(implies(s.touches(w, t), s.is_current(w, t)) for t in TABLES)
 
     def reads_are_current(s, w: int) -> Truth:
-        reads = [s.kind[w] == "link", s.kind[w] == "drop"]
-        return all_of(implies(reads[t], s.is_current(w, t)) for t in BOTH)
+        reads = {"nodes": s.kind[w] == "link", "edges": s.kind[w] == "drop"}
+        return all_of(implies(reads[t], s.is_current(w, t)) for t in TABLES)
 
     def may_commit(s, w: int) -> Truth:
         """The newest manifest, as a new parent, meets the plan's expectations."""
         return ~s.is_fenced(s.began[w], s.epoch) & s.touched_are_current(w) & s.reads_are_current(w)
 
-    def touched_are_current(s, w: int) -> Truth:
-        return all_of(implies(s.touches(w, t), s.is_current(w, t)) for t in BOTH)
-
     def is_pinned(s, w: int) -> Truth:
-        return any_of(s.touches(w, t) & (s.head(t, w) > 0) & (s.pin[t] == s.head(t, w)) for t in BOTH)
+        return any_of(s.touches(w, t) & (s.head(t, w) > 0) & (s.pin[t] == s.head(t, w)) for t in TABLES)
 
     def is_visible(s, kind: str) -> Truth:
         return any_of((s.manifest[w] > 0) & (s.kind[w] == kind) for w in s.plans())
 
-    def is_taken(s, w: int) -> Truth:
-        """The id after the parent is in the chain."""
-        return (s.parent[w] < s.last) & (s.parent[w] >= s.deleted)
-
     def is_above_boundary(s, w: int) -> Truth:
         return pick(s.manifest[w] > 0, s.manifest[w], s.parent[w] + 1) > s.boundary
 
-    def is_at_work(s, w: int) -> Truth:
-        """The writer has neither crashed nor reported to its caller."""
-        return s.at[w].is_in(*AT_WORK)
-
-    def must_undo(s, w: int, t: int) -> Truth:
+    def must_undo(s, w: int, t: str) -> Truth:
         """A head of one's own could be in the way of others. It occupies the number: no rival does."""
         return s.touches(w, t) & s.is_current(w, t) & (s.head(t, w) > 0)
 
-    # Definitions: recovery. It knows a plan by its sidecar.
-
-    def sidecar_touches(s, w: int, t: int) -> Truth:
-        return s.touches(w, t)
-
-    def is_expired(s, w: int) -> Truth:
-        """Older than the grace window: with clocks that agree, its writer is no longer at work."""
-        return ~s.is_at_work(w) & (s.at[w] != "owes-retiring")
-
-    def is_protected(s, w: int) -> Truth:
-        """Recovery has to leave the plan alone."""
-        return s.is_at_work(w) & (s.began[w] == s.epoch)
-
     def is_settled(s, w: int) -> Truth:
         """Every touched pin has moved on."""
-        return all_of(implies(s.sidecar_touches(w, t), ~s.is_current(w, t)) for t in BOTH)
+        return all_of(implies(s.sidecar_touches(w, t), ~s.is_current(w, t)) for t in TABLES)
 
     def may_roll_forward(s, w: int, epoch: Number | int) -> Truth:
         """All heads are the plan's, and an executor of this epoch may commit it on the newest manifest."""
-        own = [s.is_current(w, t) & (s.place(t, w, epoch) == "own") for t in BOTH]
-        ready = all_of(implies(s.sidecar_touches(w, t), own[t]) for t in BOTH)
+        own = {t: s.is_current(w, t) & (s.place(t, w, epoch) == "own") for t in TABLES}
+        ready = all_of(implies(s.sidecar_touches(w, t), own[t]) for t in TABLES)
         return ready & s.reads_are_current(w) & ~s.is_fenced(epoch, s.epoch)
 
-    def must_restore(s, w: int, epoch: Number | int) -> tuple[Truth, ...]:
-        """Of each table: the plan's head stands, is being undone, or can still appear."""
-        places = [s.place(t, w, epoch) for t in BOTH]
-        undone = [s.head(t, w, undo=True) > s.base[w][t] for t in BOTH]
-        stands = [(p == "own") | ((p == "free") & s.may_appear(w, epoch)) for p in places]
-        return tuple(s.sidecar_touches(w, t) & s.is_current(w, t) & (stands[t] | undone[t]) for t in BOTH)
-
-    def may_appear(s, w: int, epoch: Number | int) -> Truth:
-        return s.began[w] == epoch
+    def must_restore(s, w: int, epoch: Number | int, t: str) -> Truth:
+        """The plan's head stands, is being undone, or can still appear."""
+        place, undone = s.place(t, w, epoch), s.head(t, w, undo=True) > s.base[w][t]
+        stands = (place == "own") | ((place == "free") & s.may_appear(w, epoch))
+        return s.sidecar_touches(w, t) & s.is_current(w, t) & (stands | undone)
 
     # Definitions without a safeguard or an assumption.
 
@@ -263,9 +187,8 @@ class Publish(Machine):
     only_touched = without("shared-head", replaces=may_commit)(lambda s, w: s.touched_are_current(w))
     never_below = without("boundary-check-after-create", replaces=is_above_boundary)(lambda s, w: ALWAYS)
     only_one = without("whole-plan-in-sidecar", replaces=sidecar_touches)(
-        lambda s, w, t: s.touches(w, t) if t == NODES else s.kind[w] == "link"
+        lambda s, w, t: s.touches(w, t) if t == "nodes" else s.kind[w] == "link"
     )
-    never_protected = without("grace-window", replaces=is_protected)(lambda s, w: NEVER)
     never_appears = without("grace-window", replaces=may_appear)(lambda s, w, epoch: NEVER)
     expired_early = without("bounded-skew", replaces=is_expired)(lambda s, w: s.at[w] != "owes-retiring")
 
@@ -275,7 +198,7 @@ class Publish(Machine):
     def claim(s) -> None:
         """Open the catalog for writing: one manifest, which fences all earlier writers."""
         s.require(s.epoch < s.claims)
-        s.epoch = s.epoch + 1
+        s.epoch += 1
         s.add_manifest()
 
     def add_manifest(s, new: Truth | bool = True) -> None:
@@ -298,9 +221,8 @@ class Publish(Machine):
     @action(table=TABLES, number=numbers)
     def delete_version(s, table: str, number: int) -> None:
         """Cleanup, third step. Number counts from 0 here, as in the state."""
-        t = TABLES.index(table)
-        s.require(s.version[t][number].is_there, s.kept[t] > number + 1)
-        s.version[t][number].delete()
+        s.require(s.version[table][number].is_there, s.kept[table] > number + 1)
+        s.version[table][number].delete()
 
     # Actions: a writer stages its plan and moves heads.
 
@@ -318,7 +240,7 @@ class Publish(Machine):
     def probe_finds_winner(s, w: int) -> None:
         """Another plan was published before a head moved, and an expectation fails: nothing to undo."""
         s.require((s.at[w] == "heads") & (s.parent[w] < s.last))
-        s.require(~s.may_commit(w), *(s.head(t, w) == 0 for t in BOTH))
+        s.require(~s.may_commit(w), *(s.head(t, w) == 0 for t in TABLES))
         s.at[w], s.outcome[w] = "owes-retiring", "refused"
 
     @action(w=writers)
@@ -327,17 +249,16 @@ class Publish(Machine):
         there: recovery has settled the plan meanwhile.
         """
         s.require((s.at[w] == "heads") & ~s.sidecar[w], s.is_on("sidecar-before-heads"))
-        s.require(*(s.head(t, w) == 0 for t in BOTH))
+        s.require(*(s.head(t, w) == 0 for t in TABLES))
         s.trouble.spend()
         s.sidecar[w] = True
 
     @action(w=writers, table=TABLES)
     def move_head(s, w: int, table: str) -> None:
-        t = TABLES.index(table)
-        s.require((s.at[w] == "heads") & s.touches(w, t))
-        s.require(s.place(t, w, s.began[w]) == "free")
-        s.create_head(t, w, s.began[w])
-        s.at[w] = pick(all_of(implies(s.touches(w, o), s.head(o, w) > 0) for o in BOTH), "commit", "heads")
+        s.require((s.at[w] == "heads") & s.touches(w, table))
+        s.require(s.place(table, w, s.began[w]) == "free")
+        s.create_head(table, w, s.began[w])
+        s.at[w] = pick(all_of(implies(s.touches(w, t), s.head(t, w) > 0) for t in TABLES), "commit", "heads")
 
     @without("sidecar-before-heads", replaces=move_head)
     def move_head_before_sidecar(s, w: int, table: str) -> None:
@@ -348,10 +269,10 @@ class Publish(Machine):
     def heads_blocked(s, w: int) -> None:
         """The head of a rival or of a later epoch is in the way; the other head is answered too."""
         s.require(s.at[w] == "heads")
-        places = [s.place(t, w, s.began[w]) for t in BOTH]
-        s.require(*(implies(s.touches(w, t), places[t] != "free") for t in BOTH))
+        places = [(s.touches(w, t), s.place(t, w, s.began[w])) for t in TABLES]
+        s.require(*(implies(touched, place != "free") for touched, place in places))
         later, rival, moved = (
-            any_of(s.touches(w, t) & (places[t] == met) for t in BOTH) for met in ("later", "rival", "own")
+            any_of(touched & (place == met) for touched, place in places) for met in ("later", "rival", "own")
         )
         s.require(later | rival)
         s.at[w] = case((moved & later, "over"), (moved, "undo"), otherwise="owes-retiring")
@@ -361,25 +282,33 @@ class Publish(Machine):
 
     @action(w=writers, answer=("done", "exists", "reply-lost", "request-lost"))
     def create_manifest(s, w: int, answer: str) -> None:
+        """The loser evaluates all expectations on the newest manifest. A winner may be the plan itself."""
         s.require(s.at[w] == "commit")
         s.trouble.spend(answer)
+        if answer in ("done", "reply-lost"):
+            s.put_manifest(w)
         if answer == "exists":
             s.require(s.is_taken(w))
-            s.load_winners(w)
-        elif answer == "request-lost":
-            s.at[w] = s.after_unknown()
+            whole = s.boundary <= s.parent[w]  # otherwise a part of the history is out of sight
+            mine, undo = whole & (s.manifest[w] > 0), whole & ~s.is_fenced(s.began[w], s.epoch)
+            pinned, may = (s.is_pinned(w), "owes-retiring"), (s.may_commit(w), "commit")
+            s.conclude(w, case((mine, "created"), pinned, may, (undo, "undo"), otherwise="over"))
         else:
-            s.put_manifest(w)
             s.at[w] = "created" if answer == "done" else s.after_unknown()
+
+    def after_unknown(s) -> str:
+        return "unsure"
+
+    taken_for_failure = without("read-back-on-unknown", replaces=after_unknown)(lambda s: "undo")
 
     def put_manifest(s, w: int) -> None:
         """The create takes effect: no other was first, or the id was deleted and nobody sees the manifest."""
         s.require(~s.is_taken(w))
-        s.publish(w, [s.touches(w, t) for t in BOTH], s.parent[w] == s.last)
+        s.publish(w, [s.touches(w, t) for t in TABLES], s.parent[w] == s.last)
 
-    def publish(s, w: int, tables: Iterable[Truth], new: Truth | bool = True) -> None:
+    def publish(s, w: int, tables: Sequence[Truth], new: Truth | bool = True) -> None:
         """Where `new`, the next manifest pins the plan's heads in these tables."""
-        for t, shown in enumerate(tables):
+        for t, shown in zip(TABLES, tables, strict=True):
             s.pin[t] = pick(new & shown, s.head(t, w), s.pin[t])
         s.add_manifest(new)
         s.manifest[w] = pick(new, s.last, s.manifest[w])
@@ -390,16 +319,11 @@ class Publish(Machine):
         taken, newest = s.is_taken(w), s.is_taken(w) & (s.parent[w] == s.last - 1)
         for q in s.plans():
             s.manifest[q] = pick(taken & (s.manifest[q] == s.parent[w] + 1), 0, s.manifest[q])
-        for t in BOTH:
+        for t in TABLES:
             s.pin[t] = pick(newest, pick(s.touches(w, t), s.head(t, w), s.base[w][t]), s.pin[t])
         s.epoch = pick(newest, s.began[w], s.epoch)
         s.manifest[w] = pick(taken, s.parent[w] + 1, s.manifest[w])
-        s.publish(w, [s.touches(w, t) for t in BOTH], s.parent[w] == s.last)
-
-    def after_unknown(s) -> str:
-        return "unsure"
-
-    taken_for_failure = without("read-back-on-unknown", replaces=after_unknown)(lambda s: "undo")
+        s.publish(w, [s.touches(w, t) for t in TABLES], s.parent[w] == s.last)
 
     @action(w=writers)
     def look_again(s, w: int) -> None:
@@ -407,66 +331,52 @@ class Publish(Machine):
         s.require(s.at[w] == "unsure")
         s.at[w] = pick((s.manifest[w] > 0) & (s.manifest[w] == s.parent[w] + 1), "created", "commit")
 
-    def load_winners(s, w: int) -> None:
-        """Evaluate all expectations on the newest manifest. A winner may be the plan itself."""
-        whole = s.boundary <= s.parent[w]  # otherwise a part of the history is out of sight
-        unfenced = whole & ~s.is_fenced(s.began[w], s.epoch)
-        pinned, may = (s.is_pinned(w), "owes-retiring"), (s.may_commit(w), "commit")
-        mine = whole & (s.manifest[w] > 0)
-        s.at[w] = case((mine, "created"), pinned, may, (unfenced, "undo"), otherwise="over")
-        s.conclude(w)
-
     @action(w=writers)
     def check_boundary(s, w: int) -> None:
         """An id up to the boundary may have been deleted before it was created."""
         s.require(s.at[w] == "created")
         published = s.is_above_boundary(w) | s.is_pinned(w)
-        s.at[w] = case((published, "owes-retiring"), (s.may_commit(w), "commit"), otherwise="over")
-        s.conclude(w)
+        s.conclude(w, case((published, "owes-retiring"), (s.may_commit(w), "commit"), otherwise="over"))
 
-    def conclude(s, w: int) -> None:
+    def conclude(s, w: int, at: Choice) -> None:
         """Retry on the newest parent, or report to the caller. A sidecar of unknown outcome stays."""
-        at, outcome = s.at[w], s.outcome[w]
-        s.parent[w] = pick(at == "commit", s.last, s.parent[w])
-        s.outcome[w] = case(
-            (at == "owes-retiring", "published"), (at == "over", "unknown"), otherwise=outcome
-        )
+        published, unknown = (at == "owes-retiring", "published"), (at == "over", "unknown")
+        s.at[w], s.parent[w] = at, pick(at == "commit", s.last, s.parent[w])
+        s.outcome[w] = case(published, unknown, otherwise=s.outcome[w])
 
     # Actions: a writer undoes its plan after a refusal, retires its sidecar, or crashes.
 
     @action(w=writers, table=TABLES)
     def undo_own_head(s, w: int, table: str) -> None:
-        t = TABLES.index(table)
         s.require(s.at[w] == "undo")
-        s.require(s.must_undo(w, t))
-        s.require(s.place(t, w, s.began[w], undo=True) == "free")
-        s.create_head(t, w, s.began[w], undo=True)
+        s.require(s.must_undo(w, table) & (s.place(table, w, s.began[w], undo=True) == "free"))
+        s.create_head(table, w, s.began[w], undo=True)
 
     @action(w=writers)
     def undo_own_commit(s, w: int) -> None:
         s.require((s.at[w] == "undo") & ~s.is_fenced(s.began[w], s.epoch))
-        needed = [s.must_undo(w, t) for t in BOTH]
+        needed = [s.must_undo(w, t) for t in TABLES]
         s.require(any_of(needed))
         s.restore(w, needed)
         s.at[w], s.outcome[w] = "owes-retiring", "refused"
 
-    def restore(s, w: int, tables: list[Truth]) -> None:
+    def restore(s, w: int, tables: Sequence[Truth | bool]) -> None:
         """The next manifest pins the undo heads of the plan in these tables: all of them stand."""
-        heads = [s.head(t, w, undo=True) for t in BOTH]
-        s.require(*(implies(tables[t], heads[t] > s.base[w][t]) for t in BOTH))
-        for t in BOTH:
-            s.pin[t] = pick(tables[t], heads[t], s.pin[t])
+        wanted = [(t, restored, s.head(t, w, undo=True)) for t, restored in zip(TABLES, tables, strict=True)]
+        s.require(*(implies(restored, head > s.base[w][t]) for t, restored, head in wanted))
+        for t, restored, head in wanted:
+            s.pin[t] = pick(restored, head, s.pin[t])
         s.add_manifest()
 
     @action(w=writers)
     def undo_own_ends(s, w: int) -> None:
         """Nothing is left to undo, or another process will undo it: either way the plan is dead."""
         s.require(s.at[w] == "undo")
-        places = [s.place(t, w, s.began[w], undo=True) for t in BOTH]
-        needed = any_of(s.must_undo(w, t) for t in BOTH)
-        blocked = any_of(s.must_undo(w, t) & places[t].is_in("later", "rival") for t in BOTH)
-        s.require(implies(needed, blocked | s.is_fenced(s.began[w], s.epoch)))
-        s.at[w], s.outcome[w] = pick(needed, "over", "owes-retiring"), "refused"
+        needed = [(s.must_undo(w, t), s.place(t, w, s.began[w], undo=True)) for t in TABLES]
+        some = any_of(must for must, _ in needed)
+        blocked = any_of(must & place.is_in("later", "rival") for must, place in needed)
+        s.require(implies(some, blocked | s.is_fenced(s.began[w], s.epoch)))
+        s.at[w], s.outcome[w] = pick(some, "over", "owes-retiring"), "refused"
 
     @action(w=writers)
     def retire(s, w: int) -> None:
@@ -477,18 +387,15 @@ class Publish(Machine):
     def crash(s, w: int) -> None:
         s.require(s.is_at_work(w))
         s.trouble.spend()
-        sent = s.at[w].is_in("commit", "unsure")
-        s.at[w] = case(
-            (s.at[w] == "heads", "heads-under-way"), (sent, "manifest-under-way"), otherwise="over"
-        )
+        heads, sent = s.at[w] == "heads", s.at[w].is_in("commit", "unsure")
+        s.at[w] = case((heads, "heads-under-way"), (sent, "manifest-under-way"), otherwise="over")
 
     @action(w=writers, table=TABLES)
     def head_lands(s, w: int, table: str) -> None:
-        t = TABLES.index(table)
-        s.require((s.at[w] == "heads-under-way") & s.touches(w, t))
+        s.require((s.at[w] == "heads-under-way") & s.touches(w, table))
         s.assume("bounded-landing", s.sidecar[w])
-        s.require(s.place(t, w, s.began[w]) == "free")
-        s.create_head(t, w, s.began[w])
+        s.require(s.place(table, w, s.began[w]) == "free")
+        s.create_head(table, w, s.began[w])
 
     @action(w=writers)
     def manifest_lands(s, w: int) -> None:
@@ -514,59 +421,47 @@ class Publish(Machine):
     def roll_forward(s, o: int, w: int) -> None:
         s.require(s.does(o, "has-read", w))
         s.require(s.may_roll_forward(w, s.epoch_of[o]))
-        s.publish(w, [s.sidecar_touches(w, t) for t in BOTH])
+        s.publish(w, [s.sidecar_touches(w, t) for t in TABLES])
         s.work[o] = "retires"
 
     @action(o=openers, w=writers)
-    def leave_unmoved(s, o: int, w: int) -> None:
-        """No head is in the way. A fenced plan may still be rolled forward: its requests may land, and
-        another opener may have read the sidecar. For other plans this is a promise never to commit.
+    def classify(s, o: int, w: int) -> None:
+        """Restore the tables where a head is in the way. Where none is, a fenced plan may still be rolled
+        forward (its requests may land, another opener may have read it); others are promised never to commit.
         """
         s.require(s.does(o, "has-read", w))
-        s.require(~s.is_settled(w))
-        s.require(~any_of(s.must_restore(w, s.epoch_of[o])))
-        s.require(~s.may_roll_forward(w, s.epoch_of[o]))
-        s.work[o] = "retires"
-        s.dropped[w] = s.dropped[w] | (s.began[w] == s.epoch)
-
-    @action(o=openers, w=writers)
-    def begin_undo(s, o: int, w: int) -> None:
-        s.require(s.does(o, "has-read", w))
-        restores = s.must_restore(w, s.epoch_of[o])
-        s.require(any_of(restores))
-        s.require(~s.may_roll_forward(w, s.epoch_of[o]))
-        s.work[o], s.restores[o] = "undoes", restores
+        s.require(~s.is_settled(w) & ~s.may_roll_forward(w, s.epoch_of[o]))
+        restores = [s.must_restore(w, s.epoch_of[o], t) for t in TABLES]
+        s.work[o], s.restores[o] = pick(any_of(restores), "undoes", "retires"), restores
+        s.dropped[w] |= ~any_of(restores) & (s.began[w] == s.epoch)
 
     @action(o=openers, w=writers, table=TABLES)
     def undo_head(s, o: int, w: int, table: str) -> None:
-        t = TABLES.index(table)
-        s.require(s.does(o, "undoes", w) & s.restores[o][t])
-        s.require(s.place(t, w, s.epoch_of[o], undo=True) == "free")
-        s.create_head(t, w, s.epoch_of[o], undo=True)
+        s.require(s.does(o, "undoes", w) & s.restores[o][table])
+        s.require(s.place(table, w, s.epoch_of[o], undo=True) == "free")
+        s.create_head(table, w, s.epoch_of[o], undo=True)
 
     @action(o=openers, w=writers, table=TABLES)
     def leave_to_rival(s, o: int, w: int, table: str) -> None:
         """A rival occupies the number: no late head of this plan can land there; the other is restored."""
-        t = TABLES.index(table)
         s.require(s.does(o, "undoes", w) & s.restores[o].all(True))
-        s.require(s.place(t, w, s.epoch_of[o], undo=True) == "rival")
-        s.restores[o][t] = False
+        s.require(s.place(table, w, s.epoch_of[o], undo=True) == "rival")
+        s.restores[o][table] = False
 
     @action(o=openers, w=writers)
     def undo_commit(s, o: int, w: int) -> None:
         s.require(s.does(o, "undoes", w) & ~s.is_fenced(s.epoch_of[o], s.epoch))
-        s.require(*(implies(s.restores[o][t], s.is_current(w, t)) for t in BOTH))
-        s.restore(w, [s.restores[o][t] for t in BOTH])
-        s.work[o], s.restores[o] = "retires", (False, False)
-        s.dropped[w] = True
+        s.require(*(implies(s.restores[o][t], s.is_current(w, t)) for t in TABLES))
+        s.restore(w, [*s.restores[o]])
+        s.work[o], s.restores[o], s.dropped[w] = "retires", (False, False), True
 
     @action(o=openers, w=writers)
     def undo_lost(s, o: int, w: int) -> None:
         """A pin has moved, or a rival occupies the only number: classify again."""
         s.require(s.does(o, "undoes", w))
-        moved = any_of(s.restores[o][t] & ~s.is_current(w, t) for t in BOTH)
-        places = [s.place(t, w, s.epoch_of[o], undo=True) for t in BOTH]
-        s.require(moved | all_of(implies(s.restores[o][t], places[t] == "rival") for t in BOTH))
+        moved = any_of(s.restores[o][t] & ~s.is_current(w, t) for t in TABLES)
+        met = {t: s.place(t, w, s.epoch_of[o], undo=True) == "rival" for t in TABLES}
+        s.require(moved | all_of(implies(s.restores[o][t], met[t]) for t in TABLES))
         s.work[o], s.restores[o] = "has-read", (False, False)
 
     @action(o=openers, w=writers)
@@ -580,11 +475,10 @@ class Publish(Machine):
         """A writer commits the head of an undo whose sidecar is gone: it shows what is pinned already. Its
         executor died, and another opener, which did not know of this table, has retired the sidecar.
         """
-        t = TABLES.index(table)
-        s.require(~s.sidecar[w] & s.is_current(w, t) & (s.head(t, w, undo=True) > s.pin[t]))
-        s.require(s.place(t, NOBODY, s.epoch) == "rival")
-        s.require(s.place(t, w, s.epoch, undo=True) == "own")
-        s.restore(w, [Truth.constant(o == t) for o in BOTH])
+        s.require(~s.sidecar[w] & s.is_current(w, table) & (s.head(table, w, undo=True) > s.pin[table]))
+        s.require(s.place(table, NOBODY, s.epoch) == "rival")
+        s.require(s.place(table, w, s.epoch, undo=True) == "own")
+        s.restore(w, [t == table for t in TABLES])
         s.dropped[w] = True
 
     @action(o=openers)
@@ -597,90 +491,74 @@ class Publish(Machine):
 
     # Properties: never bad.
 
-    @invariant
-    def atomic_visibility(s) -> Truth:
+    @invariant(w=writers, t=TABLES)
+    def atomic_visibility(s, w: int, t: str) -> Truth:
         """The manifest that publishes a plan shows all of it."""
-        newest = [(w, t, (s.manifest[w] == s.last) & s.touches(w, t)) for w in s.plans() for t in BOTH]
-        return all_of(
-            implies(new, (s.pin[t] == s.head(t, w)) & (s.pin[t] > s.base[w][t])) for w, t, new in newest
-        )
+        shown = (s.pin[t] == s.head(t, w)) & (s.pin[t] > s.base[w][t])
+        return implies((s.manifest[w] == s.last) & s.touches(w, t), shown)
 
-    @invariant
-    def no_lost_write(s) -> Truth:
+    @invariant(w=writers)
+    def no_lost_write(s, w: int) -> Truth:
         """An acknowledged plan is in the chain, and the pins of the newest manifest go on from it."""
-        moved = [all_of(implies(s.touches(w, t), s.pin[t] > s.base[w][t]) for t in BOTH) for w in s.plans()]
-        return all_of(implies(s.outcome[w] == "published", (s.manifest[w] > 0) & moved[w]) for w in s.plans())
+        moved = all_of(implies(s.touches(w, t), s.pin[t] > s.base[w][t]) for t in TABLES)
+        return implies(s.outcome[w] == "published", (s.manifest[w] > 0) & moved)
 
-    @invariant
-    def no_phantom(s) -> Truth:
+    @invariant(w=writers)
+    def no_phantom(s, w: int) -> Truth:
         """A plan that was refused to its caller is invisible for ever."""
-        return all_of(implies(s.outcome[w] == "refused", s.manifest[w] == 0) for w in s.plans())
+        return implies(s.outcome[w] == "refused", s.manifest[w] == 0)
 
-    @step
-    def fenced(before, after: "Publish") -> Truth:
+    @step(w=writers)
+    def fenced(before, after: "Publish", w: int) -> Truth:
         """Once a later epoch is visible, no writer of an earlier one commits."""
-        commits = [
-            (after.at[w] != before.at[w]) & (after.manifest[w] != before.manifest[w]) for w in before.plans()
-        ]
-        return all_of(implies(commits[w], before.began[w] == before.epoch) for w in before.plans())
+        commits = (after.at[w] != before.at[w]) & (after.manifest[w] != before.manifest[w])
+        return implies(commits, before.began[w] == before.epoch)
 
-    @invariant
-    def no_head_ahead(s) -> Truth:
+    @invariant(t=TABLES)
+    def no_head_ahead(s, t: str) -> Truth:
         """A head ahead of its pin can be stepped over, or its writer is at work, or its sidecar stands."""
         ahead = [
-            ((s.pin[t] < n) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch), v)
-            for t in BOTH
-            for n, v in s.versions(t)
+            ((s.pin[t] < n) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch), v) for n, v in s.versions(t)
         ]
         left = [~s.sidecar[w] & ~s.is_at_work(w) for w in s.plans()]
         return ~any_of(left[w] & stuck & (v.plan == w) for w in s.plans() for stuck, v in ahead)
 
-    @invariant
-    def live_writer(s) -> Truth:
+    @invariant(w=writers)
+    def live_writer(s, w: int) -> Truth:
         """Recovery never drops a plan that its writer reports as published."""
-        return all_of(implies(s.dropped[w], s.outcome[w] != "published") for w in s.plans())
+        return implies(s.dropped[w], s.outcome[w] != "published")
 
-    @step
-    def left_alone(before, after: "Publish") -> Truth:
+    @step(o=openers, w=writers)
+    def left_alone(before, after: "Publish", o: int, w: int) -> Truth:
         """Recovery takes up no plan of the present epoch whose writer is at work: the window is for this.
 
         Without the window, `live_writer` shows the cost.
         """
-        return ~any_of(
-            before.is_protected(w) & (before.whose[o] != w) & (after.whose[o] == w)
-            for o in range(before.openers)
-            for w in before.plans()
-        )
+        protected = before.is_at_work(w) & before.may_appear(w, before.epoch)
+        return ~(protected & (before.whose[o] != w) & (after.whose[o] == w))
 
     @invariant
     def referential_integrity(s) -> Truth:
         """No visible edge points at a node that is gone."""
         return ~(s.is_visible("link") & s.is_visible("drop"))
 
-    @invariant
-    def cleanup_safe(s) -> Truth:
+    @invariant(t=TABLES)
+    def cleanup_safe(s, t: str) -> Truth:
         """The versions that the newest manifest and the oldest retained one pin are there."""
-        pins = [(s.pin[t], t) for t in BOTH] + [(s.kept[t], t) for t in BOTH]
-        return all_of(implies(pin == n, v.is_there) for pin, t in pins for n, v in s.versions(t))
-
-    @invariant
-    def same_plan(s) -> Truth:
-        """However many execute a plan, and however often, it has one head a table above the pin."""
         return all_of(
-            count_of((s.pin[t] < n) & v.holds(plan=w, undo=undo) for n, v in s.versions(t)) <= 1
-            for w in s.plans()
-            for undo in (False, True)
-            for t in BOTH
+            implies(pin == n, v.is_there) for pin in (s.pin[t], s.kept[t]) for n, v in s.versions(t)
         )
+
+    @invariant(w=writers, undo=(False, True), t=TABLES)
+    def same_plan(s, w: int, undo: bool, t: str) -> Truth:
+        """However many execute a plan, and however often, it has one head a table above the pin."""
+        return count_of((s.pin[t] < n) & v.holds(plan=w, undo=undo) for n, v in s.versions(t)) <= 1
 
     @always_recoverable
     def no_wedge(s) -> Truth:
         """However writers crash, no head is in the way of a new one in some later state without work."""
-        places = [s.place(t, NOBODY, s.epoch) for t in BOTH]
-        return all_of(~place.is_in("rival", "later") for place in places) & ~s.somebody_works()
-
-    def somebody_works(s) -> Truth:
-        return any_of(s.is_at_work(w) for w in s.plans())
+        free = all_of(~s.place(t, NOBODY, s.epoch).is_in("rival", "later") for t in TABLES)
+        return free & ~any_of(s.is_at_work(w) for w in s.plans())
 
     # Properties: sometimes good.
 
@@ -689,56 +567,45 @@ class Publish(Machine):
         """Every writer can report its plan as published."""
         return s.outcome.all("published")
 
-    @reachable
-    def retry_succeeds(s) -> Truth:
+    @reachable(w=writers, q=writers)
+    def retry_succeeds(s, w: int, q: int) -> Truth:
         """A writer that lost the race for a manifest can win the next one."""
-        lost = [(w, q) for w in s.plans() for q in s.plans() if q != w]
-        return any_of(
-            (s.outcome[w] == "published")
-            & (s.manifest[w] == s.parent[w] + 1)
-            & (s.manifest[q] > 0)
-            & (s.manifest[q] < s.manifest[w])
-            & any_of(s.touches(q, t) & (s.base[q][t] == s.base[w][t]) for t in BOTH)
-            for w, q in lost
-        )
+        lost = any_of(s.touches(q, t) & (s.base[q][t] == s.base[w][t]) for t in TABLES) & (s.manifest[q] > 0)
+        won = (s.outcome[w] == "published") & (s.manifest[w] == s.parent[w] + 1)
+        return lost & won & (s.manifest[q] < s.manifest[w])
 
     @reachable
     def conflict(s) -> Truth:
         """A writer can be refused and take its heads back while another one publishes."""
         return s.outcome.any("refused") & s.outcome.any("published") & (s.last > 2 + s.claims)
 
-    @reachable
-    def rolled_forward(s) -> Truth:
+    @reachable(w=writers)
+    def rolled_forward(s, w: int) -> Truth:
         """Recovery can publish the plan of a writer that crashed."""
-        crashed = [(s.at[w] == "manifest-under-way") & (s.outcome[w] == "nothing") for w in s.plans()]
-        return any_of((s.manifest[w] > 0) & crashed[w] for w in s.plans())
+        return (s.manifest[w] > 0) & (s.at[w] == "manifest-under-way") & (s.outcome[w] == "nothing")
 
-    @reachable
-    def rolled_back(s) -> Truth:
+    @reachable(w=writers)
+    def rolled_back(s, w: int) -> Truth:
         """Recovery can undo the plan of a writer that crashed."""
-        return any_of(s.dropped[w] & (s.at[w] == "heads-under-way") & ~s.sidecar[w] for w in s.plans())
+        return s.dropped[w] & (s.at[w] == "heads-under-way") & ~s.sidecar[w]
 
-    @reachable
-    def unknown_outcome(s) -> Truth:
+    @reachable(w=writers)
+    def unknown_outcome(s, w: int) -> Truth:
         """A fenced writer can report an unknown outcome of a plan that is published after all."""
-        return any_of((s.outcome[w] == "unknown") & (s.manifest[w] > 0) for w in s.plans())
+        return (s.outcome[w] == "unknown") & (s.manifest[w] > 0)
 
-    @reachable
-    def late_head_stepped_over(s) -> Truth:
+    @reachable(w=writers, t=TABLES)
+    def late_head_stepped_over(s, w: int, t: str) -> Truth:
         """A head of a fenced writer can stand below the one that is pinned."""
-        return any_of(
-            v.holds(plan=w, undo=False) & (s.pin[t] > n) & (s.began[w] < s.epoch) & (s.manifest[w] == 0)
-            for w in s.plans()
-            for t in BOTH
-            for n, v in s.versions(t)
-        )
+        below = any_of(v.holds(plan=w, undo=False) & (s.pin[t] > n) for n, v in s.versions(t))
+        return below & (s.began[w] < s.epoch) & (s.manifest[w] == 0)
 
-    @reachable
-    def false_success(s) -> Truth:
+    @reachable(w=writers)
+    def false_success(s, w: int) -> Truth:
         """A create can succeed on an id that was deleted, and is visible to nobody."""
-        return any_of((s.at[w] == "created") & (s.manifest[w] == 0) for w in s.plans())
+        return (s.at[w] == "created") & (s.manifest[w] == 0)
 
     @may_end
     def done(s) -> Truth:
         """Nobody works; what is left to recovery needs an opener only, and there is always one."""
-        return ~s.somebody_works() & ~s.sidecar.any(True)
+        return ~any_of(s.is_at_work(w) for w in s.plans()) & ~s.sidecar.any(True)

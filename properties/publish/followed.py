@@ -61,26 +61,26 @@ from dataclasses import replace
 from itertools import pairwise
 
 from fencepost.model import Bool, Each, Int, Label, Number, Truth, action, all_of, any_of, implies, pick
-from fencepost.model.publish import BOTH, EDGES, KINDS, NODES, TABLES, Publish
+from fencepost.model.publish import KINDS, TABLES, Publish
 from fencepost.model.store import Budget, restart
 from fencepost.properties.refinement import Observation
 from fencepost.properties.refinement.window import Slide, Window
 
 EPOCHS = 1 + Publish.claims
-SETS = {"nodes": (NODES,), "edges": (EDGES,), "both": BOTH}
+SETS = {"nodes": ("nodes",), "edges": ("edges",), "both": TABLES}
 """Tables that an undo restores."""
 
 
 class Followed(Publish):
     trouble = Budget(None)
-    pins_at = Each(Publish.ids, Each(len(TABLES), Int(0, Publish.numbers)))
+    pins_at = Each(Publish.ids, Each(TABLES, Int(0, Publish.numbers)))
     epoch_at = Each(Publish.ids, Int(0, Publish.claims))
     read = Each(Publish.writers, Each(EPOCHS, Bool()))
-    undoing = Each(len(SETS), Each(Publish.writers, Each(EPOCHS, Bool())))
+    undoing = Each(tuple(SETS), Each(Publish.writers, Each(EPOCHS, Bool())))
     owed = Each(Publish.writers, Bool())
     # By plan, epoch and table: at some time since it was read, its head was to be restored, or was not.
-    seen_moved = Each(Publish.writers, Each(EPOCHS, Each(len(TABLES), Bool())))
-    seen_still = Each(Publish.writers, Each(EPOCHS, Each(len(TABLES), Bool())))
+    seen_moved = Each(Publish.writers, Each(EPOCHS, Each(TABLES, Bool())))
+    seen_still = Each(Publish.writers, Each(EPOCHS, Each(TABLES, Bool())))
 
     def add_manifest(s, new: Truth | bool = True) -> None:
         super().add_manifest(new)
@@ -112,11 +112,10 @@ class Followed(Publish):
     @action(table=TABLES, number=Publish.numbers)
     def delete_version(s, table: str, number: int) -> None:
         """Cleanup, third step: a version that no retained manifest pins, older than one that is pinned."""
-        t = TABLES.index(table)
-        s.require(s.version[t][number].is_there, s.pin[t] > number + 1)
+        s.require(s.version[table][number].is_there, s.pin[table] > number + 1)
         for id_, pins in enumerate(s.pins_at):
-            s.require(implies((s.boundary < id_ + 1) & (s.last > id_), pins[t] != number + 1))
-        s.version[t][number].delete()
+            s.require(implies((s.boundary < id_ + 1) & (s.last > id_), pins[table] != number + 1))
+        s.version[table][number].delete()
 
     # What some opener may know by now.
 
@@ -138,30 +137,30 @@ class Followed(Publish):
         settled = s.is_settled(w)
         s.require(~(settled & s.owed[w]))
         forward = s.may_roll_forward(w, epoch)
-        restored = s.must_restore(w, epoch)
-        moved = tuple(s.seen_moved[w][epoch][t] | restored[t] for t in BOTH)
-        still = tuple(s.seen_still[w][epoch][t] | (s.sidecar_touches(w, t) & ~restored[t]) for t in BOTH)
-        owed = settled | ~(forward | any_of(restored))
-        wanted = [
-            (moved[t] & still[1 - t]) | (restored[t] & ~s.sidecar_touches(w, 1 - t) & ~forward) for t in BOTH
-        ]
-        wanted.append(all_of(restored) & ~forward)
-        new = [wanted[at] & ~s.undoing[at][w][epoch] for at in range(len(SETS))]
-        new += [moved[t] & ~s.seen_moved[w][epoch][t] for t in BOTH]
-        new += [still[t] & ~s.seen_still[w][epoch][t] for t in BOTH]
+        restored = {t: s.must_restore(w, epoch, t) for t in TABLES}
+        kept = {t: s.sidecar_touches(w, t) & ~restored[t] for t in TABLES}
+        moved = {t: s.seen_moved[w][epoch][t] | restored[t] for t in TABLES}
+        still = {t: s.seen_still[w][epoch][t] | kept[t] for t in TABLES}
+        owed = settled | ~(forward | any_of(restored.values()))
+        wanted = {"both": all_of(restored.values()) & ~forward}
+        for t, other in (TABLES, TABLES[::-1]):
+            alone = restored[t] & ~s.sidecar_touches(w, other) & ~forward
+            wanted[t] = (moved[t] & still[other]) | alone
+        new = [wanted[tables] & ~s.undoing[tables][w][epoch] for tables in SETS]
+        new += [moved[t] & ~s.seen_moved[w][epoch][t] for t in TABLES]
+        new += [still[t] & ~s.seen_still[w][epoch][t] for t in TABLES]
         s.require((owed & ~s.owed[w]) | any_of(new))
         s.owed[w] = s.owed[w] | owed
-        s.seen_moved[w][epoch], s.seen_still[w][epoch] = moved, still
-        for at, tables in enumerate(wanted):
-            s.undoing[at][w][epoch] = s.undoing[at][w][epoch] | tables
+        s.seen_moved[w][epoch], s.seen_still[w][epoch] = (*moved.values(),), (*still.values(),)
+        for tables in SETS:
+            s.undoing[tables][w][epoch] |= wanted[tables]
 
     @action(w=Publish.writers, epoch=EPOCHS, table=TABLES)
     def one_is_left_to_rival(s, w: int, epoch: int, table: str) -> None:
         """A rival occupies the number: no late head of the plan can land there; the other is restored."""
-        t = TABLES.index(table)
-        other = s.undoing[1 - t][w]
-        s.require(s.undoing[len(TABLES)][w][epoch] & ~other[epoch])
-        s.require(s.place(t, w, epoch, undo=True) == "rival")
+        other = s.undoing[TABLES[1 - TABLES.index(table)]][w]
+        s.require(s.undoing["both"][w][epoch] & ~other[epoch])
+        s.require(s.place(table, w, epoch, undo=True) == "rival")
         other[epoch] = True
 
     # What some opener does.
@@ -170,21 +169,20 @@ class Followed(Publish):
     def somebody_rolls_forward(s, w: int, epoch: int) -> None:
         s.require(s.read[w][epoch])
         s.require(s.may_roll_forward(w, epoch))
-        s.publish(w, [s.sidecar_touches(w, t) for t in BOTH])
+        s.publish(w, [s.sidecar_touches(w, t) for t in TABLES])
         s.owed[w] = True
 
     @action(w=Publish.writers, epoch=EPOCHS, table=TABLES)
     def somebody_undoes_head(s, w: int, epoch: int, table: str) -> None:
-        t = TABLES.index(table)
-        s.require(s.undoing[t][w][epoch] | s.undoing[len(TABLES)][w][epoch])
-        s.require(s.place(t, w, epoch, undo=True) == "free")
-        s.create_head(t, w, epoch, undo=True)
+        s.require(s.undoing[table][w][epoch] | s.undoing["both"][w][epoch])
+        s.require(s.place(table, w, epoch, undo=True) == "free")
+        s.create_head(table, w, epoch, undo=True)
 
     @action(w=Publish.writers, epoch=EPOCHS, tables=tuple(SETS))
     def somebody_commits_undo(s, w: int, epoch: int, tables: str) -> None:
-        s.require(s.undoing[list(SETS).index(tables)][w][epoch])
+        s.require(s.undoing[tables][w][epoch])
         s.require(~s.is_fenced(epoch, s.epoch), *(s.is_current(w, t) for t in SETS[tables]))
-        s.restore(w, [Truth.constant(t in SETS[tables]) for t in BOTH])
+        s.restore(w, [t in SETS[tables] for t in TABLES])
         s.owed[w] = True
 
     @action(w=Publish.writers)
@@ -205,7 +203,7 @@ class Followed(Publish):
 
     def free(s, w: int) -> None:
         """The slot as in the beginning; what stands of the plan belongs to no plan."""
-        for t in BOTH:
+        for t in TABLES:
             for n, version in s.versions(t):
                 s.require(~version.holds(plan=w) | (s.pin[t] >= n))
                 version.assign(version, plan=pick(version.plan == w, -1, version.plan))
@@ -218,17 +216,16 @@ class Followed(Publish):
 
     @action(table=TABLES)
     def slide_versions(s, table: str) -> None:
-        t = TABLES.index(table)
-        s.require(s.pin[t] > 1)
+        s.require(s.pin[table] > 1)
         for w in s.plans():
-            out_of_sight = ~s.version[t][0].holds(plan=w) | s.is_settled(w)
-            s.require((s.at[w] == "new") | ~s.touches(w, t) | (s.base[w][t] > 1) | out_of_sight)
-        versions = [*s.version[t]]
+            out_of_sight = ~s.version[table][0].holds(plan=w) | s.is_settled(w)
+            s.require((s.at[w] == "new") | ~s.touches(w, table) | (s.base[w][table] > 1) | out_of_sight)
+        versions = [*s.version[table]]
         for place, later in pairwise(versions):
             place.assign(later)
         versions[-1].delete()
         for numbers in (s.pin, s.kept, *s.base, *s.pins_at):
-            numbers[t] = _less(numbers[t])
+            numbers[table] = _less(numbers[table])
 
     @action
     def slide_manifests(s) -> None:
@@ -250,7 +247,7 @@ class Followed(Publish):
         for numbers in (s.began, s.epoch_at):
             for i, epoch in enumerate(numbers):
                 numbers[i] = _less(epoch)
-        for t in BOTH:
+        for t in TABLES:
             for _, version in s.versions(t):
                 version.assign(version, epoch=_less(version.epoch))
         for w in s.plans():

@@ -27,9 +27,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fencepost.model import Label, Model, Truth
+from fencepost.model import Label, Model, Truth, all_of
 from fencepost.model.kernel.language.layout import U64
-from fencepost.model.publish import EDGES, NODES, TABLES, Publish
+from fencepost.model.publish import TABLES, Publish
 from fencepost.properties.publish.followed import Followed, renamed, window
 from fencepost.properties.refinement import (
     COUNTED,
@@ -163,7 +163,7 @@ class PublishMap(Refinement):
         w, undo, epoch = seen.rank("plan"), seen.trace_field("undo") == "yes", seen.rank("epoch")
         if table is None:
             return OUT_OF_BOUNDS
-        t, number = TABLES.index(table), seen.rank(f"{table}_number")
+        number = seen.rank(f"{table}_number")
         if number < 1 or epoch < 0:
             return OUT_OF_BOUNDS
         if undo:
@@ -176,7 +176,7 @@ class PublishMap(Refinement):
             return OUT_OF_BOUNDS
         return where(
             f"it is version {number}",
-            lambda s: s.version[t][number - 1].holds(plan=w, undo=undo, epoch=epoch),
+            lambda s: s.version[table][number - 1].holds(plan=w, undo=undo, epoch=epoch),
             own if seen.own else IMPOSSIBLE,
             moved,
         )
@@ -186,8 +186,7 @@ class PublishMap(Refinement):
         number = seen.rank("number in version")
         if table is None or number < 1:
             return STUTTER
-        t = TABLES.index(table)
-        gone = where("it was gone before", lambda s: ~s.version[t][number - 1].is_there, STUTTER)
+        gone = where("it was gone before", lambda s: ~s.version[table][number - 1].is_there, STUTTER)
         return (*self.does("delete_version", table=table, number=number - 1), *gone)
 
     def _at(self, seen: Observation, table: str) -> bool:
@@ -255,12 +254,8 @@ def _pinned(s: Followed, seen: Observation) -> Truth:
 
 
 def _agree(seen: Observation, name: str, column: object) -> Truth:
-    numbers = {t: seen.rank(f"{TABLES[t]}_{name}") for t in (NODES, EDGES)}
-    holds = Truth.constant(True)
-    for t, number in numbers.items():
-        if seen.rank(TABLES[t]) == 0:
-            holds = holds & (column[t] == number)  # type: ignore[index]  # a column of an array field
-    return holds
+    tables = [table for table in TABLES if seen.rank(table) == 0]
+    return all_of(column[table] == seen.rank(f"{table}_{name}") for table in tables)  # type: ignore[index]  # a column of an array field
 
 
 _PUT: Mapping[str, Callable[[PublishMap, Observation], Actions]] = {
@@ -279,7 +274,7 @@ _DELETED: Mapping[str, Callable[[PublishMap, Observation], Actions]] = {
 
 RECOVERY = ("roll_forward", "undo_head", "undo_commit", "retire_settled")
 """Actions of openers that events show."""
-BY_THEMSELVES = ("leave_unmoved", "begin_undo", "leave_to_rival", "undo_lost", "give_up")
+BY_THEMSELVES = ("classify", "leave_to_rival", "undo_lost", "give_up")
 """Actions of openers that no event shows."""
 RENAMING = ("forget", "leave", "slide_versions", "slide_manifests", "slide_epochs")
 

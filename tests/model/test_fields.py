@@ -19,6 +19,7 @@ from fencepost.model import (
     Int,
     Machine,
     Model,
+    ModellingMistake,
     Number,
     Seq,
     action,
@@ -459,3 +460,40 @@ def test_fields_begin_at_their_first_value_or_at_start() -> None:
         "queue": (),
         "each": (4, 4),
     }
+
+
+# Arrays over names.
+
+
+class Stock(Machine):
+    """Items by the name of their shelf."""
+
+    shelf = Each(("upper", "lower"), Int(0, 2))
+    twice = Each(2, Each(("upper", "lower"), Bool()))
+
+    @action(name=("upper", "lower"))
+    def put(s, name: str) -> None:
+        s.require(s.shelf[name] < 2)
+        s.shelf[name] += 1
+        s.twice[1][name] = True
+
+
+class Misplaced(Stock):
+    @action
+    def put_by_number(s) -> None:
+        s.shelf[0] = 1
+
+
+def test_an_array_over_names_is_indexed_by_them() -> None:
+    model = Model(Stock)
+    upper, lower = model.labels
+    after = model.successors(model.successors(model.initial(), lower).states, lower).states
+    assert model.unpack(after[:, 0]) == {"shelf": (0, 2), "twice": ((False, False), (False, True))}
+    assert model.successors(after, lower).states.shape[1] == 0
+    assert model.successors(after, upper).states.shape[1] == 1
+
+
+def test_an_array_over_names_has_no_numbers() -> None:
+    model = Model(Misplaced)
+    with pytest.raises(ModellingMistake, match="`shelf` is indexed by upper, lower, not by 0"):
+        model.successors(model.initial(), model.labels[-1])

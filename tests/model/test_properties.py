@@ -12,11 +12,14 @@ from fencepost.model import (
     Enum,
     Int,
     Machine,
+    ModellingMistake,
     Size,
     Truth,
     action,
     always_recoverable,
     check,
+    condition,
+    count_of,
     eventually,
     implies,
     initial,
@@ -255,3 +258,66 @@ def test_a_result_as_json_has_the_keys_that_scripts_rely_on() -> None:
         "changes": {"manager[1]": ["working", "committed"]},
     }
     assert text["coverage"]["commit"] == result.coverage["commit"]
+
+
+# Properties with parameters, and conditions.
+
+
+class Race(Machine):
+    """Runners that finish in any order."""
+
+    runners = Size(3)
+    place = Each(runners, Int(0, runners))
+    has_won = condition(lambda s, r: s.place[r] == 1)
+
+    @action(r=runners)
+    def finish(s, r: int) -> None:
+        s.require(s.place[r] == 0)
+        s.place[r] = 1 + count_of(place > 0 for place in s.place)
+
+    @invariant(r=runners, q=runners)
+    def one_wins(s, r: int, q: int) -> Truth:
+        """Two never win."""
+        return implies(s.has_won(r) & s.has_won(q), r == q)
+
+    @invariant(r=(0, 1))
+    def never_last(s, r: int) -> Truth:
+        return s.place[r] < s.runners
+
+    @step(r=runners)
+    def place_stays(before, after: "Race", r: int) -> Truth:
+        return implies(before.place[r] > 0, after.place[r] == before.place[r])
+
+    @reachable(r=runners, first=(1, 2))
+    def ahead(s, r: int, first: int) -> Truth:
+        """Some runner can be alone in front, though runner 0 never is."""
+        return s.has_won(r) & (count_of(place > 0 for place in s.place) == first) & (r > 0)
+
+    @reachable(r=(0,))
+    def out_of_reach(s, r: int) -> Truth:
+        return s.place[r] > s.runners
+
+    @may_end
+    def over(s) -> Truth:
+        return ~s.place.any(0)
+
+
+def test_a_property_with_parameters_holds_for_every_choice_and_reachable_for_some() -> None:
+    result = check(Race, keep_going=True)
+    verdicts = {each.name: each.verdict for each in result.properties}
+    assert [name for name, verdict in verdicts.items() if verdict == "violated"] == [
+        "never_last",
+        "out_of_reach",
+    ]
+    assert result["one_wins"].doc == "Two never win."
+    assert counterexample(result, "never_last")[-1].startswith(("3. finish(r=0)", "3. finish(r=1)"))
+
+
+def test_a_condition_has_its_name_in_messages_and_is_called() -> None:
+    class Careless(Race):
+        @action
+        def stop(s) -> None:
+            s.require(s.has_won)  # type: ignore[arg-type]  # the mistake
+
+    with pytest.raises(ModellingMistake, match="has_won"):
+        check(Careless)

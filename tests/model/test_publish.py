@@ -114,7 +114,7 @@ COUNTEREXAMPLES = {
     "grace-window": [
         "begin(w=0, kind=drop)",
         "read_sidecar(o=0, w=0)",
-        "leave_unmoved(o=0, w=0)",
+        "classify(o=0, w=0)",
         "move_head(w=0, table=nodes)",
         "create_manifest(w=0, answer=done)",
         "check_boundary(w=0)",
@@ -158,7 +158,7 @@ COUNTEREXAMPLES = {
         "begin(w=0, kind=add)",
         "claim()",
         "read_sidecar(o=0, w=0)",
-        "leave_unmoved(o=0, w=0)",
+        "classify(o=0, w=0)",
         "retire_settled(o=0, w=0)",
         "move_head(w=0, table=nodes)",
         "create_manifest(w=0, answer=exists)",
@@ -212,10 +212,10 @@ def test_an_unfinished_undo_wedges_the_writers_of_its_epoch() -> None:
         "begin(w=0, kind=both)",
         "claim()",
         "read_sidecar(o=0, w=0)",
-        "leave_unmoved(o=0, w=0)",
+        "classify(o=0, w=0)",
         "read_sidecar(o=1, w=0)",
         "move_head(w=0, table=edges)",
-        "begin_undo(o=1, w=0)",
+        "classify(o=1, w=0)",
         "undo_head(o=1, w=0, table=edges)",
         "give_up(o=1)",
         "retire_settled(o=0, w=0)",
@@ -227,7 +227,7 @@ class Careless(Publish):
 
     @action(table=("nodes", "edges"), number=2)
     def delete_version(s, table: str, number: int) -> None:
-        versions = s.version[("nodes", "edges").index(table)]
+        versions = s.version[table]
         s.require(versions[number].is_there)
         versions[number].delete()
 
@@ -237,8 +237,8 @@ class Forgetful(Publish):
 
     @action(w=Publish.writers)
     def again(s, w: int) -> None:
-        s.require(s.version[0][0].holds(plan=w, undo=False) & ~s.version[0][1].is_there)
-        s.version[0][1].create("done", plan=w, undo=False, epoch=s.began[w])
+        s.require(s.version["nodes"][0].holds(plan=w, undo=False) & ~s.version["nodes"][1].is_there)
+        s.version["nodes"][1].create("done", plan=w, undo=False, epoch=s.began[w])
 
 
 @pytest.mark.parametrize(("machine", "name"), [(Careless, "cleanup_safe"), (Forgetful, "same_plan")])

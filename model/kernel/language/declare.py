@@ -12,18 +12,27 @@ An action is what may happen, the others are what must hold:
     @may_end           states where nothing more needs to happen; any other end is a deadlock
     @without           replaces an action or a definition while a safeguard or an assumption is off
 
-The domain of a parameter is a size, a number n (0..n-1), or the values themselves:
+The domain of a parameter is a size, a number n (0..n-1), or the values themselves. A property with parameters
+holds for every choice of them, a `@reachable` one for some choice:
 
     @action(m=managers, vote=("yes", "no"))
     def prepare(s, m: int, vote: str) -> None: ...
+
+    @invariant(m=managers)
+    def prepared_first(s, m: int) -> Truth: ...
+
+`condition` gives a short condition a name in one line: `is_done = condition(lambda s, m: s.at[m] == "done")`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dis import get_instructions
+from functools import wraps
+from itertools import product
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
+from fencepost.model.kernel.language.columns import Truth, all_of, any_of
 from fencepost.model.kernel.language.errors import ModellingMistake
 from fencepost.model.kernel.language.fairness import Together
 from fencepost.model.kernel.language.fields import Extent, resolve
@@ -134,35 +143,70 @@ def initial(function: F | None = None, /, **domains: Domain) -> F | Callable[[F]
     return _transition("initial", domains) if function is None else _transition("initial", {})(function)
 
 
-def _property(function: F, kind: Kind, fair: Sequence[str | Together] = ()) -> F:
-    return _mark(function, Property(function.__name__, kind, function, sentence(function), tuple(fair)))
-
-
-def invariant(function: F) -> F:
-    """Holds in every reachable state."""
-    return _property(function, "invariant")
-
-
-def step(function: F) -> F:
-    """Holds for every transition: a function of the rows before and the rows after."""
+def _property(
+    function: F, kind: Kind, domains: Mapping[str, Domain], fair: Sequence[str | Together] = ()
+) -> F:
     code = getattr(function, "__code__", None)
     parameters = code.co_varnames[: code.co_argcount] if code is not None else ()
-    if parameters[:1] == ("after",) or parameters[1:2] == ("before",):
+    if kind == "step" and (parameters[:1] == ("after",) or parameters[1:2] == ("before",)):
         raise ModellingMistake(
             f"`{function.__name__}` takes {', '.join(parameters)}: a step takes the rows before first, "
             "and then those after: write (before, after)"
         )
-    return _property(function, "step")
+    quantified = _quantified(function, domains, any_of if kind == "reachable" else all_of)
+    return _mark(function, Property(function.__name__, kind, quantified, sentence(function), tuple(fair)))
 
 
-def reachable(function: F) -> F:
+def _quantified(
+    function: Callable[..., Any], domains: Mapping[str, Domain], join: Callable[..., Truth]
+) -> Callable[..., Any]:
+    """The property for all choices of its parameters at once."""
+
+    @wraps(function)
+    def joined(*rows: Any) -> Truth:
+        sizes = rows[0].frame.model.sizes
+        values = product(*(choices(domain, sizes) for domain in domains.values()))
+        return join(function(*rows, **dict(zip(domains, each, strict=True))) for each in values)
+
+    return joined if domains else function
+
+
+def _declare(function: F | None, kind: Kind, domains: Mapping[str, Domain]) -> F | Callable[[F], F]:
+    if function is None:
+        return lambda each: _property(each, kind, domains)
+    return _property(function, kind, domains)
+
+
+@overload
+def invariant(function: F, /) -> F: ...
+@overload
+def invariant(**domains: Domain) -> Callable[[F], F]: ...
+def invariant(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+    """Holds in every reachable state."""
+    return _declare(function, "invariant", domains)
+
+
+@overload
+def step(function: F, /) -> F: ...
+@overload
+def step(**domains: Domain) -> Callable[[F], F]: ...
+def step(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+    """Holds for every transition: a function of the rows before and the rows after."""
+    return _declare(function, "step", domains)
+
+
+@overload
+def reachable(function: F, /) -> F: ...
+@overload
+def reachable(**domains: Domain) -> Callable[[F], F]: ...
+def reachable(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
     """Some reachable state satisfies it; the trace of the verdict is a shortest path there."""
-    return _property(function, "reachable")
+    return _declare(function, "reachable", domains)
 
 
 def always_recoverable(function: F) -> F:
     """From every reachable state, a state that satisfies it can still be reached (AG EF)."""
-    return _property(function, "always_recoverable")
+    return _property(function, "always_recoverable", {})
 
 
 def eventually(*, fair: Sequence[str | Together] = ()) -> Callable[[F], F]:
@@ -172,12 +216,18 @@ def eventually(*, fair: Sequence[str | Together] = ()) -> Callable[[F], F]:
     """
     if isinstance(fair, str):
         raise ModellingMistake(f"fair='{fair}' must be a tuple of names: write fair=('{fair}',)")
-    return lambda function: _property(function, "eventually", fair)
+    return lambda function: _property(function, "eventually", {}, fair)
 
 
 def may_end(function: F) -> F:
     """States where nothing more needs to happen."""
     return _mark(function, Ending(function.__name__, function))
+
+
+def condition(function: Callable[..., Truth]) -> Callable[..., Truth]:
+    """A definition in one line; parameters and text are those of the lambda."""
+    _check_statements(function)
+    return function
 
 
 def without(

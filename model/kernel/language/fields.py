@@ -9,6 +9,7 @@
     inbox = Seq(4, Enum("ask", "answer"))      # at most 4 items
     manager = Each(managers, Enum("working", "prepared"))
     grid = Each(rows, Each(columns, Bool()))   # s.grid[r][c]
+    pin = Each(("nodes", "edges"), Int(0, 3))  # s.pin["nodes"]: one element for each name
 
 A size has a default and is given at check time; inside an action `s.managers` is a plain `int`. Every field
 begins at its first value (False, the lower bound, the first name, the empty set, the empty sequence) unless
@@ -288,19 +289,20 @@ class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
 
 
 class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):
-    """One `element` for each number below `extent`."""
+    """One `element` for each number below `extent`, or for each of these names."""
 
-    def __init__(self, extent: AnyExtent, element: Field[R, W]) -> None:
+    def __init__(self, extent: AnyExtent | tuple[str, ...], element: Field[R, W]) -> None:
         if not isinstance(element, Field):
             raise ModellingMistake(
                 f"the elements of an Each are fields, as in Each(2, Bool()), not {element!r}"
             )
-        self.extent = extent
+        self.names = extent if isinstance(extent, tuple) else ()
+        self.extent = len(extent) if isinstance(extent, tuple) else extent
         self.element = element
 
     def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> ArrayAccess:
         element = self.element.access(name, sizes, slots)
-        return ArrayAccess(name, element, resolve(self.extent, sizes))
+        return ArrayAccess(name, element, resolve(self.extent, sizes), self.names)
 
     def first(self, sizes: Mapping[str, int]) -> object:
         return (self.element.first(sizes),) * resolve(self.extent, sizes)

@@ -81,6 +81,8 @@ class Machine(NoValue, metaclass=_MachineType):
             raise ModellingMistake(f"symmetric = '{symmetric}' must be a tuple: write ('{symmetric}',)")
         for name, value in list(vars(cls).items()):
             if isinstance(value, FunctionType) and not name.startswith("__"):
+                if value.__name__ == "<lambda>":
+                    value.__name__ = name  # for messages
                 setattr(cls, name, must_call(value))
             _check_declaration(name, value)
             if name in RESERVED and isinstance(vars(cls)[name], Field | Size):

@@ -5,10 +5,10 @@ old list survives when another list is assigned in its place, and a view cannot:
 `s.left, s.right = s.right, s.left` would silently make both alike. So reading a view that is older than
 such an assignment is an error.
 
-An array has equal elements, numbered from 0, each of them a cell, a sequence or an array. An index that is a
-column may differ from row to row and may be outside in some: it is checked before use, unless its own bounds
-keep it inside. A sequence is a length and its items. Places beyond the length hold the item's first value, so
-that equal sequences are packed alike; this is why `pop_first` writes every place.
+An array has equal elements, numbered from 0 or named, each of them a cell, a sequence or an array. An index
+that is a column may differ from row to row and may be outside in some: it is checked before use, unless its
+own bounds keep it inside. A sequence is a length and its items. Places beyond the length hold the item's
+first value, so that equal sequences are packed alike; this is why `pop_first` writes every place.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from fencepost.model.kernel.language.columns import (
     as_truth,
     describe,
 )
-from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call
+from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names
 from fencepost.model.kernel.language.layout import IntKind, PackedState
 from fencepost.model.kernel.language.numbers import Number, count_of
 
@@ -121,12 +121,14 @@ class WholeAccess(Access):
 
 
 class ArrayAccess(WholeAccess):
-    """Equal elements, numbered from 0."""
+    """Equal elements, numbered from 0 or named."""
 
-    def __init__(self, name: str, element: Access, extent: int) -> None:
+    def __init__(self, name: str, element: Access, extent: int, named: tuple[str, ...] = ()) -> None:
         self.name = name
         self.element = element
         self.extent = extent
+        self.places = {key: place for place, key in enumerate(named or range(extent))}
+        self.named = bool(named)
 
     def read(self, frame: "Frame", flat: Index) -> "Array[Any, Any]":
         return Array(frame, self, flat)
@@ -152,8 +154,14 @@ class ArrayAccess(WholeAccess):
         for i, element in enumerate(value):
             self.element.encode(state, flat * self.extent + i, element)
 
-    def element_number(self, frame: "Frame", flat: Index, index: Index) -> Index:
+    def element_number(self, frame: "Frame", flat: Index, index: Index | str) -> Index:
         """The flat number of element `index`; an error unless it exists."""
+        if self.named:
+            if not isinstance(index, str) or index not in self.places:
+                raise ModellingMistake(
+                    f"`{self.name}` is indexed by {names(self.places)}, not by {describe(index)}"
+                )
+            index = self.places[index]
         check_place(frame, self.name, index, self.extent, "elements")
         return flat * self.extent + index
 
@@ -167,19 +175,19 @@ class Array(View, Generic[R, W]):
     def __len__(self) -> int:
         return self._access.extent
 
-    def __getitem__(self, index: Index) -> R:
+    def __getitem__(self, index: Index | str) -> R:
         frame, access = self._frame, self._access
         if frame.replaced:
             self._now()
         element: R = access.element.read(frame, access.element_number(frame, self._flat, index))
         return element
 
-    def __setitem__(self, index: Index, value: W) -> None:
+    def __setitem__(self, index: Index | str, value: W) -> None:
         frame, access = self._now(), self._access
         access.element.write(frame, access.element_number(frame, self._flat, index), value)
 
     def __iter__(self) -> Iterator[R]:
-        return (self[i] for i in range(len(self)))
+        return (self[key] for key in self._access.places)
 
     def __eq__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
         if not isinstance(other, tuple | list | Array) or len(other) != len(self):
