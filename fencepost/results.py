@@ -442,6 +442,8 @@ class ReplayResult(Result):
     started_seconds: float = 0.0
     coverage: LabelCoverage | None = None
     statistics: Object = field(default_factory=dict)
+    not_judged: tuple[str, ...] = ()
+    """What the verdict says nothing about."""
 
 
 COMMANDS: Mapping[str, type[Result]] = {

@@ -29,6 +29,8 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     ]
     if result.left_out:
         lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run")
+    if result.not_judged:
+        lines.append(f"NOT JUDGED  {'; '.join(result.not_judged)}")
     lines += _coverage(result.coverage, verbose=verbose, gaps=gaps)
     lines += _statistics(result.statistics) if verbose else []
     return Group(verdict_line(result.verdict, _about(result)), *map(Text, lines))

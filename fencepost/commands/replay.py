@@ -130,7 +130,7 @@ def _folder(out: str | None) -> Iterator[Path]:
 
 
 def _access_log(options: Mapping[str, Any]) -> ReplayResult:
-    from fencepost.sim.replay.access_rules import layout, violations
+    from fencepost.sim.replay.access_rules import NOT_JUDGED, layout, violations
     from fencepost.sim.replay.parts import in_order
     from fencepost.sim.replay.statistics import statistics
     from fencepost.sim.trace import Problem, discover, read_access_log
@@ -164,6 +164,7 @@ def _access_log(options: Mapping[str, Any]) -> ReplayResult:
         "undecided_runs": undecided,
         "problems": [str(problem) for problem in problems],
         "statistics": counted,
+        "not_judged": NOT_JUDGED,
     }
     result: ReplayResult = from_json(ReplayResult, data)
     return result

@@ -8,6 +8,7 @@ The fields, as far as the document has them:
     base parent before           the manifest that a plan is built on, or that a manifest follows; the epoch
                                  before a claim
     moves reads                  of a plan: the sorts of the tables whose heads it moves, or that it reads
+    fragments                    of a plan: how many fragments it stages
     nodes edges                  the lineage of the one table without columns that point at others, and with
     nodes_number edges_number    the version of it that a manifest pins, or that the document is
     nodes_base edges_base        the version of it that a plan, or the plan of a version, is built on
@@ -86,6 +87,12 @@ def _of_plan(found: Mapping[str, Any]) -> Fields:
         "kind": found["kind"],
         "epoch": found["epoch"],
         "base": found["base"],
+        "fragments": sum(
+            keys.plan_of_fragment(run["path"]) == found["id"]
+            for action in found["actions"]
+            for run in action["runs"]
+            if "path" in run
+        ),
     }
     pointed_at: set[str] = set()
     moves = []

@@ -34,18 +34,49 @@ from fencepost.properties.refinement import (
     LinkedRuns,
     Observation,
     Refinement,
+    RequestRules,
     Role,
     where,
 )
 
 _IDENTITY = "agent=[0-9a-f]+/boot=[0-9a-f]+/[0-9]+-[0-9]+"
 IDENTITY = f"(?P<identity>{_IDENTITY})"
+_SHA = "sha256/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{64}"
 SHA = r"sha256/[0-9a-f]{2}/[0-9a-f]{2}/(?P<sha>[0-9a-f]{64})"
 RUNS = LinkedRuns(
     "identity", run=f"(?P<run>{_IDENTITY})", link="(?:^|[/ =])(?P<link>[0-9a-f]{64})(?:[~./ ]|$)"
 )
 """The bytes of a frame name its identity, so the hash of a blob belongs to one identity."""
 STORED = ("accepted", "duplicate")
+
+
+def request_rules(*, versioned: bool) -> RequestRules:
+    """Conditions; nothing but blobs is deleted; a conflict is recorded after reading what was accepted."""
+    return RequestRules(
+        keys=(
+            Keys("refusal", rf"(?:.*/)?quarantine-by-blob/v1/{_SHA}/{_IDENTITY}\.json"),
+            Keys("hour", r"(?:.*/)?raw-blobs-by-time/v1/date=[^/]+/hour=[^/]+/sha256=[0-9a-f]{64}\.json"),
+            Keys("cursor", r"(?:.*/)?cursors/v1/[^/]+\.json"),
+        ),
+        conditions={
+            "refusal": ("absent",),
+            "hour": ("absent",),
+            "cursor": ("absent", "matches"),
+            "blob": ("absent", "matches") if versioned else ("absent",),
+            "manifest": ("absent",),
+            "record": ("absent",),
+            "listing": ("absent",),
+            "reference": ("absent",),
+        },
+        kept=("manifest", "record", "listing", "reference", "refusal", "hour"),
+        read_first=(("record", "manifest"),),
+        deletes_all=not versioned,
+        not_judged=(
+            "objects of no batch: cursors (unless a run has them), audits, rollups, decisions of operators",
+            "the age and the references by which a blob was judged before its deletion",
+            "answers to agents that the trace does not note",
+        ),
+    )
 
 
 class IngestRefinement(Refinement):
@@ -77,6 +108,7 @@ class IngestRefinement(Refinement):
         free = () if bounded and not versioned else ("bounded-landing", "bounded-skew")
         super().__init__(Model(Followed, sizes, without=free))
         self.versioned = bool(versioned)  # a command line knows 0 and 1
+        self.request_rules = request_rules(versioned=self.versioned)
         self.roles = (
             Role("identity", ("identity",), most=0),
             Role("batch", ("sha",), most=contents - 1),

@@ -37,10 +37,14 @@ from fencepost.properties.refinement import (
     OUT_OF_BOUNDS,
     STUTTER,
     Actions,
+    Confirmed,
+    Freed,
     Keys,
     Observation,
     Refinement,
+    RequestRules,
     Role,
+    Staged,
     where,
 )
 
@@ -51,6 +55,26 @@ KINDS = {
     ("edges,nodes", ""): "both",
 }
 """The machine's kind of a plan, by the sorts of the tables that it moves and that it only reads."""
+REQUEST_RULES = RequestRules(
+    keys=(Keys("fragment", r"(?:.*/)?data/[^/]+/(?P<plan>[^/-]+)-[^/]+"),),
+    conditions={
+        "sidecar": ("absent",),
+        "version": ("absent",),
+        "manifest": ("absent",),
+        "fragment": ("absent",),
+        "boundary": ("absent", "matches"),
+    },
+    kept=("boundary",),
+    staged=Staged("sidecar", "fragments", "fragment", then="version", unless="undo", owner="plan"),
+    freed=Freed("fragment", by="manifest", name="kind", value="sweep"),
+    confirmed=Confirmed("manifest", "boundary", concluded="sidecar", noted="acked", owner="plan"),
+    not_judged=(
+        "rows, and the fragments of plans whose sidecars do not count them",
+        "a boundary check after which its writer neither deletes its sidecar nor notes its outcome",
+    ),
+)
+"""Conditions; a plan's fragments before its heads, and a sweep before their deletion; the boundary after a
+create that succeeded."""
 APPLIED = ("done", "reply-lost")
 FAR = 10**9
 
@@ -75,6 +99,7 @@ class PublishMap(Refinement):
         "crash",
     )
     notes = frozenset({"outcome"})
+    request_rules = REQUEST_RULES
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)

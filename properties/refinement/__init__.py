@@ -23,6 +23,7 @@ from fencepost.properties.refinement.refinement import (
     Refinement,
     where,
 )
+from fencepost.properties.refinement.request_rules import Confirmed, Freed, RequestRules, Staged, not_judged
 from fencepost.properties.refinement.rules import EventRow
 from fencepost.properties.refinement.window import Slide, Window, renaming
 
@@ -39,10 +40,12 @@ __all__ = [
     "Action",
     "Actions",
     "Automaton",
+    "Confirmed",
     "Driven",
     "EventRow",
     "Explanation",
     "Follower",
+    "Freed",
     "Gap",
     "Keys",
     "LinkedRuns",
@@ -51,10 +54,12 @@ __all__ = [
     "Reader",
     "Refinement",
     "Refused",
+    "RequestRules",
     "Role",
     "RunNames",
     "Share",
     "Slide",
+    "Staged",
     "Symbol",
     "SymbolKind",
     "Unmoved",
@@ -62,6 +67,7 @@ __all__ = [
     "Window",
     "explain",
     "follow",
+    "not_judged",
     "refusal",
     "renaming",
     "where",

@@ -18,6 +18,7 @@ import numpy as np
 
 from fencepost.impl.store.events import Event
 from fencepost.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton
+from fencepost.properties.refinement.breaches import breaches
 from fencepost.properties.refinement.explain import Explanation, explain
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.rules import EventRow, Rules, events_of_rows
@@ -156,13 +157,22 @@ def follow(automaton: Automaton, events: Iterable[Event]) -> Verdict:
         for e in run
     ]
     columns = events_of_rows(rows, op=[event.op for event in run])
-    symbols = SymbolReader(automaton, threading.Lock()).read(columns, windowed=False)
+    reader = SymbolReader(automaton, threading.Lock())
+    rules, kinds = automaton.refinement.request_rules, reader.rules.key_kinds(columns.key)
+    broken = breaches(rules, reader.rules.kinds, columns, kinds) if rules is not None else {}
+    symbols = reader.read(columns, windowed=False, kinds=kinds)
+    found = Verdict("holds", len(symbols.symbols))
     number = START
     for count, (symbol, place) in enumerate(
         zip(symbols.symbols.tolist(), symbols.rows.tolist(), strict=True), 1
     ):
         before, number = number, automaton.step(number, symbol)
         if number <= OUTSIDE:
-            found = judge(automaton, before, symbol, number, count)
-            return Verdict(found.verdict, count, place, run[place], found.reason, found.explanation)
-    return Verdict("holds", len(symbols.symbols))
+            one = judge(automaton, before, symbol, number, count)
+            found = Verdict(one.verdict, count, place, run[place], one.reason, one.explanation)
+            break
+    breach = broken.get(0)
+    if breach is None or found.verdict == "violated" or not (breach.certain or found.verdict == "holds"):
+        return found
+    decided = "violated" if breach.certain else "undecided"
+    return Verdict(decided, found.symbols, breach.row, run[breach.row], breach.reason)

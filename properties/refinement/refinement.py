@@ -36,6 +36,7 @@ from fencepost.model import Label, Model, Truth
 from fencepost.model.kernel.language.layout import U64
 from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.properties.refinement.observation import Keys, Observation, Role
+from fencepost.properties.refinement.request_rules import RequestRules
 from fencepost.properties.refinement.window import Window
 
 Condition = Callable[[Any], Truth]
@@ -106,6 +107,8 @@ class Refinement:
     """How a trace is cut into runs, as `--runs` would: `run`, `process`, `prefix:N`, a pattern, or linked
     runs.
     """
+    request_rules: RequestRules | None = None
+    """What single requests must keep, beside the model."""
     window: Window | None = None
     """How runs that are too long for the model are read; see `window`."""
 

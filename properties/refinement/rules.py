@@ -144,6 +144,14 @@ class ReadEvents:
         )
 
 
+@dataclass(frozen=True)
+class KeyKinds:
+    """By distinct key the place of its kind, or NONE; by name of a group, the keys and what it matched."""
+
+    places: I64
+    groups: dict[str, list[tuple[I64, Any]]]
+
+
 class Rules:
     """The rules of one refinement map, compiled."""
 
@@ -151,6 +159,10 @@ class Rules:
         self.refinement = refinement
         self._roles = [(role, _values(role)) for role in refinement.roles]
         self._topics = sorted(refinement.notes)
+        rules = refinement.request_rules
+        self._keys = (*refinement.keys, *(rules.keys if rules else ()))
+        self.kinds = [keys.name for keys in self._keys]
+        """The kinds of keys, by their places in `KeyKinds`."""
         self.whats = [keys.name for keys in refinement.keys] + self._topics
         """The kinds of keys and notes, by the numbers in `ReadEvents.what`."""
         named = [
@@ -159,8 +171,9 @@ class Rules:
         wanted = dict.fromkeys([*named, refinement.owned, *refinement.trace_fields])
         self._names = [name for name in wanted if name and name not in (PROCESS, LIFE)]
 
-    def read_events(self, events: Events) -> ReadEvents:
-        what, groups = self._matched(events)
+    def read_events(self, events: Events, kinds: KeyKinds | None = None) -> ReadEvents:
+        """`kinds` are those of the keys, if known."""
+        what, groups = self._matched(events, kinds)
         rows = np.flatnonzero(what != NONE)
         events = events.take(rows)
         texts = _Texts(events, groups, self._names)
@@ -241,7 +254,7 @@ class Rules:
 
     def matters(self, events: Events) -> Mask:
         """Which events matter to the map: those of its kinds whose key matches a pattern, and its notes."""
-        found: Mask = self._matched(events)[0] != NONE
+        found: Mask = self._matched(events, None)[0] != NONE
         return found
 
     def _distinguishing(self, read: ReadEvents, plain: list[I64], ranks: list[Rank]) -> list[I64]:
@@ -257,33 +270,37 @@ class Rules:
             for one in ranks
         ]
 
-    def _matched(self, events: Events) -> tuple[I64, dict[str, list[tuple[I64, Any]]]]:
-        """The place in `whats` of each row, and what the groups of patterns matched, by distinct key."""
-        note = events.phase.codes == events.phase.number("note")
-        what = np.full(len(events), NONE, np.int64)
-        requests = np.flatnonzero(~note & events.kind.is_in(sorted(self.refinement.kinds)))
-        places, groups = self._patterned(events.key, requests)
-        what[requests] = places[events.key.codes[requests]]
-        if self._topics and note.any():
-            words = Text(np.arange(len(events.key.values)), events.key.values.first_words())
-            topics = np.full(len(events.key.values), NONE, np.int64)
-            for number, topic in enumerate(self._topics, len(self.refinement.keys)):
-                topics[words.is_in([topic])] = number
-            what[note] = topics[events.key.codes[note]]
-        return what, groups
-
-    def _patterned(self, key: Text, rows: I64) -> tuple[I64, dict[str, list[tuple[I64, Any]]]]:
+    def key_kinds(self, key: Text) -> KeyKinds:
+        """The kinds of all keys of a column."""
         places = np.full(len(key.values), NONE, np.int64)
         groups: dict[str, list[tuple[I64, Any]]] = {}
-        left = key.used(rows)
-        for number, keys in enumerate(self.refinement.keys):
+        left = np.arange(len(key.values))
+        for number, keys in enumerate(self._keys):
             matched, caught = key.values.take(left).extract(keys.pattern)
             hit = np.flatnonzero(matched)
             places[left[hit]] = number
             for name, values in caught.items():
                 groups.setdefault(name, []).append((left[hit], values.take(hit)))
             left = left[~matched]
-        return places, groups
+        return KeyKinds(places, groups)
+
+    def _matched(
+        self, events: Events, kinds: KeyKinds | None
+    ) -> tuple[I64, dict[str, list[tuple[I64, Any]]]]:
+        """The place in `whats` of each row, and what the groups of patterns matched, by distinct key."""
+        note = events.phase.codes == events.phase.number("note")
+        what = np.full(len(events), NONE, np.int64)
+        requests = np.flatnonzero(~note & events.kind.is_in(sorted(self.refinement.kinds)))
+        found = kinds or self.key_kinds(events.key)
+        modelled = np.where(found.places < len(self.refinement.keys), found.places, NONE)
+        what[requests] = modelled[events.key.codes[requests]]
+        if self._topics and note.any():
+            words = Text(np.arange(len(events.key.values)), events.key.values.first_words())
+            topics = np.full(len(events.key.values), NONE, np.int64)
+            for number, topic in enumerate(self._topics, len(self.refinement.keys)):
+                topics[words.is_in([topic])] = number
+            what[note] = topics[events.key.codes[note]]
+        return what, found.groups
 
     def _own(self, events: Events, texts: "_Texts") -> Mask:
         own = np.zeros(len(events), np.bool_)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fencepost.properties.refinement.automaton import Automaton, SymbolKind
 from fencepost.properties.refinement.refinement import STUTTER
-from fencepost.properties.refinement.rules import Events, Observations, ReadEvents, Rules
+from fencepost.properties.refinement.rules import Events, KeyKinds, Observations, ReadEvents, Rules
 from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts, recoded
 from fencepost.properties.refinement.window import NEEDED, Window
 from fencepost.properties.refinement.windowing import (
@@ -65,9 +65,9 @@ class SymbolReader:
         self.rules = Rules(automaton.refinement)
         self._lock = lock
 
-    def read(self, events: Events, *, windowed: bool = True) -> Symbols:
+    def read(self, events: Events, *, windowed: bool = True, kinds: KeyKinds | None = None) -> Symbols:
         """The symbols of all runs; with `windowed`, runs too long for the model are read through its
-        window.
+        window. `kinds` are those of the keys, if known.
         """
         landed = events.phase.codes == events.phase.number("landed")
         exact = np.zeros(len(events.runs), np.bool_)
@@ -76,7 +76,7 @@ class SymbolReader:
         note = events.phase.codes == events.phase.number("note")
         requests = _Requests(events, ~exact_rows)
         rows = np.flatnonzero(note | (landed & exact_rows) | requests.read)
-        found = self.rules.read_events(_as_landings(events, rows, requests, exact_rows))
+        found = self.rules.read_events(_as_landings(events, rows, requests, exact_rows), kinds)
         window = self._automaton.refinement.window if windowed else None
         long = np.zeros(len(events.runs), np.bool_)
         if window is not None:

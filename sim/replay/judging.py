@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fencepost.impl.store.events import PHASES
 from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, SymbolKind, explain, refusal
+from fencepost.properties.refinement.breaches import Breach, breaches
 from fencepost.properties.refinement.rules import Events
 from fencepost.properties.refinement.symbols import SymbolReader, Symbols
 from fencepost.properties.refinement.text import firsts
@@ -61,26 +62,43 @@ class Judge:
         """The verdicts on the runs of a part that is in order."""
         if not len(seen):
             return VERDICTS.empty_table()
-        symbols = self._reader.read(seen)
+        rules = self.automaton.refinement.request_rules
+        kinds = self._reader.rules.key_kinds(seen.key)
+        symbols = self._reader.read(seen, kinds=kinds)
+        broken = {} if rules is None else breaches(rules, self._reader.rules.kinds, seen, kinds)
         unreadable = self._unreadable(seen, symbols)
         ends = self.lockstep.follow(symbols.symbols, symbols.starts, symbols.lengths)
         if self.driven is not None:
             self.driven.follow(symbols)
-        return self._table(seen, symbols, ends, unreadable)
+        return self._table(seen, symbols, ends, unreadable, broken)
 
-    def _table(self, seen: Events, symbols: Symbols, ends: Ends, unreadable: dict[int, str]) -> pa.Table:
+    def _table(
+        self,
+        seen: Events,
+        symbols: Symbols,
+        ends: Ends,
+        unreadable: dict[int, str],
+        broken: dict[int, Breach],
+    ) -> pa.Table:
         runs = len(seen.runs)
         verdict = np.zeros(runs, np.int8)
         verdict[ends.sets == DEAD], verdict[ends.sets == OUTSIDE] = 1, 2
+        # What the model rejects is explained by the model.
+        broken = {run: one for run, one in broken.items() if verdict[run] != 1 and run not in unreadable}
+        broken = {run: one for run, one in broken.items() if one.certain or verdict[run] == 0}
+        for run, one in broken.items():
+            verdict[run] = 1 if one.certain else 2
         verdict[list(unreadable)] = 2
         columns = {name: [""] * runs for name in ("event", "reason", "state", "possible")}
         seq = np.full(runs, -1, np.int64)
         for run in np.flatnonzero(verdict).tolist():
-            row, why = (
-                (-1, ("", unreadable[run], "", ""))
-                if run in unreadable
-                else self._why(seen, symbols, ends, run)
-            )
+            if run in unreadable:
+                row, why = -1, ("", unreadable[run], "", "")
+            elif run in broken:
+                row = broken[run].row
+                why = _event(seen, row), broken[run].reason, "", ""
+            else:
+                row, why = self._why(seen, symbols, ends, run)
             seq[run] = seen.seq[row] if row >= 0 else -1
             for name, words in zip(columns, why, strict=True):
                 columns[name][run] = words

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.properties.refinement import not_judged
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
 from fencepost.sim.replay.parts import Part, load
@@ -45,6 +46,8 @@ class Outcome:
     statistics: Statistics = field(default_factory=Statistics)
     problems: list[Problem] = field(default_factory=list)
     coverage: dict[str, Any] = field(default_factory=dict)
+    not_judged: tuple[str, ...] = ()
+    """What the verdicts say nothing about."""
 
     def count(self, verdicts: pa.Table) -> None:
         """Add the verdicts of a part."""
@@ -79,6 +82,7 @@ class Outcome:
             "undecided_runs": [row for row in self.not_accepted if row["verdict"] == UNDECIDED],
             "problems": [str(problem) for problem in self.problems],
             "coverage": self.coverage,
+            "not_judged": list(self.not_judged),
             "statistics": self.statistics.as_json(),
         }
 
@@ -99,7 +103,7 @@ def replay(
     progress: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
     """Verdicts on all parts; with `counted` also the statistics; `verdicts` is a file for the table."""
-    outcome = Outcome()
+    outcome = Outcome(not_judged=not_judged(judge.automaton.refinement.request_rules))
     workers = workers or os.cpu_count() or 1
     columns = (*COLUMNS, *(EXTRA if counted else ()))
 

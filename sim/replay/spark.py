@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.properties.refinement import Automaton, Refinement
+from fencepost.properties.refinement import Automaton, Refinement, not_judged
 from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import VERDICTS, Judge
@@ -90,8 +90,10 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: Grouping, verdic
         summary = json.loads(row.summary)
         labels |= set(summary.get("labels", ()))
         _add(outcome, summary)
+    refinement = recipe.refinement()
+    outcome.not_judged = not_judged(refinement.request_rules)
     if recipe.counted:
-        outcome.coverage = label_coverage(Automaton(recipe.refinement()), labels)
+        outcome.coverage = label_coverage(Automaton(refinement), labels)
     return outcome
 
 
