@@ -7,7 +7,8 @@
     delete raw-blobs/...                                     collected
     note outcome, note live                                  an agent's outcome, what live state shows
 
-Reading shows nothing, and neither does a create that found an object.
+To the model reading shows nothing, and neither does a create that found an object: `request_rules` judge
+that.
 
 A run is one identity's. Generations are counted from the one before the first in the run, which a collector
 with a slow clock may still choose. Where names hold no generation (a versioned bucket), it may be any that

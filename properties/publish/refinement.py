@@ -7,9 +7,9 @@
     delete manifest or version        cleanup, second and third
     delete recovery/<plan>            retired, by any process that may
 
-Reading shows nothing, and neither does a create that found an object. So the conclusions of a process from
-what it read are hidden: that it lost, that it must undo, that a sidecar need not be left alone. A process
-that crashes shows nothing either.
+To the model reading shows nothing, and neither does a create that found an object: `REQUEST_RULES` judge
+that. So the conclusions of a process from what it read are hidden: that it lost, that it must undo, that a
+sidecar need not be left alone. A process that crashes shows nothing either.
 
 The process is known as far as it matters: `own` is the process that wrote the plan's sidecar, as long as it
 lives. It may act as its plan's writer and, with another handle, as one that recovers. All others only

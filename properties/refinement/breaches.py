@@ -65,6 +65,10 @@ class _RequestJudge:
         self.done = self._is(outcome, ("done",))
         self.effect = (self.writes | self.deletes) & ~self._is(outcome, NO_EFFECT)
         self.refused = self._is(outcome, ("refused",))
+        self._sent = np.flatnonzero(events.phase.is_in(("request", "landed")) & events.kind.is_in(WRITES))
+        if self.refused.any():
+            self._sent = np.setdiff1d(self._sent, begin[self.refused])
+        self._sent_place = keys.places[events.key.codes[self._sent]]
         self.found, self.missing = self._is(outcome, FOUND), self._is(outcome, NOT_FOUND)
 
     def _requests(self) -> tuple[I64, I64, I64]:
@@ -85,8 +89,7 @@ class _RequestJudge:
         last[op[len(issued) :]] = ends
         end = last[op[: len(issued)]]
         outcome = np.where(end == NONE, NONE, events.outcome.codes[end])
-        open_ = np.isin(outcome, [events.outcome.number(name) for name in ("", "unknown")])
-        outcome[open_] = NONE
+        outcome[self._is(outcome, ("", "unknown"))] = NONE
         end[outcome == NONE] = len(events)
         return (
             np.concatenate([landings, issued]),
@@ -95,7 +98,8 @@ class _RequestJudge:
         )
 
     def _is(self, outcome: I64, names: tuple[str, ...]) -> Mask:
-        return np.isin(outcome, [self.events.outcome.number(name) for name in names])
+        found: Mask = np.append(self.events.outcome.values.is_in(names), False)[outcome]
+        return found
 
     def _of(self, kind: str) -> Mask:
         found: Mask = self.place == self.places[kind]
@@ -122,11 +126,8 @@ class _RequestJudge:
     def _condition(self, kind: str, allowed: tuple[str, ...]) -> Check:
         """All requests count, also those that were lost: what is judged is the process that sent them."""
         events = self.events
-        phases = [events.phase.number(name) for name in ("request", "landed")]
-        rows = np.flatnonzero(np.isin(events.phase.codes, phases) & events.kind.is_in(WRITES))
-        rows = rows[self.keys.places[events.key.codes[rows]] == self.places[kind]]
+        rows = self._sent[self._sent_place == self.places[kind]]
         rows = rows[~events.condition.take(rows).is_in((*allowed, ""))]
-        rows = np.setdiff1d(rows, self.begin[self.refused])
 
         def reason(row: int) -> str:
             condition = events.condition.at(row)

@@ -252,9 +252,9 @@ class Rules:
             tuple(owners.items()),
         )
 
-    def matters(self, events: Events) -> Mask:
+    def matters(self, events: Events, kinds: KeyKinds) -> Mask:
         """Which events matter to the map: those of its kinds whose key matches a pattern, and its notes."""
-        found: Mask = self._matched(events, None)[0] != NONE
+        found: Mask = self._matched(events, kinds)[0] != NONE
         return found
 
     def _distinguishing(self, read: ReadEvents, plain: list[I64], ranks: list[Rank]) -> list[I64]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from fencepost.impl.store.events import PHASES
 from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, SymbolKind, explain, refusal
 from fencepost.properties.refinement.breaches import Breach, breaches
-from fencepost.properties.refinement.rules import Events
+from fencepost.properties.refinement.rules import Events, KeyKinds
 from fencepost.properties.refinement.symbols import SymbolReader, Symbols
 from fencepost.properties.refinement.text import firsts
 from fencepost.properties.refinement.windowing import Lives
@@ -66,7 +66,7 @@ class Judge:
         kinds = self._reader.rules.key_kinds(seen.key)
         symbols = self._reader.read(seen, kinds=kinds)
         broken = {} if rules is None else breaches(rules, self._reader.rules.kinds, seen, kinds)
-        unreadable = self._unreadable(seen, symbols)
+        unreadable = self._unreadable(seen, symbols, kinds)
         ends = self.lockstep.follow(symbols.symbols, symbols.starts, symbols.lengths)
         if self.driven is not None:
             self.driven.follow(symbols)
@@ -115,12 +115,12 @@ class Judge:
             schema=VERDICTS,
         )
 
-    def _unreadable(self, seen: Events, symbols: Symbols) -> dict[int, str]:
+    def _unreadable(self, seen: Events, symbols: Symbols, kinds: KeyKinds) -> dict[int, str]:
         """Runs that the trace does not record completely; the first reason for each."""
         found = _strange(seen)
         orphans = symbols.orphans
         done = orphans[seen.outcome.codes[orphans] == seen.outcome.number("done")]
-        for row in done[self._reader.rules.matters(seen.take(done))].tolist():
+        for row in done[self._reader.rules.matters(seen.take(done), kinds)].tolist():
             why = f"event {seen.seq[row]}: the response to operation {seen.op[row]}, whose request is missing"
             found.setdefault(int(seen.run[row]), why)
         return found

@@ -158,9 +158,18 @@ def test_trace_fields_hold_no_rows_and_are_empty_for_other_objects() -> None:
     assert set(fields) == {"data", "recovery", "table", "branch"}
     assert fields["data"] == ""
     words = {word.split("=")[0] for text in fields.values() for word in text.split()}
-    assert words <= {"plan", "kind", "epoch", "base", "parent", "before", "moves", "reads", "undo"} | {
-        sort + of for sort in ("nodes", "edges") for of in ("", "_number", "_base")
-    }
+    assert words <= {
+        "plan",
+        "kind",
+        "epoch",
+        "base",
+        "parent",
+        "before",
+        "moves",
+        "reads",
+        "undo",
+        "fragments",
+    } | {sort + of for sort in ("nodes", "edges") for of in ("", "_number", "_base")}
     assert trace_fields("recovery/x.json", b"no JSON") == trace_fields("recovery/x.json", b"[1]") == ""
     assert trace_fields("elsewhere/x.json", b"{}") == trace_fields("recovery/x.txt", b"{}") == ""
     assert trace_fields("branch/main/boundary.json", b'{"format":1,"boundary":7}') == "boundary=7"
