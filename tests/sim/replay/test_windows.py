@@ -145,6 +145,7 @@ def test_a_version_that_a_retained_manifest_pins_may_not_be_deleted_behind_the_w
         moved = replace(
             late, kind="put", key="branch/main/boundary.json", trace_fields=f"boundary={boundary}"
         )
+        moved = replace(moved, condition="matches")
         (row,) = verdicts(judge, {"x": numbered([*run, moved, late])}).values()
         by_distance[boundary - newest] = row["verdict"]
     assert by_distance == {-1: "rejected", 0: "accepted"}
