@@ -5,6 +5,8 @@ raised as `Unknown`, and the SDK does not retry by itself, because the code that
 second answer means.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from botocore.config import Config  # noqa: TID251 - the SDK, as users use it
@@ -103,12 +105,37 @@ class StorageS3:
 
 
 AnyStorage = Storage | StorageS3
+Program = Callable[[World], None]
+ONCE = Config(retries={"total_max_attempts": 1})
+"""The program retries by itself, where it knows what a second answer means."""
 
 
-def on_store(world: World) -> Storage:
-    return Storage(world.store())
+def with_store(program: Callable[..., None], *calls: Any) -> Program:
+    """`program` with these functions, on the store interface itself."""
+    return _bound(program, lambda world: world.store(), calls)
 
 
-def on_boto3(world: World) -> StorageS3:
+def with_boto3(program: Callable[..., None], *calls: Any, **client: Any) -> Program:
+    """The same on a client of boto3."""
+    return _bound(program, partial(_client, client), calls)
+
+
+def on_both(program: Callable[..., None], *calls: Any) -> tuple[Program, Program]:
+    """The same on `Storage` and on `StorageS3`."""
+    return (
+        _bound(program, lambda world: Storage(world.store()), calls),
+        _bound(program, lambda world: StorageS3(_client({"config": ONCE}, world)), calls),
+    )
+
+
+def _bound(program: Callable[..., None], opened: Callable[[World], Any], calls: tuple[Any, ...]) -> Program:
+    def bound(world: World) -> None:
+        program(world, opened(world), *calls)
+
+    bound.__module__ = program.__module__
+    return bound
+
+
+def _client(options: dict[str, Any], world: World) -> Any:
     world.boto3_bucket(BUCKET)
-    return StorageS3(world.boto3_client("s3", config=Config(retries={"total_max_attempts": 1})))
+    return world.boto3_client("s3", **options)

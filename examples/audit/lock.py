@@ -30,28 +30,17 @@ def acquire(store: Store, name: str) -> int:
     return mine["number"] if store.put("lock", json.dumps(mine).encode(), when=when).done else 0
 
 
-def enter_trusting_the_lease(world: World, store: Store, name: str) -> None:
-    number = acquire(store, name)
-    book = store.get("book") if number else None
-    if book is None or book.outcome is Outcome.UNKNOWN:
-        return
-    entries = json.loads(book.body)["entries"] if book.done else []
-    body = json.dumps({"number": number, "entries": [*entries, name]}).encode()
-    if store.put("book", body, when=ANYTHING).done:
-        world.note("entered", name)
-
-
-def enter_fenced(world: World, store: Store, name: str) -> None:
+def enter(world: World, store: Store, name: str, fenced: bool) -> None:
     number = acquire(store, name)
     book = store.get("book") if number else None
     if book is None or book.outcome is Outcome.UNKNOWN:
         return
     old = json.loads(book.body) if book.done else {"number": 0, "entries": []}
-    if old["number"] > number:
+    if fenced and old["number"] > number:
         return
     body = json.dumps({"number": number, "entries": [*old["entries"], name]}).encode()
-    when = Matches(book.info.etag) if book.info else ABSENT
-    if store.put("book", body, when=when).done:
+    unchanged = Matches(book.info.etag) if book.info else ABSENT
+    if store.put("book", body, when=unchanged if fenced else ANYTHING).done:
         world.note("entered", name)
 
 
@@ -61,13 +50,15 @@ def nothing_lost(view: View) -> str | None:
     return f"the entry of {' and '.join(lost)} was acknowledged and is gone" if lost else None
 
 
-def mutant_lease_without_fence(world: World) -> None:
+def entering(world: World, fenced: bool) -> None:
     for name in ("ann", "bob", "cid"):
-        world.spawn(enter_trusting_the_lease, world, world.store(), name, name=name)
+        world.spawn(enter, world, world.store(), name, fenced, name=name)
     world.always("no entry is lost", nothing_lost)
+
+
+def mutant_lease_without_fence(world: World) -> None:
+    entering(world, fenced=False)
 
 
 def fixed(world: World) -> None:
-    for name in ("ann", "bob", "cid"):
-        world.spawn(enter_fenced, world, world.store(), name, name=name)
-    world.always("no entry is lost", nothing_lost)
+    entering(world, fenced=True)

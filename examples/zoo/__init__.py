@@ -1,7 +1,8 @@
 """The zoo: failures that really happened, as small programs of their users; each broken and fixed.
 
 Every module is one entry. It holds `broken` and `fixed` on the store interface, `broken_boto3` and
-`fixed_boto3` on plain boto3, and sometimes a `tempting_...`: a mend that looks right and is not. Faults
+`fixed_boto3` on boto3, and sometimes a `tempting_...`: a mend that looks right and is not. Where what the SDK
+does by itself matters, the two are written apart; elsewhere once, on the layer of `examples.storage`. Faults
 that a program needs beyond the default (one crash, one lost response, one stall) are declared by the
 program itself, with `@audit(...)`. `fencepost zoo --programs` audits them all, `fencepost audit self-412
 --mutant broken` one of them.

@@ -16,126 +16,76 @@ whose reply was lost may land after the look; so late landings belong to the fau
 import contextlib
 import json
 from collections.abc import Callable
-from typing import Any
 
-from botocore.config import Config
-from botocore.exceptions import ClientError, HTTPClientError
-
-from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 from fencepost.testing import audit
 
-BUCKET, METADATA, FILE = "zoo", "metadata/", "data/00000.parquet"
-EMPTY = b'{"files": []}'
-ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program retries by itself, where it knows what a second answer means."""
+METADATA, FILE = "metadata/", "data/00000.parquet"
 
 
 def version_name(version: int) -> str:
     return f"{METADATA}v{version}.metadata.json"
 
 
-def snapshot(files: list[str]) -> bytes:
-    return json.dumps({"files": files}).encode()
-
-
-# On the store interface.
-
-
-def current(store: Store) -> tuple[int, list[str]]:
+def current(storage: AnyStorage) -> tuple[int, list[str]]:
     """The latest version and the data files it lists."""
-    while True:
-        listed = store.list(f"{BUCKET}/{METADATA}")
-        if listed.done:
-            found = store.get(listed.objects[-1].key)
-            if found.done:
-                return len(listed.objects), json.loads(found.body)["files"]
+    versions = storage.keys(METADATA)
+    found = storage.get(versions[-1])
+    assert found is not None
+    return len(versions), json.loads(found[0])["files"]
 
 
-def commit(store: Store, file: str) -> str:
-    version, files = current(store)
-    put = store.put(f"{BUCKET}/{version_name(version + 1)}", snapshot([*files, file]), when=ABSENT)
-    if put.done:
-        return "committed"
-    store.delete(f"{BUCKET}/{file}", when=ANYTHING)
-    return "conflict"
+def add(storage: AnyStorage, *more: str) -> bool:
+    """Whether the next version of the table, with more files, is certainly ours."""
+    version, files = current(storage)
+    body = json.dumps({"files": [*files, *more]}).encode()
+    return storage.create(version_name(version + 1), body)
 
 
-def commit_after_one_look(store: Store, file: str) -> str:
-    version, files = current(store)
-    put = store.put(f"{BUCKET}/{version_name(version + 1)}", snapshot([*files, file]), when=ABSENT)
-    if put.done or (put.outcome is Outcome.UNKNOWN and file in current(store)[1]):
-        return "committed"
-    store.delete(f"{BUCKET}/{file}", when=ANYTHING)
-    return "conflict"
-
-
-def commit_until_known(store: Store, file: str) -> str:
-    while True:
-        version, files = current(store)
-        if file in files:
+def commit(storage: AnyStorage, file: str) -> str:
+    with contextlib.suppress(Unknown):
+        if add(storage, file):
             return "committed"
-        store.put(f"{BUCKET}/{version_name(version + 1)}", snapshot([*files, file]), when=ABSENT)
+    storage.delete(file)
+    return "conflict"
 
 
-def set_property(store: Store) -> None:
-    """Another's commit, which touches no file, and which nobody misses if it loses a race."""
-    version, files = current(store)
-    store.put(f"{BUCKET}/{version_name(version + 1)}", snapshot(files), when=ABSENT)
-
-
-# On boto3.
-
-
-def current_s3(s3: Any) -> tuple[int, list[str]]:
-    listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=METADATA)["Contents"]
-    found = s3.get_object(Bucket=BUCKET, Key=listed[-1]["Key"])
-    return len(listed), json.load(found["Body"])["files"]
-
-
-def commit_s3(s3: Any, file: str) -> str:
-    version, files = current_s3(s3)
-    body = snapshot([*files, file])
+def commit_after_one_look(storage: AnyStorage, file: str) -> str:
     try:
-        s3.put_object(Bucket=BUCKET, Key=version_name(version + 1), Body=body, IfNoneMatch="*")
-    except ClientError:
-        s3.delete_object(Bucket=BUCKET, Key=file)
-        return "conflict"
-    return "committed"
+        if add(storage, file):
+            return "committed"
+    except Unknown:
+        if file in current(storage)[1]:
+            return "committed"
+    storage.delete(file)
+    return "conflict"
 
 
-def commit_s3_until_known(s3: Any, file: str) -> str:
+def commit_until_known(storage: AnyStorage, file: str) -> str:
     while True:
-        try:
-            version, files = current_s3(s3)
+        with contextlib.suppress(Unknown):
+            version, files = current(storage)
             if file in files:
                 return "committed"
-            body = snapshot([*files, file])
-            s3.put_object(Bucket=BUCKET, Key=version_name(version + 1), Body=body, IfNoneMatch="*")
-        except HTTPClientError:
-            continue
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "PreconditionFailed":
-                raise
+            storage.create(version_name(version + 1), json.dumps({"files": [*files, file]}).encode())
 
 
-def set_property_s3(s3: Any) -> None:
-    with contextlib.suppress(ClientError, HTTPClientError):
-        version, files = current_s3(s3)
-        body = snapshot(files)
-        s3.put_object(Bucket=BUCKET, Key=version_name(version + 1), Body=body, IfNoneMatch="*")
+def set_property(storage: AnyStorage) -> None:
+    """Another's commit, which touches no file, and which nobody misses if it loses a race."""
+    add(storage)
 
 
 # What must hold.
 
 
 def table(view: View) -> list[str]:
-    files: list[str] = json.loads(list(view.contents(f"{BUCKET}/{METADATA}").values())[-1])["files"]
+    files: list[str] = json.loads(list(view.contents(f"zoo/{METADATA}").values())[-1])["files"]
     return files
 
 
 def files_there(view: View) -> str | None:
-    gone = [file for file in table(view) if view.get(f"{BUCKET}/{file}") is None]
+    gone = [file for file in table(view) if view.get(f"zoo/{file}") is None]
     return f"the table lists {' and '.join(gone)}, which is gone" if gone else None
 
 
@@ -147,50 +97,16 @@ def reports_true(view: View) -> str | None:
     return f"ann got {result!r}, and the table lists {table(view)}"
 
 
-def promises(world: World) -> None:
+def _program(world: World, storage: AnyStorage, commit: Callable[[AnyStorage, str], str]) -> None:
+    storage.put(version_name(1), b'{"files": []}')
+    storage.put(FILE, b"rows")
+    world.spawn(commit, storage, FILE, name="ann", restart=False, may_raise=(Unknown,))
+    world.spawn(set_property, storage, name="bob", restart=False, may_raise=(Unknown,))
     world.always("every file of the table is there", files_there)
     world.finally_("reports are true", reports_true)
 
 
-def _on_store(world: World, commit: Callable[[Store, str], str]) -> None:
-    store = world.store()
-    store.put(f"{BUCKET}/{version_name(1)}", EMPTY, when=ABSENT)
-    store.put(f"{BUCKET}/{FILE}", b"rows", when=ABSENT)
-    world.spawn(commit, store, FILE, name="ann", restart=False)
-    world.spawn(set_property, store, name="bob", restart=False)
-    promises(world)
-
-
-def _on_boto3(world: World, commit: Callable[[Any, str], str], **options: Any) -> None:
-    world.boto3_bucket(BUCKET)
-    s3 = world.boto3_client("s3", **options)
-    s3.put_object(Bucket=BUCKET, Key=version_name(1), Body=EMPTY)
-    s3.put_object(Bucket=BUCKET, Key=FILE, Body=b"rows")
-    world.spawn(commit, s3, FILE, name="ann", restart=False)
-    world.spawn(set_property_s3, s3, name="bob", restart=False)
-    promises(world)
-
-
-@audit(late=1)
-def broken(world: World) -> None:
-    _on_store(world, commit)
-
-
-@audit(late=1)
-def fixed(world: World) -> None:
-    _on_store(world, commit_until_known)
-
-
-@audit(late=1)
-def tempting_one_look(world: World) -> None:
-    _on_store(world, commit_after_one_look)
-
-
-@audit(late=1)
-def broken_boto3(world: World) -> None:
-    _on_boto3(world, commit_s3)
-
-
-@audit(late=1)
-def fixed_boto3(world: World) -> None:
-    _on_boto3(world, commit_s3_until_known, config=ONCE)
+landing_late = audit(late=1)
+broken, broken_boto3 = map(landing_late, on_both(_program, commit))
+fixed, fixed_boto3 = map(landing_late, on_both(_program, commit_until_known))
+tempting_one_look, _ = map(landing_late, on_both(_program, commit_after_one_look))

@@ -16,6 +16,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from fencepost.examples.storage import with_boto3, with_store
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
 from fencepost.sim.world import View, World
 
@@ -98,23 +99,8 @@ def _program(world: World, store: Any, ensure: Callable[[Any, str], str]) -> Non
     world.always("all write under one key", one_key)
 
 
-def broken(world: World) -> None:
-    _program(world, world.store(), ensure)
-
-
-def fixed(world: World) -> None:
-    _program(world, world.store(), ensure_created)
-
-
-def tempting_verify(world: World) -> None:
-    _program(world, world.store(), ensure_and_verify)
-
-
-def broken_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3"), ensure_s3)
-
-
-def fixed_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3"), ensure_s3_created)
+broken = with_store(_program, ensure)
+fixed = with_store(_program, ensure_created)
+tempting_verify = with_store(_program, ensure_and_verify)
+broken_boto3 = with_boto3(_program, ensure_s3)
+fixed_boto3 = with_boto3(_program, ensure_s3_created)

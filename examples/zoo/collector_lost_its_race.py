@@ -16,7 +16,7 @@ lists what is gone.
 import json
 from collections.abc import Callable
 
-from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
 MANIFEST = "log/MANIFEST"
@@ -93,21 +93,6 @@ def _program(world: World, storage: AnyStorage, collect: Callable[[AnyStorage], 
     world.sometimes("garbage is collected", collected)
 
 
-def broken(world: World) -> None:
-    _program(world, on_store(world), collect)
-
-
-def fixed(world: World) -> None:
-    _program(world, on_store(world), collect_until_installed)
-
-
-def tempting_delete_first(world: World) -> None:
-    _program(world, on_store(world), collect_deleting_first)
-
-
-def broken_boto3(world: World) -> None:
-    _program(world, on_boto3(world), collect)
-
-
-def fixed_boto3(world: World) -> None:
-    _program(world, on_boto3(world), collect_until_installed)
+broken, broken_boto3 = on_both(_program, collect)
+fixed, fixed_boto3 = on_both(_program, collect_until_installed)
+tempting_delete_first, _ = on_both(_program, collect_deleting_first)

@@ -14,17 +14,15 @@ look before any of them writes, and the last one takes the lock from those who h
 from collections.abc import Callable
 from typing import Any
 
-from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
+from fencepost.examples.storage import ONCE, with_boto3, with_store
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
 from fencepost.sim.world import View, World
 from fencepost.testing import audit
 
 BUCKET, LOCK = "zoo", "jobs/nightly.lock"
 KEY = f"{BUCKET}/{LOCK}"
-ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program retries by itself, where it knows what a second answer means."""
 
 
 # On the store interface.
@@ -130,28 +128,9 @@ def _program(world: World, store: Any, claim: Callable[[Any, str], bool]) -> Non
     world.finally_("somebody runs the job", somebody_runs)
 
 
-@audit(conflict=2)
-def broken(world: World) -> None:
-    _program(world, world.store(), claim)
-
-
-@audit(conflict=2)
-def fixed(world: World) -> None:
-    _program(world, world.store(), claim_until_known)
-
-
-@audit(conflict=2)
-def tempting_look_and_write(world: World) -> None:
-    _program(world, world.store(), claim_by_looking)
-
-
-@audit(conflict=2)
-def broken_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3"), claim_s3)
-
-
-@audit(conflict=2)
-def fixed_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3", config=ONCE), claim_s3_until_known)
+refused = audit(conflict=2)
+broken = refused(with_store(_program, claim))
+fixed = refused(with_store(_program, claim_until_known))
+tempting_look_and_write = refused(with_store(_program, claim_by_looking))
+broken_boto3 = refused(with_boto3(_program, claim_s3))
+fixed_boto3 = refused(with_boto3(_program, claim_s3_until_known, config=ONCE))

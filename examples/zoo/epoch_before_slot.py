@@ -16,7 +16,7 @@ Tempting, but incorrect: look first, but on a taken slot just go to the next one
 import json
 from collections.abc import Callable
 
-from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
 MANIFEST = "manifest"
@@ -93,21 +93,6 @@ def _program(world: World, storage: AnyStorage, open_log: Callable[..., None], f
     world.sometimes("one after the other, both open", lambda view: len(view.notes("open")) == 2)
 
 
-def broken(world: World) -> None:
-    _program(world, on_store(world), open_claiming_first, fence_or_yield)
-
-
-def fixed(world: World) -> None:
-    _program(world, on_store(world), open_looking_first, fence_or_yield)
-
-
-def tempting_next_slot(world: World) -> None:
-    _program(world, on_store(world), open_looking_first, fence)
-
-
-def broken_boto3(world: World) -> None:
-    _program(world, on_boto3(world), open_claiming_first, fence_or_yield)
-
-
-def fixed_boto3(world: World) -> None:
-    _program(world, on_boto3(world), open_looking_first, fence_or_yield)
+broken, broken_boto3 = on_both(_program, open_claiming_first, fence_or_yield)
+fixed, fixed_boto3 = on_both(_program, open_looking_first, fence_or_yield)
+tempting_next_slot, _ = on_both(_program, open_looking_first, fence)

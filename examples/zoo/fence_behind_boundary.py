@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
 MANIFEST = "manifest"
@@ -139,21 +139,6 @@ def _program(world: World, storage: AnyStorage, open_log: OpenLog) -> None:
     world.sometimes("the new one takes over", lambda view: bool(view.notes("opened with")))
 
 
-def broken(world: World) -> None:
-    _program(world, on_store(world), open_log)
-
-
-def fixed(world: World) -> None:
-    _program(world, on_store(world), open_log_and_check)
-
-
-def tempting_claim_last(world: World) -> None:
-    _program(world, on_store(world), open_log_claiming_last)
-
-
-def broken_boto3(world: World) -> None:
-    _program(world, on_boto3(world), open_log)
-
-
-def fixed_boto3(world: World) -> None:
-    _program(world, on_boto3(world), open_log_and_check)
+broken, broken_boto3 = on_both(_program, open_log)
+fixed, fixed_boto3 = on_both(_program, open_log_and_check)
+tempting_claim_last, _ = on_both(_program, open_log_claiming_last)

@@ -15,9 +15,8 @@ Tempting, but incorrect: look whether the lease still holds just before the writ
 import json
 import time
 from collections.abc import Callable
-from typing import Any
 
-from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.examples.storage import AnyStorage, Storage, Unknown, on_both
 from fencepost.sim.world import View, World
 
 LOCK = "lock"
@@ -83,7 +82,9 @@ def once_each(view: View) -> str | None:
     return f"the log holds {commits}: {' and '.join(twice)} twice" if twice else None
 
 
-def _program(world: World, storage: AnyStorage, write: Callable[..., None], now: Clock) -> None:
+def _program(world: World, storage: AnyStorage, write: Callable[..., None]) -> None:
+    env = world.env
+    now: Clock = (lambda: env.now_ns() / 1e9) if isinstance(storage, Storage) else (lambda: time.time())
     storage.put(LOCK, json.dumps({"who": "", "version": 0, "until": 0}).encode())
     failures = (NoLock, Unknown)
     for name in ("ann", "bob"):
@@ -92,30 +93,6 @@ def _program(world: World, storage: AnyStorage, write: Callable[..., None], now:
     world.sometimes("both commit", lambda view: len(view.contents("zoo/_delta_log/")) == 2)
 
 
-def _on_store(world: World, write: Callable[..., None]) -> None:
-    env = world.env
-    _program(world, on_store(world), write, lambda: env.now_ns() / 1e9)
-
-
-def _on_boto3(world: World, write: Callable[..., Any]) -> None:
-    _program(world, on_boto3(world), write, lambda: time.time())
-
-
-def broken(world: World) -> None:
-    _on_store(world, write)
-
-
-def fixed(world: World) -> None:
-    _on_store(world, write_unless_there)
-
-
-def tempting_check_lease(world: World) -> None:
-    _on_store(world, write_within_lease)
-
-
-def broken_boto3(world: World) -> None:
-    _on_boto3(world, write)
-
-
-def fixed_boto3(world: World) -> None:
-    _on_boto3(world, write_unless_there)
+broken, broken_boto3 = on_both(_program, write)
+fixed, fixed_boto3 = on_both(_program, write_unless_there)
+tempting_check_lease, _ = on_both(_program, write_within_lease)

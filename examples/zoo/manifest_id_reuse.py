@@ -14,172 +14,99 @@ Tempting, but incorrect: keep a few of the old versions. It only takes a few com
 
 import json
 from collections.abc import Callable
-from typing import Any
 
-from botocore.config import Config
-from botocore.exceptions import ClientError, HTTPClientError
-
-from fencepost.impl.store import ABSENT, ANYTHING, Store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
-BUCKET, BOUNDARY = "zoo", "gc/manifest.boundary"
-ONCE = Config(retries={"total_max_attempts": 1})
-"""No writer retries: it does not acknowledge what it does not know for certain."""
+MANIFESTS, BOUNDARY = "manifest/", "gc/manifest.boundary"
 
 
 class Stop(Exception):
-    """Somebody else was faster, or nobody knows."""
+    """Somebody else was faster. A writer does not acknowledge what it does not know for certain either."""
 
 
 def version_name(version: int) -> str:
-    return f"manifest/{version:020}.manifest"
+    return f"{MANIFESTS}{version:020}.manifest"
 
 
-def manifest(tables: list[str]) -> bytes:
-    return json.dumps({"tables": tables}).encode()
-
-
-# On the store interface.
-
-
-def latest(store: Store) -> tuple[int, list[str]]:
-    listed = store.list(f"{BUCKET}/manifest/")
-    found = store.get(listed.objects[-1].key) if listed.done else None
-    if found is None or not found.done:
+def latest(storage: AnyStorage) -> tuple[int, list[str]]:
+    key = storage.keys(MANIFESTS)[-1]
+    found = storage.get(key)
+    if found is None:
         raise Stop
-    return int(listed.objects[-1].key[-29:-9]), json.loads(found.body)["tables"]
+    return int(key[-29:-9]), json.loads(found[0])["tables"]
 
 
-def create(store: Store, version: int, tables: list[str]) -> None:
-    if not store.put(f"{BUCKET}/{version_name(version)}", manifest(tables), when=ABSENT).done:
+def create(storage: AnyStorage, version: int, tables: list[str]) -> None:
+    if not storage.create(version_name(version), json.dumps({"tables": tables}).encode()):
         raise Stop
 
 
-def create_and_look(store: Store, version: int, tables: list[str]) -> None:
-    create(store, version, tables)
-    boundary = store.get(f"{BUCKET}/{BOUNDARY}")
-    if not boundary.done or int(boundary.body) >= version:
+def create_and_look(storage: AnyStorage, version: int, tables: list[str]) -> None:
+    create(storage, version, tables)
+    boundary = storage.get(BOUNDARY)
+    if boundary is None or int(boundary[0]) >= version:
         raise Stop
 
 
-def collect(store: Store, upto: int) -> None:
+def collect(storage: AnyStorage, upto: int) -> None:
     for version in range(1, upto + 1):
-        store.delete(f"{BUCKET}/{version_name(version)}", when=ANYTHING)
+        storage.delete(version_name(version))
 
 
-def collect_behind_boundary(store: Store, upto: int) -> None:
-    if not store.put(f"{BUCKET}/{BOUNDARY}", b"%d" % upto, when=ANYTHING).done:
-        raise Stop
-    collect(store, upto)
-
-
-# On boto3.
-
-
-def latest_s3(s3: Any) -> tuple[int, list[str]]:
-    key = s3.list_objects_v2(Bucket=BUCKET, Prefix="manifest/")["Contents"][-1]["Key"]
-    found = s3.get_object(Bucket=BUCKET, Key=key)
-    return int(key[-29:-9]), json.load(found["Body"])["tables"]
-
-
-def create_s3(s3: Any, version: int, tables: list[str]) -> None:
-    s3.put_object(Bucket=BUCKET, Key=version_name(version), Body=manifest(tables), IfNoneMatch="*")
-
-
-def create_s3_and_look(s3: Any, version: int, tables: list[str]) -> None:
-    create_s3(s3, version, tables)
-    if int(s3.get_object(Bucket=BUCKET, Key=BOUNDARY)["Body"].read()) >= version:
-        raise Stop
-
-
-def collect_s3(s3: Any, upto: int) -> None:
-    for version in range(1, upto + 1):
-        s3.delete_object(Bucket=BUCKET, Key=version_name(version))
-
-
-def collect_s3_behind_boundary(s3: Any, upto: int) -> None:
-    s3.put_object(Bucket=BUCKET, Key=BOUNDARY, Body=str(upto))
-    collect_s3(s3, upto)
+def collect_behind_boundary(storage: AnyStorage, upto: int) -> None:
+    storage.put(BOUNDARY, b"%d" % upto)
+    collect(storage, upto)
 
 
 # The processes.
 
+Create = Callable[[AnyStorage, int, list[str]], None]
+Collect = Callable[[AnyStorage, int], None]
 
-def commit(world: World, store: Any, latest: Any, create: Any, table: str) -> None:
-    version, tables = latest(store)
-    create(store, version + 1, [*tables, table])
+
+def commit(world: World, storage: AnyStorage, create: Create, table: str) -> None:
+    version, tables = latest(storage)
+    create(storage, version + 1, [*tables, table])
     world.note("committed", table)
 
 
 def commit_and_collect(
-    world: World, store: Any, create: Any, collect: Callable[[Any, int], None], commits: int, keep: int
+    world: World, storage: AnyStorage, create: Create, collect: Collect, commits: int, keep: int
 ) -> None:
     """A busy writer, which knows the latest version because it has written it; then the collector."""
     tables: list[str] = []
     for version in range(2, 2 + commits):
         tables.append(f"table {version}")
-        create(store, version, list(tables))
+        create(storage, version, list(tables))
         world.note("committed", tables[-1])
-    collect(store, 1 + commits - keep)
+    collect(storage, 1 + commits - keep)
 
 
 # What must hold.
 
 
 def nothing_lost(view: View) -> str | None:
-    known = list(view.contents(f"{BUCKET}/manifest/").values())
+    known = list(view.contents(f"zoo/{MANIFESTS}").values())
     tables = json.loads(known[-1])["tables"]
     lost = sorted(set(view.notes("committed")) - set(tables))
     return f"{' and '.join(lost)}: committed, and the latest manifest lists {tables}" if lost else None
 
 
-def _program(world: World, store: Any, calls: tuple[Any, Any, Any], commits: int = 2, keep: int = 1) -> None:
-    latest, create, collect = calls
-    failures = (Stop, ClientError, HTTPClientError)
-    world.spawn(
-        commit, world, store, latest, create, "slow table", name="slow", restart=False, may_raise=failures
-    )
-    world.spawn(
-        commit_and_collect,
-        *(world, store, create, collect, commits, keep),
-        name="busy",
-        restart=False,
-        may_raise=failures,
-    )
+def _program(
+    world: World, storage: AnyStorage, create: Create, collect: Collect, commits: int = 2, keep: int = 1
+) -> None:
+    storage.put(version_name(1), b'{"tables": []}')
+    storage.put(BOUNDARY, b"0")
+    for name, process in (
+        ("slow", (commit, world, storage, create, "slow table")),
+        ("busy", (commit_and_collect, world, storage, create, collect, commits, keep)),
+    ):
+        world.spawn(*process, name=name, restart=False, may_raise=(Stop, Unknown))
     world.always("no commit is lost", nothing_lost)
     world.sometimes("the slow one commits", lambda view: "slow table" in view.notes("committed"))
 
 
-def _on_store(world: World, calls: tuple[Any, Any, Any], **sizes: int) -> None:
-    store = world.store()
-    store.put(f"{BUCKET}/{version_name(1)}", manifest([]), when=ABSENT)
-    store.put(f"{BUCKET}/{BOUNDARY}", b"0", when=ABSENT)
-    _program(world, store, calls, **sizes)
-
-
-def _on_boto3(world: World, calls: tuple[Any, Any, Any]) -> None:
-    world.boto3_bucket(BUCKET)
-    s3 = world.boto3_client("s3", config=ONCE)
-    s3.put_object(Bucket=BUCKET, Key=version_name(1), Body=manifest([]))
-    s3.put_object(Bucket=BUCKET, Key=BOUNDARY, Body="0")
-    _program(world, s3, calls)
-
-
-def broken(world: World) -> None:
-    _on_store(world, (latest, create, collect))
-
-
-def fixed(world: World) -> None:
-    _on_store(world, (latest, create_and_look, collect_behind_boundary))
-
-
-def tempting_keep_two(world: World) -> None:
-    _on_store(world, (latest, create, collect), commits=3, keep=2)
-
-
-def broken_boto3(world: World) -> None:
-    _on_boto3(world, (latest_s3, create_s3, collect_s3))
-
-
-def fixed_boto3(world: World) -> None:
-    _on_boto3(world, (latest_s3, create_s3_and_look, collect_s3_behind_boundary))
+broken, broken_boto3 = on_both(_program, create, collect)
+fixed, fixed_boto3 = on_both(_program, create_and_look, collect_behind_boundary)
+tempting_keep_two, _ = on_both(_program, create, collect, 3, 2)

@@ -15,19 +15,12 @@ Tempting, but incorrect: keep the manifest that was computed and only refresh th
 
 import json
 from collections.abc import Callable
-from typing import Any
 
-from botocore.config import Config
-from botocore.exceptions import ClientError, HTTPClientError
-
-from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
-BUCKET, MANIFEST = "zoo", "stream/manifest.json"
-KEY = f"{BUCKET}/{MANIFEST}"
+MANIFEST = "stream/manifest.json"
 EMPTY = b'{"cursor": 0, "segments": []}'
-ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program retries by itself, where it knows what a second answer means."""
 
 
 def sealed(body: bytes, segment: int) -> bytes:
@@ -38,83 +31,51 @@ def sealed(body: bytes, segment: int) -> bytes:
     return json.dumps(manifest).encode()
 
 
-# On the store interface.
+def read(storage: AnyStorage) -> tuple[bytes, str]:
+    found = storage.get(MANIFEST)
+    assert found is not None
+    return found
 
 
-def seal(store: Store, segment: int) -> None:
-    while True:
-        found = store.get(KEY)
-        if found.done and store.put(KEY, sealed(found.body, segment), when=ANYTHING).done:
-            return
+def seal(storage: AnyStorage, segment: int) -> None:
+    storage.put(MANIFEST, sealed(read(storage)[0], segment))
 
 
-def seal_from_what_is(store: Store, segment: int) -> None:
-    while True:
-        found = store.get(KEY)
-        if found.outcome is Outcome.UNKNOWN or found.info is None:
-            continue
-        if store.put(KEY, sealed(found.body, segment), when=Matches(found.info.etag)).done:
-            return
-
-
-# On boto3.
-
-
-def seal_s3(s3: Any, segment: int) -> None:
-    body = s3.get_object(Bucket=BUCKET, Key=MANIFEST)["Body"].read()
-    s3.put_object(Bucket=BUCKET, Key=MANIFEST, Body=sealed(body, segment))
-
-
-def seal_s3_from_what_is(s3: Any, segment: int) -> None:
+def seal_from_what_is(storage: AnyStorage, segment: int) -> None:
     while True:
         try:
-            found = s3.get_object(Bucket=BUCKET, Key=MANIFEST)
-            body = sealed(found["Body"].read(), segment)
-            s3.put_object(Bucket=BUCKET, Key=MANIFEST, Body=body, IfMatch=found["ETag"])
-            return
-        except HTTPClientError:
+            body, etag = read(storage)
+            if storage.replace(MANIFEST, sealed(body, segment), etag):
+                return
+        except Unknown:
             continue
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "PreconditionFailed":
-                raise
 
 
 # What must hold.
 
+Seal = Callable[[AnyStorage, int], None]
 
-def work(world: World, store: Any, seal: Callable[[Any, int], None], segment: int) -> None:
-    seal(store, segment)
+
+def work(world: World, storage: AnyStorage, seal: Seal, segment: int) -> None:
+    seal(storage, segment)
     world.note("sealed", segment)
 
 
 def cursor_rises(view: View) -> str | None:
-    manifest = json.loads(view.get(KEY) or EMPTY)
+    manifest = json.loads(view.get(f"zoo/{MANIFEST}") or EMPTY)
     missing = [segment for segment in view.notes("sealed") if segment not in manifest["segments"]]
     if not missing:
         return None
     return f"segments {missing} were sealed, and the manifest is at {manifest['cursor']} without them"
 
 
-def _program(world: World, store: Any, seal: Callable[[Any, int], None]) -> None:
-    world.store().put(KEY, EMPTY, when=ABSENT)
+def _program(world: World, storage: AnyStorage, seal: Seal) -> None:
+    storage.put(MANIFEST, EMPTY)
     for segment in (1, 2):
-        world.spawn(work, world, store, seal, segment, name=f"worker-{segment}", restart=False)
+        worker = f"worker-{segment}"
+        world.spawn(work, world, storage, seal, segment, name=worker, restart=False, may_raise=(Unknown,))
     world.always("the cursor never goes back", cursor_rises)
 
 
-def broken(world: World) -> None:
-    _program(world, world.store(), seal)
-
-
-def fixed(world: World) -> None:
-    _program(world, world.store(), seal_from_what_is)
-
-
-def broken_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3"), seal_s3)
-
-
-def fixed_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3", config=ONCE), seal_s3_from_what_is)
+broken, broken_boto3 = on_both(_program, seal)
+fixed, fixed_boto3 = on_both(_program, seal_from_what_is)

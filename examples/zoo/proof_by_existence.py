@@ -14,17 +14,15 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
+from fencepost.examples.storage import ONCE, with_boto3, with_store
 from fencepost.impl.store import ABSENT, Outcome, Store
 from fencepost.sim.world import View, World
 
 BUCKET, FILE = "zoo", "export/2026-05-01.csv"
 KEY = f"{BUCKET}/{FILE}"
 OURS, THEIRS = b"rows of ann", b"rows of bob"
-ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program retries by itself, where it knows what a second answer means."""
 
 
 class Unavailable(Exception):
@@ -146,17 +144,14 @@ def report_true(view: View) -> str | None:
     return f"ann got {'success' if result else 'failure'}, and the file holds {view.get(KEY)!r}"
 
 
-def _on_store(world: World, export: Callable[[Store, bytes], bool]) -> None:
-    store = world.store()
+def _on_store(world: World, store: Store, export: Callable[[Store, bytes], bool]) -> None:
     world.spawn(export, store, OURS, name="ann", restart=False, may_raise=(Unavailable,))
     world.spawn(export_small, store, THEIRS, name="bob", restart=False)
     world.spawn(clean_up, store, name="lifecycle", restart=False)
     world.finally_("the report is true", report_true)
 
 
-def _on_boto3(world: World, export: Callable[[Any, bytes], bool]) -> None:
-    world.boto3_bucket(BUCKET)
-    s3 = world.boto3_client("s3", config=ONCE)
+def _on_boto3(world: World, s3: Any, export: Callable[[Any, bytes], bool]) -> None:
     failures = (ClientError, HTTPClientError)
     world.spawn(export, s3, OURS, name="ann", restart=False, may_raise=failures)
     world.spawn(export_s3_small, s3, THEIRS, name="bob", restart=False, may_raise=failures)
@@ -164,17 +159,7 @@ def _on_boto3(world: World, export: Callable[[Any, bytes], bool]) -> None:
     world.finally_("the report is true", report_true)
 
 
-def broken(world: World) -> None:
-    _on_store(world, export)
-
-
-def fixed(world: World) -> None:
-    _on_store(world, export_signed)
-
-
-def broken_boto3(world: World) -> None:
-    _on_boto3(world, export_s3)
-
-
-def fixed_boto3(world: World) -> None:
-    _on_boto3(world, export_s3_signed)
+broken = with_store(_on_store, export)
+fixed = with_store(_on_store, export_signed)
+broken_boto3 = with_boto3(_on_boto3, export_s3, config=ONCE)
+fixed_boto3 = with_boto3(_on_boto3, export_s3_signed, config=ONCE)

@@ -15,18 +15,11 @@ it has. It looks only for its own entry, not for the other's.
 
 import json
 from collections.abc import Callable
-from typing import Any
 
-from botocore.config import Config
-from botocore.exceptions import ClientError, HTTPClientError
-
-from fencepost.impl.store import ABSENT, Matches, Store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
-BUCKET, MANIFEST = "zoo", "log/manifest/MANIFEST"
-KEY = f"{BUCKET}/{MANIFEST}"
-ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program retries by itself, where it knows what a second answer means."""
+MANIFEST = "log/manifest/MANIFEST"
 
 
 def with_entry(body: bytes, entry: str) -> bytes:
@@ -34,120 +27,71 @@ def with_entry(body: bytes, entry: str) -> bytes:
     return json.dumps(entries if entry in entries else [*entries, entry]).encode()
 
 
-# On the store interface.
+def read(storage: AnyStorage) -> tuple[bytes, str]:
+    found = storage.get(MANIFEST)
+    assert found is not None
+    return found
 
 
-def read(store: Store) -> tuple[bytes, str]:
-    while True:
-        found = store.get(KEY)
-        if found.info is not None:
-            return found.body, found.info.etag
-
-
-def put_with_retries(store: Store, body: bytes, etag: str) -> None:
+def put_with_retries(storage: AnyStorage, body: bytes, etag: str) -> None:
     """Write the manifest, whatever gets in the way."""
-    while not store.put(KEY, body, when=Matches(etag)).done:
-        _, etag = read(store)
+    while not storage.replace(MANIFEST, body, etag):
+        _, etag = read(storage)
 
 
-def append(store: Store, entry: str) -> None:
-    body, etag = read(store)
-    put_with_retries(store, with_entry(body, entry), etag)
+def append(storage: AnyStorage, entry: str) -> None:
+    body, etag = read(storage)
+    put_with_retries(storage, with_entry(body, entry), etag)
 
 
-def append_looking_for_own(store: Store, entry: str) -> None:
-    body, etag = read(store)
+def append_looking_for_own(storage: AnyStorage, entry: str) -> None:
+    body, etag = read(storage)
     new = with_entry(body, entry)
-    while not store.put(KEY, new, when=Matches(etag)).done:
-        body, etag = read(store)
+    while not storage.replace(MANIFEST, new, etag):
+        body, etag = read(storage)
         if entry in json.loads(body):
             return
 
 
-def append_from_what_is(store: Store, entry: str) -> None:
-    while True:
-        body, etag = read(store)
-        if store.put(KEY, with_entry(body, entry), when=Matches(etag)).done:
-            return
-
-
-# On boto3.
-
-
-def put_s3_with_retries(s3: Any, body: bytes, etag: str) -> None:
-    for _ in range(3):
-        try:
-            s3.put_object(Bucket=BUCKET, Key=MANIFEST, Body=body, IfMatch=etag)
-        except ClientError:
-            etag = s3.head_object(Bucket=BUCKET, Key=MANIFEST)["ETag"]
-        else:
-            return
-    raise TimeoutError("the manifest could not be written")
-
-
-def append_s3(s3: Any, entry: str) -> None:
-    found = s3.get_object(Bucket=BUCKET, Key=MANIFEST)
-    put_s3_with_retries(s3, with_entry(found["Body"].read(), entry), found["ETag"])
-
-
-def append_s3_from_what_is(s3: Any, entry: str) -> None:
+def append_from_what_is(storage: AnyStorage, entry: str) -> None:
     while True:
         try:
-            found = s3.get_object(Bucket=BUCKET, Key=MANIFEST)
-            body = with_entry(found["Body"].read(), entry)
-            s3.put_object(Bucket=BUCKET, Key=MANIFEST, Body=body, IfMatch=found["ETag"])
-            return
-        except HTTPClientError:
+            body, etag = read(storage)
+            if storage.replace(MANIFEST, with_entry(body, entry), etag):
+                return
+        except Unknown:
             continue
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "PreconditionFailed":
-                raise
 
 
 # What must hold.
 
+Append = Callable[[AnyStorage, str], None]
 
-def write(world: World, store: Any, append: Callable[[Any, str], None]) -> None:
-    append(store, world.me)
+
+def write(world: World, storage: AnyStorage, append: Append) -> None:
+    append(storage, world.me)
     world.note("appended", world.me)
 
 
 def nothing_lost(view: View) -> str | None:
-    entries = json.loads(view.get(KEY) or b"[]")
+    entries = json.loads(view.get(f"zoo/{MANIFEST}") or b"[]")
     lost = [entry for entry in view.notes("appended") if entry not in entries]
     return f"the entry of {' and '.join(lost)} was appended, and the manifest is {entries}" if lost else None
 
 
 def each_once(view: View) -> bool:
-    entries = json.loads(view.get(KEY) or b"[]")
+    entries = json.loads(view.get(f"zoo/{MANIFEST}") or b"[]")
     return len(entries) == len(set(entries))
 
 
-def _program(world: World, store: Any, append: Callable[[Any, str], None]) -> None:
-    world.store().put(KEY, b"[]", when=ABSENT)
+def _program(world: World, storage: AnyStorage, append: Append) -> None:
+    storage.put(MANIFEST, b"[]")
     for name in ("ann", "bob"):
-        world.spawn(write, world, store, append, name=name, restart=False)
+        world.spawn(write, world, storage, append, name=name, restart=False, may_raise=(Unknown,))
     world.always("no appended entry is lost", nothing_lost)
     world.always("no entry is there twice", each_once)
 
 
-def broken(world: World) -> None:
-    _program(world, world.store(), append)
-
-
-def fixed(world: World) -> None:
-    _program(world, world.store(), append_from_what_is)
-
-
-def tempting_look_for_own(world: World) -> None:
-    _program(world, world.store(), append_looking_for_own)
-
-
-def broken_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3"), append_s3)
-
-
-def fixed_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3", config=ONCE), append_s3_from_what_is)
+broken, broken_boto3 = on_both(_program, append)
+fixed, fixed_boto3 = on_both(_program, append_from_what_is)
+tempting_look_for_own, _ = on_both(_program, append_looking_for_own)

@@ -20,6 +20,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from fencepost.examples.storage import with_boto3, with_store
 from fencepost.impl.store import ABSENT, Outcome, Store
 from fencepost.sim.world import View, World
 
@@ -141,23 +142,8 @@ def _program(world: World, store: Any, create: Create, old: Callable[..., None] 
     promises(world)
 
 
-def broken(world: World) -> None:
-    _program(world, world.store(), create)
-
-
-def fixed(world: World) -> None:
-    _program(world, world.store(), create_signed)
-
-
-def tempting_step_over(world: World) -> None:
-    _program(world, world.store(), create, write_on)
-
-
-def broken_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3"), create_s3)
-
-
-def fixed_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3"), create_s3_signed)
+broken = with_store(_program, create)
+fixed = with_store(_program, create_signed)
+tempting_step_over = with_store(_program, create, write_on)
+broken_boto3 = with_boto3(_program, create_s3)
+fixed_boto3 = with_boto3(_program, create_s3_signed)

@@ -18,17 +18,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from botocore.config import Config
 from botocore.exceptions import ClientError, HTTPClientError
 
+from fencepost.examples.storage import ONCE, with_boto3, with_store
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
 from fencepost.impl.store.requests import Condition
 from fencepost.sim.world import View, World
 
 BUCKET, POINTER, STAGING, FINAL = "zoo", "latest", "_versions/7.manifest-5f", "_versions/7.manifest"
 MANIFEST = b"fragments 1 to 9"
-ONCE = Config(retries={"total_max_attempts": 1})
-"""The fixed program does not retry: the next reader completes what is left undone."""
 
 
 class Unavailable(Exception):
@@ -154,24 +152,8 @@ def _program(world: World, store: Any, finalize: Callable[[Any, Copy], None], *c
     world.finally_("pointer and object agree", agree)
 
 
-def broken(world: World) -> None:
-    _program(world, world.store(), finalize, copy_in_parts, copy_in_one)
-
-
-def fixed(world: World) -> None:
-    _program(world, world.store(), finalize_once, copy_in_parts, copy_in_one)
-
-
-def tempting_swap_the_pointer(world: World) -> None:
-    _program(world, world.store(), finalize_and_swap, copy_in_parts, copy_in_one)
-
-
-def broken_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    _program(world, world.boto3_client("s3"), finalize_s3, copy_s3_in_parts, copy_s3_in_one)
-
-
-def fixed_boto3(world: World) -> None:
-    world.boto3_bucket(BUCKET)
-    s3 = world.boto3_client("s3", config=ONCE)
-    _program(world, s3, finalize_s3_once, copy_s3_in_parts, copy_s3_in_one)
+broken = with_store(_program, finalize, copy_in_parts, copy_in_one)
+fixed = with_store(_program, finalize_once, copy_in_parts, copy_in_one)
+tempting_swap_the_pointer = with_store(_program, finalize_and_swap, copy_in_parts, copy_in_one)
+broken_boto3 = with_boto3(_program, finalize_s3, copy_s3_in_parts, copy_s3_in_one)
+fixed_boto3 = with_boto3(_program, finalize_s3_once, copy_s3_in_parts, copy_s3_in_one, config=ONCE)

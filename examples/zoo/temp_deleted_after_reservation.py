@@ -16,8 +16,9 @@ was reported as failed is in the log.
 
 import json
 from collections.abc import Callable
+from typing import Any
 
-from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
 RECORD, ENTRY, TEMPORARY = "lock-table/1", "_delta_log/1.json", "_delta_log/.tmp/ann.json"
@@ -124,24 +125,11 @@ def _program(
     world.always("no hole in the log", no_hole)
 
 
-def broken(world: World) -> None:
-    _program(world, on_store(world), commit, repair)
-
-
-def fixed(world: World) -> None:
-    _program(world, on_store(world), commit_for_good, repair_and_look)
+def _reporting(world: World, *arguments: Any) -> None:
+    _program(world, *arguments)
     world.finally_("the report is true", report_true)
 
 
-def tempting_take_back(world: World) -> None:
-    _program(world, on_store(world), commit_or_take_back, repair_and_look)
-    world.finally_("the report is true", report_true)
-
-
-def broken_boto3(world: World) -> None:
-    _program(world, on_boto3(world), commit, repair)
-
-
-def fixed_boto3(world: World) -> None:
-    _program(world, on_boto3(world), commit_for_good, repair_and_look)
-    world.finally_("the report is true", report_true)
+broken, broken_boto3 = on_both(_program, commit, repair)
+fixed, fixed_boto3 = on_both(_reporting, commit_for_good, repair_and_look)
+tempting_take_back, _ = on_both(_reporting, commit_or_take_back, repair_and_look)

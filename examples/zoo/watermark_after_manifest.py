@@ -17,7 +17,7 @@ Tempting, but incorrect: read it first, but take it away whenever nothing runs. 
 import json
 from collections.abc import Callable
 
-from fencepost.examples.storage import AnyStorage, Unknown, on_boto3, on_store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
 MANIFEST, WATERMARK = "manifest", "compactions"
@@ -107,21 +107,6 @@ def _program(
     world.sometimes("garbage is collected", lambda view: view.get(f"zoo/{file_name(1)}") is None)
 
 
-def broken(world: World) -> None:
-    _program(world, on_store(world), collect_manifest_first, leave_watermark)
-
-
-def fixed(world: World) -> None:
-    _program(world, on_store(world), collect_watermark_first, leave_watermark)
-
-
-def tempting_no_watermark_when_idle(world: World) -> None:
-    _program(world, on_store(world), collect_watermark_first, clear_watermark)
-
-
-def broken_boto3(world: World) -> None:
-    _program(world, on_boto3(world), collect_manifest_first, leave_watermark)
-
-
-def fixed_boto3(world: World) -> None:
-    _program(world, on_boto3(world), collect_watermark_first, leave_watermark)
+broken, broken_boto3 = on_both(_program, collect_manifest_first, leave_watermark)
+fixed, fixed_boto3 = on_both(_program, collect_watermark_first, leave_watermark)
+tempting_no_watermark_when_idle, _ = on_both(_program, collect_watermark_first, clear_watermark)

@@ -100,7 +100,13 @@ def test_an_action_that_never_fires_is_a_warning_and_under_strict_a_violation(
     ]
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+LARGE = ("publish", "ingest")
+"""tests/model explores these at their default sizes, and which of their actions fire there."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LARGE else []) for name in SHIPPED]
+)
 def test_a_shipped_model_holds_under_strict(name: str) -> None:
     assert exit_of("check", name, "--strict") == Exit.HOLDS
 

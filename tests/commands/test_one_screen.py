@@ -15,7 +15,7 @@ PASSING = {
     "audit --mutants": ["audit", "election", "--mutants"],
     "audit --store": ["audit", "counter", "--store", "memory://", "--rounds", "2"],
     "probe": ["probe", "memory://", "--quick"],
-    "simulate": ["simulate", "cap-tail"],
+    "simulate": ["simulate", "rfc-013-hops", "--jobs", "1"],
     "replay": ["replay", "{folder}/trace.jsonl", "--model", "publish"],
     "report": ["report", "{folder}"],
 }
@@ -29,7 +29,8 @@ ELSEWHERE = ("demo", "ingest", "catalog", "proxy", "completion")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("results")
     trace = str(made / "trace.jsonl")
-    exit_of("audit", "publish", "--set", "scenario=takeover", "--max-schedules", "1", "--trace", trace)
+    settings = ("--set", "scenario=takeover", "--set", "coverage=off")  # which explores the whole model
+    exit_of("audit", "publish", *settings, "--max-schedules", "1", "--trace", trace)
     exit_of("check", "two-phase", "--json", str(made / "check.json"))
     return made
 

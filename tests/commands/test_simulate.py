@@ -322,13 +322,13 @@ def test_a_path_that_goes_invalid_while_it_runs_is_one_line(
 
 @pytest.mark.parametrize("what", ["run", "table"])
 def test_a_disk_that_fills_up_during_the_runs_is_one_line(
-    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    what: str, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(simulate, {"run": "perform", "table": "write_out"}[what], full)
-    assert ends("cap-tail", "--out", str(tmp_path / "out"), "--no-plots") == Exit.BAD_REQUEST
+    assert ends(small, "--out", str(tmp_path / "out"), "--no-plots") == Exit.BAD_REQUEST
     output = capsys.readouterr().err
     assert output.startswith(
         f"fencepost: cannot write to {tmp_path / 'out'}: No space left on device; give --out"

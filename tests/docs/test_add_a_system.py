@@ -1,5 +1,6 @@
 """The guide to adding a system: what it shows is in the example, and each command works on the example."""
 
+import json
 import os
 import re
 import subprocess
@@ -14,9 +15,28 @@ FILES = sorted((ROOT / "examples" / "fenced_counter").glob("*.*"))
 COMMANDS = re.findall(r"^fencepost (.*)$", GUIDE, re.MULTILINE)
 
 
-def run(folder: Path, *words: str) -> str:
+LISTS = [f"{command} --list" for command in ("check", "zoo", "audit", "replay", "simulate")]
+IN_ONE_PROCESS = """
+import contextlib, io, json, sys
+from fencepost.commands import entry
+printed = {}
+for words in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        code = entry.run(lambda: entry.group.main(words.split(), standalone_mode=False))
+    printed[words] = out.getvalue()
+    assert code == 0, (words, code, printed[words])
+json.dump(printed, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each command of the guide prints, and the lists, in a process that knows the system."""
+    folder = tmp_path_factory.mktemp("guide")
+    (folder / "out").mkdir()
     ran = subprocess.run(
-        [sys.executable, "-m", "fencepost", *words],
+        [sys.executable, "-c", IN_ONE_PROCESS],
+        input=json.dumps([*COMMANDS, "report out --list", *LISTS]),
         cwd=folder,
         env={**os.environ, "FENCEPOST_SYSTEMS": "fencepost.examples.fenced_counter"},
         capture_output=True,
@@ -24,7 +44,8 @@ def run(folder: Path, *words: str) -> str:
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    found: dict[str, str] = json.loads(ran.stdout)
+    return found
 
 
 def test_the_example_is_small() -> None:
@@ -37,15 +58,13 @@ def test_what_the_guide_shows_is_in_the_example(block: str) -> None:
     assert any(block in file.read_text() for file in FILES)
 
 
-def test_every_command_of_the_guide_works(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    printed = {words: run(tmp_path, *words.split()) for words in COMMANDS}
+def test_every_command_of_the_guide_works(printed: dict[str, str]) -> None:
     assert "2 of 2 mutants found" in printed["audit fenced-counter --mutants --faults none"]
     assert "1 accepted" in printed["replay run.jsonl --model fenced-counter"]
-    assert "audit fenced-counter" in run(tmp_path, "report", "out", "--list")
+    assert "audit fenced-counter" in printed["report out --list"]
 
 
-@pytest.mark.parametrize("command", ["check", "zoo", "audit", "replay", "simulate"])
-def test_every_command_lists_the_system(command: str, tmp_path: Path) -> None:
-    name = "turns" if command == "simulate" else "fenced-counter"
-    assert re.search(rf"^(model )?{name}\b", run(tmp_path, command, "--list"), re.MULTILINE)
+@pytest.mark.parametrize("words", LISTS)
+def test_every_command_lists_the_system(words: str, printed: dict[str, str]) -> None:
+    name = "turns" if words.startswith("simulate") else "fenced-counter"
+    assert re.search(rf"^(model )?{name}\b", printed[words], re.MULTILINE)
