@@ -486,7 +486,10 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: Any, data: Any, place: str = "") -> Any:
-    """`data` as a value of the type `kind`; ValueError names the first place that does not fit."""
+    """`data`, plain or a dataclass of the same fields, as a value of the type `kind`.
+
+    ValueError names the first place that does not fit.
+    """
     origin, args = get_origin(kind), get_args(kind)
     if kind is Any:
         return data
@@ -509,6 +512,7 @@ def from_json(kind: Any, data: Any, place: str = "") -> Any:
 def _read_object(kind: Any, data: Any, place: str) -> Any:
     if isinstance(data, kind):
         return data
+    data = to_json(data)
     if not isinstance(data, Mapping):
         return _misfit(kind, data, place)
     hints = hints_of(kind)

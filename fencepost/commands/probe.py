@@ -63,7 +63,7 @@ def command(url: str | None, json_file: str | None, profile: str | None, **optio
     with open_store(url) as store, _interruptible():
         console = console_for(stderr="-" in (json_file, profile), wrapped=True)
         report = _probe(store, plan, names, console)
-    result: ProbeResult = from_json(ProbeResult, report.to_json())
+    result: ProbeResult = from_json(ProbeResult, report)
     console.print(probe_text(result, verbose=options["verbose"]))
     if json_file:
         write_result(result, json_file)

@@ -1,7 +1,6 @@
 """What a run came to, in numbers that depend on the set-up alone."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from fencepost.sim.des.meter import Meter, Samples
 from fencepost.sim.quantiles import percentiles
@@ -53,23 +52,6 @@ class Result:
     """Requests of an operation by the part of the described path that sent them."""
     latencies_ms: dict[str, list[float]] = field(default_factory=dict, repr=False)
     """Every operation's latency, in the order in which they ended."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "operations": {
-                name: {field_: getattr(stats, field_) for field_ in Stats.__slots__}
-                for name, stats in self.operations.items()
-            },
-            "failed": self.failed,
-            "throughput": self.throughput,
-            "window_s": self.window_s,
-            "requests": self.requests,
-            "outcomes": self.outcomes,
-            "faults": self.faults,
-            "saturation": self.saturation,
-            "counters": self.counters,
-            "parts": self.parts,
-        }
 
 
 def statistics(meter: Meter) -> dict[str, Stats]:

@@ -91,6 +91,11 @@ class Bench:
             self._elsewhere = self._view(store, "other")
         return self._elsewhere
 
+    @property
+    def readers(self) -> tuple[tuple[Store, str], ...]:
+        """Who looks after a write, with a name."""
+        return (self.store, "the writer"), (self.other, "another reader")
+
     def quiet(self) -> Store:
         """For bulk work that no history needs."""
         return Retrying(_Tracked(self.raw, self.ground))

@@ -1,30 +1,97 @@
-"""Each condition of a put and a delete, one request at a time, on keys in every state.
+"""Each condition of a put, a delete and a completed upload, one request at a time, on keys in every state.
 
 What must hold is what a caller concludes from the answer: `done` means it was applied, a refusal means
 that it was not *and that the reason given is true*. So every case looks at the object afterwards.
 Codes that differ from S3's without misleading anybody are notes.
+
+On S3 a conditional completion looks at what stood at the key when the upload was *created*. Stores that
+look only at what stands when it is completed answer `done` in those cases; that is a note, for a
+caller that has no other safeguard could take an A-B-A for its own A.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.requests import ABSENT, Matches, Outcome
 from fencepost.sim.probe.bench import Bench, expect, offered, refused
 from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.multipart import begin
 from fencepost.sim.probe.verdict import Broken
+
+NO_MATCH = (Outcome.CHANGED, Outcome.CONFLICT, Outcome.MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One way to write: what it is called, what it did where it must not, and what refuses it."""
+
+    name: str
+    did: str
+    prepare: Callable[[Bench, str, str], Callable[[ask.Condition], Any]]
+    """For a key and a token, the request by its condition: what comes before it is done here."""
+    exists: tuple[Outcome, ...] = (Outcome.EXISTS,)
+    stale: tuple[Outcome, ...] = (Outcome.CHANGED,)
+    nothing: tuple[Outcome, ...] = (Outcome.MISSING, Outcome.CHANGED)
+
+
+PUT = Write("put", "wrote over", lambda _, key, token: lambda when: ask.Put(key, body_of(token), when))
+DELETE = Write("delete", "deleted", lambda _bench, key, _token: lambda when: ask.Delete(key, when))
+COMPLETE = Write(
+    "completion", "completed over", begin, (Outcome.EXISTS, Outcome.CONFLICT), NO_MATCH, NO_MATCH
+)
 
 
 def create_only_put(bench: Bench) -> None:
-    _create_on_missing(bench)
-    _create_on_existing(bench, body_of("second"), "wrote over an existing object: the condition is ignored")
-    _create_on_existing(bench, body_of("first"), "created the same bytes twice: two creators both won")
+    _create_on_missing(bench, PUT)
+    _create_on_existing(bench, PUT)
+    _create_on_existing(bench, PUT, "first", "created the same bytes twice: two creators both won")
     _create_over_empty(bench)
     _create_on_deleted(bench)
-    for size in large_sizes(bench):
+    for size in _large_sizes(bench):
         _create_large(bench, size)
 
 
-def large_sizes(bench: Bench) -> Iterator[int]:
+def create_only_complete(bench: Bench) -> None:
+    _create_on_missing(bench, COMPLETE)
+    _create_on_existing(bench, COMPLETE)
+    _create_after_put_between(bench)
+    _create_after_delete_between(bench)
+    for size in _large_sizes(bench):
+        _complete_large(bench, size, ABSENT, COMPLETE.exists)
+
+
+def if_match_put(bench: Bench) -> None:
+    key, reply = _match_unchanged(bench, PUT)
+    reply = bench.store.put(key, body_of("third"), when=Matches(reply.etag))
+    if reply.outcome is Outcome.CHANGED:
+        raise Broken("the ETag that a put answered does not match the object it made")
+    expect(reply, Outcome.DONE)
+    _match_stale(bench, PUT)
+    for state in ("missing", "deleted"):
+        _match_nothing(bench, PUT, state)
+    _match_again(bench)
+    for size in _large_sizes(bench):
+        _match_large(bench, size)
+
+
+def if_match_complete(bench: Bench) -> None:
+    _match_unchanged(bench, COMPLETE)
+    _match_stale(bench, COMPLETE)
+    _match_nothing(bench, COMPLETE, "missing")
+    _match_after_put_between(bench)
+    for size in _large_sizes(bench):
+        _complete_large(bench, size, None, NO_MATCH)
+
+
+def if_match_delete(bench: Bench) -> None:
+    _match_unchanged(bench, DELETE)
+    _match_stale(bench, DELETE)
+    deletes_missing(bench)
+
+
+def _large_sizes(bench: Bench) -> Iterator[int]:
     """The plan's large sizes, each as a case, as long as there is time; a note names what is left out."""
     if not bench.plan.large_bytes:
         bench.note("bodies above 1 MiB were not tried (--quick leaves them out)")
@@ -34,6 +101,74 @@ def large_sizes(bench: Bench) -> Iterator[int]:
             return
         bench.case()
         yield size
+
+
+# Any write.
+
+
+def _create_on_missing(bench: Bench, write: Write) -> None:
+    bench.case()
+    key = bench.key("missing")
+    request = write.prepare(bench, key, "first")
+    reply = offered(lambda: bench.store.send(request(ABSENT)), f"a create-only {write.name}")
+    if reply.outcome is Outcome.EXISTS:
+        raise Broken("refused to create what does not exist: nobody could ever begin")
+    expect(reply, Outcome.DONE)
+    bench.must_stand(key, "first", f"a create-only {write.name} that was done")
+
+
+def _create_on_existing(bench: Bench, write: Write, body: str = "second", otherwise: str = "") -> None:
+    bench.case()
+    key = bench.key("existing")
+    bench.put(key, "first")
+    reply = bench.store.send(write.prepare(bench, key, body)(ABSENT))
+    otherwise = otherwise or f"{write.did} an existing object: the condition is ignored"
+    refused(reply, *write.exists, otherwise=otherwise)
+    bench.must_stand(key, "first", f"a create-only {write.name} that was refused")
+
+
+def _match_unchanged(bench: Bench, write: Write) -> tuple[str, Any]:
+    bench.case()
+    key = bench.key("right")
+    etag = bench.put(key, "first")
+    request = write.prepare(bench, key, "other")
+    reply = offered(lambda: bench.store.send(request(Matches(etag))), f"an if-match {write.name}")
+    if reply.outcome in (Outcome.CHANGED, Outcome.MISSING):
+        raise Broken(f"answered {reply.outcome.value} for an unchanged object: its own ETag never matches")
+    expect(reply, Outcome.DONE)
+    bench.must_stand(key, None if write is DELETE else "other", f"an if-match {write.name} that was done")
+    return key, reply
+
+
+def _match_stale(bench: Bench, write: Write) -> None:
+    # All bodies of one size: an ETag made of sizes must not pass.
+    bench.case()
+    key = bench.key("stale")
+    etag = bench.put(key, "first")
+    request = write.prepare(bench, key, "third")
+    bench.put(key, "other")
+    reply = bench.store.send(request(Matches(etag)))
+    refused(reply, *write.stale, otherwise=f"{write.did} a newer version: the condition is ignored")
+    bench.must_stand(key, "other", f"an if-match {write.name} with a stale ETag that was refused")
+
+
+def _match_nothing(bench: Bench, write: Write, state: str) -> None:
+    bench.case()
+    key = bench.key(state)
+    if state == "deleted":
+        etag = bench.put(key, "first")
+        bench.delete(key)
+    else:
+        etag = bench.put(bench.key("model"), "first")
+    reply = bench.store.send(write.prepare(bench, key, "other")(Matches(etag)))
+    otherwise = f"an if-match {write.name} created a {state} object: what was deleted comes back"
+    refused(reply, *write.nothing, otherwise=otherwise)
+    if reply.outcome is Outcome.CHANGED:
+        bench.note(f"says changed (412) where S3 says missing (404), on a {state} key")
+    bench.must_stand(key, None, f"an if-match {write.name} on a {state} key that was refused")
+
+
+# Puts.
 
 
 def _create_large(bench: Bench, size: int) -> None:
@@ -62,24 +197,6 @@ def _match_large(bench: Bench, size: int) -> None:
     bench.delete(key)
 
 
-def _create_on_missing(bench: Bench) -> None:
-    bench.case()
-    key = bench.key("missing")
-    reply = offered(lambda: bench.store.put(key, body_of("first"), when=ABSENT), "a create-only put")
-    if reply.outcome is Outcome.EXISTS:
-        raise Broken("refused to create what does not exist: nobody could ever begin")
-    expect(reply, Outcome.DONE)
-    bench.must_stand(key, "first", "a create-only put that was done")
-
-
-def _create_on_existing(bench: Bench, body: bytes, otherwise: str) -> None:
-    bench.case()
-    key = bench.key("existing")
-    bench.put(key, "first")
-    refused(bench.store.put(key, body, when=ABSENT), Outcome.EXISTS, otherwise=otherwise)
-    bench.must_stand(key, "first", "a create-only put that was refused")
-
-
 def _create_over_empty(bench: Bench) -> None:
     bench.case()
     key = bench.key("empty")
@@ -101,58 +218,6 @@ def _create_on_deleted(bench: Bench) -> None:
     bench.must_stand(key, "second", "a create-only put on a deleted key that was done")
 
 
-def if_match_put(bench: Bench) -> None:
-    _match_right(bench)
-    _match_stale(bench)
-    for state in ("missing", "deleted"):
-        _match_nothing(bench, state)
-    _match_again(bench)
-    for size in large_sizes(bench):
-        _match_large(bench, size)
-
-
-def _match_right(bench: Bench) -> None:
-    bench.case()
-    key = bench.key("right")
-    etag = bench.put(key, "first")
-    reply = offered(lambda: bench.store.put(key, body_of("other"), when=Matches(etag)), "an if-match put")
-    if reply.outcome in (Outcome.CHANGED, Outcome.MISSING):
-        raise Broken(f"answered {reply.outcome.value} for an unchanged object: its own ETag never matches")
-    expect(reply, Outcome.DONE)
-    bench.must_stand(key, "other", "an if-match put that was done")
-    reply = bench.store.put(key, body_of("third"), when=Matches(reply.etag))
-    if reply.outcome is Outcome.CHANGED:
-        raise Broken("the ETag that a put answered does not match the object it made")
-    expect(reply, Outcome.DONE)
-
-
-def _match_stale(bench: Bench) -> None:
-    # All bodies of one size: an ETag made of sizes must not pass.
-    bench.case()
-    key = bench.key("stale")
-    etag = bench.put(key, "first")
-    bench.put(key, "other")
-    reply = bench.store.put(key, body_of("third"), when=Matches(etag))
-    refused(reply, Outcome.CHANGED, otherwise="wrote over a newer version: the condition is ignored")
-    bench.must_stand(key, "other", "an if-match put with a stale ETag that was refused")
-
-
-def _match_nothing(bench: Bench, state: str) -> None:
-    bench.case()
-    key = bench.key(state)
-    if state == "deleted":
-        etag = bench.put(key, "first")
-        bench.delete(key)
-    else:
-        etag = bench.put(bench.key("model"), "first")
-    reply = bench.store.put(key, body_of("other"), when=Matches(etag))
-    otherwise = f"if-match created a {state} object: what was deleted comes back"
-    refused(reply, Outcome.MISSING, Outcome.CHANGED, otherwise=otherwise)
-    if reply.outcome is Outcome.CHANGED:
-        bench.note(f"says changed (412) where S3 says missing (404), on a {state} key")
-    bench.must_stand(key, None, f"an if-match put on a {state} key that was refused")
-
-
 def _match_again(bench: Bench) -> None:
     """A, B, A: whether the ETag is a fingerprint of the content or names the write. Both are fine to know."""
     bench.case()
@@ -162,31 +227,62 @@ def _match_again(bench: Bench) -> None:
         bench.note("the same bytes again restore the ETag: put a nonce into what is swapped")
 
 
-def if_match_delete(bench: Bench) -> None:
-    _delete_right(bench)
-    _delete_stale(bench)
-    deletes_missing(bench)
+# Completed uploads.
 
 
-def _delete_right(bench: Bench) -> None:
+def _create_after_put_between(bench: Bench) -> None:
     bench.case()
-    key = bench.key("right")
-    etag = bench.put(key, "first")
-    reply = offered(lambda: bench.store.delete(key, when=Matches(etag)), "an if-match delete")
-    if reply.outcome in (Outcome.CHANGED, Outcome.MISSING):
-        raise Broken(f"answered {reply.outcome.value} for an unchanged object: its own ETag never matches")
-    expect(reply, Outcome.DONE)
-    bench.must_stand(key, None, "an if-match delete that was done")
+    key = bench.key("between")
+    done = begin(bench, key, "second")
+    bench.put(key, "first")
+    otherwise = "completed over an object that was written while the parts were uploaded"
+    refused(bench.store.send(done(ABSENT)), *COMPLETE.exists, otherwise=otherwise)
+    bench.must_stand(key, "first", "a create-only completion that was refused")
 
 
-def _delete_stale(bench: Bench) -> None:
+def _create_after_delete_between(bench: Bench) -> None:
     bench.case()
-    key = bench.key("stale")
-    etag = bench.put(key, "first")
+    key = bench.key("deleted")
+    bench.put(key, "first")
+    done = begin(bench, key, "second")
+    bench.delete(key)
+    reply = expect(bench.store.send(done(ABSENT)), Outcome.DONE, Outcome.CONFLICT)
+    standing = "second" if reply.done else None
+    bench.must_stand(key, standing, f"a create-only completion answered {reply.outcome}")
+    if reply.done:
+        bench.note("may create although the key was deleted during the upload, where S3 answers conflict")
+
+
+def _match_after_put_between(bench: Bench) -> None:
+    bench.case()
+    key = bench.key("between")
+    bench.put(key, "first")
+    done = begin(bench, key, "third")
+    etag = bench.put(key, "second")
+    reply = expect(bench.store.send(done(Matches(etag))), Outcome.DONE, *NO_MATCH)
+    standing = "third" if reply.done else "second"
+    bench.must_stand(key, standing, f"an if-match completion answered {reply.outcome}")
+    if reply.done:
+        bench.note(
+            "does not mind a write during the upload, where S3 answers conflict: no help against A-B-A"
+        )
+
+
+def _complete_large(
+    bench: Bench, size: int, when: ask.Condition | None, refusals: tuple[Outcome, ...]
+) -> None:
+    """Complete over a newer version; `when` is None for the ETag of the older one."""
+    key = bench.key("large")
+    old = bench.put(key, "first")
     bench.put(key, "second")
-    reply = bench.store.delete(key, when=Matches(etag))
-    refused(reply, Outcome.CHANGED, otherwise="deleted a newer version: the condition is ignored")
-    bench.must_stand(key, "second", "an if-match delete with a stale ETag that was refused")
+    done = begin(bench, key, "third", size)
+    otherwise = f"completed {size:,} bytes over an object that the condition excludes: it is ignored"
+    refused(bench.store.send(done(when or Matches(old))), *refusals, otherwise=otherwise)
+    bench.must_stand(key, "second", f"a conditional completion of {size:,} bytes that was refused")
+    bench.store.abort_upload(key, done.upload)
+
+
+# Deletes, and versions.
 
 
 def deletes_missing(bench: Bench) -> bool:

@@ -11,7 +11,7 @@ when, repeated up to the size wanted, so that a body of two writes mixed is seen
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fencepost.impl.environment import SystemEnvironment
@@ -36,9 +36,6 @@ class Step:
     outcome: str
     started_ms: float
     ended_ms: float
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

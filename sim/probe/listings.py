@@ -42,12 +42,12 @@ def list_after_write(bench: Bench) -> str:
 
 
 def _look_around(bench: Bench, folder: str) -> None:
-    for store in (bench.store, bench.other):
+    for store, _ in bench.readers:
         _everything(store, folder)
 
 
 def _unlisted(bench: Bench, folder: str, written: dict[str, str]) -> str | None:
-    for store, who in ((bench.store, "the writer"), (bench.other, "another reader")):
+    for store, who in bench.readers:
         listed = {entry.key: entry.etag for entry in _everything(store, folder)}
         for key, etag in written.items():
             if key not in listed:
@@ -74,7 +74,7 @@ def list_after_delete(bench: Bench) -> str:
             one.request.subject for one in sent if isinstance(one.request, ask.Delete) and one.reply.done
         }
         error = None
-        for store, who in ((bench.store, "the writer"), (bench.other, "another reader")):
+        for store, who in bench.readers:
             ghosts = deleted & {entry.key for entry in _everything(store, folder)}
             if ghosts and error is None:
                 error = f"{who} listed {min(ghosts)[-8:]}, which was deleted before"

@@ -1,7 +1,6 @@
 """How much a probe does: the more, the stronger the evidence."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 MIB = 1024 * 1024
 
@@ -30,9 +29,6 @@ class Plan:
     """Of each latency."""
     operations: int = 1_600
     """Of the mixed workload that is checked for linearizability."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 QUICK = Plan(rounds=20, seconds=15, large_bytes=(), keys=250, page=100, samples=20, operations=400)

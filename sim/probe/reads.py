@@ -47,7 +47,7 @@ def _look(bench: Bench, number: int) -> str | None:
         elif step != "nothing":
             bench.put(key, f"{step}.{number}")
         wanted = None if step in ("nothing", "deleted") else f"{step}.{number}"
-        for reader, who in ((bench.store, "the writer"), (bench.other, "another reader")):
+        for reader, who in bench.readers:
             if bench.standing(key, reader) != wanted:
                 return f"{who} did not see the {step} state that was acknowledged"
             if reader.head(key).done != (wanted is not None):

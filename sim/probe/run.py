@@ -11,6 +11,7 @@ rivals are sent home first and then everything that was written is removed.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from fencepost.impl.environment import Environment, SystemEnvironment
@@ -21,7 +22,7 @@ from fencepost.sim.probe import latency
 from fencepost.sim.probe.bench import Bench
 from fencepost.sim.probe.crew import Opener
 from fencepost.sim.probe.features import BY_NAME, FEATURES, Feature, Sizes
-from fencepost.sim.probe.footprint import Footprint
+from fencepost.sim.probe.ground import Footprint
 from fencepost.sim.probe.history import body_of
 from fencepost.sim.probe.plan import Plan
 from fencepost.sim.probe.verdict import (
@@ -123,8 +124,8 @@ class Probe:
             prefix=self.prefix,
             left=left,
             requests=self._bench.history.requests,
-            seconds=(self._env.monotonic_ns() - started_ns) / 1e9,
-            options=self.plan.to_json(),
+            seconds=round((self._env.monotonic_ns() - started_ns) / 1e9, 3),
+            options=asdict(self.plan),
         )
 
     def _preflight(self) -> None:
@@ -205,7 +206,7 @@ class Probe:
             bad=bench.rounds_bad,
             bound=bench.bound() if clear else None,
             history=bench.evidence() if verdict is Verdict.UNSAFE else (),
-            seconds=seconds,
+            seconds=round(seconds, 3),
         )
 
     def _latency(self, watch: Watch) -> dict[str, Any]:

@@ -56,20 +56,6 @@ class Finding:
     history: tuple[Step, ...] = ()
     seconds: float = 0.0
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "verdict": self.verdict.value,
-            "detail": self.detail,
-            "core": self.core,
-            "applies": self.applies,
-            "rounds": self.rounds,
-            "bad": self.bad,
-            "bound": self.bound,
-            "seconds": round(self.seconds, 3),
-            "history": [step.to_json() for step in self.history],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -86,19 +72,6 @@ class Report:
     requests: int
     seconds: float
     options: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "url": self.url,
-            "verdict": self.verdict.value,
-            "features": [finding.to_json() for finding in self.features],
-            "latency": self.latency,
-            "prefix": self.prefix,
-            "left": list(self.left),
-            "requests": self.requests,
-            "seconds": round(self.seconds, 3),
-            "options": self.options,
-        }
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:

@@ -8,8 +8,7 @@ from typing import Any
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
-from fencepost.sim.probe.footprint import Footprint
-from fencepost.sim.probe.ground import Ground
+from fencepost.sim.probe.ground import Footprint, Ground
 from fencepost.sim.real.prefixed import Prefixed
 from fencepost.sim.real.world import RealWorld
 from fencepost.sim.world.monitor import SOMETIMES

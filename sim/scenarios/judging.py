@@ -242,23 +242,15 @@ def _bound(text: str, unit: str, name: str) -> float:
 def read_checks(
     source: Source, given: Any, full: Callable[[str], str], measures: Sequence[str]
 ) -> tuple[Check, ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, list) or not given:
-        source.fail("check", "is a list of tables, written [[check]]")
-    return tuple(
-        _read_check(source, f"check.{at}", source.table(f"check.{at}", value), full, measures)
-        for at, value in enumerate(given)
-    )
+    tables = source.tables_of("check", given)
+    return tuple(_read_check(source, where, found, full, measures) for where, found in tables)
 
 
 def _read_check(
     source: Source, where: str, found: dict[str, Any], full: Callable[[str], str], measures: Sequence[str]
 ) -> Check:
     source.only(where, found, CHECK)
-    for needed in ("name", "measure", "measured", "tolerance"):
-        if needed not in found:
-            source.fail(where, f"a check needs {needed}")
+    source.needs(where, found, ("name", "measure", "measured", "tolerance"), "a check ")
     unit = source.parse(f"{where}.measure", lambda name: unit_of(name, measures), found["measure"])
     measured = found["measured"]
     relative = found.get("relative_to")
@@ -295,9 +287,7 @@ def read_formula(source: Source, given: Any) -> Formula | None:
         return None
     found = source.table("formula", given)
     source.only("formula", found, ("operation", "tolerance"))
-    for needed in ("operation", "tolerance"):
-        if needed not in found:
-            source.fail("formula", f"needs {needed}")
+    source.needs("formula", found, ("operation", "tolerance"))
     return Formula(
         operation=source.parse("formula.operation", units.text, found["operation"]),
         tolerance=source.parse("formula.tolerance", units.share, found["tolerance"]),
@@ -316,8 +306,6 @@ def formula_rows(
     scenario: Scenario, formula: Formula, points: Sequence[Point], runs: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """One row a run: the formula as reference, the simulation beside it."""
-    from fencepost.sim.scenarios.judging import numeric, row
-
     rows = []
     for point, run in zip(points, runs, strict=True):
         stats = run["operations"].get(formula.operation)

@@ -189,14 +189,8 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _cases(source: Source, given: Any) -> list[dict[str, Any]]:
-    if given is None:
-        return []
-    if not isinstance(given, list) or not given:
-        source.fail("case", "is a list of tables, written [[case]]")
     cases: list[dict[str, Any]] = []
-    for number, value in enumerate(given):
-        where = f"case.{number}"
-        case = source.table(where, value)
+    for where, case in source.tables_of("case", given):
         source.only(where, case, ("name", "set"))
         name = source.parse(f"{where}.name", units.text, case.get("name"))
         if name in [other["name"] for other in cases]:
@@ -409,10 +403,3 @@ def check_settings(
             "faults",
             f"the shares come to {units.shown(f'{100 * shares:g} %')}; no more than all requests can fail",
         )
-
-
-def find(points_: Sequence[Point], at: Mapping[str, Any]) -> list[Point]:
-    """The runs whose parameters (or settings that all share) are these."""
-    return [
-        point for point in points_ if all(point.parameters.get(key) == value for key, value in at.items())
-    ]

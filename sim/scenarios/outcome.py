@@ -11,6 +11,7 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,8 @@ def outcome(
 
 
 def _run(scenario: Scenario, point: Point, result: Result) -> dict[str, Any]:
-    found = result.to_json()
-    del found["throughput"]
+    found = asdict(replace(result, latencies_ms={}))
+    del found["throughput"], found["latencies_ms"]
     return {
         "run": run_name(scenario.name, point.number),
         "parameters": point.parameters,

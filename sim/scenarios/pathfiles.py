@@ -78,19 +78,13 @@ def _counter(source: Source, name: str, value: Any, names: set[str]) -> Counter:
 
 
 def _steps(source: Source, path: str, found: Any, names: set[str]) -> tuple[Step, ...]:
-    if found is None:
-        return ()
-    if not isinstance(found, list):
-        source.fail(path, f"is a list of tables, written [[{path}]]")
     steps: list[Step] = []
-    for number, value in enumerate(found):
-        step = _step(source, f"{path}.{number}", source.table(f"{path}.{number}", value), names)
+    for where, table in source.tables_of(path, found):
+        step = _step(source, where, table, names)
         if step.beside and (not steps or not (steps[-1].parallel or steps[-1].beside)):
-            source.fail(f"{path}.{number}", "stands beside nothing: the step before it must be parallel")
+            source.fail(where, "stands beside nothing: the step before it must be parallel")
         if step.beside and steps[-1].repeat.text != "1":
-            source.fail(
-                f"{path}.{number}", "cannot stand beside a step that is repeated; write that step out"
-            )
+            source.fail(where, "cannot stand beside a step that is repeated; write that step out")
         steps.append(step)
     return tuple(steps)
 

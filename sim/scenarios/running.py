@@ -31,8 +31,8 @@ from fencepost.sim.des.result import Result
 from fencepost.sim.des.server import StoreModel
 from fencepost.sim.des.simulate import WORKLOADS, simulate
 from fencepost.sim.des.simulation import Setup, Workload
-from fencepost.sim.scenarios.judging import check_places
-from fencepost.sim.scenarios.keys import KEYS
+from fencepost.sim.scenarios.judging import check_places, timed
+from fencepost.sim.scenarios.keys import KEYS, OPEN_TABLES
 from fencepost.sim.scenarios.loading import points
 from fencepost.sim.scenarios.outcome import outcome, run_name
 from fencepost.sim.scenarios.scenario import Point, Scenario
@@ -48,59 +48,27 @@ def build(scenario: Scenario, point: Point, *, seed: int | None = None) -> Setup
     def get(key: str) -> Any:
         return point.settings.get(key, KEYS[key].default)
 
-    def inner(table: str) -> dict[str, Any]:
+    def fields(table: str) -> dict[str, Any]:
+        """The settings of a table by the fields that take them: those of times end in `_ns`."""
+        head = f"{table}."
+        keys = [key for key in KEYS if key.startswith(head)]
+        return {key.removeprefix(head) + ("_ns" if timed(key) else ""): get(key) for key in keys}
+
+    def named(table: str) -> dict[str, Any]:
+        """The settings of a table whose keys the path names."""
         head = f"{table}."
         return {key.removeprefix(head): v for key, v in point.settings.items() if key.startswith(head)}
 
-    crashes = get("faults.crash")
+    workload, store, faults = fields("workload"), fields("store"), fields("faults")
+    workload |= {table.partition(".")[2]: named(table) for table in OPEN_TABLES}
+    workload |= {"path": scenario.path, "rate": workload["rate"] or 0.0, "size": workload.pop("bytes")}
+    latency = profile(store.pop("latency_ns"), store.pop("bandwidth"), scenario.folder)
+    crashes = faults.pop("crash") or 0.0
     return Setup(
-        workload=Workload(
-            system=get("workload.system"),
-            writers=get("workload.writers"),
-            tables=get("workload.tables"),
-            rows=get("workload.rows"),
-            depth=get("workload.depth"),
-            arrival=get("workload.arrival"),
-            rate=get("workload.rate") or 0.0,
-            think_ns=get("workload.think"),
-            operations=get("workload.operations"),
-            duration_ns=get("workload.duration"),
-            compute_ns=get("workload.compute"),
-            window_ns=get("workload.window"),
-            attempts=get("workload.attempts"),
-            size=get("workload.bytes"),
-            follow_up=get("workload.follow_up"),
-            path=scenario.path,
-            counters=inner("workload.counters"),
-            parameters=inner("workload.parameters"),
-            maintenance=inner("workload.maintenance"),
-        ),
-        store=StoreModel(
-            latency=profile(get("store.latency"), get("store.bandwidth"), scenario.folder),
-            in_flight=get("store.in_flight"),
-            writes_per_prefix=get("store.writes_per_prefix"),
-            reads_per_prefix=get("store.reads_per_prefix"),
-            prefix_segments=get("store.prefix_segments"),
-            writes_per_key=get("store.writes_per_key"),
-        ),
-        client=ClientModel(
-            in_flight=get("client.in_flight"),
-            timeout_ns=get("client.timeout"),
-            attempts=get("client.attempts"),
-            pause_ns=get("client.pause"),
-            pause_max_ns=get("client.pause_max"),
-        ),
-        faults=Faults(
-            reply_lost=get("faults.reply_lost"),
-            request_lost=get("faults.request_lost"),
-            late=get("faults.late"),
-            late_by_ns=get("faults.late_by"),
-            conflict=get("faults.conflict"),
-            throttled=get("faults.throttled"),
-            crashes_per_hour=crashes * SECONDS_IN_HOUR if crashes else 0.0,
-            restart_ns=get("faults.restart"),
-            skew_ns=get("faults.skew"),
-        ),
+        workload=Workload(**workload),
+        store=StoreModel(latency=latency, **store),
+        client=ClientModel(**fields("client")),
+        faults=Faults(crashes_per_hour=crashes * SECONDS_IN_HOUR, **faults),
         seed=scenario.seed if seed is None else seed,
     )
 

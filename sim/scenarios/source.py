@@ -8,7 +8,7 @@ import difflib
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,6 +45,18 @@ class Source:
         if not isinstance(value, dict):
             self.fail(path, "is a table of its own, with keys of its own")
         return value
+
+    def tables_of(self, path: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Each table of an array of tables, with its own path; none where there is no value."""
+        if value is not None and (not isinstance(value, list) or not value):
+            self.fail(path, f"is a list of tables, written [[{path}]]")
+        for number, table in enumerate(value or ()):
+            yield f"{path}.{number}", self.table(f"{path}.{number}", table)
+
+    def needs(self, path: str, found: Iterable[str], wanted: Iterable[str], who: str = "") -> None:
+        for name in wanted:
+            if name not in found:
+                self.fail(path, f"{who}needs {name}")
 
     def only(self, path: str, found: Iterable[str], known: Iterable[str]) -> None:
         """Refuse a key nobody knows, and name the nearest that somebody does."""
