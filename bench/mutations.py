@@ -42,7 +42,7 @@ class Mutation:
 
 def mutations(run: list[Event]) -> Iterator[Mutation]:
     """All mutations of a run that tells its landings."""
-    owners = {_fact(event, "plan"): _life(event) for event in run if _sort(event) == "sidecar"}
+    owners = {fact(event, "plan"): _life(event) for event in run if _sort(event) == "sidecar"}
     begun = False
     for at, event in enumerate(run):
         sort = _sort(event)
@@ -50,7 +50,7 @@ def mutations(run: list[Event]) -> Iterator[Mutation]:
             continue
         if begun or sort != "claim":
             yield from _of(run, at, owners)
-        begun = begun or bool(_fact(event, "epoch"))
+        begun = begun or bool(fact(event, "epoch"))
 
 
 def _of(run: list[Event], at: int, owners: dict[str, Life]) -> Iterator[Mutation]:
@@ -70,7 +70,7 @@ def _of(run: list[Event], at: int, owners: dict[str, Life]) -> Iterator[Mutation
         swapped = list(run)
         swapped[at], swapped[first] = run[first], event
         yield Mutation("swap", sort, _numbered(swapped), frozenset({at} | right - {first}), sure=True)
-    epoch = _fact(event, "epoch")
+    epoch = fact(event, "epoch")
     if sort == "commit" and epoch and int(epoch) > 1:
         lowered = replace(
             event, trace_fields=event.trace_fields.replace(f"epoch={epoch}", f"epoch={int(epoch) - 1}")
@@ -88,7 +88,7 @@ def _sort(event: Event) -> str:
     if "/version/" in event.key:
         return "head"
     if _ID.search(event.key):
-        return "commit" if _fact(event, "plan") else "claim"
+        return "commit" if fact(event, "plan") else "claim"
     return ""
 
 
@@ -98,12 +98,12 @@ def _builds(later: Event, earlier: Event, owners: dict[str, Life]) -> bool:
     retired = _retired(later)
     if retired:
         return owners.get(retired) == _life(later) and _of_plan(earlier, retired)
-    same_plan = _fact(later, "plan") == _fact(earlier, "plan")
+    same_plan = fact(later, "plan") == fact(earlier, "plan")
     if what == "sidecar":
         return sort in ("head", "commit") and same_plan
     if what == "head":
         return (sort == "commit" and same_plan) or (sort == "head" and _follows(later, earlier))
-    if what == "claim" and sort and _fact(later, "epoch") == _fact(earlier, "epoch"):
+    if what == "claim" and sort and fact(later, "epoch") == fact(earlier, "epoch"):
         return True
     manifest = _ID.search(earlier.key)
     return manifest is not None and _names(later, sort, int(manifest[1]))
@@ -115,14 +115,14 @@ def _names(later: Event, sort: str, manifest: int) -> bool:
     if sort in ("commit", "claim") and one:
         return int(one[1]) == manifest + 1
     landed = later.phase == "landed" and later.kind == "put" and later.outcome == "done"
-    base, boundary = _fact(later, "base") if sort == "sidecar" else "", _fact(later, "boundary")
+    base, boundary = fact(later, "base") if sort == "sidecar" else "", fact(later, "boundary")
     if not landed or not (base or boundary):
         return False
     return int(base) >= manifest if base else int(boundary) + 1 >= manifest  # one is always left
 
 
 def _of_plan(event: Event, plan: str) -> bool:
-    return _sort(event) in ("head", "commit") and _fact(event, "plan") == plan
+    return _sort(event) in ("head", "commit") and fact(event, "plan") == plan
 
 
 def _follows(later: Event, earlier: Event) -> bool:
@@ -142,7 +142,8 @@ def _retired(event: Event) -> str:
     return name[1] if deleted and name else ""
 
 
-def _fact(event: Event, name: str) -> str:
+def fact(event: Event, name: str) -> str:
+    """A trace field of an event; empty without it."""
     return next(
         (word.partition("=")[2] for word in event.trace_fields.split() if word.startswith(f"{name}=")), ""
     )

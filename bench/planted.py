@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bench.mutations import fact
 from fencepost.impl.store.events import Event
 
 _NUMBER = re.compile(r"(\d{20})\.json$")
@@ -42,7 +43,7 @@ def plant(kind: str, run: list[Event], draw: Any) -> Planted | None:
 def no_sidecar(run: list[Event]) -> Iterator[Place]:
     """A head moves, and its plan was never written down."""
     for at, event in _landed(run, "recovery/"):
-        heads = [n for n, one in _landed(run, "/version/") if _fact(one, "plan") == _fact(event, "plan")]
+        heads = [n for n, one in _landed(run, "/version/") if fact(one, "plan") == fact(event, "plan")]
         again = [n for n, one in _landed(run, "recovery/") if one.key == event.key and n != at]
         if heads and not again:
             yield run[:at] + run[at + 1 :], heads[0] - 1
@@ -51,12 +52,12 @@ def no_sidecar(run: list[Event]) -> Iterator[Place]:
 def no_head(run: list[Event]) -> Iterator[Place]:
     """A plan becomes visible, and a table of it never moved."""
     for at, event in _landed(run, "/version/"):
-        commits = [n for n, one in _commits(run) if _fact(one, "plan") == _fact(event, "plan")]
+        commits = [n for n, one in _commits(run) if fact(one, "plan") == fact(event, "plan")]
         same = [n for n, one in _landed(run, "/version/") if one.key == event.key]
         retired = any(
             one.kind == "delete" and "recovery/" in one.key for one in run[at : max(commits, default=at)]
         )
-        if commits and commits[0] > at and not _fact(event, "undo") and same == [at] and not retired:
+        if commits and commits[0] > at and not fact(event, "undo") and same == [at] and not retired:
             yield run[:at] + run[at + 1 :], _first_after(run, at, event, commits[0]) - 1
 
 
@@ -85,7 +86,7 @@ def head_twice(run: list[Event]) -> Iterator[Place]:
 def fenced_commit(run: list[Event]) -> Iterator[Place]:
     """A commit of an epoch before the present one."""
     for at, event in _commits(run):
-        epoch = int(_fact(event, "epoch"))
+        epoch = int(fact(event, "epoch"))
         if epoch > 1:
             yield _instead(run, at, _says(event, "epoch", epoch - 1))
 
@@ -93,19 +94,17 @@ def fenced_commit(run: list[Event]) -> Iterator[Place]:
 def claim_skips(run: list[Event]) -> Iterator[Place]:
     """An epoch is claimed that is not the next one."""
     for at, event in _landed(run, "/manifest/"):
-        known = any(_fact(one, "epoch") for one in run[:at] if one.phase == "landed")
-        if _fact(event, "kind") == "claim" and known:
-            yield _instead(run, at, _says(event, "epoch", int(_fact(event, "epoch")) + 1))
+        known = any(fact(one, "epoch") for one in run[:at] if one.phase == "landed")
+        if fact(event, "kind") == "claim" and known:
+            yield _instead(run, at, _says(event, "epoch", int(fact(event, "epoch")) + 1))
 
 
 def lost_write(run: list[Event]) -> Iterator[Place]:
     """A manifest pins an older version than the one before it did."""
     for at, event in _landed(run, "/manifest/"):
         for table in ("nodes", "edges"):
-            pins = [
-                int(_fact(one, f"{table}_number") or 0) for n, one in _landed(run, "/manifest/") if n < at
-            ]
-            if pins and _fact(event, f"{table}_number") and pins[-1] > min(pins):
+            pins = [int(fact(one, f"{table}_number") or 0) for n, one in _landed(run, "/manifest/") if n < at]
+            if pins and fact(event, f"{table}_number") and pins[-1] > min(pins):
                 yield _instead(run, at, _says(event, f"{table}_number", pins[-1] - 1))
 
 
@@ -129,7 +128,7 @@ def pinned_version_deleted(run: list[Event]) -> Iterator[Place]:
 
 def _is_pinned(head: Event, manifest: Event) -> bool:
     return any(
-        _fact(head, f"{table}_number") == _fact(manifest, f"{table}_number") != ""
+        fact(head, f"{table}_number") == fact(manifest, f"{table}_number") != ""
         for table in ("nodes", "edges")
     )
 
@@ -143,8 +142,8 @@ def retained_manifest_deleted(run: list[Event]) -> Iterator[Place]:
 def sidecar_taken_away(run: list[Event]) -> Iterator[Place]:
     """A plan's sidecar goes before the plan is settled, its heads standing or still to come."""
     for at, event in _landed(run, "recovery/"):
-        plan = _fact(event, "plan")
-        heads = [n for n, one in _landed(run, "/version/") if n > at and _fact(one, "plan") == plan]
+        plan = fact(event, "plan")
+        heads = [n for n, one in _landed(run, "/version/") if n > at and fact(one, "plan") == plan]
         others = [n for n, one in _landed(run, "/") if at < n < (heads or [0])[0] and one.key != event.key]
         if heads and not others:
             yield _with(run, at + 1, replace(_deletes(event, event.key), process=f"{event.process}-rival"))
@@ -153,8 +152,8 @@ def sidecar_taken_away(run: list[Event]) -> Iterator[Place]:
 def undone_before_begun(run: list[Event]) -> Iterator[Place]:
     """A head that undoes a plan nobody has written down."""
     for at, event in _landed(run, "/version/"):
-        if not _fact(event, "undo") and not any(_fact(one, "undo") for one in run):
-            plan = "0" * len(_fact(event, "plan"))
+        if not fact(event, "undo") and not any(fact(one, "undo") for one in run):
+            plan = "0" * len(fact(event, "plan"))
             yield _instead(run, at, _says(_says(event, "undo", "yes"), "plan", plan))
 
 
@@ -162,13 +161,13 @@ def based_on_nothing(run: list[Event]) -> Iterator[Place]:
     """A plan that stands on a manifest which is not there yet."""
     for at, event in _landed(run, "recovery/"):
         if any("/manifest/" in one.key for _, one in _landed(run[:at], "/")):
-            yield _instead(run, at, _says(event, "base", int(_fact(event, "base")) + 3))
+            yield _instead(run, at, _says(event, "base", int(fact(event, "base")) + 3))
 
 
 def published_twice(run: list[Event]) -> Iterator[Place]:
     """A plan that was published is published once more, as the next manifest."""
     for at, event in _commits(run):
-        if _fact(event, "kind") == "publish":
+        if fact(event, "kind") == "publish":
             number = _number(event) + 1
             again = replace(
                 _says(event, "parent", number - 1), key=_NUMBER.sub(f"{number:020d}.json", event.key)
@@ -179,7 +178,7 @@ def published_twice(run: list[Event]) -> Iterator[Place]:
 def head_skips(run: list[Event]) -> Iterator[Place]:
     """A version that leaves a number out."""
     for at, event in _landed(run, "/version/"):
-        table = "nodes" if _fact(event, "nodes_number") else "edges"
+        table = "nodes" if fact(event, "nodes_number") else "edges"
         number = _number(event) + 1
         further = replace(event, key=_NUMBER.sub(f"{number:020d}.json", event.key))
         yield _instead(run, at, _says(further, f"{table}_number", number))
@@ -212,7 +211,7 @@ def _landed(run: list[Event], words: str) -> Iterator[tuple[int, Event]]:
 
 
 def _commits(run: list[Event]) -> Iterator[tuple[int, Event]]:
-    return ((at, event) for at, event in _landed(run, "/manifest/") if _fact(event, "plan"))
+    return ((at, event) for at, event in _landed(run, "/manifest/") if fact(event, "plan"))
 
 
 def _with(run: list[Event], at: int, event: Event) -> Place:
@@ -230,12 +229,6 @@ def _deletes(event: Event, key: str) -> Event:
 def _number(event: Event) -> int:
     found = _NUMBER.search(event.key)
     return int(found[1]) if found else -1
-
-
-def _fact(event: Event, name: str) -> str:
-    return next(
-        (word.partition("=")[2] for word in event.trace_fields.split() if word.startswith(f"{name}=")), ""
-    )
 
 
 def _says(event: Event, name: str, value: object) -> Event:

@@ -13,8 +13,6 @@ there, the same failure follows. The entry is here all the same, because a user'
 
 from dataclasses import dataclass
 
-__all__ = ["ENTRIES", "Entry"]
-
 
 @dataclass(frozen=True)
 class Entry:

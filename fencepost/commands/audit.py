@@ -23,9 +23,9 @@ from rich.console import Console
 
 from fencepost import results
 from fencepost.commands.audit_base import compare_with_base
-from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import SHIPPED, find_machine
-from fencepost.commands.output_files import TARGET, json_option, write_file, write_result
+from fencepost.commands.output_files import TARGET, json_option, write_file
 from fencepost.commands.provenance import command_line
 from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
 from fencepost.commands.systems import (
@@ -37,7 +37,7 @@ from fencepost.commands.systems import (
     read_shipped,
     shipped,
 )
-from fencepost.commands.terminal import StatusLine, verbose_option
+from fencepost.commands.terminal import StatusLine, finish, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import neighbours, place
 from fencepost.impl.store import open_store
@@ -146,13 +146,10 @@ def command(listing: bool, **options: Any) -> int:
     json_file, verbose = options["json_file"], options["verbose"]
     console = console_for(stderr=json_file == "-")
     if options["base"] is not None:
-        return compare_with_base(options["system"], options["base"], json_file, console)
+        return compare_with_base(options["system"], options["base"], json_file)
     if options["mutants"]:
         mutants = _mutants(options)
-        console.print(mutants_text(mutants, verbose=verbose))
-        if json_file:
-            write_result(mutants, json_file)
-        return VERDICT_EXITS[mutants.verdict]
+        return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     system = find_system(options["system"], options["mutant"])
     with _user_errors(system), _output_to_stderr(wanted=json_file == "-"):
         result = _real(system, options, console) if options["store"] else _search(system, options)
@@ -163,10 +160,8 @@ def command(listing: bool, **options: Any) -> int:
     elif options["resume"] and result.verdict == "undecided":
         again = command_line(without=("--json",), flags=results.PRINTING)
     quiet, gaps = options["quiet"], options["gaps"]
-    console.print(audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet))
-    if json_file:
-        write_result(result, json_file)
-    return VERDICT_EXITS[result.verdict]
+    text = audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet)
+    return finish(result, text, json_file)
 
 
 def _refuse_contradictions(options: Mapping[str, Any]) -> None:

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
-from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
-from fencepost.commands.output_files import write_result
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.provenance import command_line
+from fencepost.commands.terminal import finish
 from fencepost.commands.user_files import is_file_name, split
 from fencepost.comparing import compare, verdict_of
 from fencepost.reports.audit_text import compare_text
@@ -41,7 +40,7 @@ class Repository:
     """The revision as the user wrote it."""
 
 
-def compare_with_base(system: str, revision: str, json_file: str | None, console: Console) -> int:
+def compare_with_base(system: str, revision: str, json_file: str | None) -> int:
     """Audit `system` at `revision` and as it is now, with the options of the command; report differences."""
     words = shlex.split(command_line(without=("--base", "--json"), flags=PRINTING))
     words.remove(system)
@@ -64,10 +63,7 @@ def compare_with_base(system: str, revision: str, json_file: str | None, console
     )
     replaying = command_line(without=SEARCHING, flags=PRINTING)
     again = [with_token(replaying, violation["token"]) for violation in after["violations"]]
-    console.print(compare_text(result, revision, again))
-    if json_file:
-        write_result(result, json_file)
-    return VERDICT_EXITS[result.verdict]
+    return finish(result, compare_text(result, revision, again), json_file)
 
 
 def find_repository(system: str, revision: str) -> Repository:

@@ -9,13 +9,12 @@ from typing import Any
 
 import click
 
-from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
-from fencepost.commands.output_files import json_option, write_result
+from fencepost.commands.output_files import json_option
 from fencepost.commands.provenance import command_line
 from fencepost.commands.set_option import numbers
-from fencepost.commands.terminal import StatusLine, verbose_option
-from fencepost.commands.terminal import console as console_for
+from fencepost.commands.terminal import StatusLine, console, engine_option, finish, verbose_option
 from fencepost.model import Model, ModelError, Progress, check, reachable_graph, walk
 from fencepost.reports.check_text import check_text
 from fencepost.reports.text import amount, byte_size, parse_bytes
@@ -45,13 +44,7 @@ NAMES = {"stepping": "--explore", "max_states": "--max-states"}
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps per random walk.  [default: 100]")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random walks.  [default: 0]")
 @click.option("--strict", is_flag=True, help="Treat an action that never fires as a violation.")
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "spark"]),
-    default="local",
-    show_default=True,
-    help="Where the search runs.",
-)
+@engine_option("Where the search runs.")
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option("--work", metavar="DIR", help="Folder for Spark's levels, visible to all its workers.")
 @click.option("--explore", "stepping", is_flag=True, help="Walk the model by hand in the terminal.")
@@ -79,14 +72,13 @@ def command(listing: bool, **options: Any) -> int:
     except ModelError as error:
         raise BadRequest(str(error)) from error
     again = command_line(without=("--json",), flags=("-v", "--verbose"))
-    json_file = options["json_file"]
-    console = console_for(stderr=json_file == "-")
-    console.print(check_text(result, again, verbose=options["verbose"]), crop=False)
-    if json_file:
-        write_result(result if interrupted else replace(result, graph=_graph(model, result)), json_file)
+    text = check_text(result, again, verbose=options["verbose"])
+    if options["json_file"] and not interrupted:
+        result = replace(result, graph=_graph(model, result))
+    code = finish(result, text, options["json_file"], crop=False)
     if interrupted:
         raise KeyboardInterrupt
-    return VERDICT_EXITS[result.verdict]
+    return code
 
 
 def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[CheckResult, bool]:
@@ -242,14 +234,14 @@ def _explorer(options: dict[str, Any]) -> Iterator[Callable[..., Any] | None]:
 
 
 def _list() -> int:
-    console = console_for(stderr=False)
+    page = console(stderr=False)
     for name in SHIPPED:
         machine = find_machine(name)
         summary = (machine.__doc__ or "").strip().split("\n")[0]
-        console.print(f"[bold]{name}[/]  {summary}")
+        page.print(f"[bold]{name}[/]  {summary}")
         sizes = ", ".join(f"{size}={value}" for size, value in Model(machine).sizes.items())
-        console.print(f"  sizes: {sizes or 'none'}")
+        page.print(f"  sizes: {sizes or 'none'}")
         for what in ("safeguards", "assumptions"):
             for switch, doc in getattr(machine, what).items():
-                console.print(f"  {what[:-1]} {switch}: {doc}")
+                page.print(f"  {what[:-1]} {switch}: {doc}")
     return Exit.HOLDS

@@ -10,11 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.output_files import TARGET, write_json
-
-JSON = click.option(
-    "--json", "json_file", type=TARGET, metavar="FILE", help="Write the result as JSON; - is standard output."
-)
+from fencepost.commands.output_files import write_json
 
 
 class Result(NamedTuple):

@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 
-from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import find_refinement
-from fencepost.commands.output_files import json_option, write_json, write_result
-from fencepost.commands.terminal import StatusLine, verbose_option
-from fencepost.commands.terminal import console as console_for
+from fencepost.commands.output_files import json_option, write_json
+from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
 from fencepost.reports.replay_text import replay_text
 from fencepost.results import ReplayResult, from_json, to_json
 from fencepost.sim.systems import SYSTEMS
@@ -45,13 +44,7 @@ SOURCES = ("traces", "access-log")
     metavar="BY",
     help="Unit that is judged: run, process, prefix:N, identity, or the groups of a pattern.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "spark"]),
-    default="local",
-    show_default=True,
-    help="Where the runs are judged.",
-)
+@engine_option("Where the runs are judged.")
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option(
     "--slots", type=click.IntRange(1, 16), default=8, show_default=True, help="Requests in flight at once."
@@ -80,12 +73,8 @@ def command(listing: bool, **options: Any) -> int:
             raise BadRequest(str(error)) from error
         if options["out"]:
             write_json(to_json(result), str(folder / "summary.json"))
-    json_file = options["json_file"]
     text = replay_text(result, verbose=options["verbose"], gaps=options["gaps"])
-    console_for(stderr=json_file == "-").print(text)
-    if json_file:
-        write_result(result, json_file)
-    return VERDICT_EXITS[result.verdict]
+    return finish(result, text, options["json_file"])
 
 
 def _refuse_contradictions(options: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import click
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.provenance import command_line, provenance
-from fencepost.commands.terminal import StatusLine, verbose_option
+from fencepost.commands.terminal import StatusLine, engine_option, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.reports.simulate_text import simulate_text
 from fencepost.results import SimulateResult, from_json, to_json
@@ -34,13 +34,7 @@ OUTPUT_FLAGS = ("--no-traces", "--no-plots", "-v", "--verbose")
 @click.option("--sweep", multiple=True, metavar="KEY=A,B,...", help="Sweep a key, or set other values.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of the runs.  [the scenario's]")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Parallel processes.  [one a core]")
-@click.option(
-    "--engine",
-    type=click.Choice(["local", "spark"]),
-    default="local",
-    show_default=True,
-    help="Where the runs are simulated.",
-)
+@engine_option("Where the runs are simulated.")
 @click.option("--master", metavar="URL", help="Spark cluster.  [local[*]]")
 @click.option("--out", metavar="DIR", help="Write results, traces and plots there.")
 @click.option("--no-traces", is_flag=True, help="Write no traces, which take most of the time and space.")

@@ -1,11 +1,15 @@
-"""The console that commands print to, and the status line of a running search."""
+"""The console that commands print to, how they end, and the status line of a running search."""
 
 import sys
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from fencepost.commands.exit_codes import VERDICT_EXITS
+from fencepost.commands.output_files import write_result
 
 PLAIN_WIDTH = 160
 """Of a file or a pipe: wide enough for one table row a line."""
@@ -21,6 +25,22 @@ def console(*, stderr: bool, wrapped: bool = False) -> Console:
     if not made.is_terminal:
         made.width = PLAIN_WIDTH
     return made
+
+
+def finish(
+    result: Any, report: RenderableType, json_file: str | None, *, wrapped: bool = False, crop: bool = True
+) -> int:
+    """Print the report, write --json, and return the exit code of the verdict."""
+    console(stderr=json_file == "-", wrapped=wrapped).print(report, crop=crop)
+    if json_file:
+        write_result(result, json_file)
+    return VERDICT_EXITS[result.verdict]
+
+
+def engine_option(help_text: str) -> Callable[[Any], Any]:
+    """`--engine`, of commands that can also run on Spark."""
+    kinds = click.Choice(["local", "spark"])
+    return click.option("--engine", type=kinds, default="local", show_default=True, help=help_text)
 
 
 verbose_option = click.option("-v", "--verbose", is_flag=True, help="Print everything that was found.")

@@ -14,12 +14,11 @@ from typing import Any
 
 import click
 
-from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
-from fencepost.commands.output_files import json_option, write_result
+from fencepost.commands.output_files import json_option
 from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
-from fencepost.commands.terminal import console as console_for
-from fencepost.commands.terminal import verbose_option
+from fencepost.commands.terminal import finish, verbose_option
 from fencepost.reports.check_text import row_text, zoo_text
 from fencepost.results import Row, ZooResult
 
@@ -74,10 +73,7 @@ def command(
         found = model_rows(name, max_states, assumptions=not no_assumptions)
     rows, complete = collect(found, lambda row: row_text(row).plain.strip())
     result = ZooResult(rows=rows, verdict=verdict_of(rows, complete=complete))
-    console_for(stderr=json_file == "-").print(zoo_text(result, verbose=verbose))
-    if json_file:
-        write_result(result, json_file)
-    return VERDICT_EXITS[result.verdict]
+    return finish(result, zoo_text(result, verbose=verbose), json_file)
 
 
 def model_rows(name: str | None, max_states: int | None, *, assumptions: bool) -> Iterator[Row]:

@@ -14,25 +14,3 @@ from fencepost.sim.des.result import Result, Stats
 from fencepost.sim.des.server import Server, StoreModel
 from fencepost.sim.des.simulate import simulate
 from fencepost.sim.des.simulation import Setup, Simulation, Workload
-
-__all__ = [
-    "Client",
-    "ClientModel",
-    "Constant",
-    "Crash",
-    "Deadlock",
-    "Empirical",
-    "Engine",
-    "Faults",
-    "Lognormal",
-    "Profile",
-    "Result",
-    "Server",
-    "Setup",
-    "SimulatedEnvironment",
-    "Simulation",
-    "Stats",
-    "StoreModel",
-    "Workload",
-    "simulate",
-]

@@ -41,8 +41,6 @@ class ClientModel:
 
 
 class Client(Store):
-    """See the top of this module."""
-
     def __init__(self, server: Server, name: str, model: ClientModel, env: SimulatedEnvironment) -> None:
         self.name = name
         self.env = env

@@ -41,8 +41,6 @@ class Writer(Protocol):
 
 
 class Drive:
-    """See the top of this module."""
-
     def __init__(self, engine: Engine, setup: Setup, open_writer: Callable[[int], Writer]) -> None:
         self._engine = engine
         self._workload = setup.workload

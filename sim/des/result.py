@@ -30,8 +30,6 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """See the top of this module."""
-
     operations: dict[str, Stats]
     failed: dict[str, int]
     """Operations that did not succeed, by name and why."""

@@ -4,16 +4,3 @@ from fencepost.sim.probe.features import BY_NAME, FEATURES, Feature
 from fencepost.sim.probe.plan import QUICK, THOROUGH, Plan
 from fencepost.sim.probe.run import Probe
 from fencepost.sim.probe.verdict import Finding, Report, Verdict
-
-__all__ = [
-    "BY_NAME",
-    "FEATURES",
-    "QUICK",
-    "THOROUGH",
-    "Feature",
-    "Finding",
-    "Plan",
-    "Probe",
-    "Report",
-    "Verdict",
-]

@@ -8,5 +8,3 @@
 
 from fencepost.sim.proxy.plan import BadPlan, Delay, Plan, Upstream, read_delay
 from fencepost.sim.proxy.server import Proxy, running
-
-__all__ = ["BadPlan", "Delay", "Plan", "Proxy", "Upstream", "read_delay", "running"]

@@ -6,5 +6,3 @@ that occur. A violation that it finds is real; other orders stay undecided.
 
 from fencepost.sim.real.rounds import Found, Plain, run_rounds
 from fencepost.sim.real.world import NotForReal, RealWorld
-
-__all__ = ["Found", "NotForReal", "Plain", "RealWorld", "run_rounds"]

@@ -1,25 +1,367 @@
-"""The interface of `World` for programs that run against a real store, as far as a real run can offer it.
+"""The world of programs that run against a real store: threads are the processes, and checks run beside them.
 
-`run` describes a round and what its verdicts mean.
+It has the interface of `World` as far as a real run can offer it. A world is one round.
+
+Theory. A check reads several keys while others write, so its result may be true at no moment. A check that
+finds a violation (or finds that the expected situation has occurred) therefore runs again with the gate
+closed: then no request of the program is in flight, and no process notes or ends. Only a finding that repeats
+counts; others are counted as unconfirmed. The price of inventing no violation: short ones are mostly missed.
+The exhaustive audit finds those.
+
+The printed run is in the order of the replies, which is not the order of their effects in the store.
+
+The round injects no crash, lost reply or clock skew; they happen only by themselves.
 """
 
+import contextlib
+import threading
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from fencepost.impl.environment import Environment, SeededEnvironment, SystemEnvironment
+from fencepost.impl.store.errors import StoreError, Unsupported, Unusable
 from fencepost.impl.store.interface import Store
-from fencepost.sim.real.run import Member, RealRun
+from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.requests import NOT_NOW, Outcome, Reply, Request
+from fencepost.sim.explore.counterexample import operation_text, outcome_text
 from fencepost.sim.world.declaring import Declaring
+from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, Property, View, Violation
 
+
+class Gate:
+    """Shared lock for requests, exclusive lock for the second run of a check."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._closed = False
+        self.inside_max = 0
+        """Largest number of requests in flight at once."""
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[None]:
+        with self._changed:
+            while self._closed:
+                self._changed.wait()
+            self._inside += 1
+            self.inside_max = max(self.inside_max, self._inside)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[None]:
+        """Wait until all have left and let nobody in. Only one thread at a time may call this."""
+        with self._changed:
+            self._closed = True
+            while self._inside:
+                self._changed.wait()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._closed = False
+                self._changed.notify_all()
+
+
+R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
+
+LOOKS_MAX = 5
+"""Attempts of a check's request that gets no answer."""
+
+
+class Ended(BaseException):
+    """The round is over. Raised in every process; not an Exception, which a program might catch."""
+
+
+class Blind(BaseException):
+    """The store did not answer a check, so that it has no result."""
+
+
+class JudgedStore(Layer):
+    """The store of the program's processes: the run counts, prints and judges each request."""
+
+    def __init__(self, inner: Store, run: "RealWorld") -> None:
+        super().__init__(inner)
+        self._run = run
+        self.env = run.env
+
+    def send(self, request: Request[R]) -> R:
+        sent: R = self._run.send(lambda: [self.inner.send(request)], [request])[0]
+        return sent
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        return self._run.send(lambda: self.inner.send_all(requests), requests)
+
+
+class Interruptible(SystemEnvironment):
+    """The real clock; the end of the round interrupts every sleep."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        super().__init__()
+        self._ended = ended
+
+    def sleep(self, seconds: float) -> None:
+        if self._ended.wait(seconds):
+            raise Ended
+
+
+class Glass:
+    """The bucket that checks read: directly from the store, neither counted nor printed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def body(self, key: str) -> bytes | None:
+        reply = self._answered(lambda: self._store.get(key))
+        return bytes(reply.body) if reply.done else None
+
+    def modified_ns(self, key: str) -> int:
+        reply = self._answered(lambda: self._store.head(key))
+        return int(reply.info.modified_ns) if reply.done else 0
+
+    def bodies(self, prefix: str) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        token = ""
+        while True:
+            page = self._answered(lambda token=token: self._store.list(prefix, token=token))
+            for info in page.objects:
+                body = self.body(info.key)
+                if body is not None:
+                    found[info.key] = body
+            token = page.next
+            if not token:
+                return found
+
+    def _answered(self, send: Callable[[], Any]) -> Any:
+        for _ in range(LOOKS_MAX):
+            try:
+                reply = send()
+            except StoreError as error:
+                raise Blind from error
+            if reply.outcome not in NOT_NOW and reply.outcome is not Outcome.UNKNOWN:
+                return reply
+        raise Blind
+
+
+LINES_MAX = 60
+"""Printed lines of a round, counted from its end."""
+GRACE_S = 10.0
+"""For a request that is under way when the round is over."""
+
+
+class Member:
+    """One process: a thread."""
+
+    def __init__(
+        self, name: str, fn: Callable[..., Any], args: Any, kwargs: Any, may_raise: tuple[Any, ...]
+    ) -> None:
+        self.name = name
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.may_raise = may_raise
+        self.state = "running"
+        self.result: Any = None
+        self.error: BaseException | None = None
 
 
 class NotForReal(Exception):
     """The program needs a feature that only the simulated world has."""
 
 
-class RealWorld(Declaring, RealRun):
-    """One round, with the interface of `World` where a real run can offer it."""
+class RealWorld(Declaring):
+    """One round."""
+
+    start_ns = 0
+
+    def __init__(self, store: Store, *, seed: int = 0, number: int = 0) -> None:
+        self._raw = store
+        self._gate = Gate()
+        self._ended = threading.Event()
+        self._here = threading.local()
+        self._one_looks = threading.Lock()
+        self._log_lock = threading.Lock()
+        self._chance = SeededEnvironment(seed)
+        self._number = number
+        self._messages: dict[str, deque[Any]] = defaultdict(deque)
+        self._started = False
+        self.env: Environment = Interruptible(self._ended)
+        self._store = JudgedStore(store, self)
+        self._view = View(self)
+        self.footprints = SimpleNamespace(bit=lambda *_: 0, listing=lambda *_: 0)
+        self.bucket = Glass(store)
+        self.noted: dict[str, list[tuple[str, Any]]] = {}
+        self.processes: list[Member] = []
+        self.properties: list[Property] = []
+        self.closing: list[Callable[[], None]] = []
+        self.violation: Violation | None = None
+        self.unusable: StoreError | None = None
+        self.findings: list[str] = []
+        self.lines: deque[str] = deque(maxlen=LINES_MAX)
+        self.outcomes: Counter[str] = Counter()
+        self.steps: Counter[str] = Counter()
+        self.looks = 0
+        self.unconfirmed = 0
+
+    @property
+    def me(self) -> str:
+        member = getattr(self._here, "member", None)
+        return "setup" if member is None else member.name
+
+    @property
+    def clock_ns(self) -> int:
+        return self.env.now_ns()
+
+    @property
+    def requests(self) -> int:
+        return sum(self.outcomes.values())
+
+    @property
+    def at_once(self) -> int:
+        """Largest number of requests in flight at once."""
+        return self._gate.inside_max
+
+    def run(self, seconds: float) -> None:
+        """Start all processes at once and judge until they have ended, for at most `seconds`."""
+        self._started = True
+        start = threading.Barrier(max(1, len(self.processes)))
+        threads = [
+            threading.Thread(target=self._live, args=(member, start), name=member.name, daemon=True)
+            for member in self.processes
+        ]
+        deadline_ns = self.env.monotonic_ns() + round(seconds * 1e9)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(max(0.0, (deadline_ns - self.env.monotonic_ns()) / 1e9))
+        finally:
+            self._ended.set()
+            for thread in threads:
+                thread.join(GRACE_S)
+        if self.violation is not None or self.unusable is not None:
+            return
+        late = [member.name for member in self.processes if member.state == "running"]
+        if late:
+            self._find(
+                f"{', '.join(late)} had not ended after {seconds:g} s: that round was not judged at its end"
+            )
+        else:
+            self._judge_the_end()
+
+    def _live(self, member: Member, start: threading.Barrier) -> None:
+        self._here.member = member
+        error: BaseException | None = None
+        result: Any = None
+        try:
+            start.wait()
+            result = member.fn(*member.args, **member.kwargs)
+        except Ended:
+            return
+        except BaseException as raised:  # noqa: BLE001 - every way of ending is judged
+            error = raised
+        with self._gate.passing():
+            member.result, member.error = result, error
+            member.state = "done" if error is None else "failed"
+        if isinstance(error, Unusable | Unsupported):
+            self.unusable = error
+            self._ended.set()
+        elif error is not None and not isinstance(error, member.may_raise):
+            self.record("raise", "raise", f"{type(error).__name__}: {error}")
+            self._violated(f"{member.name} ends well", f"it raised {type(error).__name__}: {error}")
+        else:
+            try:
+                self.look()
+            except Ended:
+                return
+
+    def _judge_the_end(self) -> None:
+        for promise in self.properties:
+            try:
+                broken = promise.judge(self._view)
+            except Blind:
+                self._find("the store did not answer a check at the end of a round")
+                continue
+            if promise.kind == EVENTUALLY and not promise.met:
+                broken = "it had not happened when every process had ended"
+            if broken is not None:
+                self._violated(promise.name, broken)
+
+    # Judging.
+
+    def look(self) -> None:
+        """Run the checks, unless another thread is running them."""
+        if self._ended.is_set():
+            raise Ended
+        if getattr(self._here, "looking", False) or not self._one_looks.acquire(blocking=False):
+            return
+        self._here.looking = True
+        try:
+            for promise in self.properties:
+                if promise.kind != FINALLY and not promise.met:
+                    self._look(promise)
+        except Blind:
+            return
+        finally:
+            self._here.looking = False
+            self._one_looks.release()
+
+    def _look(self, promise: Property) -> None:
+        self.looks += 1
+        if promise.judge(self._view) is None and not promise.met:
+            return
+        promise.met = False
+        with self._gate.closed():
+            broken = promise.judge(self._view)
+        if broken is not None:
+            self._violated(promise.name, broken)
+        elif not promise.met:
+            self.unconfirmed += 1
+
+    @property
+    def looking(self) -> bool:
+        """Whether the calling thread is running a check."""
+        return bool(getattr(self._here, "looking", False))
+
+    def _violated(self, name: str, reason: str) -> None:
+        with self._log_lock:
+            self.violation = self.violation or Violation(name, reason)
+        self._ended.set()
+
+    def _find(self, finding: str) -> None:
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    # What happened.
+
+    def send(self, send: Callable[[], Sequence[Any]], requests: Sequence[Request[Any]]) -> Sequence[Any]:
+        """Send for a process, print the replies, and run the checks."""
+        if self.looking or not self._started:
+            return send()
+        if self._ended.is_set():
+            raise Ended
+        with self._gate.passing():
+            replies = send()
+        for request, reply in zip(requests, replies, strict=True):
+            self.outcomes[f"{request.kind} {reply.outcome.value}"] += 1
+            self.record(request.kind, operation_text(request), outcome_text(request, reply, 0))
+        self.look()
+        return replies
+
+    def record(self, kind: str, operation: str, outcome: str) -> None:
+        with self._log_lock:
+            self.steps[f"{self.me} {kind}"] += 1
+            number = sum(self.steps.values())
+            self.lines.append(f"{number:>3}   {self.me:<12} {operation:<40} {outcome}".rstrip())
+
+    # For programs.
 
     @property
     def setting_up(self) -> bool:
@@ -57,7 +399,7 @@ class RealWorld(Declaring, RealRun):
         del follower
         self._find(f"{name}: not checked, because the order of effects in a real store is unknown")
 
-    @contextmanager
+    @contextlib.contextmanager
     def operation(self, name: str) -> Iterator[None]:
         """No effect in a real run: costs are counted in the simulated world."""
         del name

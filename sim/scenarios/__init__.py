@@ -8,16 +8,3 @@ from fencepost.sim.scenarios.loading import load, read, shipped
 from fencepost.sim.scenarios.running import Order, RunFailed, measured, perform, profile_of
 from fencepost.sim.scenarios.scenario import Scenario
 from fencepost.sim.scenarios.source import BadScenario
-
-__all__ = [
-    "BadScenario",
-    "Order",
-    "RunFailed",
-    "Scenario",
-    "load",
-    "measured",
-    "perform",
-    "profile_of",
-    "read",
-    "shipped",
-]

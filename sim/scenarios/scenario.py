@@ -54,8 +54,6 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """See the top of this module."""
-
     name: str
     title: str
     about: str

@@ -5,5 +5,3 @@ start, SparkAway (no Java, no pyspark, no master: one sentence each), SparkEngin
 
 from fencepost.sim.spark.explore import SparkEngine
 from fencepost.sim.spark.session import SparkAway, start
-
-__all__ = ["SparkAway", "SparkEngine", "start"]

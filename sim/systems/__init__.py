@@ -10,8 +10,6 @@ import os
 from fencepost.sim.systems import ingest, publish
 from fencepost.sim.systems.system import Mutant, System, Workload, load
 
-__all__ = ["SYSTEMS", "WORKLOADS", "Mutant", "System", "Workload", "load"]
-
 SYSTEMS: dict[str, System] = {system.name: system for system in (publish.SYSTEM, ingest.SYSTEM)}
 """By name."""
 for _module in filter(None, os.environ.get("FENCEPOST_SYSTEMS", "").split(",")):

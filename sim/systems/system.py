@@ -58,8 +58,6 @@ class Workload:
 
 @dataclass(frozen=True)
 class System:
-    """See the top of this module."""
-
     name: str
     summary: str
     """One line: what the protocol does."""

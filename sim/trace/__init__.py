@@ -12,20 +12,3 @@ from fencepost.sim.trace.reading import batches, discover
 from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError, events_of, table_of
 from fencepost.sim.trace.tracer import Rotating, TracedStore
 from fencepost.sim.trace.writing import write_json_lines, write_parquet
-
-__all__ = [
-    "SCHEMA",
-    "Problem",
-    "Rotating",
-    "TraceError",
-    "TracedStore",
-    "batches",
-    "discover",
-    "events_of",
-    "grouped",
-    "ordered",
-    "read_access_log",
-    "table_of",
-    "write_json_lines",
-    "write_parquet",
-]

@@ -2,5 +2,3 @@
 
 from fencepost.commands.catalog import branches, maintenance, rows
 from fencepost.commands.catalog.group import command
-
-__all__ = ["branches", "command", "maintenance", "rows"]

@@ -14,7 +14,6 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import (
-    JSON,
     Parameter,
     Result,
     add_subcommand,
@@ -22,6 +21,7 @@ from fencepost.commands.operating import (
     refuse_memory,
     user_name,
 )
+from fencepost.commands.output_files import json_option
 from fencepost.impl.publish import (
     STANDARD,
     Absent,
@@ -74,7 +74,7 @@ def subcommand(
             result = act(url, **options)
             return result._replace(found={"url": url, **result.found})
 
-        return add_subcommand(group, name, summary, (URL, *parameters, JSON), _run)(with_url)
+        return add_subcommand(group, name, summary, (URL, *parameters, json_option), _run)(with_url)
 
     return add
 

@@ -2,5 +2,3 @@
 
 from fencepost.commands.ingest import agent, collector, conflicts, maintenance
 from fencepost.commands.ingest.group import command
-
-__all__ = ["agent", "collector", "command", "conflicts", "maintenance"]

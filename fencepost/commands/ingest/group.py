@@ -11,7 +11,6 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import (
-    JSON,
     Act,
     Parameter,
     Result,
@@ -19,6 +18,7 @@ from fencepost.commands.operating import (
     print_error,
     refuse_memory,
 )
+from fencepost.commands.output_files import json_option
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.ingest import (
@@ -65,7 +65,7 @@ def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command, json: bool = True
 ) -> Callable[[Act], click.Command]:
     """Add a command with these parameters and, with `json`, `--json`."""
-    return add_subcommand(group, name, summary, (*parameters, *((JSON,) if json else ())), _run)
+    return add_subcommand(group, name, summary, (*parameters, *((json_option,) if json else ())), _run)
 
 
 def _run(act: Callable[[], int]) -> int:

@@ -1,6 +1,7 @@
 """The scenarios of ingest, each small enough to be explored to its end, and the program that sets one up."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import (
@@ -32,32 +33,14 @@ OLD = PRESENT - 10
 OLD_AGE_S = 10 * SETTINGS.horizon_s
 
 
-def retry(run: ScenarioRun) -> None:
-    """One agent's batch at two collectors: the first did not answer, or was only slow."""
-    run.bucket()
+def retry(run: ScenarioRun, other: Batch = FIRST, *, versioned: bool = False) -> None:
+    """One agent's batch at two collectors: the first did not answer, or was only slow.
+
+    With `OTHER` two batches of one identity: the agent was restored from an old disk.
+    """
+    run.bucket(versioned=versioned)
     run.collector("ann", FIRST)
-    run.collector("bob", FIRST)
-
-
-def conflict(run: ScenarioRun) -> None:
-    """Two batches of one identity at two collectors: an agent was restored from an old disk."""
-    run.bucket()
-    run.collector("ann", FIRST)
-    run.collector("bob", OTHER)
-
-
-def versioned(run: ScenarioRun) -> None:
-    """As `retry`, in a bucket that keeps versions."""
-    run.bucket(versioned=True)
-    run.collector("ann", FIRST)
-    run.collector("bob", FIRST)
-
-
-def versioned_conflict(run: ScenarioRun) -> None:
-    """As `conflict`, in a bucket that keeps versions."""
-    run.bucket(versioned=True)
-    run.collector("ann", FIRST)
-    run.collector("bob", OTHER)
+    run.collector("bob", other)
 
 
 def slow(run: ScenarioRun) -> None:
@@ -70,25 +53,29 @@ def slow(run: ScenarioRun) -> None:
     _garbage(run, wait_s=OLD_S)
 
 
-def slow_versioned(run: ScenarioRun) -> None:
-    """As `slow`, in a bucket that keeps versions: no landing is excused there, however late."""
-    _old_version(run)
-
-
-def parts(run: ScenarioRun) -> None:
-    """As `slow-versioned`, with multipart uploads: an object that existed at the start may be gone at the
-    end."""
-    _old_version(run, parts=True)
-
-
-def judged(run: ScenarioRun) -> None:
+def judged(run: ScenarioRun, *, parts: bool = False) -> None:
     """An old orphan in a bucket that keeps versions, and its delete, which was decided on before."""
-    _judged_before(run)
+    run.followed = False  # the model has no deletion that was decided on before the run
+    run.bucket(versioned=True, parts=parts)
+    version = run.put(FIRST.raw_key(None), FIRST.body, age_s=OLD_AGE_S)
+    run.collector("ann", FIRST, follow_up=False)
+
+    def delete() -> None:
+        chosen = run.safeguards.gc_by_version(version)
+        run.world.store().delete(FIRST.raw_key(None), when=ANYTHING, version=chosen)
+
+    run.world.spawn(delete, name="gc", restart=False)
 
 
-def judged_parts(run: ScenarioRun) -> None:
-    """As `judged`, with a multipart upload."""
-    _judged_before(run, parts=True)
+def slow_versioned(run: ScenarioRun, *, parts: bool = False) -> None:
+    """As `slow`, in a bucket that keeps versions: no landing is excused there, however late.
+
+    With multipart uploads, an object that existed at the start may be gone at the end.
+    """
+    run.bucket(versioned=True, timed=True, parts=parts)
+    run.put(FIRST.raw_key(None), FIRST.body)
+    run.collector("ann", FIRST, follow_up=False)
+    _garbage(run, wait_s=OLD_S)
 
 
 def orphan(run: ScenarioRun) -> None:
@@ -215,26 +202,6 @@ def impostor(run: ScenarioRun) -> None:
     run.world.spawn(lambda: run.store().head(FIRST.manifest(age_s=0.0, key="").key), name="ann")
 
 
-def _judged_before(run: ScenarioRun, *, parts: bool = False) -> None:
-    run.followed = False  # the model has no deletion that was decided on before the run
-    run.bucket(versioned=True, parts=parts)
-    version = run.put(FIRST.raw_key(None), FIRST.body, age_s=OLD_AGE_S)
-    run.collector("ann", FIRST, follow_up=False)
-
-    def delete() -> None:
-        chosen = run.safeguards.gc_by_version(version)
-        run.world.store().delete(FIRST.raw_key(None), when=ANYTHING, version=chosen)
-
-    run.world.spawn(delete, name="gc", restart=False)
-
-
-def _old_version(run: ScenarioRun, *, parts: bool = False) -> None:
-    run.bucket(versioned=True, timed=True, parts=parts)
-    run.put(FIRST.raw_key(None), FIRST.body)
-    run.collector("ann", FIRST, follow_up=False)
-    _garbage(run, wait_s=OLD_S)
-
-
 def _accepted_before(
     run: ScenarioRun, batch: Batch, *, derive: bool = True, age_s: float = OLD_AGE_S
 ) -> Manifest:
@@ -280,27 +247,24 @@ def _landed_late(run: ScenarioRun) -> Callable[[View, str], bool]:
 
 
 SCENARIOS: dict[str, Setup] = {
-    scenario.__name__.replace("_", "-"): scenario
-    for scenario in (
-        retry,
-        conflict,
-        versioned,
-        versioned_conflict,
-        slow,
-        slow_versioned,
-        orphan,
-        parts,
-        judged,
-        judged_parts,
-        young,
-        unaudited,
-        reported,
-        quarantined,
-        late_entry,
-        searched,
-        rollups,
-        impostor,
-    )
+    "retry": retry,
+    "conflict": partial(retry, other=OTHER),
+    "versioned": partial(retry, versioned=True),
+    "versioned-conflict": partial(retry, other=OTHER, versioned=True),
+    "slow": slow,
+    "slow-versioned": slow_versioned,
+    "orphan": orphan,
+    "parts": partial(slow_versioned, parts=True),
+    "judged": judged,
+    "judged-parts": partial(judged, parts=True),
+    "young": young,
+    "unaudited": unaudited,
+    "reported": reported,
+    "quarantined": quarantined,
+    "late-entry": late_entry,
+    "searched": searched,
+    "rollups": rollups,
+    "impostor": impostor,
 }
 SMALL = ("retry", "conflict", "versioned", "versioned-conflict")
 """Those that one explores to the end while waiting, with a crash and a lost reply."""

@@ -35,15 +35,11 @@ from fencepost.sim.des.engine import Channel
 from fencepost.sim.des.meter import Operation
 from fencepost.sim.des.simulation import Simulation
 
-MAINTENANCE = ("reconcile", "audit", "collect")
-PARAMETERS = ("horizon_s",)
 LABEL_BYTES = 4000
 """Size of one label that pads a frame: the limit of a frame is a little more."""
 
 
 class Ingesting:
-    """See the top of this module."""
-
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         workload = simulation.setup.workload

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from fencepost.impl.publish import STANDARD, Mode, PublishError, Safeguards
@@ -32,7 +33,6 @@ BOBS: dict[str, Change] = {
 }
 """The four kinds of plan that the model has."""
 
-Floats = tuple[float, ...]
 Setup = Callable[[ScenarioRun], None]
 
 
@@ -81,46 +81,18 @@ def _cleaner(run: ScenarioRun, name: str, *modes: Mode) -> None:
     run.world.spawn(live, name=name, restart=False, may_raise=(PublishError,))
 
 
-def skew(run: ScenarioRun) -> None:
-    """Two writers of one epoch write different tables; each depends on what it read in the other's."""
-    run.found({"ann points at 2": POINT, "bob removes 2": REMOVE})
-    _writer(run, "ann", "ann points at 2")
-    _writer(run, "bob", "bob removes 2")
+def two_writers(run: ScenarioRun, ann: tuple[str, Change], bob: tuple[str, Change]) -> None:
+    """Two writers of one epoch, with a plan each."""
+    run.found(dict([ann, bob]))
+    _writer(run, "ann", ann[0])
+    _writer(run, "bob", bob[0])
 
 
-def rivals(run: ScenarioRun) -> None:
-    """Two writers of one epoch that write the same table."""
-    run.found({"ann renames": RENAME, "bob removes 2": REMOVE})
+def opener(run: ScenarioRun, mode: Mode, *messages: str, ahead_s: tuple[float, ...] = (0.0,)) -> None:
+    """A live writer, and a process that opens the catalog, recovers, and removes a row of the same table."""
+    run.found({"ann renames": RENAME, **dict.fromkeys(messages, REMOVE)})
     _writer(run, "ann", "ann renames")
-    _writer(run, "bob", "bob removes 2")
-
-
-def two_tables(run: ScenarioRun) -> None:
-    """Two writers of one epoch, one of which writes two tables."""
-    run.found({"ann grows": GROW, "bob renames": RENAME})
-    _writer(run, "ann", "ann grows")
-    _writer(run, "bob", "bob renames")
-
-
-def takeover(run: ScenarioRun) -> None:
-    """A live writer, and a process that claims the next epoch and recovers."""
-    run.found({"ann renames": RENAME})
-    _writer(run, "ann", "ann renames")
-    _opener(run, "bob", Mode.CLAIM)
-
-
-def heir(run: ScenarioRun) -> None:
-    """A live writer, and a process that claims the next epoch, recovers, and writes to the same table."""
-    run.found({"ann renames": RENAME, "bob removes 2": REMOVE})
-    _writer(run, "ann", "ann renames")
-    _opener(run, "bob", Mode.CLAIM, "bob removes 2")
-
-
-def joiner(run: ScenarioRun) -> None:
-    """A live writer, and a process that joins and recovers, with a clock that may be an hour ahead."""
-    run.found({"ann renames": RENAME})
-    _writer(run, "ann", "ann renames")
-    _opener(run, "bob", Mode.JOIN, ahead_s=(0.0, OLD_S))
+    _opener(run, "bob", mode, *messages, ahead_s=ahead_s)
 
 
 def cleaner(run: ScenarioRun) -> None:
@@ -130,16 +102,12 @@ def cleaner(run: ScenarioRun) -> None:
     _cleaner(run, "bob", Mode.CLAIM, Mode.CLAIM)
 
 
-def gone(run: ScenarioRun) -> None:
-    """One writer, which a crash ends for good; no later process claims."""
-    run.found({"ann renames": RENAME})
-    _writer(run, "ann", "ann renames", restart=False)
-
-
-def alone(run: ScenarioRun) -> None:
-    """One writer, which removes a node that an edge points at."""
-    run.found({"ann removes 2": REMOVE}, edge=True)
-    _writer(run, "ann", "ann removes 2")
+def alone(
+    run: ScenarioRun, message: str, change: Change, *, edge: bool = False, restart: bool = True
+) -> None:
+    """One writer; unless `restart`, a crash ends it for good, and no later process claims."""
+    run.found({message: change}, edge=edge)
+    _writer(run, "ann", message, restart=restart)
 
 
 def anything(run: ScenarioRun) -> None:
@@ -171,8 +139,18 @@ def crowd(run: ScenarioRun, writers: int, plans: int, *, separate: bool) -> None
 
 
 SCENARIOS: dict[str, Setup] = {
-    scenario.__name__.replace("_", "-"): scenario
-    for scenario in (skew, rivals, joiner, takeover, heir, two_tables, cleaner, gone, alone, anything)
+    # Different tables; each depends on what it read in the other's.
+    "skew": partial(two_writers, ann=("ann points at 2", POINT), bob=("bob removes 2", REMOVE)),
+    "rivals": partial(two_writers, ann=("ann renames", RENAME), bob=("bob removes 2", REMOVE)),
+    "joiner": partial(opener, mode=Mode.JOIN, ahead_s=(0.0, OLD_S)),
+    "takeover": partial(opener, mode=Mode.CLAIM),
+    "heir": lambda run: opener(run, Mode.CLAIM, "bob removes 2"),
+    "two-tables": partial(two_writers, ann=("ann grows", GROW), bob=("bob renames", RENAME)),
+    "cleaner": cleaner,
+    "gone": partial(alone, message="ann renames", change=RENAME, restart=False),
+    # The node that it removes is one that an edge points at.
+    "alone": partial(alone, message="ann removes 2", change=REMOVE, edge=True),
+    "anything": anything,
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
 """Those that one explores to the end while waiting, with a crash and a lost reply."""

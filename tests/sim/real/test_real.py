@@ -11,8 +11,7 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse, Unusable
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.real import Found, NotForReal, Plain, run_rounds
-from fencepost.sim.real.run import Gate
-from fencepost.sim.real.world import RealWorld
+from fencepost.sim.real.world import Gate, RealWorld
 
 
 class Meeting(MemoryStore):

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from bench.lives import as_in_production, lives
 from bench.mutations import Mutation, mutations
 from fencepost.impl.store.events import Event
 from fencepost.properties.publish import PublishRefinement
@@ -14,6 +13,7 @@ from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.trace import table_of
 from fencepost.sim.trace.columns import events as columns
+from tests.sim.replay.lives import as_in_production, lives
 
 Row = dict[str, Any]
 
