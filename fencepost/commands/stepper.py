@@ -1,6 +1,6 @@
 """`fencepost check MODEL --explore`: walk a model by hand, one action at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
@@ -88,7 +88,8 @@ def walk_by_hand(model: Model) -> int:
             walk.take(*choices[int(answer)])
             _warn(walk)
         else:
-            ANSWERS[answer](walk)
+            for line in ANSWERS[answer](walk):
+                click.echo(line)
 
 
 def _prompt(prompt: str, count: int) -> str | None:
@@ -117,29 +118,15 @@ def _warn(walk: Walk) -> None:
             click.echo(f"  {line}")
 
 
-def _back(walk: Walk) -> None:
-    click.echo(str(walk.here) if walk.back() else "this is the start")
+def _back(walk: Walk) -> list[str]:
+    return [str(walk.here) if walk.back() else "this is the start"]
 
 
-def _state(walk: Walk) -> None:
-    for name, value in walk.here.values.items():
-        click.echo(f"  {name}: {format_value(value)}")
-
-
-def _properties(walk: Walk) -> None:
-    for line in walk.properties():
-        click.echo(f"  {line}")
-
-
-def _counterexample(walk: Walk) -> None:
-    for line in walk.counterexample().lines():
-        click.echo(f"  {line}")
-
-
-ANSWERS: dict[str, Callable[[Walk], None]] = {
+ANSWERS: dict[str, Callable[[Walk], Iterable[str]]] = {
     "b": _back,
-    "s": _state,
-    "p": _properties,
-    "t": _counterexample,
-    "h": lambda _: click.echo(HELP),
+    "s": lambda walk: (f"  {name}: {format_value(value)}" for name, value in walk.here.values.items()),
+    "p": lambda walk: (f"  {line}" for line in walk.properties()),
+    "t": lambda walk: (f"  {line}" for line in walk.counterexample().lines()),
+    "h": lambda _: [HELP],
 }
+"""What is printed, by letter."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fencepost.reports.folder import Entry, Findings
+from fencepost.reports.folder import Entry
 from fencepost.reports.page.chart import Line, chart
 from fencepost.reports.page.elements import (
     Markup,
@@ -10,7 +10,6 @@ from fencepost.reports.page.elements import (
     anchor,
     article,
     folded,
-    join,
     scrolling,
     table,
     tag,
@@ -24,12 +23,8 @@ TOTALS = ("runs", "events", "accepted", "rejected", "undecided", "events_per_sec
 QUANTILES = ("p50", "p90", "p99")
 
 
-def simulations(found: Findings) -> Markup | None:
-    """Each scenario: measured against simulated, and latency, throughput and dollars over what was swept."""
-    return join(*map(_scenario, found.of(SimulateResult))) or None
-
-
-def _scenario(entry: Entry) -> Markup:
+def scenario(entry: Entry) -> Markup:
+    """Measured against simulated, and latency, throughput and dollars over what was swept."""
     data: SimulateResult = entry.data
     return article(
         entry,
@@ -122,12 +117,8 @@ def _runs(runs: Sequence[SimulatedRun]) -> Markup:
     return table("Every run", head, rows, numbers="..nnnnnnn")
 
 
-def replays(found: Findings) -> Markup | None:
+def replay(entry: Entry) -> Markup:
     """Traces, and whether the model allows them."""
-    return join(*map(_replay, found.of(ReplayResult))) or None
-
-
-def _replay(entry: Entry) -> Markup:
     data: ReplayResult = entry.data
     totals = [(name.replace("_", " "), amount(getattr(data, name))) for name in TOTALS]
     rejected = [(row.run, amount(row.seq), row.event, row.reason) for row in data.violations]
@@ -151,12 +142,8 @@ def _plain(value: object) -> str:
     return amount(value)
 
 
-def probes(found: Findings) -> Markup | None:
-    """Each store: what is safe to build on, and how fast each operation is."""
-    return join(*map(_store, found.of(ProbeResult))) or None
-
-
-def _store(entry: Entry) -> Markup:
+def store(entry: Entry) -> Markup:
+    """What is safe to build on, and how fast each operation is."""
     data: ProbeResult = entry.data
     rows = [(row.name, verdict(row.verdict), row.detail) for row in data.features]
     times = [(name, *(amount(float(row[q])) for q in QUANTILES)) for name, row in data.latency.items()]

@@ -11,22 +11,35 @@ from importlib import resources
 
 from fencepost.reports.folder import Findings
 from fencepost.reports.page import measurements, protocols, verdicts
-from fencepost.reports.page.elements import Markup, join, tag
+from fencepost.reports.page.elements import Markup, each, join, tag
+from fencepost.results import (
+    AuditResult,
+    CheckResult,
+    CompareResult,
+    MutantsResult,
+    ProbeResult,
+    ReplayResult,
+    SimulateResult,
+    ZooResult,
+)
 
 BYTES_MAX = 5_000_000
 """Of the page, however large the runs were."""
 
 SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
     ("verdicts", "Verdicts", verdicts.verdicts),
-    ("changes", "What the change did", verdicts.changes),
-    ("safeguards", "Safeguards", protocols.safeguards),
+    ("changes", "What the change did", each((CompareResult, verdicts.comparison))),
+    ("safeguards", "Safeguards", each((ZooResult, protocols.zoo), (MutantsResult, protocols.mutants))),
     ("counterexamples", "Counterexamples", protocols.counterexamples),
     ("states", "State graphs", protocols.states),
-    ("coverage", "Coverage", protocols.coverage),
+    (
+        *("coverage", "Coverage"),
+        each((CheckResult, protocols.model_coverage), (AuditResult, protocols.program_coverage)),
+    ),
     ("costs", "Cost contract", protocols.costs),
-    ("simulations", "Capacity", measurements.simulations),
-    ("replays", "Replayed traces", measurements.replays),
-    ("probes", "Stores", measurements.probes),
+    ("simulations", "Capacity", each((SimulateResult, measurements.scenario))),
+    ("replays", "Replayed traces", each((ReplayResult, measurements.replay))),
+    ("probes", "Stores", each((ProbeResult, measurements.store))),
     ("provenances", "How it was made", verdicts.provenances),
 )
 

@@ -27,14 +27,12 @@ from fencepost.results import (
     AuditResult,
     CheckResult,
     Graph,
-    MutantsResult,
     NearestPass,
     PropertyResult,
     Row,
     Share,
     Step,
     Violation,
-    ZooResult,
     drop_options,
     with_token,
 )
@@ -48,12 +46,7 @@ COLUMNS = ("requests", "hops", "bytes")
 # Safeguards: each protective step off, and what breaks then, in the model and in the code.
 
 
-def safeguards(found: Findings) -> Markup | None:
-    """A table for each run of the zoo, and for each audit of mutants."""
-    return join(*map(_zoo, found.of(ZooResult)), *map(_mutants, found.of(MutantsResult))) or None
-
-
-def _zoo(entry: Entry) -> Markup:
+def zoo(entry: Entry) -> Markup:
     head = ("protocol", "switched off", "is a", "consequence", "steps", "seconds")
     rows = [
         (
@@ -70,7 +63,7 @@ def _zoo(entry: Entry) -> Markup:
     return tag("div", table(caption, head, rows, numbers="....nn"), id=anchor(entry))
 
 
-def _mutants(entry: Entry) -> Markup:
+def mutants(entry: Entry) -> Markup:
     """The safeguards broken in the code, beside the model's shortest counterexample without the same."""
     head = ("safeguard broken in the code", "consequence", "steps", "of the model", "schedules", "seconds")
     rows = [
@@ -233,12 +226,7 @@ def _states(entry: Entry, graph: Graph) -> Markup:
 # Coverage: the gaps are the part worth reading.
 
 
-def coverage(found: Findings) -> Markup | None:
-    """What each model and each audit covered, and what not."""
-    return join(*map(_model, found.of(CheckResult)), *map(_program, found.of(AuditResult))) or None
-
-
-def _model(entry: Entry) -> Markup:
+def model_coverage(entry: Entry) -> Markup:
     fired = entry.data.coverage
     never = [name for name, count in fired.items() if not count]
     rows = [(name, amount(count)) for name, count in fired.items()]
@@ -256,7 +244,7 @@ def _gaps(what: str, names: list[str], *, stopped: bool = False) -> Markup:
     return tag("p", verdict("undecided" if stopped else "violated", f"{what}: {', '.join(names)}"))
 
 
-def _program(entry: Entry) -> Markup:
+def program_coverage(entry: Entry) -> Markup:
     data: AuditResult = entry.data
     covered = data.coverage
     never = [name for name, happened in covered.sometimes.items() if not happened]

@@ -72,12 +72,8 @@ def within(entry: Entry) -> str:
             return f"{amount(replay.events)} events of {of}, engine {replay.engine}"
 
 
-def changes(found: Findings) -> Markup | None:
+def comparison(entry: Entry) -> Markup:
     """What a change made better or worse: the audit at two revisions."""
-    return join(*map(_comparison, found.of(CompareResult))) or None
-
-
-def _comparison(entry: Entry) -> Markup:
     base = entry.data.base[:12]
     rows = [(c.what, verdict(CHANGES[c.judged], c.judged), c.before, c.after) for c in entry.data.changes]
     if not rows:

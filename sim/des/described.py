@@ -1,6 +1,7 @@
 """A described path, simulated: its steps are sent through the same store, clients and limits as real code."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fencepost.sim.des.client import Client
@@ -102,11 +103,13 @@ class Describing:
                 maintenance = replace(maintenance, every=given[0], every_ns=given[1])
             if maintenance.every is None and maintenance.every_ns is None:
                 continue
-            drive.maintenance.add(name)
-            _Keeper(self, drive, name, maintenance).spawn()
+            run = partial(self._maintain, self._client(name), maintenance)
+            drive.keep(name, run, every=maintenance.every, every_ns=maintenance.every_ns)
 
-    def take(self, maintenance: Maintenance, values: dict[str, float]) -> None:
-        """What an maintenance took off, reckoned on the values it began with."""
+    def _maintain(self, client: Client, maintenance: Maintenance) -> None:
+        """Its steps; what it takes off is reckoned on the values it began with."""
+        values = dict(self.values)
+        self.walk(client, maintenance.steps, values, None)
         for name, taken in maintenance.takes.items():
             self.values[name] -= taken.value(values)
         self._publish_counters()
@@ -127,28 +130,6 @@ class _Walker:
 
     def act(self, operation: Operation) -> None:
         self._describing.operate(self._client)
-
-
-class _Keeper:
-    """One kind of maintenance: an actor that waits until it is due, does it, and waits again."""
-
-    def __init__(self, describing: Describing, drive: Drive, name: str, maintenance: Maintenance) -> None:
-        self._describing = describing
-        self._drive = drive
-        self._name = name
-        self._maintenance = maintenance
-        self._client = describing._client(name)  # noqa: SLF001 - a part of it in a class of its own
-
-    def spawn(self) -> None:
-        self._drive.keep(
-            self._name, self._run, every=self._maintenance.every, every_ns=self._maintenance.every_ns
-        )
-
-    def _run(self) -> None:
-        describing = self._describing
-        values = dict(describing.values)
-        describing.walk(self._client, self._maintenance.steps, values, None)
-        describing.take(self._maintenance, values)
 
 
 def _requests(step: Step, values: dict[str, float]) -> list[Any]:

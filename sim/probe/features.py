@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from fencepost.sim.probe import conditions, listings, mixed, multipart, races, reads
 from fencepost.sim.probe.bench import Bench
-from fencepost.sim.probe.crew import Crew
+from fencepost.sim.probe.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Feature:
     """Practically every protocol stands on it: see `verdict`."""
     weight: int = 1
     """Its share of the time, relative to the others."""
-    writes: Callable[["Sizes"], tuple[int, int]] = lambda _: (10, 10)
+    writes: Callable[[Plan], tuple[int, int]] = lambda _: (10, 10)
     """About how many objects it writes, and how many requests it sends, for saying so beforehand."""
     heavy: bool = False
     """Its objects are as large as the plan's racing bodies."""
@@ -27,39 +28,23 @@ class Feature:
     """How many objects of each large size of the plan it writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What the estimates are made of."""
-
-    rounds: int
-    rivals: int
-    processes: int
-    keys: int
-    operations: int
+_threads, _processes = attrgetter("threads"), attrgetter("processes")
 
 
-def _threads(bench: Bench) -> Crew:
-    return bench.threads
+def _looks(plan: Plan) -> int:
+    return min(plan.rounds, reads.LOOKS_MAX)
 
 
-def _processes(bench: Bench) -> Crew:
-    return bench.processes
+def _race(plan: Plan) -> tuple[int, int]:
+    return plan.rounds, plan.rounds * (plan.threads + 1)
 
 
-def _looks(sizes: Sizes) -> int:
-    return min(sizes.rounds, reads.LOOKS_MAX)
+def _process_race(plan: Plan) -> tuple[int, int]:
+    return plan.rounds, plan.rounds * (plan.processes + 1)
 
 
-def _race(sizes: Sizes) -> tuple[int, int]:
-    return sizes.rounds, sizes.rounds * (sizes.rivals + 1)
-
-
-def _process_race(sizes: Sizes) -> tuple[int, int]:
-    return sizes.rounds, sizes.rounds * (sizes.processes + 1)
-
-
-def _upload_race(sizes: Sizes) -> tuple[int, int]:
-    return sizes.rounds, sizes.rounds * (4 * sizes.rivals + 2)
+def _upload_race(plan: Plan) -> tuple[int, int]:
+    return plan.rounds, plan.rounds * (4 * plan.threads + 2)
 
 
 FEATURES: tuple[Feature, ...] = (
@@ -78,7 +63,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("versioned-bucket", "In a versioned bucket: does only the current version count?",
             conditions.versioned_bucket, writes=lambda _: (3, 20)),
     Feature("etags", "Does every change of the content change the ETag, and do all replies tell the same?",
-            reads.etags, core=True, writes=lambda sizes: (1, 6 * _looks(sizes))),
+            reads.etags, core=True, writes=lambda plan: (1, 6 * _looks(plan))),
     Feature("conditional-get", "Do reads that name an ETag answer as they should?",
             reads.conditional_get, writes=lambda _: (1, 8)),
     Feature("ranges", "Do ranges return exactly the bytes that were asked for?",
@@ -87,23 +72,23 @@ FEATURES: tuple[Feature, ...] = (
             reads.distinct_keys, writes=lambda _: (20, 46)),
     Feature("read-after-write", "Is what was acknowledged seen at once, by everybody?",
             reads.read_after_write, core=True, weight=2,
-            writes=lambda sizes: (_looks(sizes), 24 * _looks(sizes))),
+            writes=lambda plan: (_looks(plan), 24 * _looks(plan))),
     Feature("whole-objects", "Do readers beside writers see whole objects?",
             reads.whole_objects, core=True, weight=2,
-            writes=lambda sizes: (1, sizes.rounds // 4 * (sizes.rivals + 1)), heavy=True),
+            writes=lambda plan: (1, plan.rounds // 4 * (plan.threads + 1)), heavy=True),
     Feature("list-after-write", "Is what was acknowledged listed at once?",
             listings.list_after_write, core=True, weight=2,
-            writes=lambda sizes: (_looks(sizes) * sizes.rivals, _looks(sizes) * (sizes.rivals + 5))),
+            writes=lambda plan: (_looks(plan) * plan.threads, _looks(plan) * (plan.threads + 5))),
     Feature("list-after-delete", "Is what was deleted listed no more?",
             listings.list_after_delete, core=True, weight=2,
-            writes=lambda sizes: (_looks(sizes) * sizes.rivals, _looks(sizes) * (2 * sizes.rivals + 2))),
+            writes=lambda plan: (_looks(plan) * plan.threads, _looks(plan) * (2 * plan.threads + 2))),
     Feature("listing-order", "Are keys listed in byte order, and can a listing start after a key?",
             listings.listing_order, writes=lambda _: (9, 19)),
     Feature("paging", "Are more keys than fit a page all listed, each once?",
-            listings.paging, core=True, weight=6, writes=lambda sizes: (sizes.keys, sizes.keys + 5)),
+            listings.paging, core=True, weight=6, writes=lambda plan: (plan.keys, plan.keys + 5)),
     Feature("paging-under-writes", "Are keys that stand all the while listed once while others write?",
             listings.paging_under_writes, core=True, weight=2,
-            writes=lambda sizes: (sizes.keys // 25, sizes.keys // 8)),
+            writes=lambda plan: (plan.keys // 25, plan.keys // 8)),
     Feature("racing-creates-threads", "Of rivals creating one key from threads, does exactly one win?",
             races.racing_creates(_threads), core=True, weight=6, writes=_race, heavy=True),
     Feature("racing-creates-processes", "And from processes?",
@@ -122,7 +107,7 @@ FEATURES: tuple[Feature, ...] = (
             races.puts_against_completes, weight=6, writes=_upload_race, heavy=True),
     Feature("linearizability", "Does some order of a recorded mixed workload explain every answer?",
             mixed.linearizable, core=True, weight=6,
-            writes=lambda sizes: (sizes.operations // mixed.OPERATIONS_A_KEY, sizes.operations)),
+            writes=lambda plan: (plan.operations // mixed.OPERATIONS_A_KEY, plan.operations)),
     Feature("clock-skew", "Does the store's clock agree with ours?",
             reads.clock_skew, writes=lambda _: (5, 10)),
 )  # fmt: skip

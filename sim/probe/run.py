@@ -21,7 +21,7 @@ from fencepost.impl.store.requests import ANYTHING, Outcome
 from fencepost.sim.probe import latency
 from fencepost.sim.probe.bench import Bench
 from fencepost.sim.probe.crew import Opener
-from fencepost.sim.probe.features import BY_NAME, FEATURES, Feature, Sizes
+from fencepost.sim.probe.features import BY_NAME, FEATURES, Feature
 from fencepost.sim.probe.ground import Footprint
 from fencepost.sim.probe.history import body_of
 from fencepost.sim.probe.plan import Plan
@@ -89,10 +89,9 @@ class Probe:
 
     def _estimate(self) -> tuple[int, int, int]:
         plan = self.plan
-        sizes = Sizes(plan.rounds, plan.threads, plan.processes, plan.keys, plan.operations)
         objects = requests = volume = 0
         for feature in self.features:
-            wrote, sent = feature.writes(sizes)
+            wrote, sent = feature.writes(plan)
             objects, requests = objects + wrote, requests + sent
             volume += sent * (plan.body_bytes if feature.heavy else 100)
             volume += feature.large * sum(plan.large_bytes)

@@ -37,7 +37,8 @@ def grouped(table: pa.Table, by: Grouping) -> tuple[pa.Table, int]:
     if isinstance(by, LinkedRuns):
         raise TraceError(f"grouping by {by.name} needs the links of the whole trace: see learn_links")
     if by == "process":
-        name = pc.binary_join_element_wise(_text(table["run"]), _text(table["process"]), "/")
+        names = (table[column].cast(pa.string()) for column in ("run", "process"))
+        name = pc.binary_join_element_wise(*names, "/")
         return table.set_column(table.column_names.index("run"), "run", name), 0
     keys = table["key"].combine_chunks()
     if not pa.types.is_dictionary(keys.type):
@@ -142,7 +143,3 @@ def _joined(found: pa.StructArray) -> pa.Array:
     parts = [found.field(number) for number in range(found.type.num_fields)]
     name = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")
     return pc.if_else(found.is_valid(), name, pa.scalar(None, pa.string()))
-
-
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.string())

@@ -35,7 +35,7 @@ KINDS = frozenset(_kinds(Request))
 """The kinds of requests to a store; notes have kinds of their own."""
 
 EMPTY = {
-    name: field.default if field.default is not dataclasses.MISSING else None
+    name: field.default if field.default is not dataclasses.MISSING else field.type()
     for name, field in _FIELDS.items()
 }
 
@@ -77,15 +77,9 @@ def completed(table: pa.Table) -> pa.Table:
         if field.name in table.column_names:
             columns.append(table.column(field.name))
         else:
-            columns.append(pa.chunked_array([pa.repeat(pa.scalar(_empty(field), field.type), len(table))]))
+            empty = pa.repeat(pa.scalar(EMPTY[field.name], field.type), len(table))
+            columns.append(pa.chunked_array([empty]))
     return pa.table(columns, names=SCHEMA.names)
-
-
-def _empty(field: pa.Field) -> object:
-    value = EMPTY[field.name]
-    if value is not None:
-        return value
-    return "" if field.type == pa.string() else 0
 
 
 def missing_columns(names: Iterable[str]) -> list[str]:
