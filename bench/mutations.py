@@ -5,12 +5,11 @@
     swap     what builds on it came first
     epoch    a commit carries an epoch lower than the one it was made in
 
-What builds on what is read here from keys and trace fields alone, without the model: a head and a commit
-on their plan's sidecar, a commit on its plan's heads, a version on the one before it, a manifest too,
-whatever is
-done in an epoch on its claim, a plan and a boundary on the manifest that they name, and on its plan's heads
-and commit that an owner deletes its sidecar. Any other deletion of a sidecar is a conclusion from what was
-read before, and *may* build on any of it.
+What builds on what is read here from keys and trace fields alone, without the model: a head and a commit on
+their plan's sidecar, a commit on its plan's heads, a version on the one before it, a manifest too, whatever
+is done in an epoch on its claim, a plan and a boundary on the manifest that they name, and on its plan's
+heads and commit that an owner deletes its sidecar. Any other deletion of a sidecar is a conclusion from what
+was read before, and *may* build on any of it.
 
 The right event is the first that builds on what is gone, or one before it that may: of `swap` the one that
 now comes first, of `epoch` the commit itself. The claim that is the first to name an epoch is left alone:

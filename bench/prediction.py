@@ -4,10 +4,9 @@
 
 moto's HTTP server runs in a process of its own, with `fencepost proxy` before it, which adds the latency and
 the cap on requests in flight. Then, for every workload: `fencepost probe` measures the latency profile
-through
-the proxy; the operations are done through the proxy, with threads and a real clock; the profile is measured
-once more; and the same operations are simulated with both profiles as one, and that cap. (A machine that
-others use changes its pace: a profile from before alone would blame the model.) Bar: the medians of the
+through the proxy; the operations are done through the proxy, with threads and a real clock; the profile is
+measured once more; and the same operations are simulated with both profiles as one, and that cap. (A machine
+that others use changes its pace: a profile from before alone would blame the model.) Bar: the medians of the
 errors, of the median latency and of throughput, within 15 %.
 
 Three workloads: one writer that publishes one plan after another; sixteen that share a handle; two

@@ -8,9 +8,8 @@
             world.spawn(claim, world.store(), name, name=name)
         world.always("at most one leads", lambda view: len(set(view.notes("leads"))) <= 1)
 
-pytest runs it like any test (see `fencepost.pytest_plugin`), and so does calling it. It passes when the
-audit holds, and raises `AuditFailed` with the shortest counterexample when a property breaks, when nothing
-was
+pytest runs it like any test (see `fencepost.pytest_plugin`), and so does calling it. It passes when the audit
+holds, and raises `AuditFailed` with the shortest counterexample when a property breaks, when nothing was
 covered, and when time ran out before all was explored unless `undecided="pass"` accepts that.
 
 The function is called anew for every schedule: what it makes belongs to that schedule alone. What comes

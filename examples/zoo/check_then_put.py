@@ -12,80 +12,53 @@ Tempting, but incorrect: write it, read it back, and use what it says. Another m
 """
 
 from collections.abc import Callable
-from typing import Any
 
-from botocore.exceptions import ClientError
-
-from fencepost.examples.storage import with_boto3, with_store
-from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
-BUCKET, MARKER = "zoo", "archive/_partition_key"
-KEY = f"{BUCKET}/{MARKER}"
+MARKER = "archive/_partition_key"
 
 
-# On the store interface.
+def read(storage: AnyStorage) -> str | None:
+    found = storage.get(MARKER)
+    return None if found is None else found[0].decode()
 
 
-def read(store: Store) -> str | None:
-    while (found := store.get(KEY)).outcome is Outcome.UNKNOWN:
-        pass
-    return found.body.decode() if found.done else None
-
-
-def ensure(store: Store, mine: str) -> str:
+def ensure(storage: AnyStorage, mine: str) -> str:
     """The partition key to write under."""
-    standing = read(store)
+    standing = read(storage)
     if standing is not None:
         return standing
-    while not store.put(KEY, mine.encode(), when=ANYTHING).done:
-        pass
+    storage.put(MARKER, mine.encode())
     return mine
 
 
-def ensure_and_verify(store: Store, mine: str) -> str:
-    while (standing := read(store)) is None:
-        store.put(KEY, mine.encode(), when=ANYTHING)
+def ensure_and_verify(storage: AnyStorage, mine: str) -> str:
+    while (standing := read(storage)) is None:
+        storage.put(MARKER, mine.encode())
     return standing
 
 
-def ensure_created(store: Store, mine: str) -> str:
-    while (standing := read(store)) is None:
-        store.put(KEY, mine.encode(), when=ABSENT)
+def ensure_created(storage: AnyStorage, mine: str) -> str:
+    while (standing := read(storage)) is None:
+        storage.create(MARKER, mine.encode())
     return standing
 
 
-# On boto3.
+Ensure = Callable[[AnyStorage, str], str]
 
 
-def ensure_s3(s3: Any, mine: str) -> str:
-    try:
-        s3.head_object(Bucket=BUCKET, Key=MARKER)
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "404":
-            raise
-        s3.put_object(Bucket=BUCKET, Key=MARKER, Body=mine)
-        return mine
-    body: bytes = s3.get_object(Bucket=BUCKET, Key=MARKER)["Body"].read()
-    return body.decode()
-
-
-def ensure_s3_created(s3: Any, mine: str) -> str:
-    try:
-        s3.put_object(Bucket=BUCKET, Key=MARKER, Body=mine, IfNoneMatch="*")
-    except ClientError as error:
-        # Perhaps our own, of an attempt whose reply was lost: the reading tells.
-        if error.response["Error"]["Code"] != "PreconditionFailed":
-            raise
-    body: bytes = s3.get_object(Bucket=BUCKET, Key=MARKER)["Body"].read()
-    return body.decode()
+def agent(world: World, storage: AnyStorage, ensure: Ensure) -> None:
+    while True:
+        try:
+            key = ensure(storage, f"server={world.me}")
+        except Unknown:
+            continue
+        world.note("writes under", key)
+        return
 
 
 # What must hold.
-
-
-def agent(world: World, store: Any, ensure: Callable[[Any, str], str]) -> None:
-    world.note("writes under", ensure(store, f"server={world.me}"))
 
 
 def one_key(view: View) -> str | None:
@@ -93,14 +66,12 @@ def one_key(view: View) -> str | None:
     return f"agents write under {' and '.join(keys)}" if len(keys) > 1 else None
 
 
-def _program(world: World, store: Any, ensure: Callable[[Any, str], str]) -> None:
+def _program(world: World, storage: AnyStorage, ensure: Ensure) -> None:
     for name in ("ann", "bob"):
-        world.spawn(agent, world, store, ensure, name=name)
+        world.spawn(agent, world, storage, ensure, name=name)
     world.always("all write under one key", one_key)
 
 
-broken = with_store(_program, ensure)
-fixed = with_store(_program, ensure_created)
-tempting_verify = with_store(_program, ensure_and_verify)
-broken_boto3 = with_boto3(_program, ensure_s3)
-fixed_boto3 = with_boto3(_program, ensure_s3_created)
+broken, broken_boto3 = on_both(_program, ensure)
+fixed, fixed_boto3 = on_both(_program, ensure_created)
+tempting_verify, _ = on_both(_program, ensure_and_verify)

@@ -144,22 +144,19 @@ def report_true(view: View) -> str | None:
     return f"ann got {'success' if result else 'failure'}, and the file holds {view.get(KEY)!r}"
 
 
-def _on_store(world: World, store: Store, export: Callable[[Store, bytes], bool]) -> None:
-    world.spawn(export, store, OURS, name="ann", restart=False, may_raise=(Unavailable,))
-    world.spawn(export_small, store, THEIRS, name="bob", restart=False)
-    world.spawn(clean_up, store, name="lifecycle", restart=False)
+def _program(world: World, store: Any, *work: Callable[..., Any]) -> None:
+    export, export_small, clean_up = work
+    failures = (Unavailable, ClientError, HTTPClientError)
+    for name, process in (
+        ("ann", (export, store, OURS)),
+        ("bob", (export_small, store, THEIRS)),
+        ("lifecycle", (clean_up, store)),
+    ):
+        world.spawn(*process, name=name, restart=False, may_raise=failures)
     world.finally_("the report is true", report_true)
 
 
-def _on_boto3(world: World, s3: Any, export: Callable[[Any, bytes], bool]) -> None:
-    failures = (ClientError, HTTPClientError)
-    world.spawn(export, s3, OURS, name="ann", restart=False, may_raise=failures)
-    world.spawn(export_s3_small, s3, THEIRS, name="bob", restart=False, may_raise=failures)
-    world.spawn(clean_up_s3, s3, name="lifecycle", restart=False, may_raise=failures)
-    world.finally_("the report is true", report_true)
-
-
-broken = with_store(_on_store, export)
-fixed = with_store(_on_store, export_signed)
-broken_boto3 = with_boto3(_on_boto3, export_s3, config=ONCE)
-fixed_boto3 = with_boto3(_on_boto3, export_s3_signed, config=ONCE)
+broken = with_store(_program, export, export_small, clean_up)
+fixed = with_store(_program, export_signed, export_small, clean_up)
+broken_boto3 = with_boto3(_program, export_s3, export_s3_small, clean_up_s3, config=ONCE)
+fixed_boto3 = with_boto3(_program, export_s3_signed, export_s3_small, clean_up_s3, config=ONCE)

@@ -60,16 +60,6 @@ def unlock(store: Store, etag: str) -> None:
         pass
 
 
-def apply(world: World, store: Store, token: str, take: Callable[[Store, str, str], str | None]) -> str:
-    etag = take(store, token, world.me)
-    if etag is None:
-        return "Error acquiring the state lock"
-    world.note("inside", +1)
-    world.note("inside", -1)
-    unlock(store, etag)
-    return "Apply complete!"
-
-
 # On boto3.
 
 
@@ -107,13 +97,20 @@ def unlock_s3(s3: Any, etag: str) -> None:
             raise
 
 
-def apply_s3(world: World, s3: Any, take: Callable[[Any, str, str], str | None]) -> str:
-    etag = take(s3, str(uuid.uuid4()), world.me)
+# The runs, on either.
+
+Take = Callable[[Any, str, str], str | None]
+Unlock = Callable[[Any, str], None]
+
+
+def apply(world: World, store: Any, token: str, take: Take, unlock: Unlock) -> str:
+    """A run, with a token of its own unless one is given."""
+    etag = take(store, token or str(uuid.uuid4()), world.me)
     if etag is None:
         return "Error acquiring the state lock"
     world.note("inside", +1)
     world.note("inside", -1)
-    unlock_s3(s3, etag)
+    unlock(store, etag)
     return "Apply complete!"
 
 
@@ -133,30 +130,30 @@ def nothing_left(view: View) -> str | None:
     return f"the lock of {who} is there, and {who} has ended"
 
 
-def promises(world: World) -> None:
+def _program(
+    world: World, open_store: Callable[[], Any], take: Take, unlock: Unlock, tokens: tuple[str, str]
+) -> None:
+    for name, token in zip(("ann", "bob"), tokens, strict=True):
+        world.spawn(apply, world, open_store(), token, take, unlock, name=name, restart=False)
     world.always("one run at a time", one_at_a_time)
     world.finally_("no lock is left behind", nothing_left)
 
 
-def _on_store(world: World, take: Callable[[Store, str, str], str | None], tokens: tuple[str, str]) -> None:
-    for name, token in zip(("ann", "bob"), tokens, strict=True):
-        world.spawn(apply, world, world.store(), token, take, name=name, restart=False)
-    promises(world)
+def _on_store(world: World, take: Take, tokens: tuple[str, str] = ("run 1", "run 2")) -> None:
+    _program(world, world.store, take, unlock, tokens)
 
 
-def _on_boto3(world: World, take: Callable[[Any, str, str], str | None]) -> None:
+def _on_boto3(world: World, take: Take) -> None:
     world.boto3_bucket(BUCKET)
-    for name in ("ann", "bob"):
-        world.spawn(apply_s3, world, world.boto3_client("s3"), take, name=name, restart=False)
-    promises(world)
+    _program(world, world.boto3_client, take, unlock_s3, ("", ""))
 
 
 def broken(world: World) -> None:
-    _on_store(world, lock, ("run 1", "run 2"))
+    _on_store(world, lock)
 
 
 def fixed(world: World) -> None:
-    _on_store(world, lock_knowing_oneself, ("run 1", "run 2"))
+    _on_store(world, lock_knowing_oneself)
 
 
 def tempting_token_of_the_machine(world: World) -> None:

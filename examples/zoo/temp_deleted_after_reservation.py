@@ -16,6 +16,7 @@ was reported as failed is in the log.
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fencepost.examples.storage import AnyStorage, Unknown, on_both
@@ -40,7 +41,7 @@ def complete(storage: AnyStorage, etag: str) -> None:
     storage.replace(RECORD, json.dumps({"temporary": TEMPORARY, "complete": True}).encode(), etag)
 
 
-def repair(storage: AnyStorage) -> None:
+def repair(storage: AnyStorage, *, looks: bool = False) -> None:
     """Finish the commit of whoever reserved the number."""
     record = read_record(storage)
     if record is None or record[0]:
@@ -48,21 +49,12 @@ def repair(storage: AnyStorage) -> None:
     entry = storage.get(TEMPORARY)
     if entry is not None:
         storage.create(ENTRY, entry[0])
-    complete(storage, record[1])
-
-
-def repair_and_look(storage: AnyStorage) -> None:
-    record = read_record(storage)
-    if record is None or record[0]:
-        return
-    entry = storage.get(TEMPORARY)
-    if entry is not None:
-        storage.create(ENTRY, entry[0])
-    elif storage.get(ENTRY) is None:
+    elif looks and storage.get(ENTRY) is None:
         raise AssertionError("reserved, and neither a temporary object nor an entry")
     complete(storage, record[1])
 
 
+repair_and_look = partial(repair, looks=True)
 Repair = Callable[[AnyStorage], None]
 
 

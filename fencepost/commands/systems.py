@@ -1,10 +1,8 @@
 """Programs to audit, by name: the systems, the examples, and a user's own as `file.py:function`.
 
 An example is a module of one of `FOLDERS`, found by its file's name. It holds its program as `fixed`, each
-known
-mistake as `broken` or `mutant_...`, and what only looks right as `tempting_...`; all but the first are its
-mutants.
-Functions whose names end with `_boto3` belong to a second program, the same on plain boto3.
+known mistake as `broken` or `mutant_...`, and what only looks right as `tempting_...`; all but the first are
+its mutants. Functions whose names end with `_boto3` belong to a second program, the same on plain boto3.
 """
 
 import importlib

@@ -13,8 +13,7 @@ at a store that far away. What is late holds one only while it is forwarded: nob
 
 A connection to the upstream that was closed while it was idle is replaced; one that breaks after a request
 was written to it is not retried: whether the request took effect is unknown, and the closed connection tells
-the
-client so, as it would without the proxy.
+the client so, as it would without the proxy.
 """
 
 import asyncio

@@ -5,10 +5,9 @@ The formula that is compared with every run:
     wall = (serial hops + requests / effective concurrency) x RTT + compute
 
 The effective concurrency is the narrower of the client's cap and the store's. Without a cap, requests that
-are
-not on the critical path cost no time, and their term is zero. Compute is what the path computes whatever the
-store does. Where the formula misleads: hops are requests too, so a path that consists of hops pays for them
-twice; and what a client computes while it waits for other replies is added here, but overlaps there.
+are not on the critical path cost no time, and their term is zero. Compute is what the path computes whatever
+the store does. Where the formula misleads: hops are requests too, so a path that consists of hops pays for
+them twice; and what a client computes while it waits for other replies is added here, but overlaps there.
 """
 
 import re

@@ -2,9 +2,8 @@
 
 A run is a function of its set-up, so neither its process nor its time matters; rows are in the order of the
 scenario. Local workers are started fresh (`spawn`): a child forked out of a program with threads may inherit
-a
-lock that no thread will release. A large sweep runs on Spark, one task a run, with the same rows; traces are
-then written by the workers, into a folder that all of them see.
+a lock that no thread will release. A large sweep runs on Spark, one task a run, with the same rows; traces
+are then written by the workers, into a folder that all of them see.
 """
 
 import importlib.util

@@ -1,16 +1,13 @@
 """One run of a scenario: collectors as processes, each with a batch that an agent sends until it is answered.
 
 An agent sends its batch to any collector, and when no reply comes or the reply is 503, to any collector
-again. So
-attempts at different collectors may overlap at any distance in time, and after a crash the same batch comes
-again.
-The scenarios explore that: processes that accept the same batch at the same time, and again after they
-failed or
-died. HTTP and the agent's own memory are left out: they decide only which of these attempts happen.
+again. So attempts at different collectors may overlap at any distance in time, and after a crash the same
+batch comes again. The scenarios explore that: processes that accept the same batch at the same time, and
+again after they failed or died. HTTP and the agent's own memory are left out: they decide only which of these
+attempts happen.
 
 In scenarios without garbage collection clocks stand still, because acceptance reads them only for the age of
-a
-blob. In the others the clock is the world's: a sleep lets time pass, and reading the clock is a step.
+a blob. In the others the clock is the world's: a sleep lets time pass, and reading the clock is a step.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

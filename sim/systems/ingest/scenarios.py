@@ -289,9 +289,8 @@ def program(
 
     Unless `bounded`, nothing is excused that the assumption bounded-landing would grant: `slow`, in a plain
     bucket, then fails, and `slow-versioned` does not. The model follows every run unless `lockstep` is off;
-    it
-    never follows a mutant, whose own properties are to fail. With `coverage` the result has the share of the
-    model's transitions that the runs drove.
+    it never follows a mutant, whose own properties are to fail. With `coverage` the result has the share of
+    the model's transitions that the runs drove.
     """
     if scenario not in (*SCENARIOS, "small"):
         raise Misuse(f"no scenario is called {scenario!r}; choose from small, {', '.join(SCENARIOS)}")

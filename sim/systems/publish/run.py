@@ -1,12 +1,10 @@
 """One run of a scenario: a catalog founded before it, its writers, and clocks that stand still.
 
 What the explored steps leave out, and why that is sound: the catalog is founded and the first handles are
-opened
-before anybody else exists, so no order and no fault is lost that another scenario (`takeover`, `joiner`,
-every
-restart) does not have. A pause is no step: a slow process is one that the adversary continues late, which it
-may do anywhere. The scenario sets the clocks, because the protocol reads them for one purpose only: to decide
-whether a sidecar is old.
+opened before anybody else exists, so no order and no fault is lost that another scenario (`takeover`,
+`joiner`, every restart) does not have. A pause is no step: a slow process is one that the adversary continues
+late, which it may do anywhere. The scenario sets the clocks, because the protocol reads them for one purpose
+only: to decide whether a sidecar is old.
 """
 
 import functools
@@ -58,35 +56,31 @@ OLD_S = 3600.0
 """How far ahead a clock is that makes every sidecar old."""
 MANIFESTS = "branch/main/manifest/"
 
-_founded: dict[tuple[bool, int, int], dict[str, bytes]] = {}
 
-
+@functools.cache
 def founding(*, edge: bool, depth: int = 0, tables: int = 0) -> dict[str, bytes]:
     """The objects of a catalog with persons 1 and 2, and an edge between them or none. Made once.
 
     `depth` more commits have renamed the first person; `tables` more tables are there that nobody touches.
     """
-    size = (edge, depth, tables)
-    if size not in _founded:
-        store = MemoryStore(env=SeededEnvironment(1))
-        with (
-            Catalog.open(store, author="founder", create=True) as catalog,
-            catalog.transaction("found") as txn,
-        ):
-            txn.create_table("person", PERSON, key="id")
-            txn.create_table("knows", KNOWS, key="id", edges=ENDS)
-            txn.append("person", [person(1), person(2)])
-            txn.append("knows", [knows(1, 1, 2)] if edge else [])
-            for number in range(tables):
-                txn.create_table(f"untouched-{number}", PERSON, key="id")
-        with Catalog.open(store, author="founder", mode=Mode.JOIN) as catalog:
-            for _ in range(depth):
-                with catalog.transaction("history") as txn:
-                    txn.upsert("person", [person(1)])
-            if depth:
-                catalog.compact("person")
-        _founded[size] = dict(store.contents())
-    return _founded[size]
+    store = MemoryStore(env=SeededEnvironment(1))
+    with (
+        Catalog.open(store, author="founder", create=True) as catalog,
+        catalog.transaction("found") as txn,
+    ):
+        txn.create_table("person", PERSON, key="id")
+        txn.create_table("knows", KNOWS, key="id", edges=ENDS)
+        txn.append("person", [person(1), person(2)])
+        txn.append("knows", [knows(1, 1, 2)] if edge else [])
+        for number in range(tables):
+            txn.create_table(f"untouched-{number}", PERSON, key="id")
+    with Catalog.open(store, author="founder", mode=Mode.JOIN) as catalog:
+        for _ in range(depth):
+            with catalog.transaction("history") as txn:
+                txn.upsert("person", [person(1)])
+        if depth:
+            catalog.compact("person")
+    return dict(store.contents())
 
 
 @functools.cache
@@ -226,8 +220,7 @@ def declare_checks(run: ScenarioRun) -> None:
 
 
 # Parquet, encoded and decoded once for all runs: an audit repeats the same few rows thousands of times. The
-# audited
-# code stays as it ships; until the run is over, two functions of it are replaced by caching ones.
+# audited code stays as it ships; until the run is over, two functions of it are replaced by caching ones.
 
 _encode, _decode = schema.encode_rows, schema.decode_rows
 _encoded: dict[str, bytes] = {}

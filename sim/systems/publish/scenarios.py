@@ -233,12 +233,10 @@ def program(
     safeguards: Safeguards = STANDARD,
 ) -> None:
     """Publish as it ships, in one scenario: one of SCENARIOS, `small`, which is the four small ones, or
-    `crowd`,
-    with so many `writers` of so many `plans` each, whose `epochs` are the same or separate.
+    `crowd`, with so many `writers` of so many `plans` each, whose `epochs` are the same or separate.
 
     The history has `depth` commits and the catalog so many further `tables`. The model follows every run
-    unless
-    `lockstep` is off; it never follows a mutant, whose own properties are to fail.
+    unless `lockstep` is off; it never follows a mutant, whose own properties are to fail.
     """
     if scenario not in (*SCENARIOS, "small", "crowd"):
         raise Misuse(f"no scenario is called {scenario!r}; choose from small, crowd, {', '.join(SCENARIOS)}")

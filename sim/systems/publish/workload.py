@@ -7,8 +7,9 @@
 An operation appends `rows` rows to one table, drawn from the writer's own stream.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
@@ -21,23 +22,21 @@ from fencepost.sim.des.meter import Operation
 from fencepost.sim.des.simulation import Simulation
 
 COLUMNS = {"id": "int64", "n": "int64"}
-_founded: dict[tuple[int, int], dict[str, bytes]] = {}
 
 
+@functools.cache
 def founding(tables: int, depth: int) -> dict[str, bytes]:
     """The objects of a catalog with so many tables and earlier commits. Made once for a process."""
-    if (tables, depth) not in _founded:
-        store = MemoryStore(env=SeededEnvironment(1))
-        with Catalog.open(store, author="founder", create=True) as catalog:
-            with catalog.transaction("found") as txn:
-                for number in range(tables):
-                    txn.create_table(f"t{number}", COLUMNS, key="id")
-                    txn.append(f"t{number}", [{"id": -1, "n": 0}])
-            for number in range(depth):
-                with catalog.transaction() as txn:
-                    txn.append(f"t{number % tables}", [{"id": -2 - number, "n": 0}])
-        _founded[tables, depth] = dict(store.contents())
-    return _founded[tables, depth]
+    store = MemoryStore(env=SeededEnvironment(1))
+    with Catalog.open(store, author="founder", create=True) as catalog:
+        with catalog.transaction("found") as txn:
+            for number in range(tables):
+                txn.create_table(f"t{number}", COLUMNS, key="id")
+                txn.append(f"t{number}", [{"id": -1, "n": 0}])
+        for number in range(depth):
+            with catalog.transaction() as txn:
+                txn.append(f"t{number % tables}", [{"id": -2 - number, "n": 0}])
+    return dict(store.contents())
 
 
 def found(simulation: Simulation) -> None:
@@ -46,12 +45,19 @@ def found(simulation: Simulation) -> None:
         simulation.server.bucket.answer(Put(key, body, ANYTHING), 0)
 
 
-def opened(simulation: Simulation, author: str) -> Catalog:
-    """A handle that joined the branch."""
+@contextmanager
+def failing() -> Iterator[None]:
+    """Counts an error of publish as a failed operation, by its name."""
     try:
-        return Catalog.open(simulation.store(author), env=simulation.env, author=author, mode=Mode.JOIN)
+        yield
     except PublishError as error:
         raise Failed(type(error).__name__) from None
+
+
+def opened(simulation: Simulation, author: str) -> Catalog:
+    """A handle that joined the branch."""
+    with failing():
+        return Catalog.open(simulation.store(author), env=simulation.env, author=author, mode=Mode.JOIN)
 
 
 class Publishing:
@@ -83,9 +89,8 @@ class _Publisher:
             transaction.append(table, rows)
 
         try:
-            ended = self._catalog.write(change, attempts=self._attempts)
-        except PublishError as error:
-            raise Failed(type(error).__name__) from None
+            with failing():
+                ended = self._catalog.write(change, attempts=self._attempts)
         finally:
             operation.retries += max(0, tries - 1)
         if isinstance(ended, Unknown):
@@ -182,10 +187,8 @@ class _Member:
         table, rows = self._rows.next()
         draft = Draft()
         draft.append(table, rows)
-        try:
+        with failing():
             ended = self._group.publish(draft)
-        except PublishError as error:
-            raise Failed(type(error).__name__) from None
         if isinstance(ended, Unknown):
             raise Failed("Unknown")
 
