@@ -12,10 +12,9 @@ from botocore import UNSIGNED
 from botocore.config import Config
 
 from bench.report import median, write
-from fencepost.sim.boto import present
 from fencepost.sim.boto.http import respond
 from fencepost.sim.explore import Plain, ReducedSearch, Setting, replay
-from fencepost.sim.world import NO_FAULTS, World
+from fencepost.sim.world import NO_FAULTS, World, present
 
 SECONDS = 4.0
 ROUNDS = 5

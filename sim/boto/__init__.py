@@ -13,9 +13,8 @@ bucket(world, name, versioned=...)      a bucket; the world and its properties k
 lost_shows_as(world, how)        a lost reply is "closed" (the default), "timeout" or "error" to the SDK
 Escape                                  what code gets that reaches out of the world
 
-From the first of these calls to the end of the run, `time`, `datetime`, `random`, `secrets`, `uuid` and
-`os.urandom` are the world's for all code that runs in it: the clock moves only when everybody waits.
-Clients that the code makes for itself, in a process or when its module was loaded, are answered too.
+From the first of these calls to the end of the run, clients that the code makes for itself, in a process or
+when its module was loaded, are answered too.
 
 Not the world's: files, the environment, memory that processes share (give each its own), locks.
 """
@@ -23,8 +22,9 @@ Not the world's: files, the environment, memory that processes share (give each 
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import buckets, clients, present, serve, stand_ins
-from fencepost.sim.boto.escapes import Escape
+from fencepost.sim.boto import buckets, clients, serve
+from fencepost.sim.world import places, present
+from fencepost.sim.world.escapes import Escape
 
 __all__ = ["Escape", "bucket", "client", "lost_shows_as", "resource", "session"]
 
@@ -60,17 +60,10 @@ def lost_shows_as(world: Any, how: str) -> None:
 
 
 def _enter(world: Any) -> None:
-    """From now on the world is in control of this thread, until its run is over."""
+    """From now on the SDK belongs to the world too, until its run is over."""
     buckets.install(world)
-    nobody = not present.anybody()
-    if present.push(world):
-        if nobody:
-            stand_ins.apply()
-        world.closing.append(lambda: _leave(world))
-
-
-def _leave(world: Any) -> None:
-    present.drop(world)
-    clients.restore()
-    if not present.anybody():
-        stand_ins.remove()
+    if clients.restore not in world.closing:
+        world.closing.append(clients.restore)
+        if not present.is_here(world):  # it was not started
+            places.enter(world, None)
+        places.apply()

@@ -30,12 +30,13 @@ from s3transfer.futures import NonThreadedExecutor
 from s3transfer.manager import TransferManager
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import serve, stand_ins
-from fencepost.sim.boto.escapes import escape
+from fencepost.sim.boto import serve
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.listings import REGION
-from fencepost.sim.boto.present import controlled, here, making, memory, outside
-from fencepost.sim.boto.stand_ins import stream
+from fencepost.sim.world import places
+from fencepost.sim.world.escapes import escape
+from fencepost.sim.world.present import controlled, here, making, memory, outside
+from fencepost.sim.world.stand_ins import stream
 
 _DEFAULTS = Config(
     signature_version=UNSIGNED,
@@ -333,4 +334,4 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield TransferManager, "__init__", _manager
 
 
-stand_ins.sources.append(_stand_ins)
+places.sources.append(_stand_ins)

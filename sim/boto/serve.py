@@ -19,12 +19,12 @@ from fencepost.impl.store.requests import Outcome
 from fencepost.sim.boto import http, listings, objects
 from fencepost.sim.boto import sdk_requests as sdk
 from fencepost.sim.boto.buckets import Buckets
-from fencepost.sim.boto.escapes import escape
 from fencepost.sim.boto.http import Message, respond
 from fencepost.sim.boto.objects import Answer
-from fencepost.sim.boto.present import here
 from fencepost.sim.boto.sdk_requests import Refused
+from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.finalizers import place
+from fencepost.sim.world.present import here
 
 
 class Operation(NamedTuple):

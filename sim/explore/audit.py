@@ -27,9 +27,10 @@ from fencepost.sim.explore.checkpoint import Together, load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.rehearsal import rehearse
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
-from fencepost.sim.world import Budget, Program
+from fencepost.sim.world import Budget, Program, places
 from fencepost.sim.world.costs import AtMost
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
@@ -179,8 +180,14 @@ def audit(program: Program, *, progress: Progress | None = None, **options: Any)
 
 def search(request: AuditRequest, progress: Progress | None = None) -> AuditResult:
     """Explore until the first violation or a limit, minimise the counterexample, and judge."""
+    with places.held(request.program):
+        return _search(request, progress)
+
+
+def _search(request: AuditRequest, progress: Progress | None) -> AuditResult:
     setting, seconds, schedules = request.setting, request.seconds, request.schedules
     started = time.perf_counter()
+    rehearse(setting)
     searching = _searcher(request)
     if request.resume and request.checkpoint:
         load(searching, request.checkpoint)

@@ -7,7 +7,7 @@ number of schedules grows like the number of ways to shuffle the processes' step
 from collections.abc import Callable
 
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting
-from fencepost.sim.world import Footprints, World
+from fencepost.sim.world import Footprints, World, places
 
 
 class Plain:
@@ -32,6 +32,10 @@ class Plain:
         self._path: list[tuple[list[Choice], int]] = []
 
     def explore(self, stop: Callable[["Plain"], bool] = lambda _: False) -> None:
+        with places.held(self.setting.program):
+            self._explore(stop)
+
+    def _explore(self, stop: Callable[["Plain"], bool]) -> None:
         while not self.exhausted and not stop(self):
             world = self.setting.world(self.footprints)
             try:

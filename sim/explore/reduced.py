@@ -20,7 +20,7 @@ from collections.abc import Callable
 from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
 from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
 from fencepost.sim.explore.states import Memory, StateCache
-from fencepost.sim.world import CLOCK_ACTOR, Footprints, World
+from fencepost.sim.world import CLOCK_ACTOR, Footprints, World, places
 from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Recall
@@ -90,6 +90,10 @@ class ReducedSearch:
 
     def explore(self, stop: Callable[["ReducedSearch"], bool] = lambda _: False) -> None:
         """Run after run, until nothing is left to try."""
+        with places.held(self.setting.program):
+            self._explore(stop)
+
+    def _explore(self, stop: Callable[["ReducedSearch"], bool]) -> None:
         while not self.exhausted:
             world = self._run()
             if world.time_mattered and not self.timed and not self.base:

@@ -91,10 +91,10 @@ class Random(Sampled):
     def explore(self, stop: Stop) -> None:
         draw = SeededEnvironment(self.setting.seed).stream("schedules")
         while not self.failures and not stop(self):
-            self.one(lambda world, enabled: _any(draw, world, enabled))
+            self.one(lambda world, enabled: any_choice(draw, world, enabled))
 
 
-def _any(draw: Any, world: World, enabled: Sequence[int]) -> Choice:
+def any_choice(draw: Any, world: World, enabled: Sequence[int]) -> Choice:
     plain, worse = _options(world, enabled, -1)
     options = plain + worse
     actor = draw.choice(enabled)

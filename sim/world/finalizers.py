@@ -8,11 +8,11 @@ crashes runs no finalizers.
 """
 
 import gc
-import site
 import sys
-import sysconfig
 from types import FrameType
 from typing import Any
+
+from fencepost.sim.world.present import is_library_file
 
 PROPERTY = "nothing leads out of the world"
 _off = False
@@ -68,12 +68,6 @@ def place(frame: FrameType | None) -> str:
     return f"{nearest.f_code.co_filename}:{nearest.f_lineno}"
 
 
-_LIBRARIES = tuple(
-    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages(), "<frozen"}
-)
-
-
 def is_library(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
     ours = frame.f_globals.get("__name__", "").startswith("fencepost.sim.")
-    return ours or file.startswith(_LIBRARIES)
+    return ours or is_library_file(frame.f_code.co_filename)

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from fencepost.impl.store.requests import Request
 from fencepost.sim.world.costs import dearest
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP
+from fencepost.sim.world.operations import own
 
 Check = Callable[["View"], Any]
 
@@ -60,7 +61,7 @@ class View:
     def signed_notes(self, topic: str) -> list[tuple[str, Any]]:
         """The notes under `topic` with the process that made each."""
         self.mask |= self._world.footprints.bit("note", topic)
-        return list(self._world.noted.get(topic, ()))
+        return [(name, own(value)) for name, value in self._world.noted.get(topic, ())]
 
     def result(self, name: str) -> Any:
         """What the process returned; None as long as it has not."""

@@ -10,8 +10,10 @@ Finish    the entry point returned or raised; a step, so that a crash can come j
 Advance   time passes until the next sleeper may wake: the clock's own step
 """
 
+import copy
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar
 
 from fencepost.impl.store.requests import Delete, Get, Head, Put
@@ -96,6 +98,27 @@ class Advance:
 ADVANCE = Advance()
 WALL = ReadClock("wall")
 MONOTONIC = ReadClock("monotonic")
+
+
+_FIXED = frozenset({str, bytes, int, float, bool, type(None)})
+
+
+def own(value: Any) -> Any:
+    """A copy of the containers in a value, so that nobody changes it later."""
+    kind = type(value)
+    if kind in _FIXED:
+        return value
+    if kind in (tuple, list, set, frozenset, deque):
+        if kind is tuple and all(type(one) in _FIXED for one in value):
+            return value
+        return kind([own(one) for one in value])
+    if kind is dict:
+        return {own(key): own(one) for key, one in value.items()}
+    if kind is bytearray:
+        return bytearray(value)
+    if is_dataclass(kind) and not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # private
+        return copy.deepcopy(value)
+    return value
 
 
 def same(one: Any, other: Any) -> bool:

@@ -413,3 +413,12 @@ def _work(process: Process) -> None:
         finish = Finish(result, error)
         del result, error
         process = getcurrent().parent.switch(finish)
+
+
+def refuse(process: Any) -> None:
+    """Answer a request of a dying process: the crash again, and after many the process is abandoned."""
+    process.refusals += 1
+    if process.refusals > REFUSALS_MAX:
+        process.clean = False
+        getcurrent().parent.switch(None)
+    raise Crash

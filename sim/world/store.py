@@ -21,8 +21,9 @@ from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, Reply, Request
 from fencepost.sim.world.budget import PAUSE
-from fencepost.sim.world.operations import MONOTONIC, WALL, Crash, Parallel, ReadClock, Sleep
-from fencepost.sim.world.process import REFUSALS_MAX
+from fencepost.sim.world.escapes import elsewhere
+from fencepost.sim.world.operations import MONOTONIC, WALL, Parallel, ReadClock, Sleep
+from fencepost.sim.world.process import refuse
 
 R = TypeVar("R", bound=Reply)
 
@@ -120,6 +121,16 @@ def _pending(upload: Any) -> tuple[Any, ...]:
     )
 
 
+def issue(world: Any, process: Any, op: Any) -> Any:
+    """Hand an operation of the running process to the executor, and wait for the answer."""
+    if process.crashing:
+        refuse(process)
+    worker = process.worker
+    if getcurrent() is not worker:
+        raise elsewhere(world, op)
+    return worker.parent.switch(op)
+
+
 class WorldStore(Store):
     """Answers a request when the scheduler lets it land."""
 
@@ -134,9 +145,7 @@ class WorldStore(Store):
         if process is None:
             answered: R = world.answer_directly(request)
             return answered
-        if process.crashing:
-            refuse(process)
-        reply = process.worker.parent.switch(request)
+        reply = issue(world, process, request)
         if isinstance(reply, StoreError):
             raise reply
         landed: R = reply
@@ -147,9 +156,7 @@ class WorldStore(Store):
         process = world.running
         if process is None or len(requests) < 2:
             return super().send_all(requests)
-        if process.crashing:
-            refuse(process)
-        replies: list[Any] = process.worker.parent.switch(Parallel(tuple(requests)))
+        replies: list[Any] = issue(world, process, Parallel(tuple(requests)))
         for reply in replies:
             if isinstance(reply, StoreError):
                 raise reply
@@ -174,11 +181,8 @@ class WorldEnvironment(Environment):
     def sleep(self, seconds: float) -> None:
         world = self._world
         process = world.running
-        if process is None:
-            return
-        if process.crashing:
-            refuse(process)
-        process.worker.parent.switch(Sleep(max(0, round(seconds * 1e9))))
+        if process is not None:
+            issue(world, process, Sleep(max(0, round(seconds * 1e9))))
 
     def stream(self, actor: str) -> Any:
         process = self._world.running
@@ -210,7 +214,7 @@ class WorldEnvironment(Environment):
         if not world.timed:
             world.time_mattered = world.time_mattered or world.left[PAUSE] > 0
             return int(world.clock_ns)
-        reading: int = process.worker.parent.switch(clock)
+        reading: int = issue(world, process, clock)
         return reading
 
 
@@ -228,12 +232,3 @@ def identifier(seed: Any, who: str, count: int) -> str:
         known = "".join(_CROCKFORD[value >> shift & 31] for shift in range(125, -1, -5))
         _identifiers[seed, who, count] = known
     return known
-
-
-def refuse(process: Any) -> None:
-    """Answer a request of a dying process: the crash again, and after many the process is abandoned."""
-    process.refusals += 1
-    if process.refusals > REFUSALS_MAX:
-        process.clean = False
-        getcurrent().parent.switch(None)
-    raise Crash

@@ -9,6 +9,7 @@
 bucket answers requests, and its `Monitor` judges.
 """
 
+from _thread import get_ident
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
@@ -19,17 +20,18 @@ from fencepost.impl.store.events import TraceFields
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Reply
 from fencepost.sim.world import budget as fault
-from fencepost.sim.world import finalizers
+from fencepost.sim.world import finalizers, places
 from fencepost.sim.world.budget import Budget
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.declaring import Declaring
+from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.footprints import EVERY_STEP, Footprints
 from fencepost.sim.world.monitor import Follower, Monitor, Property, Violation
-from fencepost.sim.world.operations import Note, Pick, Post, Receive
-from fencepost.sim.world.process import Flight, Process, Recall
+from fencepost.sim.world.operations import Note, Pick, Post, Receive, own
+from fencepost.sim.world.process import Flight, Process, Recall, refuse
 from fencepost.sim.world.scheduler import Scheduler
-from fencepost.sim.world.store import WorldBucket, WorldEnvironment, WorldStore, refuse
+from fencepost.sim.world.store import WorldBucket, WorldEnvironment, WorldStore, issue
 
 T = TypeVar("T")
 
@@ -72,6 +74,7 @@ class World(Declaring):
         self.setup: Process | None = None
         """The program, until it returns."""
         self.processes: list[Process] = []
+        self.process_type = Process
         self.flights: dict[int, Flight] = {}
         self.properties: list[Property] = []
         self.trace: list[Step] = []
@@ -104,6 +107,8 @@ class World(Declaring):
         """What the run's events show of bodies, see `impl.store.events`."""
         self.boto3_lost = "closed"
         """How a lost reply shows to the SDK, see `sim.boto`."""
+        self.thread = get_ident()
+        """The one thread in which the world runs."""
         self.collecting = False
         """Whether the run is complete, and finalizers run."""
         self.closing: list[Callable[[], None]] = []
@@ -170,7 +175,9 @@ class World(Declaring):
         """
         name = self._name_for(fn, name)
         number = len(self.processes) + 1
-        self.processes.append(Process(number, name, fn, args, kwargs, restart, may_raise, self.trace))
+        self.processes.append(
+            self.process_type(number, name, fn, args, kwargs, restart, may_raise, self.trace)
+        )
         return name
 
     def share_nothing(self) -> None:
@@ -254,45 +261,39 @@ class World(Declaring):
         """Show `value` to the properties, which may read nothing else besides the store."""
         process = self.running
         if process is None:
-            self.noted.setdefault(topic, []).append(("setup", value))
+            self.noted.setdefault(topic, []).append(("setup", own(value)))
             return
-        if process.crashing:
-            refuse(process)
-        process.worker.parent.switch(Note(topic, value))
+        issue(self, process, Note(topic, own(value)))
 
     def post(self, channel: str, message: Any) -> None:
         """Send a message, such as the notification of a new object. It may be delayed, and overtaken."""
         process = self.running
         if process is None:
             raise Misuse("messages are posted by processes")
-        if process.crashing:
-            refuse(process)
-        process.worker.parent.switch(Post(channel, message))
+        issue(self, process, Post(channel, own(message)))
 
     def receive(self, channel: str) -> Any:
         """The next message that has arrived at `channel`; None when none has."""
         process = self.running
         if process is None:
             raise Misuse("messages are received by processes")
-        if process.crashing:
-            refuse(process)
-        return process.worker.parent.switch(Receive(channel))
+        return issue(self, process, Receive(channel))
 
     def pick(self, name: str, options: Sequence[T]) -> T:
         """One of `options`: a choice of data, of which the exploration tries every one."""
         caller = self.running or self.setup
         if caller is None:
             raise Misuse("pick is for programs and processes; a check cannot choose")
-        if caller.crashing:
-            refuse(caller)
-        chosen: int = caller.worker.parent.switch(Pick(name, len(options)))
+        chosen: int = issue(self, caller, Pick(name, len(options)))
         return options[chosen]
 
     # For searches.
 
     def start(self, program: Program) -> None:
         """Set the world up and run every process to its first step."""
+        self.thread = get_ident()
         finalizers.hold()
+        places.enter(self, program)
         self._executor.start(program)
 
     def report_violation(self, name: str, reason: str) -> None:
@@ -310,6 +311,7 @@ class World(Declaring):
         for close in self.closing:
             close()
         self.closing.clear()
+        places.leave(self)
         finalizers.let_go()
 
     def state(self, memories: tuple[Any, ...]) -> Any:
@@ -360,6 +362,8 @@ class World(Declaring):
 
     def answer_directly(self, request: Any) -> Reply:
         """A request by the program itself, before the processes run."""
+        if get_ident() != self.thread:
+            raise elsewhere(self, request)
         if self.collecting:
             raise Misuse(finalizers.left_behind(self, f"{request.kind} {request.subject}"))
         if self.setup is None and not request.reads:

@@ -524,7 +524,7 @@ def test_an_interrupt_ends_with_what_was_found(tmp_path: Path, capsys: pytest.Ca
 
 def test_examples_are_code_of_users_and_not_of_the_harness() -> None:
     """They ship inside of the package, and yet the world must own the time and randomness they ask for."""
-    from fencepost.sim.boto.present import REAL, STEP, classify
+    from fencepost.sim.world.present import REAL, STEP, classify
 
     assert classify("fencepost.examples.audit.counter") == STEP
     assert classify("fencepost.sim.world.world") == REAL

@@ -8,7 +8,6 @@ import platform
 import random
 import secrets
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -23,9 +22,9 @@ from typing import Any
 
 import pytest
 
-from fencepost.sim.boto.present import outside
 from fencepost.sim.explore import replay
 from fencepost.sim.world import NO_FAULTS, World
+from fencepost.sim.world.present import outside
 from tests.sim.boto.worlds import alone, explored
 
 START_NS = World().start_ns
@@ -190,7 +189,6 @@ def originals() -> list[Any]:
         random._urandom,
         random.Random.seed,
         uuid.uuid1,
-        subprocess.Popen.__init__,
         threading.Thread.start,
         threading.Condition.wait,
         by_default.__defaults__,

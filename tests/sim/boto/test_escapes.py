@@ -17,8 +17,8 @@ import boto3
 import pytest
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto.escapes import PROPERTY
 from fencepost.sim.world import World
+from fencepost.sim.world.escapes import PROPERTY
 from tests.sim.boto.worlds import alone, explored
 
 
@@ -36,10 +36,10 @@ def loop(s3: Any) -> None:
 
 
 ESCAPES = {
-    "socket.create_connection": lambda s3: socket.create_connection(("127.0.0.1", 9)),
+    "socket.getaddrinfo  ": lambda s3: socket.create_connection(("127.0.0.1", 9)),
     "socket.connect": connect,
     "socket.getaddrinfo": lambda s3: socket.getaddrinfo("localhost", 9),
-    "socket.create_connection ": lambda s3: urllib.request.urlopen("http://127.0.0.1:9"),
+    "socket.getaddrinfo ": lambda s3: urllib.request.urlopen("http://127.0.0.1:9"),
     "threading.Thread.start": lambda s3: threading.Thread(target=print).start(),
     "threading.Thread.start ": lambda s3: ThreadPoolExecutor().submit(print),
     "subprocess.Popen": lambda s3: subprocess.run(["true"], check=True),

@@ -10,8 +10,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from fencepost.sim.boto.present import outside
 from fencepost.sim.world import World
+from fencepost.sim.world.present import outside
 from tests.sim.boto.worlds import setting_up
 
 _VARYING = {

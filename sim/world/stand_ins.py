@@ -1,4 +1,4 @@
-"""Stand-ins for clocks and randomness, put in place while a world runs and removed when the last one ends.
+"""Stand-ins for clocks, randomness and identities, which `places` puts in place while worlds run.
 
 Clocks. `time.time()` in a process is `world.env.now_ns()`: a reading that the scheduler may delay, on a clock
 that moves only when all processes wait. `time.sleep` waits on the same clock. A class written in C cannot be
@@ -12,14 +12,8 @@ and a restarted process does not draw the same again. `secrets`, `uuid.uuid4` an
 end at `os.urandom`. A `random.Random()` without a seed takes one from the operating system, below Python;
 here it takes it from the stream.
 
-Each life of a process has a process id of its own, and each process a host name, as on machines of their own.
-
-Identity. Each process has a pid, a host name and a hardware address of its own.
-
-Places. A name may have been copied: `from time import sleep` at the top of a module, or `def
-again(sleep=sleep)`. So every loaded module is searched for the real thing, once; what it has bound to a name
-or given as a default is replaced and restored like the original. A stand-in that outlives the run (in a
-module imported during it) behaves like the real one.
+Identity. Each process has a pid, a host name and a hardware address of its own; the pid is another one after
+a restart.
 """
 
 import datetime
@@ -29,14 +23,12 @@ import random
 import socket
 import sys
 import time
-import types
 import uuid
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from fencepost.sim.boto import escapes
-from fencepost.sim.boto.present import REAL, SILENT, STEP, classify, controlled, here, kind_of
+from fencepost.sim.world.present import REAL, SILENT, controlled, here, kind_of
 
 _real_datetime = datetime.datetime
 _real_date = datetime.date
@@ -238,18 +230,6 @@ def _uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
     return uuid.UUID(int=stream().getrandbits(128), version=1)
 
 
-def _identity(real: Callable[[], Any], of: Callable[[Any], Any]) -> Callable[[], Any]:
-    """A stand-in for what identifies a process: its id, or its host."""
-
-    def stand_in() -> Any:
-        world = controlled()
-        if world is None or world.running is None or kind_of(sys._getframe(1)) != STEP:
-            return real()
-        return of(world.running)
-
-    return stand_in
-
-
 def _randomness() -> Iterator[tuple[Any, str, Any]]:
     """The stand-ins with their places: module or class, and name."""
     for name in _FUNCTIONS:
@@ -261,12 +241,9 @@ def _randomness() -> Iterator[tuple[Any, str, Any]]:
     if _real_getrandom is not None:
         yield os, "getrandom", _getrandom
     yield uuid, "uuid1", _uuid1
-    yield os, "getpid", _identity(os.getpid, lambda process: 1000 * process.index + process.incarnation)
-    for owner, name in ((socket, "gethostname"), (platform, "node")):
-        yield owner, name, _identity(getattr(owner, name), lambda process: f"host-{process.index}")
 
 
-# Who a process is: a pid and a host of its own. The pid is another one after a restart.
+# Who a process is.
 
 
 def _named(real: Callable[..., Any], name: Callable[[int, int], Any]) -> Callable[..., Any]:
@@ -303,102 +280,14 @@ def _identities() -> Iterator[tuple[Any, str, Any]]:
     yield uuid, "getnode", _named(uuid.getnode, lambda index, _: 0x02_00_00_00_00_00 + index)
 
 
-Place = tuple[Any, str, Any, Any]
-"""A dictionary, class or function; the name there; the real thing and its stand-in."""
+SOURCES = (_clocks, _randomness, _identities)
 
-_places: list[Place] = []
-"""Of names in modules: dictionaries, which are most of them."""
-_others: list[Place] = []
-_loaded = 0
-"""How many modules there were when we searched."""
+_METHODS = {
+    **{(id(_real_datetime), name): getattr(_Datetime, name) for name in ("now", "today", "utcnow")},
+    (id(_real_date), "today"): _Date.today,
+}
 
 
-sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [
-    _clocks,
-    _randomness,
-    _identities,
-    escapes.stand_ins,
-]
-
-
-def apply() -> None:
-    """Put every stand-in in its places."""
-    if _loaded != len(sys.modules):
-        _search()
-    for target, name, _, stand_in in _places:
-        target[name] = stand_in
-    for target, name, _, stand_in in _others:
-        _set(target, name, stand_in)
-
-
-def remove() -> None:
-    """Restore everything, except what other code has bound meanwhile."""
-    for target, name, real, stand_in in _places:
-        if target.get(name) is stand_in:
-            target[name] = real
-    for target, name, real, stand_in in _others:
-        if _get(target, name) is stand_in:
-            _set(target, name, real)
-
-
-def _set(target: Any, name: str, value: Any) -> None:
-    if value is _ABSENT:
-        delattr(target, name)
-    else:
-        setattr(target, name, value)
-
-
-def _get(target: Any, name: str) -> Any:
-    if type(target) is dict:
-        return target.get(name)
-    return vars(target).get(name, _ABSENT) if isinstance(target, type) else getattr(target, name)
-
-
-_ABSENT = object()
-
-
-def _search() -> None:
-    """Find where everything that has a stand-in is bound."""
-    global _loaded
-    originals: dict[int, tuple[Any, Any]] = {}
-    places: dict[tuple[int, str], Place] = {}
-    for source in sources:
-        for owner, name, stand_in in source():
-            target = vars(owner) if isinstance(owner, types.ModuleType) else owner
-            real = _get(target, name)
-            places[id(target), name] = (target, name, real, stand_in)
-            if real is not _ABSENT and not isinstance(owner, type):
-                originals.setdefault(id(real), (real, stand_in))
-    for module in list(sys.modules.values()):
-        if isinstance(module, types.ModuleType) and classify(module.__name__) != REAL:
-            for place in _copies(module, originals):
-                places.setdefault((id(place[0]), place[1]), place)
-    _places[:] = [place for place in places.values() if type(place[0]) is dict]
-    _others[:] = [place for place in places.values() if type(place[0]) is not dict]
-    _loaded = len(sys.modules)
-
-
-def _copies(module: types.ModuleType, originals: dict[int, tuple[Any, Any]]) -> Iterator[Place]:
-    names = vars(module)
-    for name, value in list(names.items()):
-        found = originals.get(id(value))
-        if found is not None and found[0] is value:
-            yield names, name, *found
-        elif type(value) is types.FunctionType and value.__module__ == module.__name__:
-            yield from _defaults(value, originals)
-        elif isinstance(value, type) and value.__module__ == module.__name__:
-            for method in list(vars(value).values()):
-                function = method.__func__ if type(method) in (staticmethod, classmethod) else method
-                if type(function) is types.FunctionType:
-                    yield from _defaults(function, originals)
-
-
-def _defaults(function: Any, originals: dict[int, tuple[Any, Any]]) -> Iterator[Place]:
-    given = function.__defaults__
-    if given and any(id(value) in originals for value in given):
-        stand_ins = tuple(originals[id(value)][1] if id(value) in originals else value for value in given)
-        yield function, "__defaults__", given, stand_ins
-    named = function.__kwdefaults__
-    if named and any(id(value) in originals for value in named.values()):
-        stood = {k: originals[id(v)][1] if id(v) in originals else v for k, v in named.items()}
-        yield function, "__kwdefaults__", named, stood
+def of_method(owner: Any, name: str) -> Any:
+    """The stand-in of a method that is bound to a real class; None when it has none."""
+    return _METHODS.get((id(owner), name))

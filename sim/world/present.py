@@ -5,6 +5,9 @@ by threads that have nothing to do with the world. Only the first two belong to 
 """
 
 import contextlib
+import site
+import sys
+import sysconfig
 from _thread import get_ident
 from collections.abc import Iterator
 from types import FrameType
@@ -43,20 +46,22 @@ def controlled() -> Any:
     return world if world is not None and (world.running is not None or world.setting_up) else None
 
 
-def push(world: Any) -> bool:
-    """Make `world` the one that runs in this thread. False when it is already."""
-    stack = _worlds.setdefault(get_ident(), [])
-    if any(world is known for known in stack):
-        return False
-    stack.append(world)
-    return True
+def push(world: Any) -> None:
+    """Make `world` the one that runs in this thread."""
+    _worlds.setdefault(get_ident(), []).append(world)
+
+
+def is_here(world: Any) -> bool:
+    return world in _worlds.get(get_ident(), ())
 
 
 def drop(world: Any) -> None:
+    """`world` runs no more, whichever thread it ran in."""
     for thread, stack in list(_worlds.items()):
-        stack[:] = [known for known in stack if known is not world]
-        if not stack:
-            del _worlds[thread]
+        if world in stack:
+            stack.remove(world)
+            if not stack:
+                del _worlds[thread]
 
 
 def anybody() -> bool:
@@ -107,3 +112,30 @@ def classify(name: str) -> int:
         return REAL
     # The adaptive mode decides by the clock when to send.
     return SILENT if root in _SDK and not name.startswith("botocore.retries") else STEP
+
+
+_LIBRARIES = tuple(
+    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages(), "<frozen"}
+)
+
+
+def is_library_file(file: str) -> bool:
+    return file.startswith(_LIBRARIES) or "/site-packages/" in file or "/dist-packages/" in file
+
+
+def is_users(module: Any) -> bool:
+    """Whether a module is the user's: neither ours, nor the standard library's, nor installed."""
+    name = getattr(module, "__name__", "")
+    found = _users.get(name)
+    if found is None:
+        file = getattr(module, "__file__", None) or ("" if name == "__main__" else "<frozen")
+        ours = name.partition(".")[0] == "fencepost" and not name.startswith("fencepost.examples.")
+        found = _users[name] = not ours and not is_library_file(file) and classify(name) != REAL
+    return found
+
+
+_users: dict[str, bool] = {}
+
+
+def is_users_class(kind: type) -> bool:
+    return is_users(sys.modules.get(kind.__module__))

@@ -4,26 +4,25 @@ A run that talks to something else is no longer a function of its choices, so it
 The call is refused with `Escape`, which is no `Exception`, and the run is marked at once: code that swallows
 everything does not hide it. The mark is a violation of its own, with counterexample and token.
 
-Not caught: files that are read and written, a lock taken by a process that waits (which hangs), waits of
-libraries written in C, and calls through a reference to the real function that an object keeps.
+Sockets and other programs are caught by the interpreter's audit events, however the code came by the call. An
+audit hook cannot be removed; this one acts only in a thread in which a world has control.
+
+Not caught: files that are read and written, a lock taken by a process that waits (which hangs), and waits of
+libraries written in C.
 """
 
 import atexit
-import os
-import socket
-import subprocess
 import sys
 import threading
 import weakref
-from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto.present import REAL, controlled, here, kind_of
 from fencepost.sim.world.finalizers import PROPERTY, is_library, left_behind, place
-from fencepost.sim.world.store import refuse
+from fencepost.sim.world.present import controlled, here
+from fencepost.sim.world.process import refuse
 
 
 class Escape(BaseException):
@@ -55,20 +54,39 @@ def escape(call: str, instead: str, frame: FrameType | None = None) -> BaseExcep
     return Escape(text)
 
 
+def elsewhere(world: Any, op: Any) -> BaseException:
+    """Mark the run: a thread or greenlet of the code's own uses the world, which controls only processes."""
+    text = (
+        f"{op.kind} {op.subject} was sent from another thread or greenlet than a process's own, at "
+        f"{place(sys._getframe(1))}, which leads out of the world; {_THREADS}"
+    )
+    if world.violation is None:
+        world.report_violation(PROPERTY, text)
+    return Escape(text)
+
+
 def _refused() -> bool:
     """Whether this thread runs code of a world: a process, the program, or a finalizer."""
     world = here()
     return world is not None and (world.collecting or controlled() is not None)
 
 
-def _refusing(call: str, instead: str, real: Callable[..., Any]) -> Callable[..., Any]:
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        frame = sys._getframe(1)
-        if not _refused() or kind_of(frame) == REAL:
-            return real(*args, **kwargs)
-        raise escape(call, instead, frame)
+_EVENTS = {
+    **{f"socket.{call}": _NETWORK for call in ("connect", "sendto", "sendmsg")},
+    **{f"socket.{call}": _NETWORK for call in ("getaddrinfo", "gethostbyname")},
+    **{f"os.{call}": _PROGRAMS for call in ("system", "fork", "forkpty", "exec", "posix_spawn", "spawn")},
+    "subprocess.Popen": _PROGRAMS,
+}
+"""The audit events that lead out of the world, and what to do instead."""
 
-    return stand_in
+
+def _hook(event: str, _args: Any) -> None:
+    instead = _EVENTS.get(event)
+    if instead is not None and _refused():
+        raise escape(event, instead, sys._getframe(1))
+
+
+sys.addaudithook(_hook)
 
 
 def _starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,16 +145,14 @@ def _wait(self: Any, timeout: float | None = None) -> bool:
 
 def stand_ins() -> Iterator[tuple[Any, str, Any]]:
     """The stand-ins with their places: module or class, and name."""
-    for name in ("connect", "connect_ex", "sendto"):
-        yield socket.socket, name, _refusing(f"socket.{name}", _NETWORK, getattr(socket.socket, name))
-    for name in ("getaddrinfo", "gethostbyname", "create_connection"):
-        yield socket, name, _refusing(f"socket.{name}", _NETWORK, getattr(socket, name))
-    yield subprocess.Popen, "__init__", _refusing("subprocess.Popen", _PROGRAMS, subprocess.Popen.__init__)
-    for name in ("system", "fork", "forkpty", "posix_spawn", "posix_spawnp", "execv", "execve"):
-        if hasattr(os, name):
-            yield os, name, _refusing(f"os.{name}", _PROGRAMS, getattr(os, name))
     yield threading.Thread, "start", _starting("threading.Thread.start", threading.Thread.start)
-    yield sys.modules["_thread"], "start_new_thread", _starting("_thread.start_new_thread", start_new_thread)
+    for owner, name in (
+        (sys.modules["_thread"], "start_new_thread"),
+        (threading, "_start_new_thread"),
+        (threading, "_start_joinable_thread"),  # from Python 3.13 on
+    ):
+        if hasattr(owner, name):
+            yield owner, name, _starting(f"{owner.__name__}.{name}", getattr(owner, name))
     yield threading.Condition, "wait", _wait
     yield atexit, "register", _register
     yield weakref.finalize, "__init__", _finalize

@@ -1,0 +1,315 @@
+"""Before a search: whether runs repeat themselves, and whether each process has a memory of its own.
+
+A search runs the program again and again and takes a run for a function of its choices. So two schedules, the
+plain one and a random one with faults, are run twice and compared. They differ when something outside of the
+world decides: a file, the order of a set, a variable that outlives a run.
+
+All processes of a world share the variables of the user's modules, and a crash does not take them away. In
+production each process has its own and starts again with new ones. When a run changed such variables, the
+plain schedule, and the same with a crash at each of its steps, is run once more with a copy for each process
+and life: the variables are put back to what the process left in them whenever it goes on. A cache of what
+never changes makes no difference then; anything else is refused.
+
+Not seen: what only other schedules would show; and state that is no Python object (a file, an iterator
+written in C), unless a repeated run differs.
+"""
+
+import functools
+import random
+import re
+import types
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.sim.explore.runs import Choice, Setting, describe, final_state, name_of, run
+from fencepost.sim.explore.sampling import any_choice
+from fencepost.sim.explore.tokens import by_rule
+from fencepost.sim.world import World
+from fencepost.sim.world.places import set_binding
+from fencepost.sim.world.present import is_users_class
+from fencepost.sim.world.process import Diverged, Process
+from fencepost.sim.world.reachable import is_class, reachable, slots
+
+CRASHES_MAX = 12
+"""Places of the plain schedule where a crash is tried."""
+
+Choose = Callable[[World, Sequence[int]], Choice]
+
+
+def rehearse(setting: Setting) -> None:
+    """Raise `Diverged` when runs do not repeat, or depend on variables that processes share."""
+    variables = Variables(setting.program)
+    before = variables.copy()
+    try:
+        plain = _repeat(setting, lambda world, enabled: by_rule(world, enabled, _last(world)))
+        draw = SeededEnvironment(setting.seed).stream("rehearsal")
+        _repeat(setting, lambda world, enabled: any_choice(draw, world, enabled))
+        changed = variables.changed(before)
+        if changed:
+            _keep_apart(setting, variables, plain, changed)
+    finally:
+        variables.put_back(before)
+
+
+def _last(world: World) -> int:
+    return int(world.trace[-1][0]) if world.trace else -1
+
+
+class _Record:
+    """What a run did, as texts that can be compared and shown."""
+
+    def __init__(self, setting: Setting, choose: Choose, kind: type[Process] = Process) -> None:
+        self.choices: list[Choice] = []
+        self.steps: list[tuple[str, str, str]] = []
+        """Of each step: who, what, and the answer."""
+        self.crashable: list[int] = []
+        world = setting.world()
+        world.process_type = kind
+        self._choose = choose
+        try:
+            run(world, setting.program, self._chosen, setting.steps_max)
+            self._look(world)
+            self.end = _text((final_state(world), world.violation))
+        finally:
+            world.close()
+
+    def _chosen(self, world: World, enabled: Sequence[int]) -> Choice:
+        self._look(world)
+        choice = self._choose(world, enabled)
+        if "crash" in world.alternatives(choice[0]):
+            self.crashable.append(len(self.choices))
+        self.choices.append(choice)
+        return choice
+
+    def _look(self, world: World) -> None:
+        """Write down the last step."""
+        if world.trace:
+            actor, alternative, _, _, _, op, answer, _ = world.trace[-1]
+            value = _text(op.value) if op.kind == "note" else ""
+            what = " ".join(part for part in (describe(op), value) if part)
+            how = "" if alternative in ("ok", "land", "advance") else f"{alternative}: "
+            self.steps.append((name_of(world, actor), what, how + _text(answer)))
+
+
+class _Other(Exception):
+    """A repeated run cannot take the step that the first run took."""
+
+
+def _again(choices: Sequence[Choice]) -> Choose:
+    left = iter(choices)
+
+    def choose(world: World, enabled: Sequence[int]) -> Choice:
+        actor, alternative = next(left, (-1, ""))
+        if actor not in enabled or alternative not in world.alternatives(actor):
+            raise _Other
+        return actor, alternative
+
+    return choose
+
+
+def _repeat(setting: Setting, choose: Choose) -> _Record:
+    first = _Record(setting, choose)
+    difference = _difference(first, lambda: _Record(setting, _again(first.choices)))
+    if difference:
+        raise Diverged(
+            f"{difference} with the same choices. Something outside the world decides: a clock, randomness, "
+            "an identifier, the order of a set, a file, or a variable that outlives a run"
+        )
+    return first
+
+
+def _difference(first: _Record, record: Callable[[], _Record]) -> str:
+    """Where another run differs; empty when it does not."""
+    try:
+        second = record()
+    except _Other:
+        return "a step of one run is not possible in another"
+    for number, (one, other) in enumerate(zip(first.steps, second.steps, strict=False), 1):
+        if one[:2] != other[:2]:
+            return f"step {number}: {one[0]} issued {one[1]} in one run and {other[1]} in another"
+        if one != other:
+            got, other_got = _short(one[2]), _short(other[2])
+            return f"step {number}: {one[0]} got {got} for {one[1]} in one run and {other_got} in another"
+    same = first.end == second.end and len(first.steps) == len(second.steps)
+    return "" if same else f"a run ends with {_apart(first.end, second.end)} in another"
+
+
+def _text(value: Any) -> str:
+    """Without addresses, which differ from object to object."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _apart(one: str, other: str) -> str:
+    """Two texts from a little before where they differ."""
+    at = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    start = max(0, at - 20)
+    return f"{_short(one[start:])} in one case, and {_short(other[start:])}"
+
+
+# Variables that processes share.
+
+
+class Variables:
+    """What the program can change in the user's modules, classes, functions and objects."""
+
+    def __init__(self, program: Any) -> None:
+        self._objects = [one for one in reachable(program, _is_users) if _content(one) is not None]
+
+    def copy(self) -> list[tuple[Any, Any]]:
+        """The variables as they are: each container with its content."""
+        return [(one, _content(one)) for one in self._objects]
+
+    def changed(self, before: Sequence[tuple[Any, Any]]) -> list[str]:
+        """The names of what has changed, as far as it has one."""
+        return [_named(one, content) for one, content in before if not _same(_content(one), content)]
+
+    def put_back(self, copies: Sequence[tuple[Any, Any]]) -> None:
+        for one, content in copies:
+            if not _same(_content(one), content):
+                _restore(one, content)
+
+
+_CONTAINERS: dict[type, Callable[[Any], Any]] = {
+    dict: dict,
+    list: list,
+    set: set,
+    deque: list,
+    bytearray: bytes,
+    types.CellType: lambda cell: _cell(cell),
+    random.Random: lambda drawing: drawing.getstate(),
+    functools._lru_cache_wrapper: lambda cached: cached.cache_info().currsize,
+}
+
+
+def _cell(cell: Any) -> Any:
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def _content(value: Any) -> Any:
+    """What is in a container; None for what is none."""
+    read = _CONTAINERS.get(type(value))
+    if read is not None:
+        return read(value)
+    if is_class(value):
+        return {name: one for name, one in vars(value).items() if not name.startswith("__")}
+    return slots(value) or None
+
+
+def _is_users(value: Any) -> bool:
+    """Whether the walk for variables enters it: objects of libraries are their own business."""
+    kind = type(value)
+    return kind in _CONTAINERS or kind.__module__ in ("builtins", "functools") or is_users_class(kind)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """By identity: two containers with equal content may part later."""
+    if type(one) in (list, dict) and len(one) == len(other):
+        pairs = zip(one.items(), other.items(), strict=True) if type(one) is dict else ()
+        if type(one) is dict:
+            return all(a == b and x is y for (a, x), (b, y) in pairs)
+        return all(x is y for x, y in zip(one, other, strict=True))
+    return bool(one == other)
+
+
+def _restore(target: Any, content: Any) -> None:
+    kind = type(target)
+    if kind is random.Random:
+        target.setstate(content)
+    elif kind is functools._lru_cache_wrapper:
+        target.cache_clear()
+    elif kind is set:
+        target.clear()
+        target.update(content)
+    elif kind in (list, deque, bytearray):
+        target.clear()
+        target.extend(content)
+    elif kind is types.CellType:
+        if content:
+            target.cell_contents = content[0]
+    else:
+        now = _content(target)
+        for name in now.keys() - content.keys():
+            target.pop(name) if kind is dict else delattr(target, name)
+        for name, value in content.items():
+            if name not in now or now[name] is not value:
+                set_binding(target, name, value)
+
+
+def _named(target: Any, content: Any) -> str:
+    if type(target) is dict and "__name__" in target:
+        now = {name for name, value in target.items() if name not in content or content[name] is not value}
+        return f"{target['__name__']}.{', '.join(sorted(map(str, now)))}"
+    if is_class(target) or type(target) is functools._lru_cache_wrapper:
+        return str(target.__qualname__)
+    return _short(f"{type(target).__name__} {_text(target)}")
+
+
+class _Apart(Process):
+    """A process with variables of its own."""
+
+    variables: ClassVar[Variables]
+
+    def start(self) -> Any:
+        if not hasattr(type(self), "fresh"):
+            type(self).fresh = self.variables.copy()  # type: ignore[attr-defined]  # made for one run
+        self.kept = type(self).fresh  # type: ignore[attr-defined]  # made for one run
+        return self._inside(super().start)
+
+    def resume(self, answer: Any) -> Any:
+        return self._inside(lambda: super(_Apart, self).resume(answer))
+
+    def crash(self) -> bool:
+        return bool(self._inside(super().crash))
+
+    def _inside(self, act: Callable[[], Any]) -> Any:
+        outside = self.variables.copy()
+        self.variables.put_back(self.kept)
+        try:
+            return act()
+        finally:
+            self.kept = self.variables.copy()
+            self.variables.put_back(outside)
+
+
+def _keep_apart(setting: Setting, variables: Variables, plain: _Record, changed: Sequence[str]) -> None:
+    places = plain.crashable[:: max(1, len(plain.crashable) // CRASHES_MAX)] if setting.budget.crash else []
+    before = variables.copy()
+    for place in [-1, *places]:
+        together = _Record(setting, _crashing(plain.choices[:place] if place >= 0 else plain.choices, place))
+        variables.put_back(before)
+        apart = functools.partial(
+            _Record, setting, _again(together.choices), type("Apart", (_Apart,), {"variables": variables})
+        )
+        difference = _difference(together, apart)
+        variables.put_back(before)
+        if difference:
+            shared = _short("; ".join(dict.fromkeys(changed)))
+            raise Diverged(
+                f"{difference} in which each process has variables of its own. Processes changed {shared}: "
+                "all processes of an audit share such a variable and a crash does not clear it. Keep it in "
+                "an object that the entry point makes, or in the store"
+            )
+
+
+def _crashing(choices: Sequence[Choice], place: int) -> Choose:
+    """Follow the choices; then a crash, if there is a place for one; then go on by the common rule."""
+    left = iter(choices)
+
+    def choose(world: World, enabled: Sequence[int]) -> Choice:
+        given = next(left, None)
+        if given is not None and given[0] in enabled:
+            return given
+        choice = by_rule(world, enabled, _last(world))
+        crashes = len(world.trace) == place and "crash" in world.alternatives(choice[0])
+        return (choice[0], "crash") if crashes else choice
+
+    return choose

@@ -1,0 +1,255 @@
+"""Where clocks, randomness, sockets and threads are bound to names, and what is put there while worlds run.
+
+A name may have been copied: `from time import sleep` at the top of a module, or `def again(sleep=sleep)`. So
+every loaded module is searched for the real thing, one level deep, once. Besides, everything that the program
+reaches is searched however deep it lies: a class, a dictionary, a closure, an object that keeps its clock.
+What was replaced is restored like the original. A stand-in that outlives the run (in a module imported during
+it) behaves like the real one.
+
+Putting all of this in place takes longer than a small run, so a search holds it from run to run.
+"""
+
+import functools
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fencepost.sim.world import escapes, present, stand_ins
+from fencepost.sim.world.present import REAL, classify
+from fencepost.sim.world.reachable import is_class, reachable, slots
+
+Place = tuple[Any, Any, Any, Any]
+"""A dictionary, list, class, function, cell or object; the name there; the real thing and its stand-in."""
+
+sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [*stand_ins.SOURCES, escapes.stand_ins]
+
+_known: dict[tuple[int, str], Place] = {}
+"""Everything that has a stand-in, where it is defined."""
+_of_modules: list[Place] = []
+"""Of names in modules: dictionaries, which are most of them."""
+_others: list[Place] = []
+_of_program: list[Place] = []
+_searched = (0, 0)
+"""How many modules and sources there were when we searched."""
+_applied = False
+_holders = 0
+
+
+def enter(world: Any, program: Any) -> None:
+    """`world` is in control of this thread, until it leaves."""
+    present.push(world)
+    if not _applied or _searched != _now():
+        apply(program)
+
+
+def leave(world: Any) -> None:
+    present.drop(world)
+    if _applied and not _holders and not present.anybody():
+        _remove()
+
+
+@contextmanager
+def held(program: Any) -> Iterator[None]:
+    """Keep the stand-ins in place between the worlds of a search; without a world they do the real thing."""
+    global _holders
+    _holders += 1
+    try:
+        if not _applied:
+            apply(program)
+        yield
+    finally:
+        _holders -= 1
+        if not _holders and not present.anybody():
+            _remove()
+
+
+def apply(program: Any = None) -> None:
+    """Put every stand-in in its places."""
+    global _applied
+    if _searched != _now():
+        _restore([*_of_modules, *_others])  # what is found must be the real things
+        _search()
+    if not _applied:
+        _of_program.extend(_kept(program))
+    _applied = True
+    for target, name, _, stand_in in _of_modules:
+        target[name] = stand_in
+    for target, name, _, stand_in in (*_others, *_of_program):
+        set_binding(target, name, stand_in)
+
+
+def _remove() -> None:
+    global _applied
+    _applied = False
+    _restore([*_of_modules, *_others, *_of_program])
+    _of_program.clear()
+
+
+def _restore(places: list[Place]) -> None:
+    """Put the real things back, except where other code has bound something meanwhile."""
+    for target, name, real, stand_in in places:
+        if _get(target, name) is stand_in:
+            set_binding(target, name, real)
+
+
+def _now() -> tuple[int, int]:
+    return len(sys.modules), len(sources)
+
+
+_ABSENT = object()
+
+
+def set_binding(target: Any, name: Any, value: Any) -> None:
+    if value is _ABSENT:
+        delattr(target, name)
+    elif type(name) is int or type(target) is dict:
+        target[name] = value
+    elif type(target) is functools.partial:
+        target.__setstate__((value, target.args, target.keywords, vars(target)))
+    elif isinstance(target, type | types.FunctionType | types.CellType):
+        setattr(target, name, value)
+    else:
+        object.__setattr__(target, name, value)  # also where the class forbids it
+
+
+def _get(target: Any, name: Any) -> Any:
+    try:
+        if type(name) is int or type(target) is dict:
+            return target[name]
+        return vars(target).get(name, _ABSENT) if isinstance(target, type) else getattr(target, name)
+    except (LookupError, AttributeError, ValueError):
+        return _ABSENT
+
+
+def _search() -> None:
+    """Find where the modules bind everything that has a stand-in."""
+    global _searched
+    for source in sources:
+        for owner, name, stand_in in source():
+            target = vars(owner) if isinstance(owner, types.ModuleType) else owner
+            if (id(target), name) not in _known:
+                _known[id(target), name] = (target, name, _get(target, name), stand_in)
+    originals = _originals()
+    places = dict(_known)
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType) and classify(module.__name__) != REAL:
+            for place in _copies(module, originals):
+                places.setdefault((id(place[0]), place[1]), place)
+    _of_modules[:] = [place for place in places.values() if type(place[0]) is dict]
+    _others[:] = [place for place in places.values() if type(place[0]) is not dict]
+    _searched = _now()
+
+
+Originals = dict[int, tuple[Any, Any]]
+"""By identity, the real thing and its stand-in."""
+
+
+def _originals() -> Originals:
+    return {
+        id(real): (real, stand_in)
+        for target, _, real, stand_in in _known.values()
+        if real is not _ABSENT and not isinstance(target, type)
+    }
+
+
+def _copies(module: types.ModuleType, originals: Originals) -> Iterator[Place]:
+    names = vars(module)
+    for name, value in list(names.items()):
+        found = originals.get(id(value))
+        if found is not None and found[0] is value:
+            yield names, name, *found
+        elif type(value) is types.FunctionType and value.__module__ == module.__name__:
+            yield from _defaults(value, originals)
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            for method in list(vars(value).values()):
+                function = method.__func__ if type(method) in (staticmethod, classmethod) else method
+                if type(function) is types.FunctionType:
+                    yield from _defaults(function, originals)
+
+
+def _defaults(function: Any, originals: Originals) -> Iterator[Place]:
+    given = function.__defaults__
+    if given and any(id(value) in originals for value in given):
+        yield function, "__defaults__", given, _replaced(given, originals)
+    named = function.__kwdefaults__
+    if named and any(id(value) in originals for value in named.values()):
+        stood = {k: originals[id(v)][1] if id(v) in originals else v for k, v in named.items()}
+        yield function, "__kwdefaults__", named, stood
+
+
+def _replaced(values: Any, originals: Originals) -> Any:
+    return tuple(originals[id(value)][1] if id(value) in originals else value for value in values)
+
+
+# What the program reaches.
+
+
+def _kept(program: Any) -> list[Place]:
+    """Where objects that the program reaches keep a real thing."""
+    originals = _originals()
+    found = [one for one in reachable(program) if id(one) not in originals]
+    wrapped = [one for one in found if type(one) in _WRAPPERS]
+    size = -1
+    while size != len(originals):  # a tuple in a tuple takes another round
+        size = len(originals)
+        for value in wrapped:
+            stand_in = None if id(value) in originals else _WRAPPERS[type(value)](value, originals)
+            if stand_in is not None:
+                originals[id(value)] = (value, stand_in)
+    done = {(id(target), name) for target, name, _, _ in (*_of_modules, *_others)}
+    return [
+        (target, name, value, _fitting(target, originals[id(value)][1]))
+        for target in found
+        for name, value in _bindings(target)
+        if id(value) in originals and (id(target), name) not in done
+    ]
+
+
+def _builtin(value: Any, _originals: Originals) -> Any:
+    """`datetime.now` and its like are made anew whenever they are looked up."""
+    return stand_ins.of_method(getattr(value, "__self__", None), value.__name__)
+
+
+def _tuple(value: Any, originals: Originals) -> Any:
+    return _replaced(value, originals) if any(id(one) in originals for one in value) else None
+
+
+def _static(value: Any, originals: Originals) -> Any:
+    found = originals.get(id(value.__func__))
+    return None if found is None else type(value)(found[1])
+
+
+_WRAPPERS: dict[type, Callable[[Any, Originals], Any]] = {
+    types.BuiltinFunctionType: _builtin,
+    tuple: _tuple,
+    staticmethod: _static,
+}
+
+
+def _bindings(target: Any) -> Iterator[tuple[Any, Any]]:
+    """The names of what an object holds and lets be replaced."""
+    kind = type(target)
+    if kind is dict or is_class(target):
+        yield from list(dict.items(target) if kind is dict else vars(target).items())
+    elif kind in (list, deque):
+        yield from enumerate(target)
+    elif kind is types.FunctionType:
+        yield "__defaults__", target.__defaults__
+    elif kind is types.CellType:
+        try:
+            yield "cell_contents", target.cell_contents
+        except ValueError:
+            return
+    elif kind is functools.partial:
+        yield "func", target.func
+    else:
+        yield from slots(target).items()
+
+
+def _fitting(target: Any, stand_in: Any) -> Any:
+    """In a class a Python function would become a method, which a clock written in C does not."""
+    function = is_class(target) and isinstance(stand_in, types.FunctionType)
+    return staticmethod(stand_in) if function else stand_in

@@ -1,0 +1,87 @@
+"""What the code of a program can reach: objects in closures, defaults, containers and modules of the user.
+
+The walk starts at the program and goes through the modules of the user, and through objects of every class.
+It does not enter modules and classes of libraries, whose number is large: `places` searches those one level
+deep.
+"""
+
+import gc
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from fencepost.sim.world.present import is_users, is_users_class
+
+OBJECTS_MAX = 30_000
+"""A program that reaches more than this is searched to here."""
+
+_ATOMS = frozenset({str, bytes, int, float, bool, complex, type(None), types.CodeType, range, type(...)})
+
+
+def reachable(root: Any, enter: Callable[[Any], bool] = lambda _: True) -> list[Any]:
+    """Every object that `root` leads to and that `enter` lets in, each once, the nearest first."""
+    libraries = {
+        id(vars(module)): module.__name__
+        for module in list(sys.modules.values())
+        if isinstance(module, types.ModuleType) and not is_users(module)
+    }
+    found: list[Any] = [root]
+    seen = {id(root)}
+    for place in found:  # the list grows behind the loop
+        if len(found) > OBJECTS_MAX:
+            break
+        for child in _children(place):
+            if type(child) in _ATOMS or id(child) in seen or id(child) in libraries:
+                continue
+            seen.add(id(child))
+            if not _closed(child) and enter(child):
+                found.append(child)
+    return found
+
+
+def _children(value: Any) -> list[Any]:
+    if is_class(value):
+        return [*vars(value).values(), *value.__bases__]
+    own = namespace(value)
+    return gc.get_referents(value) if own is None else [*gc.get_referents(value), own]
+
+
+def _closed(value: Any) -> bool:
+    """Whether the walk ends before it."""
+    kind = type(value)
+    if issubclass(kind, types.ModuleType):
+        return not is_users(value)
+    if is_class(value):
+        return not is_users_class(value)
+    return str(kind.__module__).startswith("fencepost.sim.world")
+
+
+# No code of the object may run: a proxy would do whatever it stands for.
+
+
+def is_class(value: Any) -> bool:
+    return issubclass(type(value), type)
+
+
+def namespace(value: Any) -> dict[str, Any] | None:
+    """The attributes of an object; None when it has none of its own, or computes them."""
+    for owner in type(value).__mro__:
+        found = owner.__dict__.get("__dict__")
+        if found is not None:
+            own = found.__get__(value) if type(found) is types.GetSetDescriptorType else None
+            return own if type(own) is dict else None
+    return None
+
+
+def slots(value: Any) -> dict[str, Any]:
+    """What is kept in the slots of an object, by name."""
+    found = {}
+    for owner in type(value).__mro__:
+        for name, member in owner.__dict__.items() if "__slots__" in owner.__dict__ else ():
+            if type(member) is types.MemberDescriptorType:
+                try:
+                    found[name] = member.__get__(value)
+                except AttributeError:
+                    continue  # nothing was assigned
+    return found
