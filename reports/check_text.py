@@ -57,7 +57,7 @@ def _about(result: CheckResult, violated: Sequence[PropertyResult]) -> str:
 def _size(result: CheckResult) -> str:
     share = f"{result.peak_bytes / max(1, result.distinct):.0f} bytes a state"
     odds = result.collision_odds
-    hidden = f"; two states taken for one: probability {odds:.1e}" if odds else ""
+    hidden = f"; two states taken for one: probability {odds:.1e}, assuming a random function" if odds else ""
     return (
         f"  {amount(result.distinct)} distinct states, {amount(result.generated)} generated, depth "
         f"{result.depth}, {result.seconds:.2f} s, {byte_size(result.peak_bytes)} ({share}){hidden}"

@@ -1,6 +1,7 @@
 """`fencepost check MODEL`: explore every reachable state of a model and decide its properties."""
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from fencepost.commands.output_files import json_option
 from fencepost.commands.provenance import command_line
 from fencepost.commands.set_option import numbers
 from fencepost.commands.terminal import StatusLine, console, engine_option, finish, verbose_option
-from fencepost.model import Model, ModelError, Progress, check, reachable_graph, walk
+from fencepost.model import Model, ModelError, Progress, check, least_memory, reachable_graph, walk
 from fencepost.reports.check_text import check_text
 from fencepost.reports.text import amount, byte_size, parse_bytes
 from fencepost.results import CheckResult, Graph, GraphState, PropertyResult, from_json
@@ -28,7 +29,7 @@ GRAPH_STATES = 60
 SPARK_ONLY = ("master", "work")
 LOCAL_ONLY = ("walks", "stepping", "memory")
 WALKS_ONLY = ("steps", "seed")
-SEARCH_ONLY = ("symmetry", "max_states")
+SEARCH_ONLY = ("symmetry", "exact", "max_states")
 NAMES = {"stepping": "--explore", "max_states": "--max-states"}
 
 
@@ -37,8 +38,9 @@ NAMES = {"stepping": "--explore", "max_states": "--max-states"}
 @click.option("--set", "settings", metavar="SIZE=N", multiple=True, help="Set a size of the model.")
 @click.option("--without", metavar="NAME", multiple=True, help="Switch a safeguard or an assumption off.")
 @click.option("--symmetry", is_flag=True, help="Merge states that differ by interchangeable parts.")
+@click.option("--exact", is_flag=True, help="Compare wide states in full instead of by a fingerprint.")
 @click.option("--max-states", type=click.IntRange(1), metavar="N", help="Stop after N distinct states.")
-@click.option("--memory", metavar="SIZE", help="Memory limit, as 500M or 4G; the rest goes to disk.")
+@click.option("--memory", metavar="SIZE", help="Memory of the process, as 500M or 4G; the rest goes to disk.")
 @click.option("--keep-going", is_flag=True, help="Find every violation, not only the nearest.")
 @click.option("--walks", type=click.IntRange(1), metavar="N", help="Take N random walks instead of a search.")
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps per random walk.  [default: 100]")
@@ -60,7 +62,6 @@ def command(listing: bool, **options: Any) -> int:
     if options["model_name"] is None:
         raise BadRequest("name the model to check, as in: fencepost check two-phase; --list lists them")
     _refuse_contradictions(options)
-    limit = _memory(options["memory"])
     sizes = numbers(options["settings"], "SIZE=N, as in --set managers=5")
     try:
         model = Model(find_machine(options["model_name"]), sizes, without=options["without"])
@@ -68,7 +69,7 @@ def command(listing: bool, **options: Any) -> int:
             from fencepost.commands.stepper import walk_by_hand
 
             return walk_by_hand(model)
-        result, interrupted = _run(model, options, limit)
+        result, interrupted = _run(model, options, _memory(model, options))
     except ModelError as error:
         raise BadRequest(str(error)) from error
     again = command_line(without=("--json",), flags=("-v", "--verbose"))
@@ -99,6 +100,7 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
                 result = check(
                     model,
                     symmetry=options["symmetry"],
+                    exact=options["exact"],
                     max_states=options["max_states"],
                     spill=Path(tempfile.gettempdir()) if limit else None,
                     progress=line.show,
@@ -188,11 +190,31 @@ class _Line(StatusLine):
         )
 
 
-def _memory(text: str | None) -> int | None:
+def _memory(model: Model, options: dict[str, Any]) -> int | None:
+    """What the search may use of the memory that the process may; an error if it cannot keep to that."""
     try:
-        return parse_bytes(text) if text is not None else None
+        limit = parse_bytes(options["memory"]) if options["memory"] is not None else None
     except ValueError as error:
         raise BadRequest(f"--memory {error}") from None
+    if limit is None or options["walks"] is not None:
+        return limit
+    own = _resident()
+    smallest = own + least_memory(model)
+    if limit < smallest:
+        raise BadRequest(
+            f"--memory {options['memory']} cannot be kept: the smallest limit for this model is "
+            f"{-(-smallest // (1 << 20)) + 1}M, of which {own >> 20}M are Python and its libraries"
+        )
+    return limit - own
+
+
+def _resident() -> int:
+    """The bytes of memory that this process holds now; the most so far where the system gives no more."""
+    import resource  # not on every system, and only a limit needs it
+
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _refuse_contradictions(options: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ from fencepost.model.kernel.language.numbers import Number, count_of
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
 from fencepost.model.kernel.report.result import NO_DEADLOCK, PropertyResult, Result
-from fencepost.model.kernel.search.explore import Bounds, Explorer, Progress, Search
+from fencepost.model.kernel.search.explore import Bounds, Explorer, Progress, Search, least_memory
 from fencepost.model.kernel.search.graph import Graph, graph_of, reachable_graph
 from fencepost.model.kernel.search.stepper import State, Stepper
 from fencepost.model.kernel.search.symmetry import Reduced
@@ -86,6 +86,7 @@ __all__ = [
     "implies",
     "initial",
     "invariant",
+    "least_memory",
     "may_end",
     "pick",
     "reachable",

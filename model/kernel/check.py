@@ -11,7 +11,7 @@ from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.report.counterexample import found_at
 from fencepost.model.kernel.report.result import DEADLOCK, PropertyResult, Result, result_of
 from fencepost.model.kernel.report.vacuity import vacuity_warnings
-from fencepost.model.kernel.search.explore import Bounds, Explorer, Found, Progress, Search
+from fencepost.model.kernel.search.explore import Bounds, Explorer, Found, Progress, Search, least_memory
 from fencepost.model.kernel.search.keys import odds
 from fencepost.model.kernel.search.symmetry import Reduced
 from fencepost.model.kernel.temporal import decide as temporal
@@ -29,6 +29,7 @@ def check(
     keep_going: bool = False,
     deadlock: bool = True,
     symmetry: bool = False,
+    exact: bool = False,
     spill: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
     explore: Callable[..., Search] | None = None,
@@ -39,9 +40,10 @@ def check(
     are then open are `undecided`. `max_states`, `memory` (bytes) and `max_depth` bound the search; if one is
     hit, every property that is not violated is `undecided`. `deadlock=False` does not search for states where
     nothing can happen. `symmetry` explores one state for all that differ only in the numbers of what the
-    machine declares `symmetric`: same verdicts, fewer states. `spill`, a directory, takes what does not fit
-    into `memory`, which is then no bound any more; the current frontier stays in memory. `explore` is another
-    engine, with the signature of `Explorer` and a `Search` as result.
+    machine declares `symmetric`: same verdicts, fewer states. `exact` compares states of several words in
+    full, not by a fingerprint, for 8 bytes a word and state more. `spill`, a directory, takes what does not
+    fit into `memory`, which is then no bound any more. `explore` is another engine, with the signature of
+    `Explorer` and a `Search` as result.
     """
     for name, bound in {"max_states": max_states, "memory": memory, "workers": workers}.items():
         if bound is not None and bound < 1:
@@ -50,14 +52,21 @@ def check(
     if symmetry:
         model = Reduced(model.machine, model.sizes, without=model.without)
     bounds = Bounds(max_states, memory, max_depth, spill)
+    if memory is not None and spill is not None and memory < (least := least_memory(model)):
+        raise BadSettings(f"memory={memory} cannot be kept: the smallest limit for this model is {least}")
     explore = explore or _explore_locally
-    options: dict[str, Any] = {"bounds": bounds, "workers": workers}
+    options: dict[str, Any] = {"bounds": bounds, "workers": workers, "exact": exact}
     search = explore(model, **options, keep_going=keep_going, deadlocks=deadlock, progress=progress)
     notes, whole = [], search
     if search.spilled_bytes:
         notes.append(
             f"the memory limit of {memory:,} bytes was reached: "
             f"{search.spilled_bytes:,} bytes went to {spill}"
+        )
+    if exact and model.words > 1:
+        notes.append(
+            f"states were compared in full: {8 * (model.words + 1) * search.distinct:,} bytes for what was "
+            f"visited, where fingerprints take {8 * search.distinct:,}"
         )
     if isinstance(model, Reduced):
         model.check_claim(search)
@@ -81,7 +90,7 @@ def check(
         depth=search.depth,
         seconds=search.seconds,
         peak_bytes=search.peak_bytes,
-        collision_odds=odds(model.words, search.distinct),
+        collision_odds=0.0 if exact else odds(model.words, search.distinct),
         stopped_by=search.stopped_by,
         notes=tuple(notes),
         vacuity_warnings=vacuity_warnings(search, whole=not isinstance(model, Reduced)),

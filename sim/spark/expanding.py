@@ -56,6 +56,7 @@ class Expand:
     watched: tuple[str, ...]
     steps: tuple[str, ...]
     deadlocks: bool
+    exact: bool = False
 
     def __call__(self, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         model = _model(self.recipe)
@@ -63,10 +64,12 @@ class Expand:
         open_steps = tuple(properties[name] for name in self.steps)
         tally = Tally([0] * len(model.labels))
         for part in parts:
-            level = keys.distinct(states_of(part, model.words))
+            level = keys.distinct(states_of(part, model.words), exact=self.exact)
             for name in self.watched:
                 self._watch(model, properties[name], level, tally)
-            expanded = expand(model, level.states, steps=open_steps, deadlocks=self.deadlocks)
+            expanded = expand(
+                model, level.states, steps=open_steps, deadlocks=self.deadlocks, exact=self.exact
+            )
             tally.count(expanded, level)
             yield rows_of(expanded.batch)
         yield tally.row(model.words)

@@ -38,8 +38,8 @@ _STATES_A_TASK = 1 << 19
 class Levels(Sequence[U64]):
     """The levels of a search, each read from its table on access, in the local engine's order."""
 
-    def __init__(self, folder: Path, words: int) -> None:
-        self._folder, self._words = folder, words
+    def __init__(self, folder: Path, words: int, *, exact: bool) -> None:
+        self._folder, self._words, self._exact = folder, words, exact
         self.sizes: list[int] = []
 
     def path(self, depth: int) -> str:
@@ -60,7 +60,7 @@ class Levels(Sequence[U64]):
             return _Slice(self, range(len(self))[index])
         depth = range(len(self))[index]
         table = ds.dataset(self.path(depth), format="parquet").to_table(columns=names(self._words))
-        return keys.distinct(states_of(table, self._words)).states
+        return keys.distinct(states_of(table, self._words), exact=self._exact).states
 
     def nbytes(self) -> int:
         return sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file())
@@ -103,12 +103,14 @@ class SparkExplorer:
         bounds: Bounds | None = None,
         keep_going: bool = False,
         deadlocks: bool = True,
+        exact: bool = False,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.model = model
         self._session, self._folder = session, folder
-        self.levels = Levels(folder, model.words)
-        self.search = Search(model, fired=[0] * len(model.labels))
+        self._exact = exact and model.words > 1
+        self.levels = Levels(folder, model.words, exact=self._exact)
+        self.search = Search(model, exact, fired=[0] * len(model.labels))
         self.search.levels = self.levels  # type: ignore[assignment]
         self._bounds = bounds or Bounds()
         self._keep_going, self._deadlocks, self._progress = keep_going, deadlocks, progress
@@ -121,7 +123,7 @@ class SparkExplorer:
         """Explore until there is nothing new, a property is violated, or a bound is hit."""
         begun = perf_counter()
         search = self.search
-        first = keys.distinct(self.model.initial())
+        first = keys.distinct(self.model.initial(), exact=self._exact)
         search.generated = size = len(first)
         self._write_first(rows_of(first))
         while size:
@@ -151,7 +153,7 @@ class SparkExplorer:
             for sort in _SORTS
         )
         deadlocks = self._deadlocks and self.search.deadlock is None
-        task = Expand(Recipe.of(self.model), states, steps, deadlocks)
+        task = Expand(Recipe.of(self.model), states, steps, deadlocks, self._exact)
         level = self._session.read.parquet(self.levels.path(depth))
         parts = -(-self.levels.sizes[depth] // _STATES_A_TASK)
         if parts > 1:
@@ -170,11 +172,11 @@ class SparkExplorer:
 
     def _merge(self, depth: int) -> int:
         """Write the next level: what is new among the successors. Returns its size."""
-        key = names(self.model.words)[0]
+        same = names(self.model.words) if self._exact else names(self.model.words)[:1]
         made = self._session.read.schema(schema(self.model.words)).parquet(self._successors)
-        fresh = made.where("tally is null").drop("tally").dropDuplicates([key])
-        seen = self._session.read.parquet(*self.levels.paths()).select(key)
-        fresh.join(seen, key, "left_anti").write.mode("overwrite").parquet(self.levels.path(depth))
+        fresh = made.where("tally is null").drop("tally").dropDuplicates(same)
+        seen = self._session.read.parquet(*self.levels.paths()).select(same)
+        fresh.join(seen, same, "left_anti").write.mode("overwrite").parquet(self.levels.path(depth))
         return int(self._session.read.parquet(self.levels.path(depth)).count())
 
     def _judge(self, tally: Tally) -> None:

@@ -28,10 +28,12 @@ from fencepost.model import (
     invariant,
     may_end,
     reachable,
+    together,
 )
 
 NAMES = ("red", "green", "blue")
 LENGTH = 2
+ANY = "any"  # in `fair`: one demand for all actions
 PADDING = 61  # bits of each of the two fields that make a state wide
 
 State = tuple[tuple[str, Any], ...]
@@ -193,7 +195,10 @@ class Spec:
         kinds = {
             "never": (invariant, lambda s: ~goal.column(s)),
             "sometimes": (reachable, lambda s: goal.column(s)),
-            "in_the_end": (eventually(fair=self.fair), lambda s: goal.column(s)),
+            "in_the_end": (
+                eventually(fair=[together() if f == ANY else f for f in self.fair]),
+                lambda s: goal.column(s),
+            ),
             "recoverable": (always_recoverable, lambda s: goal.column(s)),
             "ends": (may_end, lambda s: end.column(s)),
         }
@@ -265,7 +270,9 @@ def specs(draw: st.DrawFn) -> Spec:
         st.booleans(),
     )
     actions = tuple(draw(st.lists(acts, min_size=1, max_size=4)))
-    fair = draw(st.lists(st.sampled_from([f"act{i}" for i in range(len(actions))]), unique=True))
+    named = [f"act{i}" for i in range(len(actions))]
+    some = st.lists(st.sampled_from(named), unique=True)
+    fair = draw(st.one_of(some, st.just([ANY]), st.just(named), some.map(lambda names: [ANY, *names])))
     return Spec(
         size=size,
         actions=actions,

@@ -28,6 +28,12 @@ class Live(TwoPhase):
         return s.manager.all("committed")
 
 
+@pytest.fixture(autouse=True)
+def _no_least_memory(monkeypatch) -> None:
+    """Limits of a few bytes, so that small spaces reach them."""
+    monkeypatch.setattr("fencepost.model.kernel.search.explore.LEAST_MEMORY", 1)
+
+
 def found(result):
     return replace(result, seconds=0, peak_bytes=0, notes=())
 

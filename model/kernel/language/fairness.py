@@ -1,15 +1,16 @@
 """Weak fairness: which actions a scheduler may not ignore forever.
 
 A *demand* is a set of transition labels. A run meets it if, infinitely often, none of its labels is enabled
-or one of them is taken; a run violates it if from some point on it could always take one and never does.
-Fairness does not restrict runs that end, and forces no action outside of the demands, except that a run
-continues while anything at all is enabled.
+or one of them is taken; a run violates it if from some point on it could always take one and never does. Only
+steps that change the state count: a label that would change nothing is not enabled, as in TLA+ (WF_vars).
+Nothing else makes a run go on: without a demand it may stop anywhere.
 
 Written in `fair=(...)` of a property:
 
     "deliver"                              a demand for each choice of its parameters
     together("enter", "leave")             one demand: any of these labels satisfies it
     together("enter", "leave", by="p")     one demand for each value of `p`: no process starves
+    together()                             one demand for all actions: something goes on happening
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ class Together:
 def together(*actions: str, by: str = "") -> Together:
     """In `fair=`: one demand for all these actions, or with `by` one for each value of that parameter.
 
+    Without names it is a demand for all actions of the machine: while anything can change, something does.
     `together("enter", "wait", "leave", by="p")` is a scheduler that never starves a process `p`.
     """
     return Together(actions, by)
@@ -62,20 +64,21 @@ def demands(wanted: "Property", labels: Sequence["Label"]) -> tuple[Demand, ...]
 def _joined(wanted: "Property", entry: Together, labels: Sequence["Label"]) -> Iterator[Demand]:
     _check_known(wanted, entry.actions, labels)
     groups: dict[object, list[int]] = {}
+    actions = entry.actions or tuple(dict.fromkeys(label.action for label in labels))
     for label in labels:
-        if label.action not in entry.actions:
+        if label.action not in actions:
             continue
         parameters = dict(label.parameters)
         if entry.by and entry.by not in parameters:
             raise ModellingMistake(
-                f"property `{wanted.name}` joins {', '.join(entry.actions)} by '{entry.by}', which is no "
+                f"property `{wanted.name}` joins {', '.join(actions)} by '{entry.by}', which is no "
                 f"parameter of {label.action}{suggestion(entry.by, parameters)}: "
                 f"its parameters are {names(parameters)}"
             )
         groups.setdefault(parameters[entry.by] if entry.by else None, []).append(label.number)
     for value, numbers in groups.items():
         choice = f" with {entry.by}={value}" if entry.by else ""
-        yield Demand(f"one of {', '.join(entry.actions)}{choice}", tuple(numbers))
+        yield Demand(f"one of {', '.join(actions)}{choice}", tuple(numbers))
 
 
 def _check_known(wanted: "Property", actions: Sequence[str], labels: Sequence["Label"]) -> None:

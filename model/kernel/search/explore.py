@@ -16,11 +16,15 @@ on one level the first in that order is reported, whatever the chunks were.
 A level holds what is new after one more step, so every state is first reached by a shortest path, and its
 counterexample is shortest. Parents are not stored: the levels are kept, and `report.counterexample` walks
 back through them. Memory is therefore 8 bytes a word and state for the levels and 8 bytes a state for the
-visited keys, plus what merging the current level needs; all of it is counted.
+visited keys, plus what expanding chunks and merging the current level need; all of it is counted.
+
+A memory limit sets the sizes of this work (`Work`): a part of the limit is for states, the rest for what one
+wave of chunks and one merge need. With a directory to spill to, everything but that work may go to disk.
 
 A bound may be hit in the middle of a level. The last level then holds what had been merged so far, and
-`stopped_by` names the bound. States of several words are distinguished by their keys only; `keys` gives the
-odds that two states share one.
+`stopped_by` names the bound. States of several words are distinguished by their keys only, and `keys` gives
+the odds that two states share one; an `exact` search compares the states as well, and keeps them with the
+visited keys for that.
 """
 
 import os
@@ -28,6 +32,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
@@ -40,7 +45,7 @@ from fencepost.model.kernel.language.layout import I64, U64, PackedState, packed
 from fencepost.model.kernel.language.model import Label, Model
 from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.keys import Batch
-from fencepost.model.kernel.search.spill import Shelf, resident
+from fencepost.model.kernel.search.spill import Shelf, is_on_disk, resident
 from fencepost.model.kernel.search.visited import Visited
 
 
@@ -85,6 +90,7 @@ class Search:
     """
 
     model: Model
+    exact: bool = False
     levels: list[U64] = field(default_factory=list)
     distinct: int = 0
     generated: int = 0
@@ -114,8 +120,14 @@ class Search:
         return len(self.levels) - 1
 
 
-_PENDING = 1 << 22
+_PENDING = 1 << 20
 """Successors to gather before repetitions are dropped, so that many labels need no more memory."""
+
+
+def row_bytes(words: int) -> int:
+    """Bytes of work, at most, for each successor while a set is made of them: copies, keys, an order."""
+    return 25 if words == 1 else 24 * words + 40
+
 
 BadSteps = dict[str, tuple[int, PackedState, Label, PackedState]]
 """By step property: the first row that violates it, the state before, the label, the state after."""
@@ -129,10 +141,17 @@ class Expanded:
     fired: I64
     deadlock: PackedState | None
     steps: BadSteps
+    work_bytes: int
 
 
 def expand(
-    model: Model, states: U64, *, steps: tuple[Property, ...] = (), deadlocks: bool = True
+    model: Model,
+    states: U64,
+    *,
+    steps: tuple[Property, ...] = (),
+    deadlocks: bool = True,
+    exact: bool = False,
+    pending: int = _PENDING,
 ) -> Expanded:
     """All successors of a chunk, as a set, with violations of step properties and the first deadlock.
 
@@ -143,7 +162,7 @@ def expand(
     bad: BadSteps = {}
     frames: list[Frame] = []
     batches: list[Batch] = []
-    gathered = 0
+    gathered = most = 0
     for label in model.labels:
         frame = model.apply(states, label)
         if frame is None:
@@ -154,20 +173,25 @@ def expand(
             deadlocks = not alive.all()
         frames.append(frame)
         gathered += frame.size
-        if gathered > _PENDING:
-            batches.append(_gather(model, frames, steps, bad))
+        most = max(most, gathered)
+        if gathered > pending:
+            batches.append(_gather(model, frames, steps, bad, exact))
             frames, gathered = [], 0
     if frames:
-        batches.append(_gather(model, frames, steps, bad))
+        batches.append(_gather(model, frames, steps, bad, exact))
     deadlock = None
     if deadlocks:
         stuck = np.flatnonzero(~alive)
         stuck = stuck.compress(~model.may_end(states.take(stuck, axis=1)))
         deadlock = packed(states, int(stuck[0])) if len(stuck) else None
-    return Expanded(keys.merge(batches) if batches else keys.empty(model.words), fired, deadlock, bad)
+    found = keys.merge(batches, exact=exact) if batches else keys.empty(model.words)
+    merged = sum(map(len, batches)) if len(batches) > 1 else 0
+    return Expanded(found, fired, deadlock, bad, max(most, merged) * row_bytes(model.words))
 
 
-def _gather(model: Model, frames: list[Frame], steps: tuple[Property, ...], bad: BadSteps) -> Batch:
+def _gather(
+    model: Model, frames: list[Frame], steps: tuple[Property, ...], bad: BadSteps, exact: bool
+) -> Batch:
     """The successors of a few labels as one set; step properties are judged before that."""
     words = [frame.finish() for frame in frames]
     after = np.empty((model.words, sum(frame.size for frame in frames)), np.uint64)
@@ -175,9 +199,9 @@ def _gather(model: Model, frames: list[Frame], steps: tuple[Property, ...], bad:
         np.concatenate([part[number] for part in words], out=after[number])
     if steps:
         _judge_steps(model, frames, after, steps, bad)
-    found = keys.distinct(after)
+    found = keys.distinct(after, exact=exact)
     representatives = model.representatives(found.states)
-    return found if representatives is found.states else keys.distinct(representatives)
+    return found if representatives is found.states else keys.distinct(representatives, exact=exact)
 
 
 def _judge_steps(
@@ -209,8 +233,41 @@ _WAITING = 1 << 21
 _SMALL = 1 << 13
 """Below this many states threads cost more than they gain."""
 
+LEAST_MEMORY = 3 << 24
+"""The smallest memory limit that a search with spilling keeps, for each word of a state."""
+
+
+def least_memory(model: Model) -> int:
+    """The smallest memory limit that a search of this model keeps with spilling."""
+    return LEAST_MEMORY * model.words
+
+
 T = TypeVar("T")
 A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much is worked on at a time: states a chunk, successors a gathering, chunks a wave, successors that
+    wait for a merge, ranges of keys a merge; and the bytes that all of it takes, freed memory included."""
+
+    chunk: int
+    pending: int
+    wave: int
+    waiting: int
+    parts: int
+    nbytes: int
+
+    @classmethod
+    def within(cls, memory: int | None, words: int, workers: int) -> "Work":
+        """As much as is fast, but a quarter of the limit at most; three quarters with what is not counted."""
+        row, most = row_bytes(words), max(1 << 12, _CHUNK // words)
+        if memory is None:
+            return cls(most, _PENDING, 4 * workers, _WAITING, workers, 0)
+        pending = min(_PENDING, max(1 << 13, memory // 8 // workers // row))
+        waiting = min(_WAITING, max(1 << 15, memory // 8 // (8 * words + 8 + row // 2)))
+        nbytes = 3 * (workers * pending * row + waiting * (8 * words + 8 + row // 2))
+        return cls(min(most, pending // 4), pending, workers, waiting, 4 * workers, nbytes)
 
 
 class Explorer:
@@ -225,10 +282,12 @@ class Explorer:
         workers: int | None = None,
         keep_going: bool = False,
         deadlocks: bool = True,
+        exact: bool = False,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.model = model
-        self.search = Search(model, fired=[0] * len(model.labels))
+        self.search = Search(model, exact, fired=[0] * len(model.labels))
+        self._exact = exact and model.words > 1
         self._workers = workers or cores()
         self._bounds = bounds or Bounds()
         self._keep_going = keep_going
@@ -237,25 +296,29 @@ class Explorer:
         wanted = model.properties if properties is None else properties
         self._open = [p for p in wanted if p.kind in ("invariant", "reachable")]
         self._open_steps = [p for p in wanted if p.kind == "step"]
-        self._held = 0
-        self._levels_held = 0
+        self._levels_held = self._fresh_held = 0
         self._spilled = 0
         spill = self._bounds.spill if self._bounds.memory is not None else None
         self._shelf = None if spill is None else Shelf(spill)
+        self._work = Work.within(self._bounds.memory, model.words, self._workers)
+        self._branching = 1.0
 
     def run(self) -> Search:
         """Explore until there is nothing new, a property is violated, or a bound is hit."""
         begun = perf_counter()
         with ThreadPoolExecutor(self._workers) as pool:
             self._pool = pool
-            self._visited = Visited(pool, self._workers, self._allocate)
-            level = keys.distinct(self.model.initial())
-            self.search.generated = len(level)
-            self._visited.add(level.keys)
-            while len(level):
+            release = self._release if self._shelf is not None else lambda: None
+            self._visited = Visited(pool, self._workers, self._allocate, exact=self._exact, release=release)
+            first = keys.distinct(self.model.initial(), exact=self._exact)
+            self.search.generated = len(first)
+            self._visited.add(first)
+            level = first.states
+            while level.shape[1]:
                 self._remember(level)
+                level = self.search.levels[-1]
                 self._judge(level)
-                self._report(len(level), begun)
+                self._report(level.shape[1], begun)
                 if self._must_stop():
                     break
                 level = self._next(level)
@@ -264,71 +327,121 @@ class Explorer:
         self.search.seconds = perf_counter() - begun
         return self.search
 
-    def _remember(self, level: Batch) -> None:
+    @property
+    def _held(self) -> int:
+        return self._visited.nbytes + self._levels_held + self._fresh_held
+
+    def _remember(self, level: U64) -> None:
         search = self.search
-        search.levels.append(level.states)
-        search.distinct += len(level)
-        self._levels_held += level.states.nbytes
-        self._held = self._visited.nbytes + self._levels_held
-        if self._shelf is not None and self._over_memory(0):
-            self._spill(self._shelf)
+        search.levels.append(level)
+        search.distinct += level.shape[1]
+        self._levels_held += resident(level)
+        self._fresh_held = 0
+        if self._shelf is not None:
+            if self._over_memory(0):
+                self._spill(self._shelf)
+            search.spilled_bytes = self._shelf.nbytes
         self._note_peak(0)
 
     def _spill(self, shelf: Shelf) -> None:
-        """Move to disk what is only looked up: the levels before the last one, then the visited keys."""
+        """Move to disk what is only looked up: the levels and the visited keys."""
         levels = self.search.levels
-        levels[self._spilled : -1] = [shelf.keep(states) for states in levels[self._spilled : -1]]
-        self._spilled = len(levels) - 1
+        levels[self._spilled :] = [shelf.keep(states) for states in levels[self._spilled :]]
+        self._spilled = len(levels)
         self._visited.move(shelf.keep)
-        self._levels_held = resident(levels[-1])
-        self._held = self._visited.nbytes + self._levels_held
-        self.search.spilled_bytes = shelf.nbytes
+        self._levels_held = 0
+        self._release()
 
     def _allocate(self, size: int) -> U64:
-        """Space for a merged run of visited keys: on disk, once memory is full."""
+        """Space for a merged run of visited keys, or for a level: on disk, once memory is full."""
         if self._shelf is not None and self._over_memory(size):
             return self._shelf.allocate(size)
         return np.empty(size, np.uint64)
 
-    def _judge(self, level: Batch) -> None:
+    def _release(self) -> None:
+        assert self._shelf is not None
+        self._shelf.release()
+
+    def _judge(self, level: U64) -> None:
         for wanted in list(self._open):
 
             def first(chunk: U64, wanted: Property = wanted) -> PackedState | None:
                 deciding = self.model.holds(wanted, chunk) == (wanted.kind == "reachable")
                 return packed(chunk, int(deciding.argmax())) if deciding.any() else None
 
-            state = next((s for s in self._map(first, list(_chunks(level.states))) if s is not None), None)
+            state = next((s for s in self._map(first, list(_chunks(level))) if s is not None), None)
             if state is not None:
                 self.search.found[wanted.name] = Found(self.search.last, state)
                 self._open.remove(wanted)
 
-    def _next(self, level: Batch) -> Batch:
+    def _next(self, level: U64) -> U64:
         """The states that are new after one more step; a part of them if a bound is hit, see `stopped_by`."""
-        chunks = list(_chunks(level.states, self._chunk_size(len(level))))
-        work = partial(expand, self.model, steps=tuple(self._open_steps), deadlocks=self._deadlocks)
-        wave = 4 * self._workers
+        work = partial(
+            expand,
+            self.model,
+            steps=tuple(self._open_steps),
+            deadlocks=self._deadlocks,
+            exact=self._exact,
+            pending=self._work.pending,
+        )
+        wave = self._work.wave
         fresh: list[Batch] = []
         pending: list[Batch] = []
+        size = level.shape[1]
+        chunks = list(_chunks(level, self._chunk_size(size)))
         for start in range(0, len(chunks), wave):
+            expanding = []
             for expanded in self._map(work, chunks[start : start + wave]):
                 self._account(expanded)
                 pending.append(expanded.batch)
+                expanding.append(expanded.work_bytes)
             waiting = sum(len(batch) for batch in pending)
+            self._note_peak(sum(sorted(expanding)[-self._workers :]) + sum(batch.nbytes for batch in pending))
             last = start + wave >= len(chunks)
-            if last or waiting > max(2 * len(level), _WAITING) or self._over(waiting):
-                fresh.append(self._merge_unseen(pending))
-                self._visited.add(fresh[-1].keys)
-                self._held += fresh[-1].nbytes + 8 * len(fresh[-1])
+            limited = self._bounds.memory is not None
+            most = self._work.waiting if limited else max(2 * size, self._work.waiting)
+            if last or waiting > most or self._over(waiting):
+                fresh.append(self._shelved(self._merge_unseen(pending)))
+                self._visited.add(fresh[-1])
+                self._fresh_held += 0 if is_on_disk(fresh[-1].keys) else fresh[-1].nbytes
                 self._note_peak(self._visited.merge_bytes)
                 pending = []
                 if not last and (stopped_by := self._over(sum(len(batch) for batch in fresh))):
                     self.search.stopped_by = stopped_by
                     break
+            if self._shelf is not None:
+                self._release()
+        self._branching = max(1.0, self.search.generated / max(1, self.search.distinct))
         for wanted in [p for p in self._open_steps if p.name in self.search.found]:
             self._open_steps.remove(wanted)
-        if len(fresh) > 1:
-            self._note_peak(sum(batch.nbytes for batch in fresh))
-        return keys.merge(fresh)
+        return self._joined(fresh)
+
+    def _shelved(self, batch: Batch) -> Batch:
+        """A new part of a level, on disk once memory is full."""
+        if self._shelf is None or not self._over_memory(len(batch)):
+            return batch
+        self._visited.move(self._shelf.keep)
+        return batch.moved(self._shelf.keep)
+
+    def _joined(self, fresh: list[Batch]) -> U64:
+        """The parts of a level as one, in the order of the keys; no state is in two of them."""
+        if len(fresh) == 1:
+            return fresh[0].states
+        words, size = self.model.words, sum(map(len, fresh))
+        level = self._allocate(words * size).reshape(words, size)
+        largest = max(fresh, key=len).keys
+        parts = max(1, size // (self._work.waiting if self._bounds.memory is not None else _WAITING))
+        cuts = sorted({int(largest[len(largest) * i // parts]) for i in range(1, parts)})
+        at = 0
+        for low, high in pairwise([0, *cuts, 1 << 64]):
+            inside = [batch.between(low, high) for batch in fresh]
+            part = keys.merge([batch for batch in inside if len(batch)] or inside[:1], exact=self._exact)
+            level[:, at : at + len(part)] = part.states
+            at += len(part)
+            self._note_peak(resident(level) + len(part) * row_bytes(words))
+            if self._shelf is not None:
+                self._release()
+        return level
 
     def _account(self, expanded: Expanded) -> None:
         search = self.search
@@ -349,7 +462,11 @@ class Explorer:
             return keys.empty(self.model.words)
         total = sum(len(batch) for batch in batches)
         waiting = sum(batch.nbytes for batch in batches)
-        parts = 1 if total < _SMALL else self._workers * (1 + total // (1 << 21))
+        parts = 1 if total < _SMALL else self._work.parts * (1 + total // (1 << 21))
+        if self._shelf is not None and self._bounds.memory is not None:
+            # A lookup maps the pages that it reads: no more of them at a time than fit.
+            mapped = 8 * self._workers * self._shelf.nbytes // self._bounds.memory
+            parts = max(parts, min(mapped, total >> 12))
         largest = max(batches, key=len).keys
         cuts = sorted({int(largest[len(largest) * i // parts]) for i in range(1, parts)})
         bounds = [0, *cuts, 1 << 64]
@@ -357,13 +474,17 @@ class Explorer:
         def unseen(part: int) -> Batch:
             low, high = bounds[part], bounds[part + 1]
             inside = [batch.between(low, high) for batch in batches]
-            merged = keys.merge([batch for batch in inside if len(batch)] or inside[:1])
-            return merged.select(self._visited.within(low, high).unseen(merged.keys))
+            merged = keys.merge([batch for batch in inside if len(batch)] or inside[:1], exact=self._exact)
+            found = merged.select(self._visited.within(low, high).unseen(merged))
+            if self._shelf is not None:
+                self._release()
+            return found
 
         done = self._map(unseen, list(range(len(bounds) - 1)))
         batches.clear()
         new = sum(batch.nbytes for batch in done)
-        self._note_peak(max(waiting + new, 2 * new))
+        merging = total * min(self._workers, len(done)) // len(done) * row_bytes(self.model.words)
+        self._note_peak(max(waiting + new + merging, 2 * new))
         if len(done) == 1:
             return done[0]
         states = keys.concatenated([batch.states for batch in done])
@@ -378,10 +499,12 @@ class Explorer:
         return list(self._pool.map(work, items))
 
     def _chunk_size(self, states: int) -> int:
-        """As few chunks as fit the caches, and as many as keep every thread busy to the end."""
+        """As few chunks as fit the caches and the limit, and as many as keep every thread busy to the end."""
+        most = self._work.chunk
+        if self._bounds.memory is not None:
+            most = min(most, max(1 << 9, int(self._work.pending / 2 / self._branching)))
         if states < _SMALL:
-            return _SMALL
-        most = max(1 << 12, _CHUNK // self.model.words)
+            return min(most, _SMALL)
         rounds = -(-states // (most * self._workers))
         return -(-states // (rounds * self._workers))
 
@@ -408,8 +531,12 @@ class Explorer:
         return ""
 
     def _over_memory(self, more: int) -> bool:
+        """Whether `more` states would not fit beside the work."""
         memory = self._bounds.memory
-        return memory is not None and self._held + 16 * self.model.words * more > memory
+        if memory is None:
+            return False
+        room = max(memory // (2 if self._shelf is None else 4), memory - self._work.nbytes)
+        return self._held + 16 * self.model.words * more > room
 
     def _note_peak(self, transient: int) -> None:
         self.search.peak_bytes = max(self.search.peak_bytes, self._held + transient)

@@ -7,11 +7,15 @@ word is mixed with full avalanche before the next one is added: words of a state
 differences of two of them cancel each other under a weaker mix (tests/trust/test_fingerprints.py). The steps
 are invertible, so two states that differ in a single word never collide.
 
+An `exact` set compares the states themselves wherever two keys are equal. It may then hold several states of
+one key, and no assumption about fingerprints is left.
+
 Nothing here sorts indices, which is several times slower than sorting keys. If the states must follow their
 keys, the row number replaces the low bits of the key, one plain sort orders both, and the few keys that agree
 in all their high bits are corrected afterwards.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,10 +47,21 @@ class Batch:
             return of_keys(self.keys.compress(mask))
         return Batch(self.keys.compress(mask), self.states.compress(mask, axis=1))
 
+    def rows(self, first: int, last: int) -> "Batch":
+        """The part between two rows."""
+        if len(self.states) == 1:
+            return of_keys(self.keys[first:last])
+        return Batch(self.keys[first:last], self.states[:, first:last])
+
+    def moved(self, keep: Callable[[U64], U64]) -> "Batch":
+        """A copy in another place."""
+        return (
+            of_keys(keep(self.keys)) if len(self.states) == 1 else Batch(keep(self.keys), keep(self.states))
+        )
+
     def between(self, low: int, high: int) -> "Batch":
         """The part with low <= key < high."""
-        first, last = span(self.keys, low, high)
-        return Batch(self.keys[first:last], self.states[:, first:last])
+        return self.rows(*span(self.keys, low, high))
 
 
 def of_keys(keys: U64) -> Batch:
@@ -89,15 +104,15 @@ def mix(numbers: U64, scratch: U64) -> None:
     numbers ^= scratch
 
 
-def distinct(states: U64) -> Batch:
+def distinct(states: U64, *, exact: bool = False) -> Batch:
     """The set of these states, in any order. May sort `states` of one word in place."""
     if len(states) == 1:
         states[0].sort()
         return of_keys(states[0].compress(_firsts(states[0])))
-    return _distinct_keyed(fingerprints(states), states)
+    return _distinct_keyed(fingerprints(states), states, exact)
 
 
-def merge(batches: list[Batch]) -> Batch:
+def merge(batches: list[Batch], *, exact: bool = False) -> Batch:
     """The union of a few sets."""
     if len(batches) == 1:
         return batches[0]
@@ -105,7 +120,22 @@ def merge(batches: list[Batch]) -> Batch:
     if len(batches[0].states) == 1:
         keys.sort()
         return of_keys(keys.compress(_firsts(keys)))
-    return _distinct_keyed(keys, concatenated([batch.states for batch in batches]))
+    return _distinct_keyed(keys, concatenated([batch.states for batch in batches]), exact)
+
+
+def match(known: Batch, at: I64, states: U64) -> Mask:
+    """Which states are in an exact set. `at` has the first row with the key of each, and then its own."""
+    found = np.zeros(len(at), np.bool_)
+    rows = np.arange(len(at))
+    while len(rows):
+        places = at.take(rows)
+        same = (known.states.take(places, axis=1) == states.take(rows, axis=1)).all(axis=0)
+        found[rows.compress(same)] = True
+        # Other states with this key, if there are any, follow.
+        after = np.minimum(places + 1, len(known) - 1)
+        rows = rows.compress(~same & (after > places) & (known.keys.take(after) == known.keys.take(places)))
+        at[rows] += 1
+    return found
 
 
 def concatenated(parts: list[U64]) -> U64:
@@ -128,16 +158,29 @@ def _firsts(keys: U64) -> Mask:
     return first
 
 
-def _distinct_keyed(keys: U64, states: U64) -> Batch:
+def _distinct_keyed(keys: U64, states: U64, exact: bool) -> Batch:
     if not len(keys):
         return Batch(keys, states)
-    order = _order(keys)
-    keys = keys.take(order)
-    first = _firsts(keys)
-    return Batch(keys.compress(first), states.take(order.compress(first), axis=1))
+    order = order_of(keys)
+    sorted_keys = keys.take(order)
+    first = _firsts(sorted_keys)
+    if exact and not _repeated(states, order, first).all():
+        order = np.lexsort((*states, keys))
+        sorted_keys = keys.take(order)
+        first = _firsts(sorted_keys)
+        at = np.flatnonzero(~first)
+        first[at] = ~_repeated(states, order, first)
+    return Batch(sorted_keys.compress(first), states.take(order.compress(first), axis=1))
 
 
-def _order(keys: U64) -> I64:
+def _repeated(states: U64, order: I64, first: Mask) -> Mask:
+    """Of the rows whose key is that of the row before: which have the same state too."""
+    at = np.flatnonzero(~first)
+    same: Mask = (states.take(order.take(at), axis=1) == states.take(order.take(at - 1), axis=1)).all(axis=0)
+    return same
+
+
+def order_of(keys: U64) -> I64:
     """The permutation that sorts keys."""
     bits = max(1, (len(keys) - 1).bit_length())
     low = (1 << bits) - 1

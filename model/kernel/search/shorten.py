@@ -115,7 +115,7 @@ def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk
     level = keys.distinct(one_row(walk.states[0]))
     seen, levels = Visited(), []
     while len(level):
-        seen.add(level.keys)
+        seen.add(level)
         levels.append(level.states)
         there = (level.states == goal).all(axis=0)
         if wanted is not None:
@@ -124,7 +124,7 @@ def _through_corridor(model: Model, wanted: Property | None, walk: Walk) -> Walk
             end = packed(level.states, int(there.argmax()))
             return Walk(tuple(chain(model, levels, len(levels) - 1, end)), end)
         after = _successors(model, level.states)
-        level = after.select(~corridor.unseen(after.keys) & seen.unseen(after.keys))
+        level = after.select(~corridor.unseen(after) & seen.unseen(after))
     return walk  # two states share a fingerprint, and the corridor is broken
 
 
@@ -133,9 +133,9 @@ def _around(model: Model, states: list[PackedState]) -> Visited:
     frontier = keys.distinct(np.array(states, np.uint64).T.copy())
     around = Visited()
     while len(frontier) and len(around) + len(frontier) <= max(CORRIDOR, len(states)):
-        around.add(frontier.keys)
+        around.add(frontier)
         after = _successors(model, frontier.states)
-        frontier = after.select(around.unseen(after.keys))
+        frontier = after.select(around.unseen(after))
     return around
 
 

@@ -9,10 +9,12 @@ space is freed with the last array on them or with the process, however it ends.
 is used, so a full disk is an error with a message and not a crash later on.
 """
 
+import mmap
 import os
 import tempfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+from weakref import WeakSet
 
 import numpy as np
 
@@ -30,6 +32,7 @@ class Shelf:
         self.directory = Path(tempfile.gettempdir()) if directory is None else directory
         self.nbytes = 0
         self._slab = np.empty(0, np.uint64)
+        self._maps: WeakSet[Any] = WeakSet()
         self._check_writable()
 
     def keep(self, array: U64) -> U64:
@@ -51,11 +54,19 @@ class Shelf:
         room, self._slab = self._slab[:size], self._slab[size:]
         return room
 
+    def release(self) -> None:
+        """Give the memory of all pages that were read or written back to the system."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            for mapped in list(self._maps):
+                mapped.madvise(mmap.MADV_DONTNEED)
+
     def _mapped(self, words: int) -> U64:
         try:
             with tempfile.TemporaryFile(dir=self.directory) as file:
                 _reserve(file, 8 * words)
-                return np.asarray(np.memmap(file, np.uint64, "r+", shape=(words,)))
+                mapped = mmap.mmap(file.fileno(), 8 * words)
+                self._maps.add(mapped)
+                return np.frombuffer(mapped, np.uint64)
         except OSError as error:
             raise self._no_room(8 * words, error) from None
 
@@ -78,10 +89,8 @@ def is_on_disk(array: U64) -> bool:
     """Whether an array, or the array that it is a view of, is mapped from a file."""
     base: object = array
     while isinstance(base, np.ndarray):
-        if isinstance(base, np.memmap):
-            return True
         base = base.base
-    return False
+    return isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap)
 
 
 def resident(array: U64) -> int:

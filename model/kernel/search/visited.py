@@ -20,29 +20,43 @@ from threading import Lock
 import numpy as np
 
 from fencepost.model.kernel.language.layout import U64, Mask
-from fencepost.model.kernel.search.keys import distinct, fingerprints, mix, span
+from fencepost.model.kernel.search.keys import (
+    Batch,
+    concatenated,
+    distinct,
+    fingerprints,
+    match,
+    mix,
+    of_keys,
+    order_of,
+)
 from fencepost.model.kernel.search.spill import resident
 
 _RATIO = 2
 """A run that is at least this many times larger than all newer ones together is not merged."""
 
 _PARALLEL = 1 << 20
-"""Merges smaller than this are not worth a second thread."""
+"""Merges smaller than this are made at once; larger ones in ranges of keys, each by a thread."""
 
 
 class Visited:
-    """A growing set of 64-bit keys."""
+    """A growing set of states, by their keys. An `exact` one keeps the states too, and compares them."""
 
     def __init__(
         self,
         pool: Executor | None = None,
         parts: int = 1,
         allocate: Callable[[int], U64] = lambda size: np.empty(size, np.uint64),
+        *,
+        exact: bool = False,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
-        self._runs: list[U64] = []
+        self._runs: list[Batch] = []
         self._allocate = allocate
+        self._release = release
         self._pool = pool
         self._parts = parts
+        self._exact = exact
         self.merge_bytes = 0
 
     def __len__(self) -> int:
@@ -51,43 +65,47 @@ class Visited:
     @property
     def nbytes(self) -> int:
         """Memory held; runs on disk hold none."""
-        return sum(resident(run) for run in self._runs)
+        return sum(map(self._resident, self._runs))
+
+    def _resident(self, run: Batch) -> int:
+        return resident(run.keys) + (resident(run.states) if self._exact else 0)
 
     def move(self, keep: Callable[[U64], U64]) -> None:
         """Replace every run by a copy in another place."""
-        self._runs = [keep(run) for run in self._runs]
+        self._runs = [run.moved(keep) for run in self._runs]
 
-    def add(self, keys: U64) -> None:
-        """Add sorted keys, none of which is in the set."""
+    def add(self, batch: Batch) -> None:
+        """Add states, none of which is in the set."""
         self.merge_bytes = 0
-        if not len(keys):
+        if not len(batch):
             return
-        merged = [keys]
-        size = len(keys)
+        merged = [batch if self._exact else of_keys(batch.keys)]
+        size = len(batch)
         while self._runs and len(self._runs[-1]) < _RATIO * size:
             size += len(self._runs[-1])
             merged.append(self._runs.pop())
-        self.merge_bytes = 8 * size if len(merged) > 1 else 0
         self._runs.append(self._merge(merged, size))
+        self.merge_bytes = self._resident(self._runs[-1]) if len(merged) > 1 else 0
 
     def within(self, low: int, high: int) -> "Visited":
         """The part of the set with low <= key < high, sharing the memory."""
-        part = Visited()
-        for run in self._runs:
-            first, last = span(run, low, high)
-            if last > first:
-                part._runs.append(run[first:last])
+        part = Visited(exact=self._exact)
+        part._runs = [inside for run in self._runs if len(inside := run.between(low, high))]
         return part
 
-    def unseen(self, keys: U64) -> Mask:
-        """Which of some sorted keys are not in the set."""
-        new = np.ones(len(keys), np.bool_)
+    def unseen(self, batch: Batch) -> Mask:
+        """Which of some states are not in the set."""
+        new = np.ones(len(batch), np.bool_)
         rows = None
-        left = keys
+        left = batch.keys
         for run in reversed(self._runs):
-            at = np.searchsorted(run, left)
+            at = np.searchsorted(run.keys, left)
             np.minimum(at, len(run) - 1, out=at)
-            missing = run.take(at) != left
+            missing = run.keys.take(at) != left
+            if self._exact:
+                there = np.flatnonzero(~missing)
+                states = batch.states.take(there if rows is None else rows.take(there), axis=1)
+                missing[there] = ~match(run, at.take(there), states)
             rows = missing.nonzero()[0] if rows is None else rows.compress(missing)
             left = left.compress(missing)
             if not len(left):
@@ -97,27 +115,42 @@ class Visited:
             new[rows] = True
         return new
 
-    def _merge(self, runs: list[U64], size: int) -> U64:
+    def _merge(self, runs: list[Batch], size: int) -> Batch:
         if len(runs) == 1:
             return runs[0]
-        merged = self._allocate(size)
-        if self._pool is None or size < _PARALLEL:
-            np.concatenate(runs, out=merged)
-            merged.sort()
+        keys = self._allocate(size)
+        words = len(runs[0].states)
+        merged = (
+            Batch(keys, self._allocate(words * size).reshape(words, size)) if self._exact else of_keys(keys)
+        )
+        if size < _PARALLEL:
+            _fill(merged, runs)
             return merged
-        longest = max(runs, key=len)
-        cuts = [int(longest[len(longest) * i // self._parts]) for i in range(1, self._parts)]
+        parts = max(self._parts, size // _PARALLEL)
+        longest = max(runs, key=len).keys
+        cuts = [int(longest[len(longest) * i // parts]) for i in range(1, parts)]
         bounds = [0, *cuts, 1 << 64]
-        places = [[span(run, bounds[i], bounds[i + 1]) for run in runs] for i in range(self._parts)]
-        ends = np.cumsum([sum(last - first for first, last in place) for place in places])
+        pieces = [[run.between(bounds[i], bounds[i + 1]) for run in runs] for i in range(parts)]
+        ends = np.cumsum([sum(map(len, piece)) for piece in pieces]).tolist()
 
         def fill(part: int) -> None:
-            target = merged[int(ends[part - 1]) if part else 0 : int(ends[part])]
-            np.concatenate([run[a:b] for run, (a, b) in zip(runs, places[part], strict=True)], out=target)
-            target.sort()
+            _fill(merged.rows(ends[part - 1] if part else 0, ends[part]), pieces[part])
+            self._release()
 
-        list(self._pool.map(fill, range(self._parts)))
+        list((self._pool.map if self._pool is not None else map)(fill, range(parts)))
         return merged
+
+
+def _fill(target: Batch, runs: list[Batch]) -> None:
+    """Write the states of some runs into `target`, sorted by their keys."""
+    if len(target.states) == 1:
+        np.concatenate([run.keys for run in runs], out=target.keys)
+        target.keys.sort()
+        return
+    keys = np.concatenate([run.keys for run in runs])
+    order = order_of(keys)
+    target.keys[:] = keys.take(order)
+    target.states[:] = concatenated([run.states for run in runs]).take(order, axis=1)
 
 
 class Seen:
@@ -157,8 +190,8 @@ class Seen:
             mix(mixed, np.empty_like(mixed))
         mixed = distinct(mixed[np.newaxis]).keys
         with self._lock:
-            new = self._below(mixed)
-            new = new.compress(self._kept.unseen(new))
+            new = of_keys(self._below(mixed))
+            new = new.select(self._kept.unseen(new))
             if len(new):
                 self._kept.add(new)
             while len(self._kept) > self._most:

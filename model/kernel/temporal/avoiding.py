@@ -1,12 +1,12 @@
 """The part of an explored space that avoids a goal, as a graph.
 
 Properties of whole runs depend only on the runs that avoid a goal, so states that satisfy it are no nodes: a
-transition into one of them is a mark on the state that it leaves, not an edge. States are numbered by the
-rank of their key.
+transition into one of them is a mark on the state that it leaves, not an edge. A transition that changes
+nothing is no edge either: every run may stay where it is. States are numbered by the rank of their key.
 
     keys, states   8 bytes a state and word, and 8 for the key where it is not the state itself
-    forward        8 bytes a state, 4 bytes an edge (parallel edges once, loops on a state apart)
-    marks          3 bytes a state
+    forward        8 bytes a state, 4 bytes an edge (parallel edges once)
+    marks          2 bytes a state
 
 The labels of the edges are not kept: for the few states of a counterexample or of a component that may be
 fair, the actions are applied once more.
@@ -44,43 +44,45 @@ class Avoiding:
     model: Model
     nodes: Batch
     forward: Digraph
-    loops: Mask
     ends: Mask
     leaves: Mask
+    exact: bool = False
 
     def __len__(self) -> int:
         return len(self.nodes)
 
     @property
     def nbytes(self) -> int:
-        return self.nodes.nbytes + self.forward.nbytes + 3 * len(self)
+        return self.nodes.nbytes + self.forward.nbytes + 2 * len(self)
 
     def find(self, states: U64) -> tuple[I64, Mask]:
         """The number of each state, and whether it is in the graph."""
-        return _find(self.nodes.keys, states)
+        return _find(self.nodes, states, self.exact)
 
     def packed(self, node: int) -> tuple[int, ...]:
         return packed(self.nodes.states, node)
 
     def expand(self, nodes: I64, labels: tuple[Label, ...]) -> Iterator[tuple[Label, I64, I64, Mask]]:
-        """For each label: the places in `nodes` that enable it, the nodes after, and if they avoid."""
+        """For each label: the places in `nodes` that it changes, the nodes after, and if they avoid."""
         states = self.nodes.states.take(nodes, axis=1)
         for label in labels:
             frame = self.model.apply(states, label)
             if frame is not None:
+                origin = frame.origin()
                 after, inside = self.find(self.model.representatives(np.stack(frame.finish())))
-                yield label, frame.origin(), after, inside
+                changes = ~inside | (after != nodes.take(origin))
+                yield label, origin.compress(changes), after.compress(changes), inside.compress(changes)
 
 
 def build(
     search: Search, goal: Property, *, memory: int | None = None, workers: int | None = None
 ) -> Avoiding:
     """The graph of a finished exploration without the states of a goal."""
-    model = search.model
+    model, exact = search.model, search.exact and search.model.words > 1
     nodes = _without(search, goal)
     edges: list[U64] = []
     held = sum(resident(level) for level in search.levels) + nodes.nbytes + _NODE * len(nodes)
-    loops, ends, leaves = (np.zeros(len(nodes), np.bool_) for _ in range(3))
+    ends, leaves = (np.zeros(len(nodes), np.bool_) for _ in range(2))
 
     def expand(start: int) -> U64:
         chunk = nodes.states[:, start : start + _CHUNK]
@@ -92,11 +94,9 @@ def build(
                 continue
             frame.mark_origin(alive)
             origin = frame.origin() + start
-            after, inside = _find(nodes.keys, model.representatives(np.stack(frame.finish())))
+            after, inside = _find(nodes, model.representatives(np.stack(frame.finish())), exact)
             leaves[origin.compress(~inside)] = True
-            same = inside & (after == origin)
-            loops[origin.compress(same)] = True
-            inside &= ~same
+            inside &= after != origin
             found.append((origin.compress(inside), after.compress(inside)))
         ends[start : start + _CHUNK] = ~alive
         return pairs(*(np.concatenate(column) for column in zip(*found, strict=True))) if found else _NONE
@@ -110,7 +110,7 @@ def build(
                 f"needs more than {memory:,} bytes"
             )
     search.peak_bytes = max(search.peak_bytes, held)
-    return Avoiding(model, nodes, from_pairs(len(nodes), edges), loops, ends, leaves)
+    return Avoiding(model, nodes, from_pairs(len(nodes), edges), ends, leaves, exact)
 
 
 def _in_threads(work: Callable[[int], U64], items: range, workers: int) -> Iterator[U64]:
@@ -133,16 +133,24 @@ def _without(search: Search, goal: Property) -> Batch:
             mask = ~model.holds(goal, chunk)
             if mask.any():
                 parts.append(chunk.compress(mask, axis=1))
-    return keys.distinct(keys.concatenated(parts)) if parts else keys.empty(model.words)
+    if not parts:
+        return keys.empty(model.words)
+    return keys.distinct(keys.concatenated(parts), exact=search.exact)
 
 
-def _find(known: U64, states: U64) -> tuple[I64, Mask]:
+def _find(known: Batch, states: U64, exact: bool) -> tuple[I64, Mask]:
     wanted = keys.fingerprints(states)
     if not len(known):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    at = np.searchsorted(known, wanted)
+    at = np.searchsorted(known.keys, wanted)
     np.minimum(at, len(known) - 1, out=at)
-    return at, known.take(at) == wanted
+    inside = known.keys.take(at) == wanted
+    if exact:
+        there = np.flatnonzero(inside)
+        found = at.take(there)
+        inside[there] = keys.match(known, found, states.take(there, axis=1))
+        at[there] = found
+    return at, inside
 
 
 _NONE = np.empty(0, np.uint64)

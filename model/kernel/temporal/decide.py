@@ -1,17 +1,15 @@
 """Properties about whole runs: `eventually` and `always_recoverable`.
 
-    eventually           every run from a start reaches the goal. A *run* goes on while anything is enabled,
-    or
-                         forever, and is fair to the actions that the property names (`language/fairness.py`).
-                         Counterexample: a stem that ends where nothing is enabled, or a stem and a loop, all
-                         of it without the goal (`lasso.py`).
+    eventually           every run from a start reaches the goal that is fair to the actions that the property
+                         names (`language/fairness.py`). Counterexample: a stem to a state where the run may
+                         stay forever, or a stem and a loop, all of it without the goal (`lasso.py`).
     always_recoverable   from every reachable state some path leads to the goal (AG EF). Counterexample: the
                          shortest path to a state from which none does.
 
-Runs are maximal: even without any demand of fairness a machine does not stop where something can still happen
-(TLA+ lets it stop there). A state that `may_end` allows is an end like any other: a run that ends there
-without the goal has missed it. A transition that changes nothing is a transition: repeated forever it is a
-run.
+Runs are those of TLA+: every run may stay where it is forever (stuttering), unless a demand of fairness is
+enabled there. Nothing is demanded by itself: `fair=(together(),)` demands that something goes on happening. A
+state that `may_end` allows is an end like any other: a run that ends there without the goal has missed it. A
+transition that changes nothing is no step of a run.
 
 Both are decided on the graph of the states that avoid the goal (`avoiding.py`), after the whole space has
 been explored; if a bound has hidden a part of it the verdict is `undecided`. Memory: 8 bytes a state and word
@@ -52,7 +50,12 @@ def _decide_eventually(search: Search, wanted: Property, avoiding: Avoiding) -> 
     run = shortest_run(avoiding, places.compress(inside), demands(wanted, search.model.labels))
     if run is None:
         return PropertyResult.of(wanted, "holds")
-    reason = "a fair run goes on forever without it" if run.loop else "a run can end without it"
+    if run.loop:
+        reason = "a fair run goes on forever without it"
+    elif avoiding.ends[run.nodes[-1]]:
+        reason = "a run can end without it"
+    else:
+        reason = "a run can stay in the last state forever without it, for no fairness demands a step there"
     return PropertyResult.of(wanted, "violated", _counterexample(avoiding, run), reason)
 
 

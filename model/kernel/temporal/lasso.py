@@ -1,6 +1,7 @@
-"""The shortest way to avoid a goal forever: a stem, and then a loop or an end.
+"""The shortest way to avoid a goal forever: a stem, and then a loop or a state where the run may stay.
 
-A run that avoids the goal and goes on forever stays, from some point on, in one strongly connected component
+A run may stay forever in a state that enables no demand (nothing at all, where the machine ends). A run that
+avoids the goal and changes the state forever stays, from some point on, in one strongly connected component
 of the avoiding graph. Weak fairness makes the rest easy: a component has a fair run if and only if every
 demand is met somewhere inside it, by a state that enables none of its labels or by a transition that takes
 one; for then a loop through the whole component meets them all. A part of a component meets no more than the
@@ -110,7 +111,7 @@ class Run:
 def shortest_run(avoiding: Avoiding, begin: I64, demands: tuple[Demand, ...]) -> Run | None:
     """A short fair run from `begin` that never reaches the goal; None only when there is none at all."""
     region = _Region(avoiding, begin)
-    best = region.end()
+    best = region.resting(demands)
     left = _EXACT_TOTAL
     for members in _fair_components(region, demands):
         search = _Component(region, members, demands)
@@ -135,10 +136,12 @@ class _Region:
     def backward(self) -> Digraph:
         return reverse(self.graph)
 
-    def end(self) -> Run | None:
-        """The shortest run to a state where nothing can happen."""
-        ends = np.flatnonzero(self.avoiding.ends.take(self.old))
-        return self.run(int(ends[self.depth.take(ends).argmin()]), []) if len(ends) else None
+    def resting(self, demands: tuple[Demand, ...]) -> Run | None:
+        """The shortest run to a state where no demand is enabled: there it may stay forever."""
+        nodes = np.arange(self.graph.nodes)
+        for demand in demands:
+            nodes = nodes.compress(~self.demanded(demand, nodes)[0])
+        return self.run(int(nodes[self.depth.take(nodes).argmin()]), []) if len(nodes) else None
 
     def inner(self, nodes: I64, labels: tuple[Label, ...]) -> Iterator[tuple[Label, I64, I64, I64]]:
         """For each label: the places that enable it; those that stay in their component, and where."""
@@ -189,8 +192,7 @@ def _fair_components(region: _Region, demands: tuple[Demand, ...]) -> Iterator[I
     """The members of each component that has a fair run, the components nearest to a start first."""
     component = region.component
     size = np.bincount(component, minlength=region.graph.nodes)
-    cyclic = (size.take(component) > 1) | region.avoiding.loops.take(region.old)
-    nodes = np.flatnonzero(cyclic)
+    nodes = np.flatnonzero(size.take(component) > 1)
     for demand in demands:
         enabled, taken = region.demanded(demand, nodes)
         met = np.zeros(region.graph.nodes, np.bool_)
