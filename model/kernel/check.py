@@ -69,8 +69,8 @@ def check(
             f"visited, where fingerprints take {8 * search.distinct:,}"
         )
     if isinstance(model, Reduced):
-        model.check_claim(search)
-        notes.append(model.reduction(search))
+        assumed = model.check_claim(search)
+        notes += [model.reduction(search), assumed]
         if search.complete and any(wanted.kind == "eventually" for wanted in model.properties):
             whole = explore(model.whole, **options, properties=(), deadlocks=False)
             notes.append(f"eventually is decided without symmetry, on {whole.distinct:,} states")

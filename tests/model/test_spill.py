@@ -73,7 +73,7 @@ def test_symmetry_spills_as_well(tmp_path) -> None:
     plain = check(TwoPhase, {"managers": 5}, symmetry=True)
     spilled = check(TwoPhase, {"managers": 5}, symmetry=True, memory=500, spill=tmp_path)
     assert found(spilled) == found(plain)
-    assert len(spilled.notes) == 2
+    assert len(spilled.notes) == 3
 
 
 def test_a_limit_that_is_not_reached_spills_nothing(tmp_path) -> None:

@@ -87,9 +87,9 @@ def test_every_machine_of_the_project_keeps_its_verdicts(machine) -> None:
 def test_the_represented_states_are_counted_exactly(managers, explored, stood_for) -> None:
     result = check(TwoPhase, {"managers": managers}, symmetry=True)
     assert result.distinct == explored
-    assert result.notes == (
+    assert result.notes[0] == (
         f"symmetry of managers: {explored:,} states stand for {stood_for:,}, "
-        f"{stood_for / explored:.1f} times as many",
+        f"{stood_for / explored:.1f} times as many"
     )
     assert check(TwoPhase, {"managers": 3}).notes == ()
 
@@ -181,7 +181,7 @@ def test_numbers_of_members_are_renamed_in_every_kind_of_field(clerks, without) 
         assert plain["all_done"].verdict == "holds"
         assert plain.distinct > 3 * reduced.distinct
         assert reduced.notes[0].endswith("stand for up to 6 times as many")
-        assert reduced.notes[1] == f"eventually is decided without symmetry, on {plain.distinct:,} states"
+        assert reduced.notes[2] == f"eventually is decided without symmetry, on {plain.distinct:,} states"
 
 
 @given(st.integers(0, 10_000), st.permutations(range(4)))

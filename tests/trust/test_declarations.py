@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.commands.models import SHIPPED, find_machine
 from fencepost.model import (
     Bool,
     Each,
@@ -12,8 +13,13 @@ from fencepost.model import (
     Machine,
     Model,
     ModellingMistake,
+    Truth,
     action,
+    check,
+    invariant,
+    walk,
 )
+from fencepost.model.kernel.report.vacuity import unused
 
 
 class Lamp(Machine):
@@ -69,3 +75,32 @@ def test_a_subclass_may_override_an_action() -> None:
 def test_a_field_of_impossible_parts_is_an_error_of_one_sentence(declare: Any, expected: str) -> None:
     with pytest.raises(ModellingMistake, match=re.escape(expected)):
         Model(type("Odd", (Lamp,), {"odd": declare()}))
+
+
+class Forgotten(Lamp):
+    burnt = Bool()
+
+    def burn(s) -> None:
+        s.burnt = True
+
+    def is_fine(s) -> Truth:
+        return ~s.burnt
+
+    @invariant
+    def fine(s) -> Truth:
+        return s.is_fine()
+
+
+def test_a_method_that_forgot_its_decorator_is_reported() -> None:
+    """`burn` never happens, and so `fine` holds; `is_fine` is a definition, which the property uses."""
+    expected = (
+        "burn has no decorator, and nothing in the machine uses it: it is no action and no property "
+        "(@action, @invariant, ...)"
+    )
+    for result in (check(Forgotten), check(Forgotten, max_states=1), walk(Forgotten, walks=1, steps=1)):
+        assert [found for found in result.vacuity_warnings if "decorator" in found] == [expected]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_method_of_a_shipped_model_is_used(name: str) -> None:
+    assert list(unused(Model(find_machine(name)))) == []

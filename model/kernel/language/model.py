@@ -9,7 +9,7 @@ Spark. Packed states are `uint64` arrays of shape (words, states).
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -129,6 +129,10 @@ class Model:
     def lifted(self, steps: list[Transition], end: PackedState) -> tuple[list[Transition], PackedState]:
         """The same counterexample through states of the machine itself instead of representatives."""
         return steps, end
+
+    def fired_in_all(self, fired: Sequence[int]) -> Sequence[int]:
+        """How often each label fired in the whole space, or 0; a reduction explores a part of that."""
+        return fired
 
     def apply(self, states: U64, label: Label) -> Frame | None:
         """Run one label on a batch; None if it is enabled nowhere."""

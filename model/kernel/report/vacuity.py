@@ -2,6 +2,7 @@
 
 A property that holds because nothing ever happens proves nothing. After a complete exploration this finds
 
+    a method without a decorator that nothing uses (after an incomplete one as well)
     a choice of a parameter with which an action never happens, though with others it does
     an action that has no choice of its parameters at these sizes
     a field that is the same in every reachable state (as one that marks a violation should be)
@@ -14,13 +15,15 @@ reads the states once more and stops when it has seen enough, mostly in the firs
 """
 
 from collections.abc import Iterator
+from types import CodeType
 
 import numpy as np
 
-from fencepost.model.kernel.language.declare import ActionDeclared, Property
+from fencepost.model.kernel.language.declare import MARK, ActionDeclared, Property
+from fencepost.model.kernel.language.errors import MustCall
 from fencepost.model.kernel.language.fairness import demands
 from fencepost.model.kernel.language.layout import U64
-from fencepost.model.kernel.language.machine import marked
+from fencepost.model.kernel.language.machine import Machine, marked
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.search.explore import Search
 
@@ -28,10 +31,15 @@ _CHUNK = 1 << 15
 
 
 def vacuity_warnings(search: Search, *, whole: bool = True) -> tuple[str, ...]:
-    """The sentences; none after an incomplete exploration. `whole`: no reduction was used."""
+    """The sentences; few after an incomplete exploration. `whole`: no reduction was used."""
     if not search.complete:
-        return ()
-    found = [*_no_choice(search.model), *_never_with(search), *_fair_to_nothing(search)]
+        return tuple(unused(search.model))
+    found = [
+        *unused(search.model),
+        *_no_choice(search.model),
+        *_never_with(search),
+        *_fair_to_nothing(search),
+    ]
     found += [*_never_changes(search)] if whole else []
     for wanted in search.model.properties:
         found += [*_goal(search, wanted), *_antecedents(search, wanted)]
@@ -46,6 +54,36 @@ def _states(search: Search) -> Iterator[U64]:
             yield level[:, start : start + _CHUNK]
 
 
+def unused(model: Model) -> Iterator[str]:
+    """Methods without a decorator that nothing in the machine uses."""
+    bases = [base for base in model.machine.__mro__ if base not in Machine.__mro__]
+    methods = {
+        name: value
+        for base in reversed(bases)
+        for name, value in vars(base).items()
+        if isinstance(value, MustCall)
+    }
+    used: set[str] = set()
+    for base in bases:
+        for value in vars(base).values():
+            function = value.function if isinstance(value, MustCall) else value
+            used |= set(_names_in(getattr(function, "__code__", None))) - {getattr(function, "__name__", "")}
+    for name, value in methods.items():
+        if getattr(value, MARK, None) is None and name not in used and not name.startswith("_"):
+            yield (
+                f"{name} has no decorator, and nothing in the machine uses it: "
+                "it is no action and no property (@action, @invariant, ...)"
+            )
+
+
+def _names_in(code: CodeType | None) -> Iterator[str]:
+    if code is not None:
+        yield from code.co_names
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from _names_in(constant)
+
+
 def _no_choice(model: Model) -> Iterator[str]:
     for declared in marked(model.machine, ActionDeclared):
         if declared.part == "action" and declared.name not in model.actions:
@@ -55,7 +93,8 @@ def _no_choice(model: Model) -> Iterator[str]:
 def _never_with(search: Search) -> Iterator[str]:
     """Choices of a parameter that never happen, where others of the same parameter do."""
     fired: dict[str, dict[str, dict[object, int]]] = {}
-    for label, count in zip(search.model.labels, search.fired, strict=True):
+    model = search.model
+    for label, count in zip(model.labels, model.fired_in_all(search.fired), strict=True):
         for name, value in label.parameters:
             counts = fired.setdefault(label.action, {}).setdefault(name, {})
             counts[value] = counts.get(value, 0) + count
@@ -67,9 +106,10 @@ def _never_with(search: Search) -> Iterator[str]:
 
 
 def _fair_to_nothing(search: Search) -> Iterator[str]:
+    fired = search.model.fired_in_all(search.fired)
     for wanted in search.model.properties:
         for demand in demands(wanted, search.model.labels):
-            if not any(search.fired[label] for label in demand.labels):
+            if not any(fired[label] for label in demand.labels):
                 yield f"{wanted.name} is fair to {demand.text}, which never happens: that demands nothing"
 
 

@@ -24,6 +24,7 @@ from fencepost.model.kernel.language.layout import I64, U64, packed
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model, Transition
 from fencepost.model.kernel.report.result import DEADLOCK, PropertyResult, Result, Verdict, result_of
+from fencepost.model.kernel.report.vacuity import unused
 from fencepost.model.kernel.search.explore import Progress, cores
 from fencepost.model.kernel.search.keys import odds
 from fencepost.model.kernel.search.shorten import Walk, shortened
@@ -264,4 +265,5 @@ class _Walker:
             collision_odds=odds(self._model.words, seen.count),
             stopped_by="" if self._walked >= self._walks else "a violation",
             notes=(note, *self._notes),
+            vacuity_warnings=tuple(unused(self._model)),
         )
