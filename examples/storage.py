@@ -23,6 +23,10 @@ class Unknown(Exception):
     """The reply was lost: a write may have happened, or may still."""
 
 
+class Conflict(Exception):
+    """Another request at this key was under way (409): nothing was written."""
+
+
 class Storage:
     """A bucket through the store interface."""
 
@@ -59,6 +63,8 @@ class Storage:
 def _known(reply: Reply) -> Any:
     if reply.outcome is Outcome.UNKNOWN:
         raise Unknown(reply.detail)
+    if reply.outcome is Outcome.CONFLICT:
+        raise Conflict(reply.detail)
     return reply
 
 
@@ -75,7 +81,10 @@ class StorageS3:
         except HTTPClientError as lost:
             raise Unknown from lost
         except ClientError as error:
-            if error.response["Error"]["Code"] in ("PreconditionFailed", "NoSuchKey"):
+            code = error.response["Error"]["Code"]
+            if code == "ConditionalRequestConflict":
+                raise Conflict from error
+            if code in ("PreconditionFailed", "NoSuchKey"):
                 return None
             raise
         return answer

@@ -155,17 +155,14 @@ class Plan:
         if self.cap is not None and self.cap < 1:
             raise BadPlan(f"a cap of {self.cap} lets nothing through; give at least 1")
         for kind in ("", *KINDS):
-            total = sum(self.chance_of(way, kind) for way in ("throttled", "reply_lost", "late"))
+            total = sum(self.of(way, kind, 0.0) for way in ("throttled", "reply_lost", "late"))
             if total > 1:
                 raise BadPlan(f"the chances of {kind or 'a request'} add up to {total:g}; at most 1")
 
-    def chance_of(self, way: str, kind: str) -> float:
-        chances: Mapping[str, float] = getattr(self, way)
-        return chances.get(kind, chances.get("", 0.0))
-
-    def delay_of(self, way: str, kind: str) -> Delay:
-        delays: Mapping[str, Delay] = getattr(self, way)
-        return delays.get(kind, delays.get("", NONE))
+    def of(self, way: str, kind: str, default: Any) -> Any:
+        """What the map called `way` has for a kind."""
+        known: Mapping[str, Any] = getattr(self, way)
+        return known.get(kind, known.get("", default))
 
     def describe(self) -> str:
         """In words, on one line."""

@@ -29,7 +29,7 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store.errors import Unusable
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_body, read_head, read_reply
-from fencepost.sim.proxy.plan import Plan, kind_of
+from fencepost.sim.proxy.plan import NONE, Plan, kind_of
 from fencepost.sim.proxy.statistics import Statistics
 
 IDLE_MAX = 256
@@ -176,7 +176,7 @@ class Proxy:
         """What becomes of the next request of this kind."""
         drawn = self._stream("fate", kind).random()
         for way in ("throttled", "reply_lost", "late"):
-            drawn -= self.plan.chance_of(way, kind)
+            drawn -= self.plan.of(way, kind, 0.0)
             if drawn < 0:
                 return way
         return ""
@@ -185,7 +185,7 @@ class Proxy:
         return self._chance.stream(f"{question} {kind}")
 
     async def _wait(self, way: str, kind: str) -> None:
-        delay_s = self.plan.delay_of(way, kind).draw(self._stream(way, kind))
+        delay_s = self.plan.of(way, kind, NONE).draw(self._stream(way, kind))
         if delay_s > 0:
             await self._sleep(delay_s)
 

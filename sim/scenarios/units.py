@@ -92,9 +92,7 @@ def rate(value: Any) -> float:
     period = rest.removeprefix("/").strip()
     if not rest.startswith("/") or period not in PERIODS:
         raise BadValue(f'{shown(value)} is no rate; write it like "100/s" (/s, /min, /h, /d)')
-    if number <= 0:
-        raise BadValue(f"{shown(value)} must be above zero")
-    return number / PERIODS[period]
+    return _above_zero(value, number) / PERIODS[period]
 
 
 def bandwidth(value: Any) -> float:
@@ -103,9 +101,13 @@ def bandwidth(value: Any) -> float:
     unit, slash, period = (part.strip() for part in rest.partition("/"))
     if not slash or unit not in SIZES or period != "s":
         raise BadValue(f'{shown(value)} is no bandwidth; write it like "100 MiB/s"')
+    return _above_zero(value, number) * SIZES[unit]
+
+
+def _above_zero(value: Any, number: float) -> float:
     if number <= 0:
         raise BadValue(f"{shown(value)} must be above zero")
-    return number * SIZES[unit]
+    return number
 
 
 def share(value: Any) -> float:
@@ -193,11 +195,6 @@ def one_of(*words: str) -> Callable[[Any], str]:
 
 def shown(value: Any) -> str:
     """A value as the file has it, cut short."""
-    shown = (
-        f'"{value}"'
-        if isinstance(value, str)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    text = text.lower() if isinstance(value, bool) else text
+    return text if len(text) <= 60 else text[:57] + "..."
