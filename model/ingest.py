@@ -3,77 +3,30 @@
 The acceptance protocol of docs/decisions/0011-ingest-protocol.md for one identity, because identities share
 nothing but blobs: `another_stores_it` is what another identity's batch with the same bytes does to a blob. A
 batch's content is its hash; two batches of one identity are two contents, and the sender of the second is a
-twin of the agent (a restored disk, a cloned machine).
+twin of the agent (a restored disk, a cloned machine). "The steps of the model" there says why what is one
+step here loses nothing.
 
 Time is counted in eras: in each, the retry horizon passes once. The generation of a blob is the era in which
 it was stored, so `s.blob[h]` is the set of generations that stand, and a removed one never returns: its era
-is over. In a *versioned* bucket a generation is a version of the key. The store's clock (Last-Modified) gives
-its age and that of the manifest, so anybody can decide whether a version was within the horizon when the
-manifest appeared: no clock of ours takes part, and `manifest.generation` is the era of its creation. In a
-*plain* bucket a generation is a key, which names the era by the collector's clock; the manifest names that
+is over. In a *versioned* bucket a generation is a version of the key. The store's clock gives its age and
+that of the manifest, so no clock of ours takes part, and `manifest.generation` is the era of its creation. In
+a *plain* bucket a generation is a key, which names the era by the collector's clock; the manifest names that
 key: `manifest.generation`. Without `gc-stalled-writer-generation` a plain bucket has one key per blob, and a
 delete takes whatever stands there by then; the same holds without `gc-stalled-writer-version` in a versioned
 one.
-
-A request and its reply are one step (model/store). Of the protocol's steps
-- receiving, checking and hashing touch nothing shared and are one; a collector's live state is its own, so
-  nobody sees whether it is updated with the create or later;
-- in a plain bucket, choosing the generation and storing the blob are one: a blob that lands under a
-  generation that is over is one more orphan, and the collector reads its clock before the manifest;
-- seeing the blob (or storing it anew) and answering are two: collection fits between; answering and the
-  agent's receipt are one: a lost answer is `heard=no`; the reverse reference of a quarantine record is
-  written with it;
-- a derived entry is an idempotent put of its own, so what a crash leaves is repaired like the whole
-  (`repair`), by anybody who learns of the manifest: from the bucket's notification, a listing of
-  accepted-by-time, an audit;
-- reading a page and moving the reconciler's cursor are one: what is listed between them can as well be listed
-  right after. The cursor says up to which era everything listed is repaired; it lists again from a little
-  before. An audit's promise ends one era before the present: a later manifest may land behind the place that
-  it has read;
-- a rollup's chunk is named by its content and created once, so writing and remembering it are one;
-- judging a blob's age and reading the references are one: the age is judged first, and a blob only grows
-  older until the references are read (the audit reads the manifests themselves). Deleting comes any time
-  later, for a request may land late; so a collector that crashed may still delete what it had decided on.
-
-Late blobs are `another_stores_it`. Late quarantine records are left out: they are true. The decision of an
-operator about a parked batch changes nothing here: the agent drops it, or is shut out.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Bool,
-    Choice,
-    Each,
-    Enum,
-    Flags,
-    Id,
-    Int,
-    Machine,
-    Number,
-    Size,
-    Truth,
-    action,
-    all_of,
-    always_recoverable,
-    any_of,
-    case,
-    implies,
-    invariant,
-    may_end,
-    pick,
-    reachable,
-    step,
-    without,
-)
+from fencepost.model import *
 from fencepost.model.store import Budget, Key, KeyView, Late
 
 USABLE, OVERLAP = 2, 1
 """Eras: how long a blob name is relied on (a clock one behind, a request one under way), an overlap."""
 CLOCKS = {"right": 0, "behind": 1, "far-behind": 3}
 """By how many eras a collector's clock is behind."""
+BLOB_ANSWERS = ("done", "exists", "request-lost", "reply-lost", "conflict")
 ENTRIES = ("listing", "reference")
-NEVER, ALWAYS = Truth.constant(False), Truth.constant(True)
+PARTS = ("blob", "manifest", "unsure", "compare", "stored", "duplicate", "conflict", "parked")
+ALWAYS = Truth.constant(True)
 ACCEPTING = {"horizons": 0, "shared": 0}
 PLAIN = {"contents": 1, "horizons": 3, "versioned": 0, "shared": 0}
 
@@ -91,7 +44,7 @@ class Ingest(Machine):
     scanning = Size(0, least=0, most=1, doc="whether the reconciler's cursor moves: 1 or 0")
     versioned = Size(1, least=0, most=1, doc="whether the bucket keeps versions: 1 or 0")
 
-    safeguards: ClassVar = {
+    safeguards = {
         "create-only-manifest": "an identity's manifest is written once: the create decides between rivals",
         "compare-after-412": "a collector whose create finds a manifest reads whose batch it names",
         "409-proves-nothing": "409 on the manifest is retried, and is never taken for a duplicate",
@@ -111,14 +64,14 @@ class Ingest(Machine):
         "cursor-overlap": "the reconciler looks again at what is shortly before its cursor",
         "identity-bound-to-agent": "the authenticated agent is the one that the batch names",
     }
-    assumptions: ClassVar = {
+    assumptions = {
         "single-authority": "all collectors create manifests in one and the same bucket",
         "deny-deletes": "nobody deletes a manifest",
         "linearizable-create": "the store never creates over a manifest, not even of two requests at once",
         "bounded-landing": "a request lands before the margin is over, or never",
         "bounded-skew": "two clocks differ by less than the margin",
     }
-    shown_at: ClassVar = {
+    shown_at = {
         "create-only-manifest": ACCEPTING,
         "compare-after-412": ACCEPTING,
         "effects-after-create": ACCEPTING,
@@ -132,8 +85,7 @@ class Ingest(Machine):
         "bounded-landing": PLAIN,
         "bounded-skew": PLAIN,
     }
-
-    fires_at: ClassVar = {
+    fires_at = {
         "manifest_deleted": "deny-deletes",
         "move_cursor": {"collectors": 1, "contents": 1, "horizons": 2, "scanning": 1},
     }
@@ -149,19 +101,13 @@ class Ingest(Machine):
     trouble = Budget(troubles)
     first = Id(contents, nobody=True)  # ghost: what was accepted first
     overwritten = Bool()  # ghost: a manifest replaced one with another content
-    at = Each(
-        collectors,
-        Enum("idle", "blob", "manifest", "unsure", "compare", "stored", "duplicate", "conflict", "parked"),
-    )
+    at = Each(collectors, Enum("idle", *PARTS))
     batch = Each(collectors, Id(contents))
     known = Each(collectors, Id(horizons + 1, nobody=True))  # the generation relied on; -1: one stands
-    author = Id(
-        collectors, nobody=True
-    )  # whose present attempt wrote the manifest: manifests name the attempt
+    author = Id(collectors, nobody=True)  # whose present attempt wrote the manifest, which names the attempt
     late_author = Id(collectors, nobody=True)
     outcome = Each(contents, Enum("nothing", "stored", "parked"))  # as the agent knows it
-    listed = Bool()  # in accepted-by-time and raw-blobs-by-time
-    referenced = Bool()  # in accepted-by-blob
+    derived = Each(ENTRIES, Bool())  # accepted-by-time with raw-blobs-by-time; accepted-by-blob
     news = Int(0, 2)  # ghost: how often `duplicate=false` was answered
     live = Each(contents, Bool())  # ghost: some collector's live state shows the batch
     stranger = Each(collectors, Bool())  # ghost
@@ -172,61 +118,54 @@ class Ingest(Machine):
     doomed_content = Id(contents)
     doomed_generation = Id(horizons + 1)
 
-    # Definitions: blobs.
+    # Definitions: blobs and clocks. Where names say nothing, the store's clock decides.
 
-    def hashes(s) -> range:
-        return range(s.contents)
-
-    @property
+    @define(without={"gc-stalled-writer-generation": lambda s: False})
     def is_named(s) -> bool:
         """Whether the keys of blobs name their generation."""
-        return not s.versioned and s.is_on("gc-stalled-writer-generation")
+        return not s.versioned
 
-    @property
+    @define(without={"gc-stalled-writer-version": lambda s: False})
+    def names_version(s) -> bool:
+        """Whether a delete names the version that was judged."""
+        return bool(s.versioned)
+
     def margin(s) -> int:
         """For how many eras after its own a generation may be relied on; an older one may be collected."""
         return 0 if s.versioned else USABLE
 
     def stands(s, h: int | Number, since: int | Number) -> Truth:
         """A create of this generation, or a reader of a document that names it, finds the data."""
-        return s.blob[h].has(since) if s.is_named else ~s.blob[h].is_empty()
+        return s.blob[h].has(since) if s.is_named() else ~s.blob[h].is_empty()
 
     def is_kept(s, h: int | Number, since: Number) -> Truth:
         """It stands in a generation that nobody can have decided to collect before the manifest."""
-        if s.is_named:
-            return s.blob[h].has(since)
-        return any_of(s.blob[h].has(g) & (since <= g) for g in range(s.horizons + 1))
-
-    def is_accepted(s, h: int) -> Truth:
-        """A manifest that names the batch stands and finds its data."""
-        return any_of(m.holds(content=h) & s.stands(h, m.generation) for m in (s.manifest, s.replica))
+        generations = [since] if s.is_named() else range(s.horizons + 1)
+        return any_of(s.blob[h].has(g) & (since <= g) for g in generations)
 
     def is_readable(s) -> Truth:
-        return any_of(s.manifest.holds(content=h) & s.stands(h, s.manifest.generation) for h in s.hashes())
+        return any_of(
+            s.manifest.holds(content=h) & s.stands(h, s.manifest.generation) for h in range(s.contents)
+        )
 
+    @define(
+        without={
+            "new-upload-on-multipart-409": lambda s, answer: answer in ("done", "exists", "conflict"),
+            "blob-before-manifest": lambda s, answer: True,
+        }
+    )
     def proves_blob(s, answer: str) -> bool:
+        """With the upload of before a conflict, the next attempt finds none, and takes it for completed."""
         return answer in ("done", "exists")
 
-    @without("new-upload-on-multipart-409", replaces=proves_blob)
-    def proves_blob_of_old_upload(s, answer: str) -> bool:
-        """The next attempt with the same upload finds none, and takes it for completed."""
-        return answer in ("done", "exists", "conflict")
-
-    assumes_blob = without("blob-before-manifest", replaces=proves_blob)(lambda s, answer: True)
-
-    # Definitions: clocks. Where names say nothing, the store's clock decides.
-
+    @define(without={("gc-stalled-writer", "bounded-skew"): True})
     def is_current(s, generation: Number) -> Truth:
         """A collector, by its clock, may still rely on the name."""
-        return generation >= s.era - USABLE if s.is_named else ALWAYS
-
-    never_over = without("gc-stalled-writer", "bounded-skew", replaces=is_current)(
-        lambda s, generation: ALWAYS
-    )
+        return generation >= s.era - USABLE if s.is_named() else ALWAYS
 
     def generation(s, c: int) -> Number:
         """Of a document that collector c writes now."""
-        return s.known[c] if s.is_named else s.era
+        return s.known[c] if s.is_named() else s.era
 
     def since(s, c: int) -> Number:
         """The generation of the document that refers to the batch about to be answered."""
@@ -234,48 +173,30 @@ class Ingest(Machine):
         accepted: Number = s.authority(c).generation
         return pick(s.at[c] == "parked", recorded, accepted)
 
-    # Definitions: manifests.
+    # Definitions: manifests, the reconciler, the garbage collector.
 
+    @define(without={"single-authority": lambda s, c: s.manifest if c % 2 == 0 else s.replica})
     def authority(s, c: int) -> KeyView:
         """The manifest as collector c can see it."""
         return s.manifest
 
-    split_authority = without("single-authority", replaces=authority)(
-        lambda s, c: s.manifest if c % 2 == 0 else s.replica
+    may_be_late = define(True, without={"single-authority": lambda s, c: c % 2 == 0})
+    after_exists = define("compare", without={"compare-after-412": "duplicate"})
+    after_unknown = define("unsure", without={"read-back-on-unknown": "stored"})
+    has_effect = define(
+        lambda s, manifest, mine: mine,
+        without={"effects-after-create": lambda s, manifest, mine: manifest.is_there},
     )
-
-    def after_exists(s) -> str:
-        return "compare"
-
-    def after_unknown(s) -> str:
-        return "unsure"
-
-    def has_effect(s, manifest: KeyView, mine: Truth) -> Truth:
-        return mine
-
-    no_comparison = without("compare-after-412", replaces=after_exists)(lambda s: "duplicate")
-    taken_for_stored = without("read-back-on-unknown", replaces=after_unknown)(lambda s: "stored")
-    any_has_effect = without("effects-after-create", replaces=has_effect)(
-        lambda s, manifest, mine: manifest.is_there
+    reconciles = define(True, without={"reconcile": False})
+    is_scanned = define(  # by the next listing
+        lambda s: s.manifest.generation >= s.cursor - OVERLAP,
+        without={"cursor-overlap": lambda s: s.manifest.generation >= s.cursor},
     )
-
-    # Definitions: the reconciler and the garbage collector.
-
-    def is_scanned(s) -> Truth:
-        """The next listing reaches the entry of the batch."""
-        return s.manifest.generation >= s.cursor - OVERLAP
-
-    def finds_manifest(s, h: int) -> Truth:
-        return s.manifest.holds(content=h)
-
-    def finds_record(s, h: int) -> Truth:
-        return s.conflict[h].is_there
-
-    no_overlap = without("cursor-overlap", replaces=is_scanned)(lambda s: s.manifest.generation >= s.cursor)
-    finds_reference = without("gc-audit-before-trust", replaces=finds_manifest)(
-        lambda s, h: s.manifest.holds(content=h) & s.referenced
+    finds_manifest = define(
+        lambda s, h: s.manifest.holds(content=h),
+        without={"gc-audit-before-trust": lambda s, h: s.manifest.holds(content=h) & s.derived["reference"]},
     )
-    finds_no_record = without("gc-quarantine-refs", replaces=finds_record)(lambda s, h: NEVER)
+    finds_record = define(lambda s, h: s.conflict[h].is_there, without={"gc-quarantine-refs": False})
 
     # Actions: the world.
 
@@ -289,10 +210,9 @@ class Ingest(Machine):
     @action
     def time_passes(s) -> None:
         s.require(s.era < s.horizons)
-        s.assume(
-            "bounded-landing", bool(s.versioned) or s.late.is_free | (s.late.generation > s.era - USABLE)
-        )
-        s.era = s.era + 1
+        landed = s.late.is_free | (s.late.generation > s.era - USABLE)
+        s.assume("bounded-landing", bool(s.versioned) or landed)
+        s.era += 1
 
     @action
     def manifest_deleted(s) -> None:
@@ -310,9 +230,7 @@ class Ingest(Machine):
         s.guard("identity-bound-to-agent", sender == "owner")
         s.at[c], s.batch[c], s.stranger[c] = "blob", h, sender == "stranger"
 
-    @action(
-        c=collectors, answer=("done", "exists", "request-lost", "reply-lost", "conflict"), clock=tuple(CLOCKS)
-    )
+    @action(c=collectors, answer=BLOB_ANSWERS, clock=tuple(CLOCKS))
     def put_blob(s, c: int, answer: str, clock: str) -> None:
         """Create-only, again until it is answered. After a conflict an upload in parts is begun anew."""
         s.require(s.at[c] == "blob")
@@ -324,11 +242,11 @@ class Ingest(Machine):
             s.blob[h] = s.blob[h].plus(generation)
         if s.proves_blob(answer):
             s.at[c] = "manifest"
-            s.known[c] = -1 if answer == "exists" and not s.is_named else generation
+            s.known[c] = -1 if answer == "exists" and not s.is_named() else generation
 
     def read_clock(s, clock: str) -> Number:
         """The era that a collector takes for the present one."""
-        s.require(s.is_named or clock == "right")
+        s.require(s.is_named() or clock == "right")
         s.assume("bounded-skew", clock != "far-behind")
         s.require(s.era >= CLOCKS[clock])
         return s.era - CLOCKS[clock]
@@ -356,7 +274,7 @@ class Ingest(Machine):
         elif answer == "conflict":
             s.at[c] = s.after_conflict(c)
         elif answer == "late":
-            s.require(s.is_on("single-authority") or c % 2 == 0)
+            s.require(s.may_be_late(c))
             s.manifest.create("late", late=s.late, content=h, generation=s.generation(c))
             s.late_author = c
         elif answer != "request-lost":
@@ -368,10 +286,9 @@ class Ingest(Machine):
         elif answer in ("reply-lost", "request-lost", "late"):
             s.at[c] = s.after_unknown()
 
+    @define(without={"409-proves-nothing": "duplicate"})
     def after_conflict(s, c: int) -> Choice | str:
         return s.at[c]
-
-    taken_for_duplicate = without("409-proves-nothing", replaces=after_conflict)(lambda s, c: "duplicate")
 
     def accept(s, manifest: KeyView, h: int | Number, generation: int | Number) -> None:
         """A create takes effect."""
@@ -387,7 +304,7 @@ class Ingest(Machine):
     @action
     def late_manifest_lands(s) -> None:
         s.require(~s.late.is_free)
-        s.accept(s.manifest, s.late.content, s.late.generation if s.is_named else s.era)
+        s.accept(s.manifest, s.late.content, s.late.generation if s.is_named() else s.era)
         s.author, s.late_author = s.late_author, -1
         s.late.clear()
 
@@ -419,7 +336,7 @@ class Ingest(Machine):
     def put_blob_back(s, c: int) -> None:
         """Missing, or of an unknown age: store it anew from the frame at hand."""
         s.require(s.at[c].is_in("stored", "duplicate", "parked"))
-        h, generation = s.batch[c], s.since(c) if s.is_named else s.era
+        h, generation = s.batch[c], s.since(c) if s.is_named() else s.era
         s.require(~s.is_kept(h, s.since(c)), s.known[c] < generation)
         s.blob[h] = s.blob[h].plus(generation)
         s.known[c] = generation
@@ -442,9 +359,7 @@ class Ingest(Machine):
         s.guard("gc-stalled-writer", s.since(c) <= s.known[c])
         s.trouble.spend(heard == "no")
         s.news = pick(s.news < 2, s.news + 1, 2)
-        if heard == "yes":
-            s.answer(c, "stored")
-        s.rest(c)
+        s.answer(c, "stored" if heard == "yes" else "nothing")
 
     @action(c=collectors)
     def answer_duplicate(s, c: int) -> None:
@@ -452,7 +367,6 @@ class Ingest(Machine):
         s.require(s.at[c] == "duplicate")
         s.guard("gc-stalled-writer-duplicate", s.since(c) <= s.known[c])
         s.answer(c, "stored")
-        s.rest(c)
 
     @action(c=collectors)
     def answer_conflict(s, c: int) -> None:
@@ -460,24 +374,20 @@ class Ingest(Machine):
         s.require(s.at[c] == "parked")
         s.guard("gc-stalled-writer", s.since(c) <= s.known[c])
         s.answer(c, "parked")
-        s.rest(c)
 
     def answer(s, c: int, what: str) -> None:
         """The agent learns the outcome, unless another collector answered earlier."""
         outcome = s.outcome[s.batch[c]]
         s.outcome[s.batch[c]] = pick(outcome == "nothing", what, outcome)
+        s.rest(c)
 
     @action(c=collectors, entry=ENTRIES)
     def follow_up(s, c: int, entry: str) -> None:
         """Derive entries of an accepted batch, in any order. They are written after the answer; but what is
         written then can as well be written right before, and what is late is `repair`.
         """
-        s.require(s.at[c] == "stored")
-        s.derive(entry)
-
-    def derive(s, entry: str) -> None:
-        s.require(~(s.listed if entry == "listing" else s.referenced))
-        s.listed, s.referenced = s.listed | (entry == "listing"), s.referenced | (entry == "reference")
+        s.require((s.at[c] == "stored") & ~s.derived[entry])
+        s.derived[entry] = True
 
     @action(c=collectors)
     def give_up(s, c: int) -> None:
@@ -502,27 +412,27 @@ class Ingest(Machine):
     @action(entry=ENTRIES)
     def repair(s, entry: str) -> None:
         """Whether the data stands is checked and reported, but decides nothing here."""
-        s.require(s.is_on("reconcile"), s.manifest.is_there)
-        s.derive(entry)
+        s.require(s.reconciles() & s.manifest.is_there & ~s.derived[entry])
+        s.derived[entry] = True
 
     @action
     def move_cursor(s) -> None:
         """Never past an entry that is listed and not repaired."""
-        s.require(s.scanning > 0, s.is_on("reconcile"), s.cursor < s.era)
-        s.require(~(s.listed & ~s.referenced & s.is_scanned()))
+        s.require(s.scanning > 0, s.reconciles(), s.cursor < s.era)
+        s.require(~(s.derived["listing"] & ~s.derived["reference"] & s.is_scanned()))
         s.cursor = s.era
 
     @action
     def roll_up(s) -> None:
         """The owner counts what is listed, each batch once."""
-        s.require(s.listed & (s.rolled == 0), s.is_readable())
-        s.rolled = s.rolled + 1
+        s.require(s.derived["listing"] & (s.rolled == 0), s.is_readable())
+        s.rolled += 1
 
     @action(h=contents, generation=horizons + 1)
     def decide(s, h: int, generation: int) -> None:
         """Older than the horizon and the margin, and nothing refers to it."""
         s.require(~s.doomed & s.blob[h].has(generation))
-        s.guard("gc-age", s.era > generation + s.margin)
+        s.guard("gc-age", s.era > generation + s.margin())
         s.require(~(s.finds_manifest(h) | s.finds_record(h)))
         s.doomed, s.doomed_content, s.doomed_generation = True, h, generation
 
@@ -530,7 +440,7 @@ class Ingest(Machine):
     def delete(s, h: int, generation: int) -> None:
         """That generation alone; without generations, whatever stands there by now."""
         s.require(s.doomed & (s.doomed_content == h) & (s.doomed_generation == generation))
-        alone = s.is_on("gc-stalled-writer-version" if s.versioned else "gc-stalled-writer-generation")
+        alone = s.is_named() or s.names_version()
         s.blob[h] = s.blob[h].minus(generation) if alone else frozenset[int]()
         s.doomed, s.doomed_content, s.doomed_generation = False, 0, 0
 
@@ -547,41 +457,34 @@ class Ingest(Machine):
         """What was accepted first is what is accepted."""
         return implies(s.manifest.is_there & ~s.overwritten, s.manifest.content == s.first)
 
-    @invariant
-    def ack_durable(s) -> Truth:
+    @invariant(h=contents)
+    def ack_durable(s, h: int) -> Truth:
         """After any 200 the manifest stands and finds its data, for ever."""
-        return all_of(implies(s.outcome[h] == "stored", s.is_accepted(h)) for h in s.hashes())
+        found = any_of(m.holds(content=h) & s.stands(h, m.generation) for m in (s.manifest, s.replica))
+        return implies(s.outcome[h] == "stored", found)
 
-    @invariant
-    def conflict_durable(s) -> Truth:
+    @invariant(h=contents)
+    def conflict_durable(s, h: int) -> Truth:
         """A parked batch has its record, and the record finds its data, until an operator has decided."""
-        kept = [s.conflict[h].is_there & s.stands(h, s.conflict[h].generation) for h in s.hashes()]
-        return all_of(implies(s.outcome[h] == "parked", kept[h]) for h in s.hashes())
+        kept = s.conflict[h].is_there & s.stands(h, s.conflict[h].generation)
+        return implies(s.outcome[h] == "parked", kept)
 
-    @step
-    def truthful_duplicate(before, after: "Ingest") -> Truth:
+    @step(h=contents)
+    def truthful_duplicate(before, after: "Ingest", h: int) -> Truth:
         """200 is answered only for a batch that the manifest names."""
-        named = [before.manifest.holds(content=h) | before.replica.holds(content=h) for h in before.hashes()]
-        return all_of(implies(before.learns(after, h, "stored"), named[h]) for h in before.hashes())
+        named = before.manifest.holds(content=h) | before.replica.holds(content=h)
+        return implies((before.outcome[h] != after.outcome[h]) & (after.outcome[h] == "stored"), named)
 
-    @step
-    def truthful_conflict(before, after: "Ingest") -> Truth:
+    @step(h=contents)
+    def truthful_conflict(before, after: "Ingest", h: int) -> Truth:
         """409 is answered only for a batch whose identity another one has."""
-        manifests = (before.manifest, before.replica)
-        return all_of(
-            implies(
-                before.learns(after, h, "parked"), any_of(m.is_there & (m.content != h) for m in manifests)
-            )
-            for h in before.hashes()
-        )
+        others = any_of(m.is_there & (m.content != h) for m in (before.manifest, before.replica))
+        return implies((before.outcome[h] != after.outcome[h]) & (after.outcome[h] == "parked"), others)
 
-    def learns(before, after: "Ingest", h: int, what: str) -> Truth:
-        return (before.outcome[h] != after.outcome[h]) & (after.outcome[h] == what)
-
-    @invariant
-    def no_early_effect(s) -> Truth:
+    @invariant(h=contents)
+    def no_early_effect(s, h: int) -> Truth:
         """Nothing is done with a batch that is not accepted."""
-        return all_of(implies(s.live[h], s.first == h) for h in s.hashes())
+        return implies(s.live[h], s.first == h)
 
     @invariant
     def effects_once(s) -> Truth:
@@ -591,40 +494,33 @@ class Ingest(Machine):
     @always_recoverable
     def effects_eventually(s) -> Truth:
         """What is accepted can always still be found by every index and counted."""
-        return implies(s.manifest.is_there, s.listed & s.referenced & (s.rolled == 1) & s.is_readable())
+        return implies(s.manifest.is_there, s.derived.all(True) & (s.rolled == 1) & s.is_readable())
 
     @always_recoverable
     def answered(s) -> Truth:
         """Every agent can still learn the outcome of its batch."""
         return ~s.outcome.any("nothing")
 
-    @step
-    def gc_safe(before, after: "Ingest") -> Truth:
-        """No generation goes that a manifest or record relies on."""
-        return all_of(
-            implies(before.is_relied_on(h, g), after.blob[h].has(g))
-            for h in before.hashes()
-            for g in range(before.horizons + 1)
-        )
-
-    def is_relied_on(s, h: int, g: int) -> Truth:
-        """The generation was within the horizon when the manifest or the record came to be."""
-        since = [(s.manifest.holds(content=h), s.manifest.generation)]
-        since.append((s.conflict[h].is_there, s.conflict[h].generation))
-        return s.blob[h].has(g) & any_of(
-            there & ((generation == g) if s.is_named else (generation <= g)) for there, generation in since
-        )
+    @step(h=contents, g=horizons + 1)
+    def gc_safe(before, after: "Ingest", h: int, g: int) -> Truth:
+        """No generation goes that was within the horizon when the manifest, or a record, came to be."""
+        accepted, refused = before.manifest, before.conflict[h]
+        documents = [(accepted.holds(content=h), accepted.generation), (refused.is_there, refused.generation)]
+        named = before.is_named()
+        relied = any_of(there & (since == g if named else since <= g) for there, since in documents)
+        return implies(before.blob[h].has(g) & relied, after.blob[h].has(g))
 
     @invariant
     def cursor_honest(s) -> Truth:
         """What the cursor has passed and nobody repaired is old enough for the next audit."""
-        passed = s.manifest.is_there & ~s.referenced & ~s.is_scanned()
+        passed = s.manifest.is_there & ~s.derived["reference"] & ~s.is_scanned()
         return ~(passed & (s.manifest.generation >= s.era - 1))
 
     @step
     def cursor_waits(before, after: "Ingest") -> Truth:
         """What is listed and cannot be repaired yet stays within the reach of the next listing."""
-        return implies(before.listed & ~before.referenced & before.is_scanned(), after.is_scanned())
+        unrepaired = before.derived["listing"] & ~before.derived["reference"]
+        return implies(unrepaired & before.is_scanned(), after.is_scanned())
 
     @invariant
     def no_forgery(s) -> Truth:
@@ -636,7 +532,7 @@ class Ingest(Machine):
     @reachable
     def counted(s) -> Truth:
         """Everybody is answered, and what is accepted is listed, referenced and counted."""
-        return s.all_answered() & s.listed & s.referenced & (s.rolled == 1)
+        return s.all_answered() & s.derived.all(True) & (s.rolled == 1)
 
     @reachable
     def accepted_unawares(s) -> Truth:
@@ -658,11 +554,11 @@ class Ingest(Machine):
         """Where nothing is assumed of time: a batch can be accepted though its data is gone, unanswered."""
         return s.manifest.is_there & ~s.is_readable() if s.versioned and s.horizons else ALWAYS
 
-    @reachable
-    def stored_anew(s) -> Truth:
+    @reachable(h=contents)
+    def stored_anew(s, h: int) -> Truth:
         """Where the horizon passes, a blob can stand in two generations, the older of them doomed."""
-        doomed = [s.doomed & (s.doomed_content == h) & (s.blob[h].size() > 1) for h in s.hashes()]
-        return any_of(doomed) if s.horizons > s.margin else ALWAYS
+        doomed = s.doomed & (s.doomed_content == h) & (s.blob[h].size() > 1)
+        return doomed if s.horizons > s.margin() else ALWAYS
 
     @may_end
     def all_answered(s) -> Truth:

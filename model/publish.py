@@ -22,7 +22,6 @@ KINDS = ("link", "drop", "add", "both")
 AT_WORK = ("heads", "commit", "unsure", "created", "undo")
 UNDER_WAY = ("heads-under-way", "manifest-under-way")
 NOBODY = -1
-NEVER, ALWAYS = Truth.constant(False), Truth.constant(True)
 
 
 class Publish(Machine):
@@ -113,9 +112,10 @@ class Publish(Machine):
         assert isinstance(found, Choice)
         return found
 
-    is_fenced = condition(lambda s, epoch, newest: newest > epoch)
-    is_later = condition(lambda s, v, epoch: s.is_fenced(epoch, v.epoch))
+    is_fenced = define(lambda s, epoch, newest: newest > epoch, without={"epoch-check": False})
+    is_later = define(lambda s, v, epoch: s.is_fenced(epoch, v.epoch), without={"late-head": False})
 
+    @define(without={"late-head": False})
     def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number | int, undone: int = NOBODY) -> Truth:
         """Version v can never be pinned: its plan is fenced, is undone, or stands on a pin that is gone."""
         gone = any_of((v.plan == w) & ((s.base[w][t] < base) | (w == undone)) for w in s.plans())
@@ -128,12 +128,23 @@ class Publish(Machine):
 
     # Definitions: plans, their expectations, and recovery, which knows a plan by its sidecar.
 
-    is_at_work = condition(lambda s, w: s.at[w].is_in(*AT_WORK))  # neither crashed nor done with its caller
-    is_current = condition(lambda s, w, t: s.pin[t] == s.base[w][t])  # the pin is what the plan stands on
-    is_taken = condition(lambda s, w: (s.parent[w] < s.last) & (s.parent[w] >= s.deleted))  # id parent + 1
-    sidecar_touches = condition(lambda s, w, t: s.touches(w, t))
-    may_appear = condition(lambda s, w, epoch: s.began[w] == epoch)  # a head, within the grace window
-    is_expired = condition(lambda s, w: ~s.is_at_work(w) & (s.at[w] != "owes-retiring"))  # if clocks agree
+    is_at_work = define(lambda s, w: s.at[w].is_in(*AT_WORK))  # neither crashed nor done with its caller
+    is_current = define(lambda s, w, t: s.pin[t] == s.base[w][t])  # the pin is what the plan stands on
+    is_taken = define(lambda s, w: (s.parent[w] < s.last) & (s.parent[w] >= s.deleted))  # the id parent + 1
+    # A head of one's own could be in the way of others. It occupies the number: no rival does.
+    must_undo = define(lambda s, w, t: s.touches(w, t) & s.is_current(w, t) & (s.head(t, w) > 0))
+    is_visible = define(lambda s, kind: any_of((s.manifest[w] > 0) & (s.kind[w] == kind) for w in s.plans()))
+    after_unknown = define("unsure", without={"read-back-on-unknown": "undo"})
+    sidecar_touches = define(  # without: one table of the plan, for `both` the nodes
+        lambda s, w, t: s.touches(w, t),
+        without={"whole-plan-in-sidecar": lambda s, w, t: (s.kind[w] == "link") ^ (t == "nodes")},
+    )
+    # The grace window takes into account that a writer of this epoch may still create its heads.
+    may_appear = define(lambda s, w, epoch: s.began[w] == epoch, without={"grace-window": False})
+    is_expired = define(  # older than the window: with clocks that agree, its writer is no longer at work
+        lambda s, w: ~s.is_at_work(w) & (s.at[w] != "owes-retiring"),
+        without={"bounded-skew": lambda s, w: s.at[w] != "owes-retiring"},
+    )
 
     def touches(s, w: int, t: str) -> Truth:
         return s.kind[w] != "link" if t == "nodes" else s.kind[w].is_in("link", "both")
@@ -141,26 +152,22 @@ class Publish(Machine):
     def touched_are_current(s, w: int) -> Truth:
         return all_of(implies(s.touches(w, t), s.is_current(w, t)) for t in TABLES)
 
+    @define(without={"pins-re-evaluated-on-retry": True})
     def reads_are_current(s, w: int) -> Truth:
         reads = {"nodes": s.kind[w] == "link", "edges": s.kind[w] == "drop"}
         return all_of(implies(reads[t], s.is_current(w, t)) for t in TABLES)
 
+    @define(without={"shared-head": lambda s, w: s.touched_are_current(w)})
     def may_commit(s, w: int) -> Truth:
         """The newest manifest, as a new parent, meets the plan's expectations."""
-        return ~s.is_fenced(s.began[w], s.epoch) & s.touched_are_current(w) & s.reads_are_current(w)
+        return s.touched_are_current(w) & s.reads_are_current(w) & ~s.is_fenced(s.began[w], s.epoch)
 
     def is_pinned(s, w: int) -> Truth:
         return any_of(s.touches(w, t) & (s.head(t, w) > 0) & (s.pin[t] == s.head(t, w)) for t in TABLES)
 
-    def is_visible(s, kind: str) -> Truth:
-        return any_of((s.manifest[w] > 0) & (s.kind[w] == kind) for w in s.plans())
-
+    @define(without={"boundary-check-after-create": True})
     def is_above_boundary(s, w: int) -> Truth:
         return pick(s.manifest[w] > 0, s.manifest[w], s.parent[w] + 1) > s.boundary
-
-    def must_undo(s, w: int, t: str) -> Truth:
-        """A head of one's own could be in the way of others. It occupies the number: no rival does."""
-        return s.touches(w, t) & s.is_current(w, t) & (s.head(t, w) > 0)
 
     def is_settled(s, w: int) -> Truth:
         """Every touched pin has moved on."""
@@ -177,20 +184,6 @@ class Publish(Machine):
         place, undone = s.place(t, w, epoch), s.head(t, w, undo=True) > s.base[w][t]
         stands = (place == "own") | ((place == "free") & s.may_appear(w, epoch))
         return s.sidecar_touches(w, t) & s.is_current(w, t) & (stands | undone)
-
-    # Definitions without a safeguard or an assumption.
-
-    never_fenced = without("epoch-check", replaces=is_fenced)(lambda s, epoch, newest: NEVER)
-    never_later = without("late-head", replaces=is_later)(lambda s, v, epoch: NEVER)
-    never_dead = without("late-head", replaces=is_dead)(lambda s, t, v, base, epoch, undone=NOBODY: NEVER)
-    reads_ignored = without("pins-re-evaluated-on-retry", replaces=reads_are_current)(lambda s, w: ALWAYS)
-    only_touched = without("shared-head", replaces=may_commit)(lambda s, w: s.touched_are_current(w))
-    never_below = without("boundary-check-after-create", replaces=is_above_boundary)(lambda s, w: ALWAYS)
-    only_one = without("whole-plan-in-sidecar", replaces=sidecar_touches)(
-        lambda s, w, t: s.touches(w, t) if t == "nodes" else s.kind[w] == "link"
-    )
-    never_appears = without("grace-window", replaces=may_appear)(lambda s, w, epoch: NEVER)
-    expired_early = without("bounded-skew", replaces=is_expired)(lambda s, w: s.at[w] != "owes-retiring")
 
     # Actions: the chain and its cleanup.
 
@@ -295,11 +288,6 @@ class Publish(Machine):
             s.conclude(w, case((mine, "created"), pinned, may, (undo, "undo"), otherwise="over"))
         else:
             s.at[w] = "created" if answer == "done" else s.after_unknown()
-
-    def after_unknown(s) -> str:
-        return "unsure"
-
-    taken_for_failure = without("read-back-on-unknown", replaces=after_unknown)(lambda s: "undo")
 
     def put_manifest(s, w: int) -> None:
         """The create takes effect: no other was first, or the id was deleted and nobody sees the manifest."""
@@ -407,8 +395,7 @@ class Publish(Machine):
 
     # Actions: an opener, or a writer that met a rival's head, settles a plan whose sidecar it has read.
 
-    def does(s, o: int, work: str, w: int) -> Truth:
-        return (s.work[o] == work) & (s.whose[o] == w)
+    does = define(lambda s, o, work, w: (s.work[o] == work) & (s.whose[o] == w))
 
     @action(o=openers, w=writers)
     def read_sidecar(s, o: int, w: int) -> None:
@@ -431,7 +418,7 @@ class Publish(Machine):
         """
         s.require(s.does(o, "has-read", w))
         s.require(~s.is_settled(w) & ~s.may_roll_forward(w, s.epoch_of[o]))
-        restores = [s.must_restore(w, s.epoch_of[o], t) for t in TABLES]
+        restores = tuple(s.must_restore(w, s.epoch_of[o], t) for t in TABLES)
         s.work[o], s.restores[o] = pick(any_of(restores), "undoes", "retires"), restores
         s.dropped[w] |= ~any_of(restores) & (s.began[w] == s.epoch)
 

@@ -227,7 +227,7 @@ class CountsTwice(Ingest):
 
     @action
     def roll_up(s) -> None:
-        s.require(s.listed & (s.rolled < 2))
+        s.require(s.derived["listing"] & (s.rolled < 2))
         s.rolled = s.rolled + 1
 
 
@@ -238,7 +238,6 @@ class TakesConflictForConflict(Ingest):
     def refuse(s, c: int) -> None:
         s.require(s.at[c] == "manifest")
         s.answer(c, "parked")
-        s.rest(c)
 
 
 class KeepsNoRecord(Ingest):
@@ -248,7 +247,6 @@ class KeepsNoRecord(Ingest):
     def refuse(s, c: int) -> None:
         s.require(s.at[c] == "conflict")
         s.answer(c, "parked")
-        s.rest(c)
 
 
 class WaitsForNobody(Ingest):

@@ -18,8 +18,8 @@ from fencepost.model import (
     action,
     always_recoverable,
     check,
-    condition,
     count_of,
+    define,
     eventually,
     implies,
     initial,
@@ -260,7 +260,7 @@ def test_a_result_as_json_has_the_keys_that_scripts_rely_on() -> None:
     assert text["coverage"]["commit"] == result.coverage["commit"]
 
 
-# Properties with parameters, and conditions.
+# Properties with parameters, and short definitions.
 
 
 class Race(Machine):
@@ -268,7 +268,7 @@ class Race(Machine):
 
     runners = Size(3)
     place = Each(runners, Int(0, runners))
-    has_won = condition(lambda s, r: s.place[r] == 1)
+    has_won = define(lambda s, r: s.place[r] == 1)
 
     @action(r=runners)
     def finish(s, r: int) -> None:
@@ -313,7 +313,7 @@ def test_a_property_with_parameters_holds_for_every_choice_and_reachable_for_som
     assert counterexample(result, "never_last")[-1].startswith(("3. finish(r=0)", "3. finish(r=1)"))
 
 
-def test_a_condition_has_its_name_in_messages_and_is_called() -> None:
+def test_a_definition_has_its_name_in_messages_and_is_called() -> None:
     class Careless(Race):
         @action
         def stop(s) -> None:
@@ -321,3 +321,62 @@ def test_a_condition_has_its_name_in_messages_and_is_called() -> None:
 
     with pytest.raises(ModellingMistake, match="has_won"):
         check(Careless)
+
+
+class Door(Machine):
+    """A door whose lock, guard and alarm can be switched off."""
+
+    safeguards = {"lock": "it is locked", "guard": "somebody stands there", "alarm": "it rings"}
+    tries = Int(0, 2)
+    is_open = define(lambda s, tries: s.tries > tries, without={"lock": True})
+    answer = define("no", without={"guard": "yes", ("alarm", "lock"): "perhaps"})
+
+    @define(without={"lock": False, "guard": lambda s, tries: s.tries == tries})
+    def is_new(s, tries: int) -> Truth:
+        return s.tries < tries
+
+    @action
+    def attempt(s) -> None:
+        s.require(s.tries < 2)
+        s.tries += 1
+
+    @reachable
+    def opens(s) -> Truth:
+        return s.is_open(1) & (s.answer() == "no")
+
+    @invariant
+    def starts_new(s) -> Truth:
+        return implies(s.tries == 0, s.is_new(1))
+
+    @may_end
+    def over(s) -> Truth:
+        return s.tries == 2
+
+
+@pytest.mark.parametrize(
+    ("off", "violated"),
+    [
+        ([], []),
+        (["lock"], ["opens", "starts_new"]),
+        (["guard"], ["opens", "starts_new"]),
+        (["alarm"], ["opens"]),
+    ],
+)
+def test_a_definition_says_what_it_is_without_a_safeguard(off, violated) -> None:
+    result = check(Door, without=off, keep_going=True)
+    assert [each.name for each in result.properties if each.verdict == "violated"] == violated
+
+
+def test_what_replaces_a_definition_takes_its_parameters() -> None:
+    with pytest.raises(ModellingMistake, match=r"`locked` takes \(a\), but .* takes \(a, b\)"):
+
+        class Odd(Door):
+            locked = define(lambda s, a, b: a == b, without={"lock": lambda s, a: a == 1})
+
+
+def test_a_definition_without_an_unknown_safeguard_is_a_mistake() -> None:
+    class Odd(Door):
+        locked = define(lambda s: s.tries > 0, without={"key": True})
+
+    with pytest.raises(ModellingMistake, match="'key', which is not declared"):
+        check(Odd)

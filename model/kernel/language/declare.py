@@ -21,7 +21,9 @@ holds for every choice of them, a `@reachable` one for some choice:
     @invariant(m=managers)
     def prepared_first(s, m: int) -> Truth: ...
 
-`condition` gives a short condition a name in one line: `is_done = condition(lambda s, m: s.at[m] == "done")`.
+`define` names a short definition, and what takes its place while a safeguard or an assumption is off:
+
+    is_fenced = define(lambda s, epoch, newest: newest > epoch, without={"epoch-check": False})
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +32,7 @@ from dis import get_instructions
 from functools import wraps
 from itertools import product
 from pathlib import Path
+from types import FunctionType, MappingProxyType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from fencepost.model.kernel.language.columns import Truth, all_of, any_of
@@ -42,7 +45,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Domain = int | str | Extent | Sequence[object]
 Kind = Literal["invariant", "step", "reachable", "eventually", "always_recoverable", "deadlock"]
+Off = Mapping[str | tuple[str, ...], Any]
 MARK = "__fencepost__"
+OFF = "__fencepost_off__"
 
 
 @dataclass(frozen=True)
@@ -224,10 +229,35 @@ def may_end(function: F) -> F:
     return _mark(function, Ending(function.__name__, function))
 
 
-def condition(function: Callable[..., Truth]) -> Callable[..., Truth]:
-    """A definition in one line; parameters and text are those of the lambda."""
+@overload
+def define(body: str, /, without: Off = ...) -> Callable[..., str]: ...
+@overload
+def define(body: Callable[..., Any] | bool, /, without: Off = ...) -> Callable[..., Truth]: ...
+@overload
+def define(*, without: Off) -> Callable[[F], F]: ...
+def define(body: Any = None, /, without: Off = MappingProxyType({})) -> Any:
+    """A condition or a constant in one line, with what it is while a safeguard or an assumption is off.
+
+    Above any other definition, a method: `@define(without={"late-head": False})`. Two switches with one
+    effect are a tuple. If several are off, the last one wins.
+    """
+    if body is None:
+        return lambda function: define(function, without)
+    function = _as_function(body)
     _check_statements(function)
+    off = [
+        Replacement((switches,) if isinstance(switches, str) else switches, function, _as_function(value))
+        for switches, value in without.items()
+    ]
+    setattr(function, OFF, tuple(off))
     return function
+
+
+def _as_function(value: Any) -> Callable[..., Any]:
+    if isinstance(value, FunctionType):
+        return value
+    result = Truth.constant(value) if isinstance(value, bool) else value
+    return lambda *_of_any, **_kind: result
 
 
 def without(

@@ -8,12 +8,14 @@ is the same for one row and for a million.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from inspect import CO_VARARGS
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.declare import (
     MARK,
+    OFF,
     ActionDeclared,
     Ending,
     Property,
@@ -91,6 +93,9 @@ class Machine(NoValue, metaclass=_MachineType):
             mark = getattr(value, MARK, None)
             if isinstance(mark, Replacement):
                 _find_replaced(cls, name, mark).is_replaceable = True
+            for mark in getattr(value, OFF, ()):
+                value.is_replaceable = True
+                _check_parameters(name, mark)
 
     def require(self, *conditions: Truth | bool) -> None:
         """Keep the rows where every condition holds; the following statements see only those."""
@@ -195,15 +200,16 @@ def replacements(machine: type[Machine], off: frozenset[str]) -> dict[Callable[.
     found = {}
     for name, value in declared(machine, MustCall):
         mark = getattr(value, MARK, None)
-        if isinstance(mark, Replacement):
-            for switch in mark.switches:
+        own = [mark] if isinstance(mark, Replacement) else []
+        for each in (*own, *getattr(value, OFF, ())):
+            for switch in each.switches:
                 if switch not in known:
                     raise ModellingMistake(
                         f"`{name}` is without '{switch}', which is not declared{suggestion(switch, known)}; "
                         f"the safeguards and assumptions of {machine.__name__} are {names(known)}"
                     )
-            if off.intersection(mark.switches):
-                found[mark.replaces] = mark.function
+            if off.intersection(each.switches):
+                found[each.replaces] = each.function
     return found
 
 
@@ -230,13 +236,18 @@ def _find_replaced(machine: type[Machine], name: str, mark: Replacement) -> Must
             f"`{name}` replaces `{mark.replaces.__name__}`, which is a property, an end or a replacement: "
             "only actions and definitions are replaced"
         )
+    _check_parameters(name, mark)
+    return target
+
+
+def _check_parameters(name: str, mark: Replacement) -> None:
     wanted, found = parameters_of(mark.replaces), parameters_of(mark.function)
-    if wanted != found:
+    takes_any = (mark.function.__code__.co_flags | mark.replaces.__code__.co_flags) & CO_VARARGS
+    if wanted != found and not takes_any:
         raise ModellingMistake(
             f"`{name}` takes ({', '.join(found)}), but `{mark.replaces.__name__}`, which it replaces, takes "
             f"({', '.join(wanted)})"
         )
-    return target
 
 
 def _check_declaration(name: str, value: object) -> None:

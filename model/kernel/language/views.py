@@ -127,8 +127,7 @@ class ArrayAccess(WholeAccess):
         self.name = name
         self.element = element
         self.extent = extent
-        self.places = {key: place for place, key in enumerate(named or range(extent))}
-        self.named = bool(named)
+        self.places = {key: place for place, key in enumerate(named)}
 
     def read(self, frame: "Frame", flat: Index) -> "Array[Any, Any]":
         return Array(frame, self, flat)
@@ -156,13 +155,14 @@ class ArrayAccess(WholeAccess):
 
     def element_number(self, frame: "Frame", flat: Index, index: Index | str) -> Index:
         """The flat number of element `index`; an error unless it exists."""
-        if self.named:
+        if self.places:
             if not isinstance(index, str) or index not in self.places:
                 raise ModellingMistake(
                     f"`{self.name}` is indexed by {names(self.places)}, not by {describe(index)}"
                 )
-            index = self.places[index]
+            return flat * self.extent + self.places[index]
         check_place(frame, self.name, index, self.extent, "elements")
+        assert not isinstance(index, str)
         return flat * self.extent + index
 
 
@@ -187,7 +187,7 @@ class Array(View, Generic[R, W]):
         access.element.write(frame, access.element_number(frame, self._flat, index), value)
 
     def __iter__(self) -> Iterator[R]:
-        return (self[key] for key in self._access.places)
+        return (self[key] for key in self._access.places or range(len(self)))
 
     def __eq__(self, other: object) -> Truth:  # type: ignore[override]  # arrays compare state by state
         if not isinstance(other, tuple | list | Array) or len(other) != len(self):
