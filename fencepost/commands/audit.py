@@ -24,7 +24,7 @@ from rich.console import Console
 from fencepost import results
 from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.models import SHIPPED, find_machine
+from fencepost.commands.models import find_machine, models_of
 from fencepost.commands.output_files import TARGET, json_option, write_file
 from fencepost.commands.provenance import command_line
 from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
@@ -299,13 +299,14 @@ def mutant_row(
     request = request_of(system.function, options, arguments, name, jobs=jobs)
     row, worst = audited_row(mutant or "", request)
     row = replace(row, system=name, parameters=dict(request.parameters))
-    if not mutant or worst is None or name not in SHIPPED or mutant not in find_machine(name).safeguards:
+    models = [model for model in models_of(name) if mutant in find_machine(model).safeguards]
+    if not mutant or worst is None or not models:
         return row
-    model = model_row(name, mutant, "safeguard")
+    model = model_row(models[0], mutant, "safeguard")
     if not model.length:
         return row
     times = row.moves / model.length
-    shortest = {"model": name, "property": model.property, "length": model.length}
+    shortest = {"model": models[0], "property": model.property, "length": model.length}
     return replace(row, model=shortest, times=round(times, 2), long=times > LONG)
 
 

@@ -27,7 +27,13 @@ SHIPPED = {
     "uploads": "fencepost.model.uploads:Uploads",
     "handoff": "fencepost.model.handoff:Handoff",
     **{name: system.model for name, system in SYSTEMS.items()},
+    **{name: model for system in SYSTEMS.values() for name, model in system.further_models.items()},
 }
+
+
+def models_of(name: str) -> tuple[str, ...]:
+    """The models of this system, by name."""
+    return (name, *SYSTEMS[name].further_models) if name in SYSTEMS else ()
 
 
 def find_machine(name: str) -> type[Machine]:

@@ -268,7 +268,8 @@ class Catalog:
             if changed is None and isinstance(draft, Transaction):
                 changed = _changed(draft.snapshot.manifest, latest, draft)
             if changed is not None:
-                results[at] = StaleView(f"{changed} changed since the transaction began; begin again")
+                what = "the list of tables" if changed == ALL_TABLES else f"table {changed}"
+                results[at] = StaleView(f"{what} changed since the transaction began; begin again")
                 continue
             try:
                 planner.add(draft)
@@ -412,5 +413,5 @@ def _changed(then: Manifest, now: Manifest, draft: Draft) -> str | None:
         now.schema_since,
         now.schema_hash,
     )
-    changed = [table for table in sorted(tables - {ALL_TABLES}) if then.pin(table) != now.pin(table)]
-    return f"table {changed[0]}" if changed else "the list of tables" if schemas else None
+    changed = (table for table in sorted(tables - {ALL_TABLES}) if then.pin(table) != now.pin(table))
+    return next(changed, ALL_TABLES if schemas else None)

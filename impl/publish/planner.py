@@ -163,15 +163,12 @@ class Planner:
 
     def changed_read(self, draft: Draft) -> str | None:
         """What `draft` has read and an earlier draft changed; `draft` may write it too."""
-        changed = {
-            name: verbs for name, table in self._tables.items() if (verbs := {*table.verbs} - {"rewrite"})
-        }
-        for change in draft.changes:
-            if change.verb == "read" and change.table in changed:
-                return f"table {change.table}"
-            if change.table == ALL_TABLES and any(verbs & _NEW_SCHEMA for verbs in changed.values()):
-                return "the list of tables"
-        return None
+        verbs = {name: set(table.verbs) for name, table in self._tables.items()}
+        changed = {name for name, found in verbs.items() if found - {"rewrite"}}
+        if any(found & _NEW_SCHEMA for found in verbs.values()):
+            changed.add(ALL_TABLES)
+        read = [change.table for change in draft.changes if change.verb == "read"]
+        return self._safeguards.reads_checked_within_group(read, changed)
 
     # One parallel read of the tables that the verbs need.
 

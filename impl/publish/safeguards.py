@@ -10,7 +10,7 @@ docs/decisions/0010-publish-protocol.md has the counterexample of each.
 """
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, Version
@@ -82,6 +82,11 @@ def pins_re_evaluated_on_retry(plan: PublishPlan, parent: Manifest) -> str | Non
     return next((table for table, pin in plan.reads.items() if parent.pin(table) != pin), None)
 
 
+def reads_checked_within_group(read: Sequence[str], changed: Collection[str]) -> str | None:
+    """What a draft has read and an earlier draft of its group changed, or None."""
+    return next((table for table in read if table in changed), None)
+
+
 def inbound_check_on_removal(removed: Sequence[object], pointed_at: Mapping[object, str]) -> object | None:
     """A removed key that an edge still points at, or None. `pointed_at`: key to the edge's description."""
     return next((key for key in removed if key in pointed_at), None)
@@ -122,6 +127,9 @@ class Safeguards:
     grace_window: Callable[[int, int, int, int], Standing] = grace_window
     shared_head: Callable[[PublishPlan, Sequence[Manifest]], bool] = shared_head
     pins_re_evaluated_on_retry: Callable[[PublishPlan, Manifest], str | None] = pins_re_evaluated_on_retry
+    reads_checked_within_group: Callable[[Sequence[str], Collection[str]], str | None] = (
+        reads_checked_within_group
+    )
     inbound_check_on_removal: Callable[[Sequence[object], Mapping[object, str]], object | None] = (
         inbound_check_on_removal
     )

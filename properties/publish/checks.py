@@ -51,7 +51,16 @@ def knows(id_: int, a: int, b: int) -> Row:
 
 def add_to_draft(transaction: Transaction, change: Change) -> None:
     for verb, table, items in change:
-        getattr(transaction, verb)(table, items)
+        if verb == "count":
+            rows = {row["id"]: row for row in transaction.read(table)}
+            transaction.upsert(table, [_counted(rows[key]) for key in items])
+        else:
+            getattr(transaction, verb)(table, items)
+
+
+def _counted(row: Row) -> Row:
+    """The verb `count` reads a row, and writes it with a longer name."""
+    return {**row, "name": f"{row['name']}+"}
 
 
 def apply(tables: Tables, change: Change) -> Tables:
@@ -61,6 +70,8 @@ def apply(tables: Tables, change: Change) -> Tables:
         if verb == "delete":
             for key in items:
                 after[table].pop(key, None)
+        elif verb == "count":
+            after[table].update({key: _counted(after[table][key]) for key in items})
         else:
             after[table].update({row["id"]: row for row in items})
     return after
@@ -157,7 +168,12 @@ class CatalogState:
 
     def published(self, message: str) -> list[Manifest]:
         shown = (chapter.manifest for chapter in self.chapters)
-        return [manifest for manifest in shown if (manifest.message, manifest.kind) == (message, "publish")]
+        return [manifest for manifest in shown if message in messages(manifest)]
+
+
+def messages(manifest: Manifest) -> tuple[str, ...]:
+    """Of the drafts that were published by it, in their order."""
+    return (manifest.members or (manifest.message,)) if manifest.kind == "publish" else ()
 
 
 def _write_last(transaction: Transaction) -> None:
@@ -182,7 +198,12 @@ def no_lost_write(state: CatalogState, outcomes: Outcomes) -> Iterator[str]:
 def _is_shown(state: CatalogState, change: Change) -> bool:
     """Whether the newest tables hold the written rows. Needs runs that write each row once."""
     newest = state.chapters[-1].tables
-    return all(row["id"] in newest[table] for verb, table, rows in change if verb != "delete" for row in rows)
+    return all(
+        row["id"] in newest[table]
+        for verb, table, rows in change
+        if verb not in ("delete", "count")
+        for row in rows
+    )
 
 
 def no_phantom(state: CatalogState, outcomes: Outcomes) -> Iterator[str]:
@@ -196,9 +217,9 @@ def no_phantom(state: CatalogState, outcomes: Outcomes) -> Iterator[str]:
             yield f"{answer.message!r} ended in a clean error, and manifest {shown[0].id} shows it"
     for chapter in state.chapters:
         manifest = chapter.manifest
-        known = manifest.message in outcomes.changes or manifest.author == FOUNDER
-        if manifest.kind == "publish" and not known:
-            yield f"manifest {manifest.id} shows {manifest.message!r}, which nobody published"
+        unknown = [message for message in messages(manifest) if message not in outcomes.changes]
+        if unknown and manifest.author != FOUNDER:
+            yield f"manifest {manifest.id} shows {unknown[0]!r}, which nobody published"
 
 
 def atomic_visibility(state: CatalogState, outcomes: Outcomes) -> Iterator[str]:
@@ -206,7 +227,8 @@ def atomic_visibility(state: CatalogState, outcomes: Outcomes) -> Iterator[str]:
         manifest = after.manifest
         if manifest.author == FOUNDER:
             continue
-        change = outcomes.changes.get(manifest.message, ()) if manifest.kind == "publish" else ()
+        changes = [outcomes.changes.get(message, ()) for message in messages(manifest)]
+        change = tuple(itertools.chain.from_iterable(changes))
         if after.tables != apply(before.tables, change):
             yield (
                 f"manifest {manifest.id} ({manifest.kind} {manifest.message!r}) is not the one before it and "

@@ -62,6 +62,8 @@ class System:
     """One line: what the protocol does."""
     model: Reference
     """The machine that `fencepost check` explores."""
+    further_models: Mapping[str, Reference] = field(default_factory=dict, kw_only=True)
+    """Machines of what that one leaves out, by the names that `fencepost check` has for them."""
     checks: Reference
     """Its properties, by name: functions of what a bucket holds and what the clients were answered."""
     program: Reference

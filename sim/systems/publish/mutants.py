@@ -1,7 +1,7 @@
 """The mutants of publish: for each safeguard a replacement that breaks it, and a scenario that needs it."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, Version
 from fencepost.impl.publish.safeguards import Epoch, Head, Standing
@@ -45,6 +45,11 @@ def pins_re_evaluated_on_retry(_plan: PublishPlan, _parent: Manifest) -> str | N
     return None
 
 
+def reads_checked_within_group(_read: Sequence[str], _changed: Collection[str]) -> str | None:
+    """Plan the drafts of a group one after another, whatever they have read."""
+    return None
+
+
 def inbound_check_on_removal(_removed: Sequence[object], _pointed_at: Mapping[object, str]) -> object | None:
     """Skip the search for edges that point at a removed node."""
     return None
@@ -74,6 +79,7 @@ MUTANTS = {
     "grace-window": Mutant(grace_window, "joiner"),
     "shared-head": Mutant(shared_head, "skew"),
     "pins-re-evaluated-on-retry": Mutant(pins_re_evaluated_on_retry, "skew"),
+    "reads-checked-within-group": Mutant(reads_checked_within_group, "group"),
     "inbound-check-on-removal": Mutant(inbound_check_on_removal, "alone"),
     # Two context switches at the right places and no fault suffice; with faults the search takes minutes.
     "boundary-check-after-create": Mutant(boundary_check_after_create, "cleaner", {"crash": 0, **NO_LOSS}),

@@ -8,7 +8,7 @@ only: to decide whether a sidecar is old.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +22,10 @@ from fencepost.impl.publish import (
     Published,
     PublishError,
     Safeguards,
-    cache,
-    schema,
-    tables,
+    Unknown,
 )
 from fencepost.impl.publish.documents import read_manifest
 from fencepost.impl.publish.recovery import Notice
-from fencepost.impl.publish.schema import Row
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
@@ -182,6 +179,22 @@ class ScenarioRun:
         cost = (meter.requests - requests, meter.hops - hops)
         self.world.note(f"outcome {message}", (outcome, plan, *cost))
 
+    def publish_group(self, catalog: Catalog, messages: Sequence[str]) -> None:
+        """Publish these changes, which were all decided on one snapshot, as a group."""
+        drafts = [catalog.draft(message) for message in messages]
+        for draft in drafts:
+            add_to_draft(draft, self.changes[draft.message])
+        results: Sequence[object]
+        try:
+            results = catalog.publish_all(drafts)
+        except PublishError as error:
+            results = [error] * len(drafts)
+        for message, result in zip(messages, results, strict=True):
+            outcome, plan = "refused", ""
+            if isinstance(result, Published | Unknown):
+                outcome, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
+            self.world.note(f"outcome {message}", (outcome, plan, 0, 0))
+
 
 def outcomes(run: ScenarioRun, view: View) -> Outcomes:
     """What the processes of the run noted."""
@@ -217,37 +230,3 @@ def declare_checks(run: ScenarioRun) -> None:
     )
     if run.two_alone and isinstance(world, World):
         world.finally_("flat-cost", lambda _: next(too_expensive(run.changes, world), None))
-
-
-# Parquet, encoded and decoded once for all runs: an audit repeats the same few rows thousands of times. The
-# audited code stays as it ships; until the run is over, two functions of it are replaced by caching ones.
-
-_encode, _decode = schema.encode_rows, schema.decode_rows
-_encoded: dict[str, bytes] = {}
-_decoded: dict[bytes, list[dict[str, Any]]] = {}
-
-
-def _encode_once(columns: Sequence[tuple[str, str]], rows: Iterable[Row]) -> bytes:
-    rows = list(rows)
-    # By their text: 1, 1.0 and True are equal, and not the same in Parquet.
-    name = repr((columns, rows))
-    if name not in _encoded:
-        _encoded[name] = _encode(columns, rows)
-    return _encoded[name]
-
-
-def _decode_once(body: bytes, key: str) -> list[dict[str, Any]]:
-    if body not in _decoded:
-        _decoded[body] = _decode(body, key)
-    return [dict(row) for row in _decoded[body]]
-
-
-def cache_parquet(world: World) -> None:
-    """Until this run is over."""
-    _replace_parquet(_encode_once, _decode_once)
-    world.closing.append(lambda: _replace_parquet(_encode, _decode))
-
-
-def _replace_parquet(encode: Callable[..., bytes], decode: Callable[..., list[dict[str, Any]]]) -> None:
-    vars(tables)["encode_rows"] = encode
-    vars(cache)["decode_rows"] = decode

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from fencepost.impl.publish import STANDARD, Mode, PublishError, Safeguards
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
-from fencepost.properties.publish import AsModelled, PublishRefinement
+from fencepost.properties.publish import AsModelled, PublishRefinement, parquet_cache
 from fencepost.properties.publish.checks import Change, knows, person
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached, prepare_world
 from fencepost.sim.systems.publish.cost import costs
-from fencepost.sim.systems.publish.run import OLD_S, ScenarioRun, cache_parquet, declare_checks
+from fencepost.sim.systems.publish.run import OLD_S, ScenarioRun, declare_checks
 from fencepost.sim.world import World
 
 POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
@@ -22,6 +22,7 @@ REMOVE: Change = (("delete", "person", (2,)),)
 GROW: Change = (("append", "person", (person(3),)), ("append", "knows", (knows(3, 3, 1),)))
 """Touches both."""
 ADD: Change = (("append", "person", (person(4),)),)
+COUNT: Change = (("count", "person", (1,)),)
 RENAME: Change = (("upsert", "person", ({"id": 1, "name": "new"},)),)
 
 ANNS: dict[str, Change] = {"links": POINT, "drops": REMOVE, "adds": ADD, "grows": GROW}
@@ -110,6 +111,20 @@ def alone(
     _writer(run, "ann", message, restart=restart)
 
 
+def group(run: ScenarioRun) -> None:
+    """One handle publishes a group whose two drafts have both read the row that they change; beside it, a
+    writer of that row."""
+    run.found(dict.fromkeys(("ann counts", "ann counts again", "bob counts"), COUNT))
+
+    def live() -> None:
+        catalog, _ = run.warm("ann")
+        run.publish_group(catalog, ["ann counts", "ann counts again"])
+        catalog.close()
+
+    run.world.spawn(live, name="ann", restart=False, may_raise=(PublishError,))
+    _writer(run, "bob", "bob counts")
+
+
 def anything(run: ScenarioRun) -> None:
     """Any of the model's four kinds of plan, beside another plan, a claim or a cleanup: for coverage."""
     ann = run.world.pick("ann", sorted(ANNS))
@@ -150,6 +165,7 @@ SCENARIOS: dict[str, Setup] = {
     "gone": partial(alone, message="ann renames", change=RENAME, restart=False),
     # The node that it removes is one that an edge points at.
     "alone": partial(alone, message="ann removes 2", change=REMOVE, edge=True),
+    "group": group,
     "anything": anything,
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
@@ -202,14 +218,14 @@ def play(
     followed: bool = True,
 ) -> None:
     """Set up one scenario; `small` lets the adversary choose one of the small ones."""
-    cache_parquet(run.world)
+    run.world.closing.append(parquet_cache.install())
     run.world.share_nothing()
     if scenario == "crowd":
         crowd(run, writers, plans, separate=separate)
     else:
         scenario = run.world.pick("scenario", SMALL) if scenario == "small" else scenario
         SCENARIOS[scenario](run)
-    run.two_alone = scenario not in ("crowd", "cleaner", "anything")
+    run.two_alone = scenario not in ("crowd", "cleaner", "group", "anything")
     declare_checks(run)
     # On a real store nobody knows in which order requests take effect.
     if isinstance(run.world, World):

@@ -104,6 +104,7 @@ MUTANTS: dict[str, Callable[..., Any]] = {
         winner.pin(action.table) != action.base for winner in winners for action in plan.actions
     ),
     "pins-re-evaluated-on-retry": lambda plan, parent: None,
+    "reads-checked-within-group": lambda read, changed: None,
     "inbound-check-on-removal": lambda removed, pointed_at: None,
     "boundary-check-after-create": lambda created, boundary: True,
     "read-back-on-unknown": lambda put: False,

@@ -16,9 +16,10 @@ from bench.traces import Kept
 from fencepost.impl.publish import STANDARD, Catalog, Mode, PublishError
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
+from fencepost.properties.publish import parquet_cache
 from fencepost.properties.publish.checks import Change, add_to_draft, knows, person
 from fencepost.sim.explore import Setting
-from fencepost.sim.systems.publish.run import ScenarioRun, cache_parquet
+from fencepost.sim.systems.publish.run import ScenarioRun
 from fencepost.sim.world import Budget, World
 
 AT_ONCE = 7
@@ -59,7 +60,7 @@ def as_in_production(run: list[Event]) -> list[Event]:
 
 def _life(world: World, *, writers: int, plans: int, claims: int, cleans: int) -> None:
     run = ScenarioRun(world, STANDARD)
-    cache_parquet(world)
+    world.closing.append(parquet_cache.install())
     world.share_nothing()
     changes = {
         f"{writer} {n}": KINDS[(5 * writer + 7 * n) % len(KINDS)](100 + writer * plans + n)

@@ -26,6 +26,7 @@ COUNTEREXAMPLES = {
     "grace-window": "live-writer",
     "shared-head": "referential-integrity",
     "pins-re-evaluated-on-retry": "referential-integrity",
+    "reads-checked-within-group": "atomic-visibility",
     "inbound-check-on-removal": "referential-integrity",
     "boundary-check-after-create": "no-lost-write",
     "read-back-on-unknown": "no-phantom",
@@ -37,6 +38,7 @@ QUICK = (
     "epoch-check",
     "shared-head",
     "pins-re-evaluated-on-retry",
+    "reads-checked-within-group",
     "inbound-check-on-removal",
 )
 
