@@ -24,6 +24,8 @@ from fencepost.results import CheckResult, Graph, GraphState, PropertyResult, fr
 EPILOG = """Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 a bound was hit before all was
 decided. Examples: fencepost check two-phase --set managers=5;  fencepost check two-phase --without
 all-prepared;  fencepost check my_protocol.py:Ledger --explore."""
+_MUCH = 1 << 25
+"""Bytes of a search from which the memory of the whole process is printed beside its own."""
 GRAPH_STATES = 60
 """A picture of more states than this cannot be read."""
 SPARK_ONLY = ("master", "work")
@@ -110,6 +112,10 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
         except KeyboardInterrupt:
             return _stopped(model, line.last, options["keep_going"]), True
     found = from_json(CheckResult, result.as_json())
+    if limit is not None or result.peak_bytes >= _MUCH:
+        found = replace(
+            found, notes=(*found.notes, f"the process held at most {byte_size(_resident_at_most())}")
+        )
     return (_strict(model, found) if options["strict"] and not result.stopped_by else found), False
 
 
@@ -210,11 +216,17 @@ def _memory(model: Model, options: dict[str, Any]) -> int | None:
 
 def _resident() -> int:
     """The bytes of memory that this process holds now; the most so far where the system gives no more."""
-    import resource  # not on every system, and only a limit needs it
-
     with contextlib.suppress(OSError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) << 10
+    return _resident_at_most()
+
+
+def _resident_at_most() -> int:
+    import resource  # not on every system
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most << 10
 
 
 def _refuse_contradictions(options: dict[str, Any]) -> None:

@@ -1,6 +1,9 @@
 """`fencepost check`: verdicts, counterexamples, bounds, a user's own file, refused requests."""
 
 import json
+import re
+import subprocess
+import sys
 import textwrap
 from functools import partial
 from pathlib import Path
@@ -221,3 +224,38 @@ def test_a_small_model_is_reported_whole(tmp_path: Path) -> None:
     assert len(found["graph"]["steps"]) == found["generated"] - 1  # the initial state is generated too
     assert ends("two-phase", "--json", str(target)) == Exit.HOLDS
     assert "graph" not in json.loads(target.read_text())
+
+
+def test_a_memory_limit_that_cannot_be_kept_is_refused_with_the_smallest_that_can(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert ends("two-phase", "--memory", "10M") == Exit.BAD_REQUEST
+    message = capsys.readouterr().err
+    assert "--memory 10M cannot be kept: the smallest limit for this model is " in message
+    assert message.count("\n") == 1
+    smallest = re.search(r"is (\d+M), of which", message)
+    assert smallest is not None
+    assert ends("two-phase", "--memory", f"{int(smallest[1][:-1]) + 20}M") == Exit.HOLDS
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system does not say what a process holds")
+@pytest.mark.parametrize(("managers", "limit"), [(8, 110), (16, 160)])
+def test_the_whole_process_stays_within_its_memory_limit(managers: int, limit: int) -> None:
+    """16 managers take two words; without a limit both spaces take more."""
+    words = ["check", "two-phase", "--set", f"managers={managers}", "--max-states", "1500000"]
+    code = (
+        "import resource, sys; from fencepost.commands.entry import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+    )
+
+    def held(*more: str) -> tuple[int, str]:
+        command = [sys.executable, "-c", code, *words, *more]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return int(done.stderr.split()[-1]) << 10, done.stdout
+
+    limited, output = held("--memory", f"{limit}M")
+    assert limited <= limit << 20 < held()[0]
+    assert "the memory limit of" in output
+    assert "the process held at most" in output
