@@ -5,6 +5,7 @@ raised as `Unknown`, and the SDK does not retry by itself, because the code that
 second answer means.
 """
 
+import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,9 +39,17 @@ class Storage:
         reply = _known(self._store.get(f"{BUCKET}/{key}"))
         return (reply.body, reply.info.etag) if reply.info is not None else None
 
-    def create(self, key: str, body: bytes) -> bool:
-        """False when an object stands there."""
-        return bool(_known(self._store.put(f"{BUCKET}/{key}", body, when=ABSENT)).done)
+    def create(self, key: str, body: bytes, put_id: str = "") -> bool:
+        """False when an object stands there. An identifier of the write goes beside the body."""
+        metadata = {"put-id": put_id} if put_id else {}
+        return bool(_known(self._store.put(f"{BUCKET}/{key}", body, when=ABSENT, metadata=metadata)).done)
+
+    def put_id(self, key: str) -> str | None:
+        info = _known(self._store.head(f"{BUCKET}/{key}")).info
+        return None if info is None else info.metadata.get("put-id")
+
+    def new_id(self) -> str:
+        return self._store.env.new_id()
 
     def replace(self, key: str, body: bytes, etag: str) -> bool:
         """False when it is another object by now, or gone."""
@@ -84,7 +93,7 @@ class StorageS3:
             code = error.response["Error"]["Code"]
             if code == "ConditionalRequestConflict":
                 raise Conflict from error
-            if code in ("PreconditionFailed", "NoSuchKey"):
+            if code in ("PreconditionFailed", "NoSuchKey", "404"):
                 return None
             raise
         return answer
@@ -93,8 +102,16 @@ class StorageS3:
         found = self._ask("get_object", Key=key)
         return None if found is None else (found["Body"].read(), found["ETag"])
 
-    def create(self, key: str, body: bytes) -> bool:
-        return self._ask("put_object", Key=key, Body=body, IfNoneMatch="*") is not None
+    def create(self, key: str, body: bytes, put_id: str = "") -> bool:
+        metadata = {"Metadata": {"put-id": put_id}} if put_id else {}
+        return self._ask("put_object", Key=key, Body=body, IfNoneMatch="*", **metadata) is not None
+
+    def put_id(self, key: str) -> str | None:
+        found = self._ask("head_object", Key=key)
+        return None if found is None else found["Metadata"].get("put-id")
+
+    def new_id(self) -> str:
+        return uuid.uuid4().hex  # noqa: TID251 - as users make one
 
     def replace(self, key: str, body: bytes, etag: str) -> bool:
         return self._ask("put_object", Key=key, Body=body, IfMatch=etag) is not None

@@ -14,17 +14,13 @@ fenced, and writes behind the new one.
 """
 
 import json
-import uuid
 from collections.abc import Callable
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from fencepost.examples.storage import with_boto3, with_store
-from fencepost.impl.store import ABSENT, Outcome, Store
+from fencepost.examples.storage import AnyStorage, Unknown, on_both
 from fencepost.sim.world import View, World
 
-BUCKET, WAL = "zoo", "wal/"
+WAL = "wal/"
 
 
 class Fenced(Exception):
@@ -39,79 +35,49 @@ def name(slot: int) -> str:
     return f"{WAL}{slot:020}.sst"
 
 
-# On the store interface.
-
-
-def create(store: Store, slot: int, body: bytes) -> bool:
+def create(storage: AnyStorage, slot: int, body: bytes) -> bool:
     """Whether the slot is ours."""
     while True:
-        outcome = store.put(f"{BUCKET}/{name(slot)}", body, when=ABSENT).outcome
-        if outcome in (Outcome.DONE, Outcome.EXISTS):
-            return outcome is Outcome.DONE
+        try:
+            return storage.create(name(slot), body)
+        except Unknown:
+            continue
 
 
-def create_signed(store: Store, slot: int, body: bytes) -> bool:
-    key, mine = f"{BUCKET}/{name(slot)}", store.env.new_id()
+def create_signed(storage: AnyStorage, slot: int, body: bytes) -> bool:
+    mine = storage.new_id()
     while True:
-        reply = store.put(key, body, when=ABSENT, metadata={"put-id": mine})
-        if reply.done:
-            return True
-        if reply.outcome is Outcome.EXISTS:
-            stands = store.head(key)
-            if stands.info is not None:
-                return stands.info.metadata["put-id"] == mine
+        try:
+            return storage.create(name(slot), body, mine) or storage.put_id(name(slot)) == mine
+        except Unknown:
+            continue
 
 
-# On boto3.
+# The writers.
+
+Create = Callable[[AnyStorage, int, bytes], bool]
 
 
-def create_s3(s3: Any, slot: int, body: bytes) -> bool:
-    try:
-        s3.put_object(Bucket=BUCKET, Key=name(slot), Body=body, IfNoneMatch="*")
-    except ClientError as error:
-        if error.response["Error"]["Code"] == "PreconditionFailed":
-            return False
-        raise
-    return True
-
-
-def create_s3_signed(s3: Any, slot: int, body: bytes) -> bool:
-    mine = uuid.uuid4().hex
-    try:
-        s3.put_object(Bucket=BUCKET, Key=name(slot), Body=body, IfNoneMatch="*", Metadata={"put-id": mine})
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "PreconditionFailed":
-            raise
-        stands = s3.head_object(Bucket=BUCKET, Key=name(slot))
-        return bool(stands["Metadata"].get("put-id") == mine)
-    return True
-
-
-# The writers, on either.
-
-Create = Callable[[Any, int, bytes], bool]
-
-
-def write(world: World, store: Any, create: Create) -> None:
+def write(world: World, storage: AnyStorage, create: Create) -> None:
     """The writer of epoch 1, which has the log to itself until somebody takes over."""
     for slot, record in enumerate(("a", "b"), start=1):
-        if not create(store, slot, entry(1, record)):
+        if not create(storage, slot, entry(1, record)):
             world.note("fenced", 1)
             raise Fenced
 
 
-def write_on(_world: World, store: Any, create: Create) -> None:
+def write_on(_world: World, storage: AnyStorage, create: Create) -> None:
     """The same, never fenced: what is taken is stepped over."""
     slot = 1
     for record in ("a", "b"):
-        while not create(store, slot, entry(1, record)):
+        while not create(storage, slot, entry(1, record)):
             slot += 1
 
 
-def take_over(_world: World, store: Any, create: Create) -> None:
+def take_over(_world: World, storage: AnyStorage, create: Create) -> None:
     """The writer of epoch 2 fences the log by taking the next slot, whichever that is."""
     slot = 1
-    while not create(store, slot, entry(2, "")):
+    while not create(storage, slot, entry(2, "")):
         slot += 1
 
 
@@ -119,7 +85,7 @@ def take_over(_world: World, store: Any, create: Create) -> None:
 
 
 def entries(view: View) -> list[dict[str, Any]]:
-    return [json.loads(body) for body in view.contents(f"{BUCKET}/{WAL}").values()]
+    return [json.loads(body) for body in view.contents(f"zoo/{WAL}").values()]
 
 
 def fenced_by_newer(view: View) -> bool:
@@ -136,14 +102,12 @@ def promises(world: World) -> None:
     world.always("epochs never go back along the log", epochs_rise)
 
 
-def _program(world: World, store: Any, create: Create, old: Callable[..., None] = write) -> None:
-    world.spawn(old, world, store, create, name="old", restart=False, may_raise=(Fenced,))
-    world.spawn(take_over, world, store, create, name="new", restart=False)
+def _program(world: World, storage: AnyStorage, create: Create, old: Callable[..., None] = write) -> None:
+    world.spawn(old, world, storage, create, name="old", restart=False, may_raise=(Fenced,))
+    world.spawn(take_over, world, storage, create, name="new", restart=False)
     promises(world)
 
 
-broken = with_store(_program, create)
-fixed = with_store(_program, create_signed)
-tempting_step_over = with_store(_program, create, write_on)
-broken_boto3 = with_boto3(_program, create_s3)
-fixed_boto3 = with_boto3(_program, create_s3_signed)
+broken, broken_boto3 = on_both(_program, create)
+fixed, fixed_boto3 = on_both(_program, create_signed)
+tempting_step_over, _ = on_both(_program, create, write_on)

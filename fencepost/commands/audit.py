@@ -340,15 +340,8 @@ def _real(system: Audited, options: Mapping[str, Any], console: Console) -> resu
             findings=tuple(found.findings),
             coverage=results.AuditCoverage(outcomes, {}, steps),
             seed=wanted.seed,
-            real=results.RealRun(
-                store=store.url,
-                threads=found.processes,
-                requests=found.requests,
-                at_once=found.at_once,
-                looks=found.looks,
-                unconfirmed=found.unconfirmed,
-                prefix=found.prefix,
-                left=tuple(found.left),
+            real=results.from_json(
+                results.RealRun, {**vars(found), "store": store.url, "threads": found.processes}
             ),
         )
 
