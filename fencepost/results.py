@@ -229,6 +229,8 @@ class AuditResult(Result):
     """The steps of the one run that `--replay` repeats."""
     token: str | None = None
     real: "RealRun | None" = None
+    hash_seeds: tuple[str, ...] = ()
+    """The values of PYTHONHASHSEED under which some schedules were compared; empty when it was not varied."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import click
 from rich.console import Console
 
 from fencepost import results
+from fencepost.commands import hash_seed
 from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import find_machine, models_of
@@ -151,6 +152,9 @@ def command(listing: bool, **options: Any) -> int:
         mutants = _mutants(options)
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     system = find_system(options["system"], options["mutant"])
+    if hash_seed.is_recording():
+        hash_seed.write_records(_request(system, options, options["settings"]))
+        return Exit.HOLDS
     with _user_errors(system), _output_to_stderr(wanted=json_file == "-"):
         result = _real(system, options, console) if options["store"] else _search(system, options)
     again = ""
@@ -232,12 +236,15 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     def search(request: AuditRequest) -> AuditResult:
         return _explore(request) if token is None else run_token(request, token)
 
-    found = audit_sizes(name, requests, _explore, search) if name else search(requests[0])
+    whole = system.path is not None and token is None and not name
+    with hash_seed.OtherSeed(wanted=whole) as other:
+        found = audit_sizes(name, requests, _explore, search) if name else search(requests[0])
+        seeds = () if found.counterexamples else other.compare(system.name, requests[0])
     if options["trace"]:
         # Without a failing run, the run without any fault.
         _write_trace(found.events or run_token(requests[0], "default").events, options["trace"])
     result: results.AuditResult = results.from_json(results.AuditResult, found.to_json())
-    return result
+    return replace(result, hash_seeds=seeds)
 
 
 def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, ...]) -> AuditRequest:

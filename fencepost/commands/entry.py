@@ -14,6 +14,7 @@ from difflib import get_close_matches
 import click
 
 import fencepost
+from fencepost.commands import hash_seed
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.impl.store.errors import StoreError
 
@@ -141,4 +142,5 @@ def _refuse(message: str) -> int:
 
 def main() -> None:
     """The console script."""
+    hash_seed.pin()
     sys.exit(run(lambda: group.main(standalone_mode=False)))

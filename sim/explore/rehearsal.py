@@ -27,13 +27,16 @@ from fencepost.sim.explore.runs import Choice, Setting, describe, final_state, n
 from fencepost.sim.explore.sampling import any_choice
 from fencepost.sim.explore.tokens import by_rule
 from fencepost.sim.world import World
-from fencepost.sim.world.places import set_binding
+from fencepost.sim.world.places import held, set_binding
 from fencepost.sim.world.present import is_users_class
 from fencepost.sim.world.process import Diverged, Process
 from fencepost.sim.world.reachable import is_class, reachable, slots
 
 CRASHES_MAX = 12
 """Places of the plain schedule where a crash is tried."""
+
+RECORDS = 20
+"""Random schedules that are recorded."""
 
 Choose = Callable[[World, Sequence[int]], Choice]
 
@@ -51,6 +54,19 @@ def rehearse(setting: Setting) -> None:
             _keep_apart(setting, variables, plain, changed)
     finally:
         variables.put_back(before)
+
+
+def records(setting: Setting) -> list["_Record"]:
+    """The plain schedule and a few random ones, for a comparison with another interpreter."""
+    draw = SeededEnvironment(setting.seed).stream("records")
+    with held(setting.program):
+        return [
+            _Record(setting, lambda world, enabled: by_rule(world, enabled, _last(world))),
+            *(
+                _Record(setting, lambda world, enabled: any_choice(draw, world, enabled))
+                for _ in range(RECORDS)
+            ),
+        ]
 
 
 def _last(world: World) -> int:

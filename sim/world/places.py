@@ -9,6 +9,7 @@ it) behaves like the real one.
 Putting all of this in place takes longer than a small run, so a search holds it from run to run.
 """
 
+import _frozen_importlib
 import functools
 import sys
 import types
@@ -75,10 +76,39 @@ def apply(program: Any = None) -> None:
     if not _applied:
         _of_program.extend(_kept(program))
     _applied = True
+    _put()
+
+
+def _put() -> None:
     for target, name, _, stand_in in _of_modules:
         target[name] = stand_in
     for target, name, _, stand_in in (*_others, *_of_program):
         set_binding(target, name, stand_in)
+
+
+_real_load = _frozen_importlib._find_and_load
+_loading = False
+
+
+def _load(name: str, import_: Any) -> Any:
+    """A module that is loaded during a run takes the real things: extension modules accept no other classes.
+
+    What it has bound is found before the next run.
+    """
+    global _loading
+    if not _applied or _loading:
+        return _real_load(name, import_)
+    _loading = True
+    _restore([*_of_modules, *_others, *_of_program])
+    try:
+        return _real_load(name, import_)
+    finally:
+        _loading = False
+        _put()
+
+
+def _loader() -> Iterator[tuple[Any, str, Any]]:
+    yield _frozen_importlib, "_find_and_load", _load
 
 
 def _remove() -> None:
@@ -93,6 +123,9 @@ def _restore(places: list[Place]) -> None:
     for target, name, real, stand_in in places:
         if _get(target, name) is stand_in:
             set_binding(target, name, real)
+
+
+sources.append(_loader)
 
 
 def _now() -> tuple[int, int]:

@@ -122,6 +122,8 @@ class _Same(type):
 
 
 class _Datetime(_real_datetime, metaclass=_Same):
+    __slots__ = ()  # the size that extension modules expect
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return _real_datetime.__new__(_real_datetime if cls is _Datetime else cls, *args, **kwargs)
 
@@ -139,6 +141,8 @@ class _Datetime(_real_datetime, metaclass=_Same):
 
 
 class _Date(_real_date, metaclass=_Same):
+    __slots__ = ()
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return _real_date.__new__(_real_date if cls is _Date else cls, *args, **kwargs)
 

@@ -10,6 +10,7 @@ import os
 import random
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -17,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -261,3 +263,20 @@ class Proxy:
 def test_the_search_for_clocks_runs_no_code_of_the_program() -> None:
     proxy = Proxy()
     assert result_of(lambda: (time.time(), proxy)[0]) == START
+
+
+def test_a_library_that_is_loaded_during_a_run_gets_the_real_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Extension modules (pandas, pyarrow) cannot be loaded with others."""
+    (tmp_path / "loaded_late.py").write_text("import datetime\nfrom time import time\nMADE = datetime.date\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def late() -> Any:
+        import loaded_late
+
+        return loaded_late.MADE
+
+    assert result_of(late) is dt.date
+    loaded = sys.modules["loaded_late"]
+    assert result_of(lambda: loaded.time()) == START
