@@ -63,11 +63,11 @@ def read(file: File) -> Scenario:
         path = source.parse(
             "workload.path", lambda name: find_path(name, file.parent), settings["workload.path"]
         )
-    sweep_shown = _sweep(source, top.get("sweep"))
-    cases_shown = _cases(source, top.get("case"))
-    _names_of_path(source, path, [shown, sweep_shown, *(case["set"] for case in cases_shown)])
+    sweep = _sweep(source, top.get("sweep"))
+    cases = _cases(source, top.get("case"))
+    _names_of_path(source, path, [shown, sweep, *(case.shown for case in cases)])
     seed = source.parse("seed", units.whole, top.get("seed", 0))
-    keys = {*KEYS, *sweep_shown, *shown}
+    keys = {*KEYS, *sweep, *shown}
     measures = _measures(settings["workload.system"], path)
     return Scenario(
         name=file.stem,
@@ -76,22 +76,8 @@ def read(file: File) -> Scenario:
         seed=seed,
         settings=settings,
         shown=shown,
-        sweep={
-            key: [source.parse(f"sweep.{key}", parser(key), value) for value in values]
-            for key, values in sweep_shown.items()
-        },
-        sweep_shown=sweep_shown,
-        cases=tuple(
-            Case(
-                case["name"],
-                {
-                    key: source.parse(f"case.{at}.set.{key}", parser(key), value)
-                    for key, value in case["set"].items()
-                },
-            )
-            for at, case in enumerate(cases_shown)
-        ),
-        cases_shown=tuple(case["set"] for case in cases_shown),
+        sweep=sweep,
+        cases=tuple(cases),
         objectives=read_objectives(source, source.table("objectives", top.get("objectives", {})), measures),
         prices={**PRICES, **_prices(source, source.table("prices", top.get("prices", {})))},
         checks=read_checks(source, top.get("check"), lambda key: full_key(key, keys), measures),
@@ -141,7 +127,7 @@ def _settings(source: Source, top: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _sweep(source: Source, given: Any) -> dict[str, list[Any]]:
+def _sweep(source: Source, given: Any) -> dict[str, list[tuple[Any, Any]]]:
     if given is None:
         return {}
     table = _flat(source.table("sweep", given))
@@ -150,7 +136,7 @@ def _sweep(source: Source, given: Any) -> dict[str, list[Any]]:
             "sweep",
             "sweeps over nothing; name a key and its values, as in writers = [1, 2, 4], or leave it out",
         )
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[tuple[Any, Any]]] = {}
     for short, values in table.items():
         key = source.parse(f"sweep.{short}", full_key, short)
         if key in ("workload.system", "workload.path"):
@@ -158,9 +144,7 @@ def _sweep(source: Source, given: Any) -> dict[str, list[Any]]:
         check_values(values, lambda why, at=short: source.fail(f"sweep.{at}", why))  # type: ignore[misc]
         if key in found:
             source.fail(f"sweep.{short}", f"is swept twice, as {key} too")
-        found[key] = values
-        for value in values:
-            source.parse(f"sweep.{short}", parser(key), value)
+        found[key] = [(value, source.parse(f"sweep.{short}", parser(key), value)) for value in values]
     return found
 
 
@@ -188,18 +172,19 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _cases(source: Source, given: Any) -> list[dict[str, Any]]:
-    cases: list[dict[str, Any]] = []
+def _cases(source: Source, given: Any) -> list[Case]:
+    cases: list[Case] = []
     for where, case in source.tables_of("case", given):
         source.only(where, case, ("name", "set"))
         name = source.parse(f"{where}.name", units.text, case.get("name"))
-        if name in [other["name"] for other in cases]:
+        if name in [other.name for other in cases]:
             source.fail(f"{where}.name", f"{name!r} is the name of two cases")
-        settings = {}
+        made = Case(name, {}, {})
         for short, wanted in source.table(f"{where}.set", case.get("set", {})).items():
-            settings[source.parse(f"{where}.set.{short}", full_key, short)] = wanted
-            source.parse(f"{where}.set.{short}", parser(source.parse(where, full_key, short)), wanted)
-        cases.append({"name": name, "set": settings})
+            key = source.parse(f"{where}.set.{short}", full_key, short)
+            made.shown[key] = wanted
+            made.settings[key] = source.parse(f"{where}.set.{short}", parser(key), wanted)
+        cases.append(made)
     return cases
 
 
@@ -252,10 +237,7 @@ RUNS_MAX = 100_000
 
 def points(scenario: Scenario, sweeps: Sequence[str] = ()) -> list[Point]:
     """The runs, in the order of the file; `sweeps` are `KEY=a,b,c` from the command line, which go first."""
-    swept = {
-        key: list(zip(scenario.sweep_shown[key], values, strict=True))
-        for key, values in scenario.sweep.items()
-    }
+    swept = dict(scenario.sweep)
     for text in sweeps:
         key, values = _asked(text)
         swept[key] = values
@@ -265,9 +247,8 @@ def points(scenario: Scenario, sweeps: Sequence[str] = ()) -> list[Point]:
     if count > RUNS_MAX:
         raise BadScenario(f"{scenario.name}: the sweeps make {count} runs; at most {RUNS_MAX} are possible")
     found: list[Point] = []
-    cases: list[Any] = list(zip(scenario.cases, scenario.cases_shown, strict=True)) or [(None, {})]
-    for (case, case_shown), combination in itertools.product(cases, itertools.product(*swept.values())):
-        shown: dict[str, Any] = {"case": case.name, **case_shown} if case is not None else {}
+    for case, combination in itertools.product(scenario.cases or [None], itertools.product(*swept.values())):
+        shown: dict[str, Any] = {"case": case.name, **case.shown} if case is not None else {}
         settings = {**scenario.settings, **(case.settings if case is not None else {})}
         for key, (as_written, value) in zip(swept, combination, strict=True):
             shown[key] = as_written

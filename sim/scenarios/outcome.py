@@ -49,7 +49,7 @@ def outcome(
         "settings": scenario.shown,
         "planned": len(points),
         "units": {key: "ms" for key in sorted({key for run in runs for key in run["values"]}) if timed(key)},
-        "case_keys": sorted({key for shown in scenario.cases_shown for key in shown}),
+        "case_keys": sorted({key for case in scenario.cases for key in case.shown}),
         "runs": runs,
         "checks": checks,
         "objectives": objectives,

@@ -49,6 +49,8 @@ class Case:
     """A named set of settings."""
 
     name: str
+    shown: dict[str, Any]
+    """As the file writes them."""
     settings: dict[str, Any]
 
 
@@ -62,11 +64,9 @@ class Scenario:
     """Parsed values by key, for those that the file gives."""
     shown: dict[str, Any]
     """The same as the file writes them."""
-    sweep: dict[str, list[Any]] = field(default_factory=dict)
-    """Parsed values by key."""
-    sweep_shown: dict[str, list[Any]] = field(default_factory=dict)
+    sweep: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict)
+    """By key, each value as the file writes it, and parsed."""
     cases: tuple[Case, ...] = ()
-    cases_shown: tuple[dict[str, Any], ...] = ()
     objectives: tuple[Objective, ...] = ()
     prices: dict[str, float] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
