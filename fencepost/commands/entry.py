@@ -27,6 +27,7 @@ EXTRAS = {
     "harness": ("greenlet", "hypothesis", "networkx", "numpy", "rich", "simpy"),
     "catalog": ("pyarrow",),
     "ingest": ("starlette", "uvicorn", "httpx", "prometheus_client"),
+    "objects": ("starlette", "uvicorn", "prometheus_client"),
     "plots": ("matplotlib",),
     "spark": ("pyspark", "pandas"),
 }
@@ -41,6 +42,7 @@ SUMMARIES = {
     "simulate": "Simulate capacity: latency, throughput and cost in simulated time.",
     "report": "Write one page of the results of the other commands.",
     "ingest": "Accept batches from many agents exactly once, with any of several collectors.",
+    "objects": "Serve a directory as an S3 server whose conditional writes are linearizable.",
     "proxy": "Put a slow, narrow and unreliable proxy in front of a store.",
     "replay": "Validate traces of real runs against a model, at scale.",
     "catalog": "Keep a small dataset of many tables in a bucket.",

@@ -129,6 +129,10 @@ SEAWEEDFS_VERSIONED = SEAWEEDFS_BOTH | {
 }
 
 
+class TestObjects(StoreBehaviour):
+    open = endpoint("objects")
+
+
 class TestMoto(StoreBehaviour):
     open = endpoint("honest_moto")
     deviations = MOTO

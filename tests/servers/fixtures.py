@@ -41,6 +41,20 @@ def honest_moto(honest_moto_server: "Here", credentials: None) -> Iterator["Here
 
 
 @pytest.fixture(scope="session")
+def objects_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Endpoint"]:
+    from tests.servers.objects_here import objects_in_thread
+
+    with objects_in_thread(tmp_path_factory.mktemp("objects")) as server:
+        yield server
+
+
+@pytest.fixture
+def objects(objects_server: "Endpoint", credentials: None) -> "Endpoint":
+    """Our own object server, in this process."""
+    return objects_server
+
+
+@pytest.fixture(scope="session")
 def honest_moto_process_server() -> Iterator["Endpoint"]:
     from tests.servers.processes import moto_process
 

@@ -41,12 +41,14 @@ class Attributes(NamedTuple):
     metadata: ask.Metadata = ask.NO_METADATA
     digest: str = ""
     """The MD5 of the content where the ETag is not."""
+    extra: ask.Metadata = ask.NO_METADATA
+    """What a server keeps beside the user's metadata: headers of the response, checksums, tags."""
 
     def encode(self) -> bytes:
-        if self.content_type == ask.BINARY and not self.metadata and not self.digest:
+        if self[2:] == _USUAL:
             return f'["{self.etag}","{self.mark}"]'.encode()
-        row: list[object] = [self.etag, self.mark, self.content_type, dict(self.metadata), self.digest]
-        usual: list[object] = [None, None, ask.BINARY, {}, ""]
+        row: list[object] = [*self[:3], dict(self.metadata), self.digest, dict(self.extra)]
+        usual: list[object] = [None, None, ask.BINARY, {}, "", {}]
         while row[-1] == usual[len(row) - 1]:
             row.pop()
         return _encode(row).encode()
@@ -55,7 +57,9 @@ class Attributes(NamedTuple):
     def decode(cls, value: bytes, where: str) -> "Attributes":
         try:
             row = json.loads(value)
-            known = cls(*row[:3], *(ask.Metadata(pairs) for pairs in row[3:4]), *row[4:])
+            row[3:4] = map(ask.Metadata, row[3:4])
+            row[5:6] = map(ask.Metadata, row[5:6])
+            known = cls(*row)
         except (ValueError, TypeError):
             raise BrokenPromise(
                 f"the attributes of {where} cannot be read: {value[:80]!r}; write the object again"
@@ -63,6 +67,7 @@ class Attributes(NamedTuple):
         return known
 
 
+_USUAL = Attributes("")[2:]
 _AT_ONCE = 2047
 """Above this hashlib lets other threads run, which for small bodies costs more than the hash itself."""
 _SMALL = 8 * _AT_ONCE

@@ -19,7 +19,7 @@ directories in which others rename folders or change files in place while it run
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 from urllib.parse import quote
@@ -35,9 +35,9 @@ from fencepost.impl.store.files.folders import Folders
 from fencepost.impl.store.files.internals import Internals
 from fencepost.impl.store.files.listing import Lister
 from fencepost.impl.store.files.names import Names
-from fencepost.impl.store.files.reading import Reader
-from fencepost.impl.store.files.uploads import Uploads
-from fencepost.impl.store.files.writing import Writer
+from fencepost.impl.store.files.reading import Opened, Reader
+from fencepost.impl.store.files.uploads import IncomingPart, PartInfo, Uploads
+from fencepost.impl.store.files.writing import Incoming, Writer
 from fencepost.impl.store.interface import Pool, Store
 from fencepost.impl.store.requests import Reply, Request
 from fencepost.impl.store.validity import check
@@ -129,6 +129,63 @@ class FileStore(Store):
             return None
         return _Session(self.path, root_fd, self._options, self.env, writes=writes)
 
+    @contextlib.contextmanager
+    def opened(self, key: str) -> Iterator[Opened | None]:
+        """The object at `key` as an open file, or None: one version, whatever is written meanwhile."""
+        with self._failures(f"read {key!r}"):
+            check(ask.Head(key))
+            session = self._opened(writes=False)
+            if session is None:
+                yield None
+            else:
+                with session.reader.current(key) as found:
+                    yield found
+
+    @contextlib.contextmanager
+    def incoming(self, key: str, when: ask.Condition) -> Iterator[Incoming]:
+        """An object that arrives in pieces: write them, then `publish`. Nothing stays of one that is not."""
+        with self._failures(f"put {key!r}"):
+            check(ask.Put(key, b"", when))
+            session = self._opened(writes=True)
+            assert session is not None, "a session that writes is there or raises"
+            with session.writer.incoming(key, when) as draft:
+                yield draft
+
+    @contextlib.contextmanager
+    def incoming_part(self, key: str, upload: str, number: int) -> Iterator[IncomingPart | None]:
+        """A part that arrives in pieces; None when there is no such upload."""
+        with self._failures(f"upload-part {key!r}"):
+            check(ask.UploadPart(key, upload, number, b""))
+            session = self._opened(writes=False)
+            if session is None:
+                yield None
+            else:
+                with session.uploads.incoming(key, upload, number) as part:
+                    yield part
+
+    def begin_upload(self, request: ask.CreateUpload, extra: ask.Metadata) -> ask.UploadReply:
+        """`CreateUpload` with what a server keeps beside the user's metadata."""
+        with self._failures(f"create-upload {request.key!r}"):
+            check(request)
+            session = self._opened(writes=True)
+            assert session is not None, "a session that writes is there or raises"
+            return session.uploads.create(request, extra)
+
+    def parts(self, key: str, upload: str) -> list[PartInfo] | None:
+        """The parts of an upload, by number; None when there is no such upload."""
+        with self._failures(f"list-parts {key!r}"):
+            session = self._opened(writes=False)
+            return None if session is None else session.uploads.parts(key, upload)
+
+    @contextlib.contextmanager
+    def _failures(self, what: str) -> Iterator[None]:
+        if os.getpid() != self._pid:
+            self._start()
+        try:
+            yield
+        except OSError as error:
+            raise unusable(error, self.path, what) from error
+
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
         if os.getpid() != self._pid:
             self._start()
@@ -185,9 +242,9 @@ class _Session:
         names = names or Names()
         folders = Folders(path, names, internals, new_flush, root_fd)
         attributes = AttributeFiles(disk, internals)
-        reader = Reader(path, names, folders, attributes, verify_reads=options.verify_reads)
-        writer = Writer(names, folders, internals, attributes, reader, disk, env)
-        uploads = Uploads(internals, reader, writer, disk, env)
+        self.reader = reader = Reader(path, names, folders, attributes, verify_reads=options.verify_reads)
+        self.writer = writer = Writer(names, folders, internals, attributes, reader, disk, env)
+        self.uploads = uploads = Uploads(internals, reader, writer, disk, env)
         if self.settled:
             attributes.sweep(reader.file)
         self.answers: dict[type, Callable[[Any], Reply]] = {

@@ -1,7 +1,7 @@
 """Multipart uploads: parts gathered in a folder of their own until they become one object.
 
     .fencepost/uploads/<upload>/about      key, attributes, what stood at the key at the beginning
-    .fencepost/uploads/<upload>/00001      a part: its MD5 (16 bytes), then its content
+    .fencepost/uploads/<upload>/00001      a part: its content, then its MD5 (16 bytes)
 
 An upload appears by one rename and disappears by one. Completing it copies the parts into a draft, and
 then, under the key's lock, decides, takes the upload away and publishes. A process that is killed between
@@ -44,6 +44,7 @@ class _About:
     metadata: dict[str, str]
     standing: str
     """The mark of the write that stood at the key, or empty."""
+    extra: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Uploads:
@@ -56,12 +57,17 @@ class Uploads:
         self._disk = disk
         self._env = env
 
-    def create(self, request: ask.CreateUpload) -> ask.UploadReply:
+    def create(self, request: ask.CreateUpload, extra: ask.Metadata = ask.NO_METADATA) -> ask.UploadReply:
         started_ns = self._env.now_ns()
         # Sorts by the time of creation within a key.
         upload = f"u{started_ns:016x}{int(self._writer.new_mark(), 16):024x}"
         about = _About(
-            request.key, started_ns, request.content_type, dict(request.metadata), self._standing(request.key)
+            request.key,
+            started_ns,
+            request.content_type,
+            dict(request.metadata),
+            self._standing(request.key),
+            dict(extra),
         )
         folder = self._internals.folder("tmp")
         os.mkdir(upload, dir_fd=folder)
@@ -103,16 +109,43 @@ class Uploads:
                 os.close(fd)
 
     def part(self, request: ask.UploadPart) -> ask.PartReply:
-        with self._opened(request.key, request.upload) as found:
+        with self.incoming(request.key, request.upload, request.number) as part:
+            if part is None:
+                return request.ends(Outcome.GONE)
+            part.write(request.body)
+            return part.publish(fingerprint(request.body))
+
+    @contextlib.contextmanager
+    def incoming(self, key: str, upload: str, number: int) -> Iterator["IncomingPart | None"]:
+        """A part that arrives in pieces; None when there is no such upload."""
+        with self._opened(key, upload) as found:
             if found is None:
-                return request.ends(Outcome.GONE)
-            etag = fingerprint(request.body)
-            try:
-                self._internals.write(f"{request.number:05d}", found[0], bytes.fromhex(etag), request.body)
-            except FileNotFoundError:  # completed or aborted meanwhile
-                return request.ends(Outcome.GONE)
-            outcome = self._flushed(found[0])
-            return ask.PartReply(outcome, etag=etag if outcome is Outcome.DONE else "")
+                yield None
+                return
+            with self._internals.draft() as (fd, draft):
+                yield IncomingPart(self, fd, draft, found[0], number)
+
+    def land(self, part: "IncomingPart", etag: str) -> ask.PartReply:
+        self._disk.write(part.fd, bytes.fromhex(etag))
+        self._disk.fsync(part.fd)
+        try:
+            self._disk.replace(part.draft, self._internals.folder("tmp"), f"{part.number:05d}", part.folder)
+        except FileNotFoundError:  # completed or aborted meanwhile
+            return ask.PartReply(Outcome.GONE)
+        outcome = self._flushed(part.folder)
+        return ask.PartReply(outcome, etag=etag if outcome is Outcome.DONE else "")
+
+    def write(self, fd: int, piece: bytes) -> None:
+        self._disk.write(fd, piece)
+
+    def parts(self, key: str, upload: str) -> "list[PartInfo] | None":
+        """Those uploaded so far, by number; None when there is no such upload."""
+        with self._opened(key, upload) as found:
+            if found is None:
+                return None
+            numbers = sorted(int(name) for name in os.listdir(found[0]) if name.isdecimal())
+            with contextlib.ExitStack() as stack:
+                return [part for number in numbers if (part := _part(found[0], number, stack))]
 
     def complete(self, request: ask.CompleteUpload) -> ask.PutReply:
         with self._opened(request.key, request.upload) as found:
@@ -139,6 +172,7 @@ class Uploads:
             self._writer.new_mark(),
             about.content_type,
             ask.Metadata(about.metadata),
+            extra=ask.Metadata(about.extra),
         )
         create = isinstance(request.when, ask.Absent)
         with self._writer.spot(request.key) as spot, self._writer.draft(known, create) as draft:
@@ -158,8 +192,8 @@ class Uploads:
     def _copy(self, files: list[int], draft: Draft) -> None:
         digest = hashlib.md5(usedforsecurity=False)
         for fd in files:
-            at = _DIGEST_BYTES
-            while chunk := os.pread(fd, _COPY_BYTES, at):
+            at, end = 0, os.fstat(fd).st_size - _DIGEST_BYTES
+            while chunk := os.pread(fd, min(_COPY_BYTES, end - at), at):
                 digest.update(chunk)
                 self._disk.write(draft.fd, chunk)
                 at += len(chunk)
@@ -234,6 +268,21 @@ class Uploads:
                     yield upload, about
 
 
+class IncomingPart:
+    """One part on its way; nothing of it is seen before `publish`."""
+
+    def __init__(self, uploads: Uploads, fd: int, draft: str, folder: int, number: int) -> None:
+        self._uploads = uploads
+        self.fd, self.draft, self.folder, self.number = fd, draft, folder, number
+
+    def write(self, piece: bytes) -> None:
+        self._uploads.write(self.fd, piece)
+
+    def publish(self, etag: str) -> ask.PartReply:
+        """`etag` is the MD5 of what was written."""
+        return self._uploads.land(self, etag)
+
+
 def _about(folder: int) -> _About | None:
     body = read_file("about", folder)
     return None if body is None else _About(**json.loads(body))
@@ -241,13 +290,28 @@ def _about(folder: int) -> _About | None:
 
 def _parts(folder: int, request: ask.CompleteUpload, stack: contextlib.ExitStack) -> list[int]:
     """The parts named, open for reading; `Misuse` when one was not uploaded."""
-    files: dict[int, int] = {}
-    known: dict[int, tuple[str, int]] = {}
-    for number, _ in request.parts:
-        with contextlib.suppress(FileNotFoundError):
-            fd = os.open(f"{number:05d}", _FILE, dir_fd=folder)
-            stack.callback(os.close, fd)
-            files[number] = fd
-            known[number] = (os.pread(fd, _DIGEST_BYTES, 0).hex(), os.fstat(fd).st_size - _DIGEST_BYTES)
+    files = {number: part for number, _ in request.parts if (part := _part(folder, number, stack))}
+    known = {number: (part.etag, part.size) for number, part in files.items()}
     check_parts(request, known, part_bytes_min=0)
-    return [files[number] for number, _ in request.parts]
+    return [files[number].fd for number, _ in request.parts]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartInfo:
+    number: int
+    etag: str
+    size: int
+    modified_ns: int
+    fd: int
+    """Valid only while the upload is open."""
+
+
+def _part(folder: int, number: int, stack: contextlib.ExitStack) -> PartInfo | None:
+    try:
+        fd = os.open(f"{number:05d}", _FILE, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    stack.callback(os.close, fd)
+    found = os.fstat(fd)
+    size = found.st_size - _DIGEST_BYTES
+    return PartInfo(number, os.pread(fd, _DIGEST_BYTES, size).hex(), size, found.st_mtime_ns, fd)

@@ -141,6 +141,22 @@ class Spot:
             self._folders.prune(self.folder)  # perhaps made for an object that did not come
 
 
+class Incoming:
+    """An object on its way, in pieces; nothing is seen before `publish`, or stays of one that fails."""
+
+    def __init__(self, writer: "Writer", key: str, when: ask.Condition, spot: Spot, draft: Draft) -> None:
+        self._writer = writer
+        self.key, self.when, self.spot, self.draft = key, when, spot, draft
+
+    def write(self, piece: bytes) -> None:
+        self._writer.write(self.draft, piece)
+
+    def publish(self, attributes: Attributes) -> ask.PutReply:
+        """Its ETag is the MD5 of what was written; the mark is given here."""
+        self.draft.attributes = attributes._replace(mark=self._writer.new_mark())
+        return self._writer.land(self)
+
+
 class Writer:
     def __init__(
         self,
@@ -245,6 +261,27 @@ class Writer:
                 yield draft
             finally:
                 draft.forget()
+
+    @contextlib.contextmanager
+    def incoming(self, key: str, when: ask.Condition) -> Iterator["Incoming"]:
+        """An object that arrives in pieces."""
+        create = isinstance(when, ask.Absent)
+        with self.spot(key) as spot, self.draft(Attributes(""), create) as draft:
+            yield Incoming(self, key, when, spot, draft)
+
+    def write(self, draft: Draft, piece: bytes) -> None:
+        self._disk.write(draft.fd, piece)
+
+    def land(self, arrived: "Incoming") -> ask.PutReply:
+        """Publish what has arrived: durable first, then its name, then the folder."""
+        key, when, draft, spot = arrived.key, arrived.when, arrived.draft, arrived.spot
+        self.finish(draft, key)
+        if isinstance(when, ask.Absent):
+            outcome = self.create(spot, draft)
+        else:
+            with self._internals.key_locked(key):
+                outcome = self._reader.refusal(key, when) or self.swap(spot, draft)
+        return self.settle(spot, draft.attributes.etag, outcome)
 
     def finish(self, draft: Draft, key: str) -> None:
         """Attach the attributes and make the file durable."""

@@ -1,0 +1,185 @@
+"""`fencepost objects`: a directory as an S3 server."""
+
+import contextlib
+import os
+import secrets as _secrets  # noqa: TID251  a token of the operator's, not of any protocol
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.operating import Act, Parameter, Result, add_subcommand, print_error
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.store.errors import StoreError
+
+ENV = SystemEnvironment()
+ROOT_TOKEN = "FENCEPOST_OBJECTS_ROOT_TOKEN"  # noqa: S105  the name of a variable
+OPTIONAL = ("starlette", "uvicorn", "h11", "prometheus_client")
+EPILOG = """Exit codes: 0 done, 1 the directory cannot be used, 2 the request makes no sense. Example:
+fencepost objects serve /var/lib/objects --listen 127.0.0.1:9000 --workers 2."""
+
+
+@click.group("objects", short_help="Serve a directory as an object store.", epilog=EPILOG)
+def command() -> None:
+    """An S3 server whose conditional writes are linearizable. Objects are files, acknowledged when durable.
+
+    The root token comes from --root-token-file, or from the environment (FENCEPOST_OBJECTS_ROOT_TOKEN), or
+    is generated and printed once. `token` prints what a client of one bucket needs.
+    """
+
+
+def _run(act: Any) -> int:
+    try:
+        code: int = act()
+    except StoreError as error:
+        return print_error(str(error), Exit.VIOLATED)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in OPTIONAL:
+            raise
+        raise BadRequest("the server needs more: pip install 'fencepost[objects]'") from None
+    return code
+
+
+def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act], click.Command]:
+    return add_subcommand(command, name, summary, parameters, _run)
+
+
+TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the root token, and nothing else.")
+
+
+@subcommand(
+    "serve",
+    "Run the server.",
+    click.argument("directory"),
+    click.option("--listen", default="127.0.0.1:9000", show_default=True, metavar="HOST:PORT"),
+    click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
+    TOKEN_FILE,
+    click.option("--domain", metavar="HOST", help="Buckets are also hosts below this one."),
+    click.option("--certificate", metavar="FILE", help="Use TLS, with this certificate (PEM)."),
+    click.option("--key", metavar="FILE", help="Key of the certificate."),
+    click.option("--connections", type=click.IntRange(1), default=2000, show_default=True),
+    click.option(
+        "--requests",
+        type=click.IntRange(1),
+        default=256,
+        show_default=True,
+        help="Maximum number of requests in flight, in each process.",
+    ),
+    click.option(
+        "--drain-s",
+        type=click.FloatRange(0, min_open=True),
+        default=30.0,
+        show_default=True,
+        help="Time to finish the requests in flight on SIGTERM.",
+    ),
+)
+def serve(directory: str, listen: str, workers: int, root_token_file: str | None, **options: Any) -> Result:
+    """Serve DIRECTORY, which is made if it is missing. SIGTERM or ctrl-C finishes what is in flight and ends.
+
+    Clients use path-style addresses, region us-east-1, and the access key `root` or the name of a bucket;
+    the secret key is what `fencepost objects token` prints.
+    """
+    from fencepost.impl.http.workers import Workers
+    from fencepost.impl.objects.buckets import Buckets
+    from fencepost.impl.objects.credentials import Credentials
+
+    if (options["certificate"] is None) != (options["key"] is None):
+        raise BadRequest("--certificate and --key come together")
+    token = _root_token(root_token_file) or _generated()
+    try:
+        credentials = Credentials(token)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    buckets = Buckets(directory)
+    with contextlib.closing(_bind(listen)) as bound:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        buckets.verify()
+        if workers == 1:
+            _serve(buckets, credentials, bound, options)
+        else:
+            Workers(
+                lambda number: _serve(buckets, credentials, bound, options, quiet=number > 0),
+                workers,
+                ENV,
+                patience_s=options["drain_s"] + 5,
+            ).run()
+    return Result({})
+
+
+def _serve(
+    buckets: Any, credentials: Any, bound: socket.socket, options: dict[str, Any], *, quiet: bool = False
+) -> None:
+    from fencepost.impl.http.limits import Limits
+    from fencepost.impl.http.server import Server
+    from fencepost.impl.objects.app import ObjectServer
+
+    limits = Limits(
+        connections=options["connections"],
+        requests=options["requests"],
+        client_requests=options["requests"],
+        drain_s=options["drain_s"],
+    )
+    service = ObjectServer(buckets, credentials, domain=options["domain"] or "", limits=limits)
+    try:
+        server = Server(
+            service,
+            on_listening=lambda url: None if quiet else click.echo(f"listening on {url}"),
+            certificate=options["certificate"],
+            key=options["key"],
+        )
+        server.config.load()
+    except OSError as error:  # a missing or invalid certificate
+        raise BadRequest(f"cannot set up TLS: {error}; correct --certificate and --key") from None
+    try:
+        server.run([bound])
+    finally:
+        service.close()
+
+
+def _root_token(file: str | None) -> str:
+    if file is None:
+        return os.environ.get(ROOT_TOKEN, "")
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"cannot read {file}: {getattr(error, 'strerror', error)}") from None
+
+
+def _generated() -> str:
+    """A token of this start, printed once; only where somebody can see it."""
+    if not sys.stderr.isatty():
+        raise BadRequest(f"there is no root token: set {ROOT_TOKEN} or give --root-token-file")
+    token = _secrets.token_urlsafe(32)
+    click.echo(f"root token of this start: {token}", err=True)
+    return token
+
+
+def _bind(listen: str) -> socket.socket:
+    from fencepost.impl.http.server import listener
+
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise BadRequest(f"--listen {listen!r} is no address; write 127.0.0.1:9000")
+    try:
+        return listener(host.strip("[]") or "127.0.0.1", int(port))
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadRequest(f"cannot listen on {listen}: {why}; give another --listen") from None
+
+
+@subcommand("token", "Print a secret key.", click.argument("access_key"), TOKEN_FILE)
+def token(access_key: str, root_token_file: str | None) -> Result:
+    """Print the secret key of ACCESS_KEY, which is `root` or the name of a bucket."""
+    from fencepost.impl.objects.credentials import Credentials
+
+    root = _root_token(root_token_file)
+    if not root:
+        raise BadRequest(f"there is no root token: set {ROOT_TOKEN} or give --root-token-file")
+    try:
+        return Result({}, Credentials(root).secret(access_key) or "")
+    except ValueError as error:
+        raise BadRequest(str(error)) from None

@@ -1,0 +1,85 @@
+"""Several processes that serve one listening socket; one that dies is started again.
+
+The parent only waits. On SIGTERM or SIGINT it ends its workers, and kills those that have not ended after
+`patience_s`. A worker that ends soon after its start is started again after a pause, so that a mistake in a
+setting does not become a loop of forks.
+"""
+
+import logging
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+
+from fencepost.impl.environment import Environment
+
+_PAUSE_S = 1.0
+_QUICK_S = 5.0
+"""A worker that ends sooner than this counts as failing to start."""
+
+
+class Workers:
+    """`serve` is called in each worker, with its number, and returns when the worker is to end."""
+
+    def __init__(
+        self, serve: Callable[[int], None], count: int, env: Environment, *, patience_s: float
+    ) -> None:
+        self._serve = serve
+        self._count = count
+        self._env = env
+        self._patience_s = patience_s
+        self._running: dict[int, tuple[int, int]] = {}
+        """Process id to the number of the worker and when it began."""
+        self._ending = False
+        self._log = logging.getLogger("fencepost.workers")
+
+    def run(self) -> None:
+        """Until a signal ends it. Only in the main thread, before the process has other threads."""
+        before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            for number in range(self._count):
+                self._start(number)
+            while self._running:
+                self._wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _start(self, number: int) -> None:
+        pid = os.fork()
+        if pid:
+            self._running[pid] = (number, self._env.monotonic_ns())
+            return
+        code = 1
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            self._serve(number)
+            code = 0
+        except BaseException:  # noqa: BLE001  a child must not return into the parent's code
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _wait(self) -> None:
+        pid, status = os.wait()
+        number, began_ns = self._running.pop(pid, (-1, 0))
+        if self._ending or number < 0:
+            return
+        took_s = (self._env.monotonic_ns() - began_ns) / 1e9
+        self._log.error("worker %d (process %d) ended with %d; starting another", number, pid, status)
+        if took_s < _QUICK_S:
+            self._env.sleep(_PAUSE_S)
+        if not self._ending:
+            self._start(number)
+
+    def _end(self, number: int, frame: object) -> None:
+        again, self._ending = self._ending, True
+        for pid in self._running:
+            os.kill(pid, signal.SIGKILL if again else signal.SIGTERM)
+        if not again:
+            signal.signal(signal.SIGALRM, self._end)
+            signal.setitimer(signal.ITIMER_REAL, self._patience_s)

@@ -1,0 +1,1 @@
+"""A directory as an object store that S3 clients use over HTTP."""

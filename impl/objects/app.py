@@ -1,0 +1,328 @@
+"""The server: S3 requests in, S3 responses out, over the operations on one root directory.
+
+The event loop never waits for the disk: it collects pieces of a body and hands them to a thread, and a
+thread reads the pieces of a response. So a body of any size passes in bounded memory. A request takes these
+steps, and the first that fails answers with one of S3's codes:
+
+    place      bucket and key, from the path or from the host (virtual-host style)
+    codec      the operation and its parameters; parameters that are not implemented are refused
+    signature  who it is; a key that may not use the bucket is refused before anything is looked up
+    body       decoded, and compared with its digests, before anything is published
+    operation
+"""
+
+import asyncio
+import logging
+import os
+import re
+import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from starlette.types import Message, Receive, Scope, Send
+
+from fencepost.impl.http.bodies import ClientGone
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.service import Service
+from fencepost.impl.objects.buckets import Buckets
+from fencepost.impl.objects.credentials import Caller, Credentials
+from fencepost.impl.objects.operations import KNOWN, Content, Operations, Receiving
+from fencepost.impl.objects.wire import codec
+from fencepost.impl.objects.wire.body import Body
+from fencepost.impl.objects.wire.errors import S3Error, error_body, refuse
+from fencepost.impl.objects.wire.signature import Signed, is_signed, verify
+from fencepost.impl.store.errors import Misuse, StoreError, Unusable
+
+OBJECT_BYTES_MAX = 5 << 40
+"""S3's limit on an object; one put may carry 5 GiB."""
+PUT_BYTES_MAX = 5 << 30
+_STEP = 1 << 20
+"""How many bytes one thread writes or reads at a time."""
+_OURS = re.compile(r"/(healthz|livez|readyz|metrics|openapi\.json)")
+_STREAMS_IN = frozenset({"PutObject", "UploadPart"})
+_STREAMS_OUT = frozenset({"GetObject", "HeadObject"})
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One request, taken apart."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...]
+    headers: Mapping[str, str]
+    bucket: str
+    key: str
+
+
+class ObjectServer(Service):
+    """An ASGI callable. `domain` is the host below which buckets have names of their own, if any."""
+
+    def __init__(
+        self, buckets: Buckets, credentials: Credentials, *, domain: str = "", limits: Limits | None = None
+    ) -> None:
+        super().__init__("objects", {}, verify=buckets.verify, openapi=dict, limits=limits)
+        self._buckets = buckets
+        self._credentials = credentials
+        self._domain = domain
+        self._log = logging.getLogger("fencepost.objects")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _OURS.fullmatch(scope["path"]):
+            await super().__call__(scope, receive, send)
+            return
+        request_id = _secrets.token_hex(8).upper()
+        exchange = _Exchange(self, scope, receive, send, request_id)
+        try:
+            await exchange.serve()
+        except S3Error as error:
+            await exchange.fail(error)
+        except ClientGone:
+            return
+        except Misuse as error:
+            code = "KeyTooLongError" if "bytes in UTF-8" in str(error) else "InvalidArgument"
+            await exchange.fail(S3Error(code, str(error)))
+        except Unusable as error:
+            self._log.error("the store cannot be used: %s", error)
+            full = "full" in str(error)
+            await exchange.fail(S3Error("InsufficientStorage" if full else "InternalError"))
+        except StoreError as error:
+            self._log.error("the store failed: %s", error)
+            await exchange.fail(S3Error("InternalError"))
+        except Exception:  # noqa: BLE001  a bug of ours: logged with its traceback, answered with 500
+            self._log.exception("request %s failed", request_id)
+            await exchange.fail(S3Error("InternalError"))
+
+    # What an exchange needs.
+
+    def take_apart(self, scope: Scope) -> _Request:
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            name, text = name.decode("latin-1"), _text(value)
+            headers[name] = f"{headers[name]},{text}" if name in headers else text
+        try:
+            path = unquote(scope["raw_path"].split(b"?")[0].decode("ascii"), errors="strict")
+            query = parse_qsl(scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict")
+        except (UnicodeDecodeError, ValueError):
+            refuse("InvalidURI")
+        host = headers.get("host", "").rsplit(":", 1)[0]
+        if self._domain and host.endswith(f".{self._domain}"):
+            bucket, key = host.removesuffix(f".{self._domain}"), path[1:]
+        else:
+            bucket, _, key = path[1:].partition("/")
+        return _Request(scope["method"], path, tuple(query), headers, bucket, key)
+
+    def authenticate(self, request: _Request) -> tuple[Caller, Signed]:
+        if not is_signed(request.query, request.headers):
+            refuse("AccessDenied")
+        secret = self._credentials.secret
+        signed = verify(request.method, request.path, request.query, request.headers, secret, self.now())
+        caller = self._credentials.caller(signed.scope.access_key)
+        if request.bucket and not caller.may_use(request.bucket):
+            refuse("AccessDenied")
+        return caller, signed
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._buckets.env.now_ns() / 1e9, UTC)
+
+    def operations(self, caller: Caller) -> Operations:
+        return Operations(self._buckets, caller)
+
+
+class _Exchange:
+    """One request and its response."""
+
+    def __init__(
+        self, server: ObjectServer, scope: Scope, receive: Receive, send: Send, request_id: str
+    ) -> None:
+        self._server = server
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._id = request_id
+        self._begun = False
+
+    async def serve(self) -> None:
+        request = self._server.take_apart(self._scope)
+        with self._server.gate.enter(request.headers.get("x-forwarded-for", self._client())):
+            await self._serve(request)
+
+    def _client(self) -> str:
+        client = self._scope.get("client")
+        return client[0] if client else ""
+
+    async def _serve(self, request: _Request) -> None:
+        call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
+        caller, signed = self._server.authenticate(request)
+        if call.operation not in KNOWN:
+            refuse("NotImplemented", f"{call.operation} is not implemented")
+        codec.refuse_unknown(call, KNOWN[call.operation])
+        act = getattr(self._server.operations(caller), _method(call.operation))
+        if call.operation in _STREAMS_IN:
+            await self._put(call, act, request, signed)
+        elif call.operation in _STREAMS_OUT:
+            await self._get(call, act)
+        else:
+            content = await self._small_body(request, signed)
+            values = await self._server.in_thread(lambda: act(codec.read_body(call, content)))
+            await self._answer(codec.write(call.operation, values))
+
+    # Bodies.
+
+    async def _small_body(self, request: _Request, signed: Signed) -> bytes:
+        """A body that is XML, or nothing."""
+        if "content-length" not in request.headers and "transfer-encoding" not in request.headers:
+            return b""
+        body = Body(request.headers, signed)
+        if body.length > codec.XML_BYTES_MAX:
+            refuse("MalformedXML")
+        pieces: list[bytes] = []
+        async for piece in self._arriving():
+            pieces += body.feed(piece)
+        body.finish()
+        return b"".join(pieces)
+
+    async def _arriving(self) -> Any:
+        while True:
+            message = await asyncio.wait_for(self._receive(), self._server.limits.body_s)
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body"):
+                return
+
+    async def _put(
+        self,
+        call: codec.Call,
+        act: Callable[..., AbstractContextManager[Receiving]],
+        request: _Request,
+        signed: Signed,
+    ) -> None:
+        body = Body(request.headers, signed)
+        if body.length > PUT_BYTES_MAX:
+            refuse("EntityTooLarge", proposed_size=str(body.length), max_size_allowed=str(PUT_BYTES_MAX))
+        in_thread = self._server.in_thread
+        context = act(call.parameters)
+        waiting: list[bytes] = []
+        if body.length <= _STEP:  # one visit to a thread does it all
+            async for piece in self._arriving():
+                waiting.append(piece)
+            values = await in_thread(_put_at_once, context, body, waiting)
+        else:
+            receiving = await in_thread(context.__enter__)
+            try:
+                size = 0
+                async for piece in self._arriving():
+                    waiting.append(piece)
+                    size += len(piece)
+                    if size >= _STEP:
+                        await in_thread(_write, receiving, body, waiting)
+                        waiting, size = [], 0
+                values = await in_thread(_finish, receiving, body, waiting)
+            except BaseException as error:
+                await asyncio.shield(in_thread(context.__exit__, type(error), error, error.__traceback__))
+                raise
+            await in_thread(context.__exit__, None, None, None)
+        await self._answer(codec.write(call.operation, values))
+
+    async def _get(self, call: codec.Call, act: Callable[..., AbstractContextManager[Content]]) -> None:
+        in_thread = self._server.in_thread
+        context = act(call.parameters)
+        content = await in_thread(context.__enter__)
+        try:
+            answer = codec.write(call.operation, content.values, content.status)
+            await self._start(answer.status, answer.headers)
+            if call.operation == "HeadObject" or content.start == content.stop:
+                await self._send({"type": "http.response.body", "body": b""})
+                return
+            at = content.start
+            while at < content.stop:
+                piece = await in_thread(_read, content.fd, min(_STEP, content.stop - at), at)
+                at += len(piece)
+                await self._send(
+                    {"type": "http.response.body", "body": piece, "more_body": at < content.stop}
+                )
+        finally:
+            await asyncio.shield(in_thread(context.__exit__, None, None, None))
+
+    # Responses.
+
+    async def _answer(self, answer: codec.Answer) -> None:
+        await self._start(answer.status, {**answer.headers, "Content-Length": str(len(answer.body))})
+        await self._send({"type": "http.response.body", "body": answer.body})
+
+    async def _start(self, status: int, headers: Mapping[str, str]) -> None:
+        self._begun = True
+        found = {
+            "x-amz-request-id": self._id,
+            "Date": codec.http_date(self._server.now()),
+            "Server": "Fencepost",
+            **headers,
+        }
+        if status == 204:
+            found.pop("Content-Length", None)
+        message: Message = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(name.lower().encode(), text.encode("utf-8")) for name, text in found.items()],
+        }
+        await self._send(message)
+
+    async def fail(self, error: S3Error) -> None:
+        if self._begun:  # the response is on its way: ending the connection is all that is left
+            raise ClientGone
+        path = unquote(self._scope["path"])
+        body = error_body(error, path, self._id)
+        headers = {"Content-Type": "application/xml", "Content-Length": str(len(body))}
+        if error.status == 304:
+            body, headers = b"", {"ETag": f'"{error.details.get("etag", "")}"'}
+        if error.status == 503:
+            headers["Retry-After"] = "1"
+        if self._scope["method"] == "HEAD":
+            body = b""
+        await self._start(error.status, headers)
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _put_at_once(
+    context: AbstractContextManager[Receiving], body: Body, pieces: list[bytes]
+) -> dict[str, Any]:
+    with context as receiving:
+        return _finish(receiving, body, pieces)
+
+
+def _write(receiving: Receiving, body: Body, pieces: list[bytes]) -> None:
+    for piece in pieces:
+        for content in body.feed(piece):
+            receiving.write(content)
+
+
+def _finish(receiving: Receiving, body: Body, pieces: list[bytes]) -> dict[str, Any]:
+    _write(receiving, body, pieces)
+    checksums = body.finish()
+    return receiving.publish(body.md5.hexdigest(), checksums)
+
+
+def _read(fd: int, size: int, at: int) -> bytes:
+    piece = os.pread(fd, size, at)
+    if not piece:
+        refuse("InternalError")
+    return piece
+
+
+def _method(operation: str) -> str:
+    """`ListObjectsV2` to `list_objects_v2`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).lower()
+
+
+def _text(value: bytes) -> str:
+    """Headers are UTF-8 where they can be, as SDKs send them."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,0 +1,169 @@
+"""Buckets: directories below one root, each with a document of its own configuration.
+
+    <root>/<bucket>/...              objects, a `FileStore`
+    <root>/.objects/buckets/<bucket> the document: when it was created, its tags, its lifecycle configuration
+
+A bucket exists while its document does. Documents are objects of a `FileStore` and change by
+compare-and-swap, so any number of processes may serve one root. Removing a bucket must not overtake a write
+that has found it there: every request holds a shared lock of the bucket (`flock`) while it works in it, and
+removing one holds it exclusively.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.objects.wire.errors import S3Error, refuse
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.requests import ABSENT, ANYTHING, List, ListUploads, Matches, Outcome
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_INTERNAL = ".objects"
+_DOCUMENTS = "buckets/"
+_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is known of a bucket besides its objects."""
+
+    created_ns: int
+    tags: dict[str, str] = field(default_factory=dict)
+    lifecycle: str = ""
+    """The configuration as the client sent it."""
+
+
+class Buckets:
+    def __init__(self, root: str, env: Environment | None = None) -> None:
+        self.root = str(Path(root).absolute())
+        self.env = env or SystemEnvironment()
+        self._documents = FileStore(f"{self.root}/{_INTERNAL}", env=self.env)
+        self._stores: dict[str, FileStore] = {}
+        self._lock = threading.Lock()
+
+    def verify(self) -> None:
+        """Raise unless objects can be kept here."""
+        self._documents.verify()
+
+    def close(self) -> None:
+        for store in (*self._stores.values(), self._documents):
+            store.close()
+
+    # Buckets.
+
+    def create(self, name: str) -> None:
+        check_name(name)
+        with self._locked(name, fcntl.LOCK_EX):
+            text = json.dumps(asdict(Document(self.env.now_ns()))).encode()
+            reply = self._documents.put(_DOCUMENTS + name, text, when=ABSENT)
+            if reply.outcome is Outcome.EXISTS:
+                refuse("BucketAlreadyOwnedByYou", bucket_name=name)
+            require_done(reply.outcome)
+
+    def delete(self, name: str) -> None:
+        with self._locked(name, fcntl.LOCK_EX):
+            self.document(name)
+            store = self._store(name)
+            if store.list("", limit=1).objects or store.send(ListUploads(limit=1)).uploads:
+                refuse("BucketNotEmpty", bucket_name=name)
+            require_done(self._documents.delete(_DOCUMENTS + name, when=ANYTHING).outcome)
+
+    def all(self) -> Iterator[tuple[str, Document]]:
+        """In the order of their names."""
+        token = ""
+        while True:
+            page = self._documents.send(List(_DOCUMENTS, token=token))
+            require_done(page.outcome)
+            for info in page.objects:
+                name = info.key.removeprefix(_DOCUMENTS)
+                with contextlib.suppress(S3Error):  # removed meanwhile
+                    yield name, self.document(name)
+            token = page.next
+            if not token:
+                return
+
+    def document(self, name: str) -> Document:
+        return self._read(name)[0]
+
+    def change(self, name: str, how: Callable[[Document], Document]) -> None:
+        """Replace the document by what `how` makes of it; nobody's change is lost."""
+        for _ in range(_TRIES):
+            found, etag = self._read(name)
+            text = json.dumps(asdict(how(found))).encode()
+            outcome = self._documents.put(_DOCUMENTS + name, text, when=Matches(etag)).outcome
+            if outcome is not Outcome.CHANGED:
+                require_done(outcome)
+                return
+        refuse("SlowDown")
+
+    def _read(self, name: str) -> tuple[Document, str]:
+        reply = self._documents.get(_DOCUMENTS + name) if _is_name(name) else None
+        if reply is None or reply.outcome is Outcome.MISSING:
+            refuse("NoSuchBucket", bucket_name=name)
+        require_done(reply.outcome)
+        assert reply.info is not None, "a get that is done has its info"
+        return Document(**json.loads(reply.body)), reply.info.etag
+
+    # Objects.
+
+    @contextlib.contextmanager
+    def using(self, name: str) -> Iterator[FileStore]:
+        """The objects of a bucket that exists, and does until the end of this block."""
+        with self._locked(name, fcntl.LOCK_SH):
+            self.document(name)
+            yield self._store(name)
+
+    def _store(self, name: str) -> FileStore:
+        with self._lock:
+            if name not in self._stores:
+                self._stores[name] = FileStore(f"{self.root}/{name}", env=self.env, verify_reads=False)
+            return self._stores[name]
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, how: int) -> Iterator[None]:
+        if not _is_name(name):
+            refuse("NoSuchBucket", bucket_name=name)
+        folder = Path(self.root, _INTERNAL, "locks")
+        folder.mkdir(parents=True, exist_ok=True)
+        fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, how)
+            yield
+        finally:
+            os.close(fd)
+
+
+def check_name(name: str) -> None:
+    if not _is_name(name):
+        refuse("InvalidBucketName", bucket_name=name)
+
+
+def _is_name(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and ".." not in name and not _ADDRESS.fullmatch(name)
+
+
+def require_done(outcome: Outcome) -> None:
+    """Raise S3's error for an outcome of the store that is not `done`."""
+    if outcome is not Outcome.DONE:
+        refuse(CODES[outcome])
+
+
+CODES = {
+    Outcome.EXISTS: "PreconditionFailed",
+    Outcome.CHANGED: "PreconditionFailed",
+    Outcome.MISSING: "NoSuchKey",
+    Outcome.UNCHANGED: "NotModified",
+    Outcome.PAST_END: "InvalidRange",
+    Outcome.GONE: "NoSuchUpload",
+    Outcome.CONFLICT: "ConditionalRequestConflict",
+    Outcome.THROTTLED: "SlowDown",
+    Outcome.UNKNOWN: "InternalError",
+}

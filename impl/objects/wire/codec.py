@@ -1,0 +1,381 @@
+"""Requests to parameters and results to responses, as the SDK's own service model of S3 describes them.
+
+The model (JSON that ships with botocore) states for each operation its method, its path, where each
+parameter stands (path, query, header, body) and the shape of the XML. A client serializes parameters and
+parses results with it; a server does the reverse with the same text, so the two cannot disagree on a name.
+What the model leaves out is written here:
+
+- Which operation a request is. Several share method and path and differ in a word of the query (`?tagging`),
+  a parameter that only one requires (`uploadId`) or a header (`x-amz-copy-source`): of the operations whose
+  words are all there, the one with most words is meant. `x-id` is ignored: it repeats the name of the
+  operation.
+- The name of the root element of each response (`ROOTS`), which clients ignore and people do not.
+- A parameter that the server does not know. S3 ignores unknown headers, but a header of the model that we do
+  not implement changes the meaning of a request, so it is refused (`Unimplemented`), never ignored.
+"""
+
+import base64
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import Any
+from urllib.parse import parse_qsl
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+import botocore.session
+
+from fencepost.impl.objects.wire.errors import S3Error
+
+NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+XML_BYTES_MAX = 2 << 20
+"""Of a body that is XML: a thousand keys to delete, or ten thousand parts."""
+
+ROOTS = {
+    "CompleteMultipartUpload": "CompleteMultipartUploadResult",
+    "CopyObject": "CopyObjectResult",
+    "CreateMultipartUpload": "InitiateMultipartUploadResult",
+    "DeleteObjects": "DeleteResult",
+    "GetBucketAcl": "AccessControlPolicy",
+    "GetBucketLifecycleConfiguration": "LifecycleConfiguration",
+    "GetBucketLocation": "LocationConstraint",
+    "GetBucketTagging": "Tagging",
+    "GetBucketVersioning": "VersioningConfiguration",
+    "GetObjectAcl": "AccessControlPolicy",
+    "GetObjectAttributes": "GetObjectAttributesResponse",
+    "GetObjectLegalHold": "LegalHold",
+    "GetObjectLockConfiguration": "ObjectLockConfiguration",
+    "GetObjectRetention": "Retention",
+    "GetObjectTagging": "Tagging",
+    "ListBuckets": "ListAllMyBucketsResult",
+    "ListMultipartUploads": "ListMultipartUploadsResult",
+    "ListObjectVersions": "ListVersionsResult",
+    "ListObjects": "ListBucketResult",
+    "ListObjectsV2": "ListBucketResult",
+    "ListParts": "ListPartsResult",
+    "UploadPartCopy": "CopyPartResult",
+}
+_NOT_OURS = re.compile(r"ListDirectoryBuckets|CreateSession|WriteGetObjectResponse")
+"""Operations of other endpoints, which share a method and a path with ours."""
+_DUE_ANYWAY = frozenset({"ContentLength", "ChecksumAlgorithm", "ExpectedBucketOwner", "RequestPayer"})
+"""Parameters that change nothing here: the length and the checksum are those of the body, and nobody pays."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request, understood: the operation, and its parameters by their names in the model."""
+
+    operation: str
+    parameters: dict[str, Any]
+    streams: bool = False
+    """Whether its body is content (`Body`), not XML."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One response but for a body that is content."""
+
+    status: int
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
+class _Route:
+    name: str
+    words: frozenset[str]
+    """In the query, and in the headers, of every request that is this operation."""
+    headers: frozenset[str]
+    value: tuple[str, str] | None
+    """A word of the query whose value matters: `list-type=2`."""
+
+    def weight(self, query: Mapping[str, str], headers: Mapping[str, str]) -> int:
+        """How many words name this operation; -1 if one is missing."""
+        if not self.words <= query.keys() or not self.headers <= headers.keys():
+            return -1
+        if self.value is not None and query[self.value[0]] != self.value[1]:
+            return -1
+        return len(self.words) + len(self.headers)
+
+
+@functools.cache
+def model() -> Any:
+    """The service model of S3."""
+    return botocore.session.get_session().get_service_model("s3")
+
+
+@functools.cache
+def _routes() -> dict[tuple[str, str], tuple[_Route, ...]]:
+    """By method and level ("service", "bucket", "object")."""
+    routes: dict[tuple[str, str], list[_Route]] = {}
+    for name in model().operation_names:
+        operation = model().operation_model(name)
+        if operation.deprecated or _NOT_OURS.fullmatch(name):
+            continue
+        path, _, query = operation.http["requestUri"].partition("?")
+        words = {word: value for word, value in parse_qsl(query, keep_blank_values=True) if word != "x-id"}
+        valued = next(((word, value) for word, value in words.items() if value), None)
+        headers = set()
+        shape = operation.input_shape
+        for member in shape.required_members if shape else ():
+            where = shape.members[member].serialization
+            if where.get("location") == "querystring":
+                words[where["name"]] = ""
+            elif where.get("location") == "header":
+                headers.add(where["name"].lower())
+        level = "object" if "{Key" in path else "bucket" if "{Bucket" in path else "service"
+        route = _Route(name, frozenset(words), frozenset(headers), valued)
+        routes.setdefault((operation.http["method"], level), []).append(route)
+    return {place: tuple(found) for place, found in routes.items()}
+
+
+def operation_of(method: str, level: str, query: Mapping[str, str], headers: Mapping[str, str]) -> str:
+    """The name of the operation. A word that names another method's operation is no plain request."""
+    routes = _routes().get((method, level), ())
+    weighed = [(route.weight(query, headers), route) for route in routes]
+    best = max(weighed, key=lambda pair: pair[0], default=(-1, None))
+    elsewhere = query.keys() & _subresources(level)
+    if best[1] is None or best[0] < 0 or not elsewhere <= best[1].words:
+        raise S3Error("MethodNotAllowed", resource_type=level.upper())
+    return best[1].name
+
+
+@functools.cache
+def _subresources(level: str) -> frozenset[str]:
+    """The words that stand alone in the query of some operation at this level: `tagging`, `uploads`."""
+    found = set()
+    for name in model().operation_names:
+        path, _, query = model().operation_model(name).http["requestUri"].partition("?")
+        if ("{Key" in path) == (level == "object"):
+            found |= {word for word, value in parse_qsl(query, keep_blank_values=True) if not value}
+    return frozenset(found)
+
+
+# Requests.
+
+
+def read(method: str, bucket: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
+    """What a request asks for, but for its body. Header names are in lower case."""
+    level = "object" if key else "bucket" if bucket else "service"
+    name = operation_of(method, level, query, headers)
+    shape = model().operation_model(name).input_shape
+    parameters: dict[str, Any] = {}
+    places = {"Bucket": bucket, "Key": key}
+    for member, part in (shape.members if shape else {}).items():
+        where = part.serialization
+        location = where.get("location")
+        text: str | None
+        if location == "uri":
+            text = places[where["name"]]
+        elif location == "querystring":
+            text = query.get(where["name"])
+        elif location == "header":
+            text = headers.get(where["name"].lower())
+        elif location == "headers":
+            start = where["name"].lower()
+            found = {name[len(start) :]: value for name, value in headers.items() if name.startswith(start)}
+            if found:
+                parameters[member] = found
+            continue
+        else:
+            continue
+        if text is not None:
+            parameters[member] = _scalar(part, text, member)
+    return Call(name, parameters, streams=_payload(shape).get("streaming", False))
+
+
+def refuse_unknown(call: Call, known: Iterable[str]) -> None:
+    """Raise unless every parameter is one of `known`, or changes nothing."""
+    unknown = call.parameters.keys() - {*known} - _DUE_ANYWAY
+    if unknown:
+        shape = model().operation_model(call.operation).input_shape
+        name = min(unknown)
+        raise S3Error("NotImplemented", header=shape.members[name].serialization.get("name", name))
+
+
+def read_body(call: Call, body: bytes) -> dict[str, Any]:
+    """The parameters, with those that stand in an XML body."""
+    shape = model().operation_model(call.operation).input_shape
+    payload = shape.serialization.get("payload") if shape else None
+    if payload is None or call.streams:
+        return call.parameters
+    if not body:
+        if payload in shape.required_members or call.operation == "CompleteMultipartUpload":
+            raise S3Error("MissingRequestBodyError")
+        return call.parameters
+    return {**call.parameters, payload: parse(shape.members[payload], parse_xml(body))}
+
+
+def parse_xml(body: bytes) -> ET.Element:
+    """Documents with a DOCTYPE are refused: entities can expand without bound."""
+    if len(body) > XML_BYTES_MAX or b"<!DOCTYPE" in body or b"<!ENTITY" in body:
+        raise S3Error("MalformedXML")
+    try:
+        return ET.fromstring(body)  # noqa: S314  no document type, so no entities
+    except (ET.ParseError, ValueError, LookupError) as error:
+        raise S3Error("MalformedXML") from error
+
+
+def parse(shape: Any, element: ET.Element) -> Any:
+    """The value that an element holds, as the model describes it; elements of other names are ignored."""
+    if shape.type_name == "structure":
+        values: dict[str, Any] = {}
+        for member, part in shape.members.items():
+            name = part.serialization.get("name", member)
+            if part.serialization.get("xmlAttribute"):
+                continue
+            if part.type_name == "list" and part.serialization.get("flattened"):
+                name = part.serialization.get("name", part.member.serialization.get("name", member))
+                found = [parse(part.member, child) for child in element if _local(child) == name]
+                if found:
+                    values[member] = found
+                continue
+            child = next((child for child in element if _local(child) == name), None)
+            if child is not None:
+                values[member] = parse(part, child)
+        missing = [name for name in shape.required_members if name not in values]
+        if missing:
+            raise S3Error("MalformedXML")
+        return values
+    if shape.type_name == "list":
+        return [parse(shape.member, child) for child in element]
+    return _scalar(shape, element.text or "", _local(element), code="MalformedXML")
+
+
+def _local(element: ET.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _payload(shape: Any) -> Mapping[str, Any]:
+    payload = shape.serialization.get("payload") if shape else None
+    found: Mapping[str, Any] = shape.members[payload].serialization if payload else {}
+    return found
+
+
+def _scalar(shape: Any, text: str, name: str, *, code: str = "InvalidArgument") -> Any:
+    try:
+        match shape.type_name:
+            case "integer" | "long":
+                if not re.fullmatch(r"-?\d{1,18}", text.strip()):
+                    raise ValueError
+                return int(text)
+            case "boolean":
+                return {"true": True, "false": False}[text.strip().lower()]
+            case "timestamp":
+                return parse_time(text.strip())
+            case "list":  # in a header or the query
+                return [part.strip() for part in text.split(",") if part.strip()]
+            case "blob":
+                return base64.b64decode(text, validate=True)
+    except (ValueError, KeyError, OverflowError) as error:
+        raise S3Error(code, argument=name, value=text) from error
+    return text
+
+
+def parse_time(text: str) -> datetime:
+    """In any form that the SDKs write: RFC 822, ISO 8601, seconds since 1970."""
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return datetime.fromtimestamp(float(text), UTC)
+    if text[:1].isdigit():
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return parsedate_to_datetime(text)
+
+
+# Responses.
+
+
+def write(operation: str, values: Mapping[str, Any], status: int | None = None) -> Answer:
+    """The response to an operation that succeeded. `Body`, if it has one, is the caller's to send."""
+    described = model().operation_model(operation)
+    shape = described.output_shape
+    headers: dict[str, str] = {}
+    inside: dict[str, Any] = {}
+    for member, value in values.items():
+        if value is None:
+            continue
+        part = shape.members[member]
+        location = part.serialization.get("location")
+        if location == "header":
+            headers[part.serialization["name"]] = _text(part, value, in_header=True)
+        elif location == "headers":
+            headers |= {f"{part.serialization['name']}{name}": text for name, text in value.items()}
+        elif not part.serialization.get("streaming"):
+            inside[member] = value
+    body = b""
+    if operation in ROOTS:
+        body = _document(operation, shape, inside)
+        headers["Content-Type"] = "application/xml"
+    return Answer(status or described.http.get("responseCode", 200), headers, body)
+
+
+def _document(operation: str, shape: Any, inside: Mapping[str, Any]) -> bytes:
+    payload = shape.serialization.get("payload")
+    if payload is not None:
+        shape, inside = shape.members[payload], inside.get(payload, {})
+    root = ROOTS[operation]
+    if operation == "GetBucketLocation":  # the root is the value
+        content = escape(str(inside.get("LocationConstraint") or ""))
+    else:
+        content = "".join(_members(shape, inside))
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
+
+
+def _members(shape: Any, values: Mapping[str, Any]) -> Iterator[str]:
+    for member, part in shape.members.items():
+        value = values.get(member)
+        if value is None or part.serialization.get("xmlAttribute"):
+            continue
+        name = part.serialization.get("name", member)
+        if part.type_name == "list" and part.serialization.get("flattened"):
+            name = part.serialization.get("name", part.member.serialization.get("name", member))
+            yield from (_element(part.member, name, item) for item in value)
+        else:
+            yield _element(part, name, value)
+
+
+def _element(shape: Any, name: str, value: Any) -> str:
+    attributes = ""
+    if shape.type_name == "structure":
+        for member, part in shape.members.items():
+            if part.serialization.get("xmlAttribute") and value.get(member) is not None:
+                prefix = part.serialization["name"].partition(":")[0]
+                attributes += f' xmlns:{prefix}="http://www.w3.org/2001/XMLSchema-instance"'
+                attributes += f' {part.serialization["name"]}="{escape(value[member])}"'
+        content = "".join(_members(shape, value))
+    elif shape.type_name == "list":
+        inner = shape.member.serialization.get("name", "member")
+        content = "".join(_element(shape.member, inner, item) for item in value)
+    else:
+        content = xml_text(_text(shape, value, in_header=False))
+    return f"<{name}{attributes}>{content}</{name}>"
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff]")
+
+
+def xml_text(text: str) -> str:
+    """Escaped; a character that XML 1.0 cannot hold becomes a reference, as on S3."""
+    return _CONTROL.sub(lambda found: f"&#x{ord(found[0]):x};", escape(text))
+
+
+def _text(shape: Any, value: Any, *, in_header: bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        form = shape.serialization.get("timestampFormat") or ("rfc822" if in_header else "iso8601")
+        return http_date(value) if form == "rfc822" else iso_date(value)
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def http_date(moment: datetime) -> str:
+    return format_datetime(moment.astimezone(UTC), usegmt=True)
+
+
+def iso_date(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

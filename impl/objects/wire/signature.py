@@ -1,0 +1,243 @@
+"""AWS Signature Version 4, verified: in a header, in the query of a presigned URL, in the chunks of a body.
+
+A signature is the HMAC-SHA256 of a canonical text of the request, under a key that is derived from the
+secret, the day, the region and the service. The server derives the same text from what arrived, so whatever
+the client did not sign is not trusted: `host` must be signed, and every `x-amz-*` header too, or somebody in
+between could add one.
+
+A body is covered in one of these ways, named by `x-amz-content-sha256` (see `body`):
+
+    a digest                                 the signature covers it; the body is compared with it
+    UNSIGNED-PAYLOAD                         not covered (TLS, or nobody in between)
+    STREAMING-AWS4-HMAC-SHA256-PAYLOAD       every chunk is signed, each over the signature before it
+    ...-TRAILER                              the same, and headers behind the body, signed or not
+
+Signatures are compared in constant time, and an unknown access key takes the same path as a false signature.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+from fencepost.impl.objects.wire.errors import S3Error, refuse
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+UNSIGNED = "UNSIGNED-PAYLOAD"
+SKEW = timedelta(minutes=15)
+EXPIRES_MAX = 7 * 24 * 3600
+_EMPTY = hashlib.sha256(b"").hexdigest()
+_UNRESERVED = "-_.~"
+
+Secrets = Callable[[str], str | None]
+"""The secret key of an access key; None when there is none."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a signature is valid for."""
+
+    access_key: str
+    day: str
+    region: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.day}/{self.region}/s3/aws4_request"
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A verified request: who signed it, and what its body needs to go on."""
+
+    scope: Scope
+    moment: str
+    signature: str
+    key: bytes
+    payload: str
+    """The value of `x-amz-content-sha256`."""
+
+
+def verify(
+    method: str,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    headers: Mapping[str, str],
+    secrets: Secrets,
+    now: datetime,
+) -> Signed:
+    """The signer of a request. `path` and `query` are decoded; header names are in lower case."""
+    if "authorization" in headers:
+        return _verify_header(method, path, query, headers, secrets, now)
+    if any(name == "X-Amz-Signature" for name, _ in query):
+        return _verify_presigned(method, path, query, headers, secrets, now)
+    raise S3Error("AccessDenied")
+
+
+def is_signed(query: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> bool:
+    return "authorization" in headers or any(name == "X-Amz-Signature" for name, _ in query)
+
+
+_AUTHORIZATION = re.compile(
+    rf"{ALGORITHM}\s+Credential=(?P<credential>[^,\s]+),\s*SignedHeaders=(?P<names>[^,\s]+),"
+    r"\s*Signature=(?P<signature>[0-9a-f]{64})\s*"
+)
+
+
+def _verify_header(
+    method: str,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    headers: Mapping[str, str],
+    secrets: Secrets,
+    now: datetime,
+) -> Signed:
+    found = _AUTHORIZATION.fullmatch(headers["authorization"])
+    if found is None:
+        refuse("AuthorizationHeaderMalformed")
+    scope = _scope(found["credential"], "AuthorizationHeaderMalformed")
+    moment = headers.get("x-amz-date", "")
+    _check_moment(moment, scope, now)
+    payload = headers.get("x-amz-content-sha256")
+    if payload is None:
+        refuse("InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
+    names = found["names"].split(";")
+    return _compare(method, path, query, headers, names, payload, secrets, scope, moment, found["signature"])
+
+
+def _verify_presigned(
+    method: str,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    headers: Mapping[str, str],
+    secrets: Secrets,
+    now: datetime,
+) -> Signed:
+    code = "AuthorizationQueryParametersError"
+    words = dict(query)
+    if words.get("X-Amz-Algorithm") != ALGORITHM:
+        refuse(code, 'X-Amz-Algorithm only supports "AWS4-HMAC-SHA256"')
+    scope = _scope(words.get("X-Amz-Credential", ""), code)
+    moment = words.get("X-Amz-Date", "")
+    signed_at = _moment(moment)
+    expires = words.get("X-Amz-Expires", "")
+    if signed_at is None or not re.fullmatch(r"\d{1,6}", expires) or not 0 < int(expires) <= EXPIRES_MAX:
+        refuse(code, "X-Amz-Date and X-Amz-Expires must be given, and X-Amz-Expires be at most a week")
+    if now > signed_at + timedelta(seconds=int(expires)):
+        refuse("AccessDenied", "Request has expired")
+    if now < signed_at - SKEW:
+        refuse("AccessDenied", "Request is not valid yet")
+    names = words.get("X-Amz-SignedHeaders", "").split(";")
+    payload = words.get("X-Amz-Content-Sha256", headers.get("x-amz-content-sha256", UNSIGNED))
+    rest = [(name, value) for name, value in query if name != "X-Amz-Signature"]
+    signature = words["X-Amz-Signature"]
+    return _compare(method, path, rest, headers, names, payload, secrets, scope, moment, signature)
+
+
+def _compare(
+    method: str,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    headers: Mapping[str, str],
+    names: Sequence[str],
+    payload: str,
+    secrets: Secrets,
+    scope: Scope,
+    moment: str,
+    signature: str,
+) -> Signed:
+    if "host" not in names or any(name.startswith("x-amz-") and name not in names for name in headers):
+        refuse("AccessDenied", "There were headers present in the request which were not signed")
+    secret = secrets(scope.access_key)
+    key = signing_key(secret or "", scope)
+    canonical = canonical_request(method, path, query, headers, names, payload)
+    expected = sign(key, moment, scope, canonical)
+    if not hmac.compare_digest(expected.encode(), signature.encode()) or secret is None:
+        refuse("InvalidAccessKeyId" if secret is None else "SignatureDoesNotMatch")
+    return Signed(scope, moment, signature, key, payload)
+
+
+def canonical_request(
+    method: str,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    headers: Mapping[str, str],
+    names: Sequence[str],
+    payload: str,
+) -> str:
+    words = sorted((quote(name, safe=_UNRESERVED), quote(value, safe=_UNRESERVED)) for name, value in query)
+    lines = [f"{name}:{' '.join(headers.get(name, '').split())}" for name in names]
+    return "\n".join(
+        [
+            method,
+            quote(path, safe="/" + _UNRESERVED),
+            "&".join(f"{name}={value}" for name, value in words),
+            *lines,
+            "",
+            ";".join(names),
+            payload,
+        ]
+    )
+
+
+def signing_key(secret: str, scope: Scope) -> bytes:
+    key = f"AWS4{secret}".encode()
+    for part in (scope.day, scope.region, "s3", "aws4_request"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key
+
+
+def sign(key: bytes, moment: str, scope: Scope, canonical: str) -> str:
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    return _mac(key, f"{ALGORITHM}\n{moment}\n{scope.text}\n{digest}")
+
+
+def _mac(key: bytes, text: str) -> str:
+    return hmac.digest(key, text.encode(), "sha256").hex()
+
+
+class Chain:
+    """The signatures of the chunks of one body, each over the one before it."""
+
+    def __init__(self, signed: Signed) -> None:
+        self._signed = signed
+        self._previous = signed.signature
+
+    def check_chunk(self, digest: str, signature: str) -> None:
+        """`digest` is the SHA-256 of the chunk's content."""
+        self._check("PAYLOAD", f"{_EMPTY}\n{digest}", signature)
+
+    def check_trailer(self, lines: bytes, signature: str) -> None:
+        self._check("TRAILER", hashlib.sha256(lines).hexdigest(), signature)
+
+    def _check(self, kind: str, rest: str, signature: str) -> None:
+        signed = self._signed
+        text = f"{ALGORITHM}-{kind}\n{signed.moment}\n{signed.scope.text}\n{self._previous}\n{rest}"
+        if not hmac.compare_digest(_mac(signed.key, text).encode(), signature.encode()):
+            refuse("SignatureDoesNotMatch")
+        self._previous = signature
+
+
+def _scope(credential: str, code: str) -> Scope:
+    parts = credential.rsplit("/", 4)
+    if len(parts) != 5 or parts[3] != "s3" or parts[4] != "aws4_request" or not parts[0]:
+        raise S3Error(code)
+    return Scope(*parts[:3])
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _check_moment(text: str, scope: Scope, now: datetime) -> None:
+    moment = _moment(text)
+    if moment is None or not text.startswith(scope.day):
+        refuse("AccessDenied", "AWS authentication requires a valid x-amz-date header")
+    if abs(now - moment) > SKEW:
+        refuse("RequestTimeTooSkewed")

@@ -1,0 +1,159 @@
+"""`fencepost objects serve` as a process: workers that agree, that are killed, and that end in good order."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.impl.objects.serving import ROOT_TOKEN, client
+
+pytestmark = pytest.mark.server
+BUCKET = "bucket-one"
+
+
+@contextlib.contextmanager
+def serving(directory: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its address."""
+    command = [
+        sys.executable,
+        "-m",
+        "fencepost",
+        "objects",
+        "serve",
+        str(directory),
+        "--listen",
+        "127.0.0.1:0",
+    ]
+    environment = {**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": ROOT_TOKEN}
+    with subprocess.Popen(
+        [*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().removeprefix("listening on ").strip()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(number) for number in text.split()]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_increments_of_many_threads_are_all_counted(tmp_path: Path, workers: int) -> None:
+    with serving(tmp_path, workers) as (_, address):
+        s3 = client(address)
+        s3.create_bucket(Bucket=BUCKET)
+        s3.put_object(Bucket=BUCKET, Key="count", Body=b"0", IfNoneMatch="*")
+
+        def count() -> None:
+            mine, left = client(address), 25
+            while left:
+                got = mine.get_object(Bucket=BUCKET, Key="count")
+                body = b"%d" % (int(got["Body"].read()) + 1)
+                with contextlib.suppress(ClientError):
+                    mine.put_object(Bucket=BUCKET, Key="count", Body=body, IfMatch=got["ETag"])
+                    left -= 1
+
+        run_all([count] * 8)
+        assert s3.get_object(Bucket=BUCKET, Key="count")["Body"].read() == b"200"
+
+
+def run_all(acts: list[Any]) -> None:
+    threads = [threading.Thread(target=act) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_killed_worker_loses_nothing_acknowledged_and_is_replaced(tmp_path: Path) -> None:
+    acknowledged: dict[str, bytes] = {}
+    with serving(tmp_path, 2) as (process, address):
+        client(address).create_bucket(Bucket=BUCKET)
+        done = threading.Event()
+
+        def write(name: str) -> None:
+            mine, number = client(address, connect_timeout=5, read_timeout=10), 0
+            while not done.is_set():
+                key, body = f"{name}/{number}", os.urandom(2000 + number % 7 * 500_000)
+                with contextlib.suppress(ClientError, BotoCoreError):
+                    mine.put_object(Bucket=BUCKET, Key=key, Body=body)
+                    acknowledged[key] = body
+                number += 1
+
+        def kill() -> None:
+            """Each time after some more writes were acknowledged."""
+            for wanted in range(5, 30, 5):
+                while len(acknowledged) < wanted:
+                    done.wait(0.05)
+                with contextlib.suppress(ProcessLookupError, IndexError):
+                    os.kill(children(process)[0], signal.SIGKILL)
+            done.set()
+
+        run_all([kill, *(lambda name=f"w{n}": write(name) for n in range(4))])
+        s3 = client(address)
+        for key, body in acknowledged.items():
+            assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == body, key
+        assert len(children(process)) == 2
+
+
+def test_a_request_in_flight_is_finished_when_the_server_is_stopped(tmp_path: Path) -> None:
+    with serving(tmp_path, 2) as (process, address):
+        s3 = client(address)
+        s3.create_bucket(Bucket=BUCKET)
+
+        class Slow:
+            """A body that ends the server while it is read."""
+
+            def __init__(self) -> None:
+                self.left = [b"x" * (1 << 20)] * 4
+
+            def read(self, size: int = -1) -> bytes:
+                if len(self.left) == 2:
+                    process.send_signal(signal.SIGTERM)
+                return self.left.pop() if self.left else b""
+
+        url = s3.generate_presigned_url("put_object", Params={"Bucket": BUCKET, "Key": "k"})
+        import http.client
+
+        host, port = address.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection.request("PUT", url.removeprefix(address), Slow(), {"content-length": str(4 << 20)})
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert process.wait(30) == 0
+    with serving(tmp_path, 1) as (_, address):
+        assert client(address).head_object(Bucket=BUCKET, Key="k")["ContentLength"] == 4 << 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--listen", "nowhere"], "is no address"),
+        (["--certificate", "x"], "come together"),
+        (["--root-token-file", "/nonexistent"], "cannot read"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_one_line(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "fencepost", "objects", "serve", str(tmp_path / "new"), *arguments],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": ROOT_TOKEN},
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert not (tmp_path / "new").exists()
