@@ -51,7 +51,7 @@ def test_the_table_of_extras_is_that_of_the_package() -> None:
     for extra, modules in EXTRAS.items():
         names = {re.split(r"[^\w]", text)[0] for text in extras[extra] if not text.startswith("fencepost[")}
         assert names == set(modules)
-    assert extras["all"] == ["fencepost[harness,catalog,ingest,plots]"]
+    assert extras["all"] == ["fencepost[harness,catalog,ingest,objects,plots]"]
 
 
 def test_production_code_needs_no_harness() -> None:
