@@ -21,7 +21,8 @@ A machine is a class with fields, actions and properties; `check` explores every
     print(result.verdict)                                  # violated
     print("\\n".join(result["never_all"].counterexample.lines()))    # the shortest way there, step by step
 
-Everything a machine's author needs is here. `fencepost.model.kernel` is how it works.
+Everything a machine's author needs is here; the shipped models import all of it, as a TLA+ module EXTENDS
+others. `fencepost.model.kernel` is how it works.
 """
 
 from fencepost.model.kernel import (

@@ -5,22 +5,7 @@ different. The producer writes its position as the value. "Nothing is lost, doub
 comparison: the place to read next holds the reader's own position.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Each,
-    Int,
-    Machine,
-    Number,
-    Size,
-    Truth,
-    action,
-    always_recoverable,
-    implies,
-    invariant,
-    reachable,
-    step,
-)
+from fencepost.model import *
 
 
 class BoundedQueue(Machine):
@@ -28,7 +13,7 @@ class BoundedQueue(Machine):
 
     places = Size(3, most=500, doc="places in the ring")
 
-    safeguards: ClassVar = {
+    safeguards = {
         "wait-when-full": "the producer waits while the ring is full, so that nothing is written over",
     }
 

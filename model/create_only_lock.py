@@ -13,29 +13,7 @@ crash it may have sent a delete, and that request may still land. It gives the l
 once more harms no client) and takes it anew, under a number that no request names yet.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Each,
-    Enum,
-    Id,
-    Int,
-    Machine,
-    Number,
-    Size,
-    Truth,
-    action,
-    all_of,
-    always_recoverable,
-    case,
-    implies,
-    invariant,
-    may_end,
-    pick,
-    reachable,
-    step,
-    without,
-)
+from fencepost.model import *
 from fencepost.model.store import CREATE, REPLACE, UNKNOWN, Key, Late, Reply, Trouble, restart
 
 
@@ -45,17 +23,17 @@ class CreateOnlyLock(Machine):
     clients = Size(2, most=6)
     takes = Size(3, most=30, doc="numbers for takes in one run: keeps the space finite")
 
-    safeguards: ClassVar = {
+    safeguards = {
         "create-only": "the lock is created only where no object stands, instead of looking first",
         "read-back": "a client without an answer, or whose create finds a lock, reads whose it is",
         "give-back-strays": "a lock of its own that a client finds, without a request pending, is given back",
         "conflict-proves-nothing": "409 is retried; it does not mean that a client holds the lock",
         "number-the-takes": "each take has a number of its own in the lock, and only that one is given back",
     }
-    assumptions: ClassVar = {
+    assumptions = {
         "honest-create": "the store never creates over an object, not even of two requests at once",
     }
-    symmetric: ClassVar = ("clients",)
+    symmetric = ("clients",)
 
     lock = Key(owner=Id(clients), take=Int(0, takes - 1), etag="take")
     late = Late(lock, only=("create", "delete-match"))

@@ -10,25 +10,7 @@ Time appears as one bit: whether the lease that was last given has run out. No p
 clocks, pauses or landings.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Each,
-    Enum,
-    Int,
-    Machine,
-    Size,
-    Truth,
-    action,
-    all_of,
-    any_of,
-    initial,
-    invariant,
-    may_end,
-    reachable,
-    step,
-    without,
-)
+from fencepost.model import *
 from fencepost.model.store import UNKNOWN, Key, Late, Reply, restart
 
 SWAP = ("done", "changed")
@@ -42,16 +24,16 @@ class FencedLease(Machine):
     epochs = Size(2, most=16, doc="times that the lease is given: keeps the space finite")
     writes = Size(3, most=60, doc="writes to the data, fences included: keeps the space finite")
 
-    safeguards: ClassVar = {
+    safeguards = {
         "swap-the-lease": "the lease is taken only over the one that was seen to have run out",
         "fence": "the data is written only over what was read, by a client that believes it leads",
         "fence-first": "a new leader writes its epoch into the data before it relies on what it reads there",
     }
-    assumptions: ClassVar = {
+    assumptions = {
         "honest-swap": "the store never writes over anything but what If-Match names, not even in a race",
     }
 
-    symmetric: ClassVar = ("clients",)
+    symmetric = ("clients",)
 
     lease = Key(epoch=Int(0, epochs))  # the epochs of the clients show whose it is
     data = Key(epoch=Int(0, epochs), number=Int(0, writes), etag="number")

@@ -17,27 +17,7 @@ ready and the commit, which the supervisor learns too late: so the supervisor st
 the last one ends.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Bool,
-    Enum,
-    Int,
-    Machine,
-    Number,
-    Size,
-    Truth,
-    action,
-    always_recoverable,
-    any_of,
-    count_of,
-    implies,
-    invariant,
-    may_end,
-    pick,
-    reachable,
-    without,
-)
+from fencepost.model import *
 from fencepost.model.store import Budget
 
 STEPS = ("idle", "prepared", "drained", "sealed", "begun", "ready")
@@ -50,7 +30,7 @@ class Handoff(Machine):
     failures = Size(2, least=0, most=6, doc="crashes, failed steps and mistaken timeouts in one run")
     updates = Size(2, most=6, doc="changes of the state that a server keeps in memory")
 
-    safeguards: ClassVar = {
+    safeguards = {
         "owner-lock": "a server serves only while it holds the lock of the directory",
         "seal-before-begin": "the incumbent persists its state before it releases the lock",
         "drain-before-seal": "the incumbent accepts nothing while it is sealed",

@@ -19,30 +19,7 @@ entries of a directory need not reach the disk before the directory is flushed.)
 - The change log is buffered by its process. `reconcile` runs at every start, beside processes at work.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Bool,
-    Each,
-    Enum,
-    Id,
-    Int,
-    Machine,
-    Number,
-    Size,
-    Truth,
-    action,
-    all_of,
-    always_recoverable,
-    any_of,
-    case,
-    implies,
-    invariant,
-    may_end,
-    pick,
-    reachable,
-    without,
-)
+from fencepost.model import *
 from fencepost.model.store import Budget
 
 NOBODY = -1
@@ -58,7 +35,7 @@ class Objects(Machine):
     writers = Size(3, least=2, most=4, doc="requests in one run, each in its own process")
     crashes = Size(1, least=0, most=3, doc="kills and power losses in one run")
 
-    safeguards: ClassVar = {
+    safeguards = {
         "atomic-create": "a create publishes with link, which fails where the name exists",
         "key-lock": "other writes hold a lock of the key from the condition to the rename",
         "condition-under-lock": "the condition is evaluated after the lock is taken, not before",
@@ -70,10 +47,10 @@ class Objects(Machine):
         "reconcile": "a start brings index and change log into line with the directory",
         "flush-before-reconcile": "reconcile flushes the directory before it appends events of what it finds",
     }
-    assumptions: ClassVar = {
+    assumptions = {
         "atomic-rename": "a crash leaves the old or the new entry of a name, never none and never both",
     }
-    symmetric: ClassVar = ("writers",)
+    symmetric = ("writers",)
 
     # State.
 

@@ -5,21 +5,7 @@ turn is the other's. Every read and write of a shared variable is a step of its 
 the two shared variables in two steps as well, because that is what the hardware does.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Bool,
-    Each,
-    Enum,
-    Int,
-    Machine,
-    Truth,
-    action,
-    eventually,
-    invariant,
-    reachable,
-    without,
-)
+from fencepost.model import *
 
 PROCESSES = 2
 """The protocol's own limit: the turn names the one other process."""
@@ -28,7 +14,7 @@ PROCESSES = 2
 class Peterson(Machine):
     """Two processes that take turns in a critical section."""
 
-    safeguards: ClassVar = {
+    safeguards = {
         "raise-flag": "a process raises its flag before it waits",
         "give-turn": "a process gives the turn to the other before it waits",
     }

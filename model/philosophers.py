@@ -4,21 +4,7 @@ All take the left fork first; when all have done so, none can go on. With the sa
 philosopher takes the right fork first, which makes a circle of waiting impossible.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Bool,
-    Each,
-    Enum,
-    Machine,
-    Size,
-    Truth,
-    action,
-    any_of,
-    invariant,
-    reachable,
-    without,
-)
+from fencepost.model import *
 
 
 class Philosophers(Machine):
@@ -26,7 +12,7 @@ class Philosophers(Machine):
 
     seats = Size(4, least=2, most=20, doc="philosophers, and forks")
 
-    safeguards: ClassVar = {
+    safeguards = {
         "one-left-handed": "the last philosopher takes the forks in the other order",
     }
 

@@ -10,27 +10,7 @@ A refusal (412) is no proof either: an SDK that repeats a request by itself gets
 attempt. The client reads again, and finds itself.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Each,
-    Enum,
-    Flags,
-    Int,
-    Machine,
-    Members,
-    Size,
-    Truth,
-    action,
-    always_recoverable,
-    any_of,
-    initial,
-    invariant,
-    may_end,
-    reachable,
-    step,
-    without,
-)
+from fencepost.model import *
 from fencepost.model.store import UNKNOWN, Key, Late, Reply, Trouble, restart
 
 SWAP = ("done", "changed")
@@ -42,12 +22,12 @@ class SwapCounter(Machine):
 
     clients = Size(2, most=6)
 
-    safeguards: ClassVar = {
+    safeguards = {
         "if-match": "the counter is written only over what was read",
         "look-for-own-mark": "a client that reads itself among the counted writes no more",
         "keep-all-marks": "a write keeps the marks of all before it, instead of its own alone",
     }
-    symmetric: ClassVar = ("clients",)
+    symmetric = ("clients",)
 
     counter = Key(count=Int(0, clients + 1), counted=Flags(clients), etag="count")
     late = Late(counter, only=("replace", "put"))

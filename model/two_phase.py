@@ -8,23 +8,7 @@ Each of prepare, decide and receive is a step of its own, because another proces
 them; sending a message and changing one's own state are one step, as no other process sees that state.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Bool,
-    Each,
-    Enum,
-    Machine,
-    Size,
-    Truth,
-    action,
-    implies,
-    invariant,
-    may_end,
-    reachable,
-    step,
-    without,
-)
+from fencepost.model import *
 
 
 class TwoPhase(Machine):
@@ -32,12 +16,12 @@ class TwoPhase(Machine):
 
     managers = Size(3, most=60, doc="resource managers, all of which must agree")
 
-    safeguards: ClassVar = {
+    safeguards = {
         "all-prepared": "the transaction is committed only when every manager has reported itself prepared",
         "no-abort-once-prepared": "a manager that has prepared no longer aborts on its own",
     }
 
-    symmetric: ClassVar = ("managers",)
+    symmetric = ("managers",)
 
     manager = Each(managers, Enum("working", "prepared", "committed", "aborted"))
     decision = Enum("init", "committed", "aborted")

@@ -11,28 +11,7 @@ and once it holds the lock. `age` is the time since the last request for the upl
 has touched it for the time that an upload may rest.
 """
 
-from typing import ClassVar
-
-from fencepost.model.kernel import (
-    Bool,
-    Each,
-    Enum,
-    Id,
-    Int,
-    Machine,
-    Size,
-    Truth,
-    action,
-    all_of,
-    always_recoverable,
-    any_of,
-    implies,
-    invariant,
-    may_end,
-    pick,
-    reachable,
-    without,
-)
+from fencepost.model import *
 from fencepost.model.store import Budget
 
 NOBODY = -1
@@ -46,7 +25,7 @@ class Uploads(Machine):
 
     completions = Size(2, most=4, doc="requests to complete the upload")
     crashes = Size(1, most=3)
-    safeguards: ClassVar = {
+    safeguards = {
         "upload-lock": "completing, aborting and collecting hold the lock of the upload",
         "publish-is-record": "the joined file is renamed from the upload, not linked and removed later",
         "parts-checked": "a completion fails unless every part that it names is there",
@@ -54,8 +33,8 @@ class Uploads(Machine):
         "age-under-lock": "the collector looks at the age again once it holds the lock",
         "record-before-removal": "the result of a completion is kept when its directory is removed",
     }
-    symmetric: ClassVar = ("completions",)
-    fires_at: ClassVar = {"refuse_removed": "upload-lock"}
+    symmetric = ("completions",)
+    fires_at = {"refuse_removed": "upload-lock"}
 
     # State.
 
