@@ -106,15 +106,8 @@ def _operations(samples: Samples) -> dict[str, list[dict[str, Any]]]:
     operations: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for (kind, size), times in sorted(samples.items()):
         quantiles = [round(float(value), 4) for value in np.percentile(times, range(101))]
-        p50, p90, p99 = (quantiles[at] for at in (50, 90, 99))
-        entry = {
-            "bytes": size,
-            "count": len(times),
-            "p50": p50,
-            "p90": p90,
-            "p99": p99,
-            "quantiles": quantiles,
-        }
+        percentiles = {f"p{at}": quantiles[at] for at in (50, 90, 99)}
+        entry = {"bytes": size, "count": len(times), **percentiles, "quantiles": quantiles}
         operations[kind].append(entry)
     return dict(operations)
 

@@ -8,19 +8,23 @@ from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.source import BadValue
 
-KINDS = (
-    "put",
-    "get",
-    "head",
-    "delete",
-    "list",
-    "list-versions",
-    "create-upload",
-    "upload-part",
-    "complete-upload",
-    "abort-upload",
-    "list-uploads",
-)
+PRICES = {
+    kind: price / 1000
+    for kind, price in {
+        "put": 0.005,
+        "get": 0.0004,
+        "head": 0.0004,
+        "delete": 0.0,
+        "list": 0.005,
+        "list-versions": 0.005,
+        "create-upload": 0.005,
+        "upload-part": 0.005,
+        "complete-upload": 0.005,
+        "abort-upload": 0.0,
+        "list-uploads": 0.005,
+    }.items()
+}
+"""By kind of request. S3 Standard in us-east-1, dollars a request; deletes and aborts are free there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,9 @@ def latency(value: Any) -> Any:
         return {"profile": units.text(value["profile"])}
     if not isinstance(value, dict) or set(value) & {"p50", "p99"}:
         return {"default": _latency_at(value)}
-    unknown = sorted(set(value) - {"default", *KINDS})
+    unknown = sorted(set(value) - {"default", *PRICES})
     if unknown:
-        raise BadValue(f"no request is of kind {unknown[0]!r}; there are default, {', '.join(KINDS)}")
+        raise BadValue(f"no request is of kind {unknown[0]!r}; there are default, {', '.join(PRICES)}")
     if "default" not in value:
         raise BadValue("a table of latencies needs a default beside its kinds")
     return {kind: _latency_at(given) for kind, given in value.items()}
@@ -118,20 +122,3 @@ OPEN_TABLES = {
     "workload.maintenance": units.pace,
 }
 """Tables whose keys the described path names."""
-PRICES = {
-    kind: price / 1000
-    for kind, price in {
-        "put": 0.005,
-        "list": 0.005,
-        "get": 0.0004,
-        "head": 0.0004,
-        "delete": 0.0,
-        "list-versions": 0.005,
-        "create-upload": 0.005,
-        "upload-part": 0.005,
-        "complete-upload": 0.005,
-        "abort-upload": 0.0,
-        "list-uploads": 0.005,
-    }.items()
-}
-"""S3 Standard in us-east-1, dollars a request; deletes and aborts are free there."""
