@@ -39,7 +39,6 @@ KINDS = ("count", "link", "link-altered", "link-if", "drop", "drop-if", "declare
 LINKS, DROPS, SCHEMA = ("link", "link-altered", "link-if"), ("drop", "drop-if"), ("declare", "undeclare")
 READS = {NODES: ("count", "link-if"), EDGES: ("drop-if",)}
 WRITES = {NODES: ("count", *DROPS, "compact"), EDGES: (*LINKS, *SCHEMA)}
-ALWAYS, NEVER = Truth.constant(True), Truth.constant(False)
 
 
 class Rows(NamedTuple):
@@ -137,33 +136,39 @@ class PublishContent(Machine):
         )
 
     def is_there(s, b: int) -> Truth:
-        return ALWAYS if b == MAIN else s.dev == "there"
+        return Truth.constant(True) if b == MAIN else s.dev == "there"
 
     # Definitions: what a draft is compared with, and what it is refused for.
 
     def touches(s, d: int, t: int) -> Truth:
         return s.kind[d].is_in(*READS[t], *WRITES[t])
 
+    @define(without={"pins-across-branches": lambda s, d, b: (s.kind[d] != "compact") & (s.branch[d] == b)})
     def is_compared(s, d: int, b: int) -> Truth:
         """Compaction has no snapshot: it rewrites whatever is there."""
         return s.kind[d] != "compact"
 
+    @define(without={"reads-compared-with-snapshot": False})
     def is_stale(s, d: int, b: int) -> Truth:
         """What the draft read or touches has another pin than in its snapshot."""
         moved = any_of(s.touches(d, t) & (s.seen[d][t] != s.pin[b][t]) for t in TABLES)
         return s.is_compared(d, b) & moved
 
+    @define(without={"reads-checked-within-group": False})
     def is_stale_in_group(s, d: int) -> Truth:
         """An earlier draft of the group changed what the draft has read."""
         return any_of(s.kind[d].is_in(*READS[t]) & s.changes[t] for t in TABLES)
 
+    @define(without={"integrity-on-final-rows": lambda s, d: s.kind[d].is_in("link", "link-if", "declare")})
     def is_checked(s, d: int) -> Truth:
         """The edges of the draft are among the final rows that are checked."""
         return s.kind[d].is_in(*LINKS, "declare")
 
+    @define(without={"outbound-check-on-addition": True})
     def has_target(s, d: int, before: Rows, after: Rows) -> Truth:
         return implies(s.is_checked(d) & after.declared & after.edge, after.node)
 
+    @define(without={"inbound-check-on-removal": True})
     def is_free(s, d: int, before: Rows) -> Truth:
         """No edge points at the node that the draft removes."""
         return ~(s.kind[d].is_in(*DROPS) & before.node & before.edge & before.declared)
@@ -172,6 +177,7 @@ class PublishContent(Machine):
         exists = implies(s.kind[d] == "undeclare", checked.declared)
         return exists & s.has_target(d, checked, s.applied(d, checked)) & s.is_free(d, checked)
 
+    @define(without={"integrity-within-group": lambda s: s.rows(MAIN)})
     def checked_rows(s) -> Rows:
         """The rows on which the edges of the next draft of the group are checked."""
         return s.planned_rows()
@@ -185,12 +191,15 @@ class PublishContent(Machine):
     def is_careless(s, d: int, rows: Rows) -> Truth:
         return s.kind[d].is_in("link", "link-altered", "drop") & ~rows.declared
 
+    @define(without={"reads-re-evaluated-on-retry": True})
     def reads_hold(s) -> Truth:
         return all_of(implies(s.reads[t], s.pin[MAIN][t] == s.base[t]) for t in TABLES)
 
+    @define(without={"writes-re-evaluated-on-retry": True})
     def writes_hold(s) -> Truth:
         return all_of(implies(s.writes[t], s.pin[MAIN][t] == s.base[t]) for t in TABLES)
 
+    @define(without={"schema-re-evaluated-on-retry": True})
     def schema_holds(s) -> Truth:
         return implies(s.needs_schema, s.schema[MAIN] == s.base_schema)
 
@@ -198,28 +207,9 @@ class PublishContent(Machine):
         """The newest manifest, as the parent, meets the expectations of the plan."""
         return s.reads_hold() & s.writes_hold() & s.schema_holds()
 
+    @define(without={"fast-forward-only": True})
     def may_merge(s) -> Truth:
         return all_of(s.pin[MAIN][t] == s.forked_at[t] for t in TABLES)
-
-    # Definitions without a safeguard.
-
-    group_unchecked = without("reads-checked-within-group", replaces=is_stale_in_group)(lambda s, d: NEVER)
-    never_stale = without("reads-compared-with-snapshot", replaces=is_stale)(lambda s, d, b: NEVER)
-    never_across = without("pins-across-branches", replaces=is_compared)(
-        lambda s, d, b: (s.kind[d] != "compact") & (s.branch[d] == b)
-    )
-    reads_ignored = without("reads-re-evaluated-on-retry", replaces=reads_hold)(lambda s: ALWAYS)
-    writes_ignored = without("writes-re-evaluated-on-retry", replaces=writes_hold)(lambda s: ALWAYS)
-    schema_ignored = without("schema-re-evaluated-on-retry", replaces=schema_holds)(lambda s: ALWAYS)
-    first_rows_checked = without("integrity-on-final-rows", replaces=is_checked)(
-        lambda s, d: s.kind[d].is_in("link", "link-if", "declare")
-    )
-    snapshot_checked = without("integrity-within-group", replaces=checked_rows)(lambda s: s.rows(MAIN))
-    any_target = without("outbound-check-on-addition", replaces=has_target)(
-        lambda s, d, before, after: ALWAYS
-    )
-    always_free = without("inbound-check-on-removal", replaces=is_free)(lambda s, d, before: ALWAYS)
-    merges_any = without("fast-forward-only", replaces=may_merge)(lambda s: ALWAYS)
 
     # Definitions: a commit.
 
@@ -244,12 +234,9 @@ class PublishContent(Machine):
     def is_own(s, b: int, t: int) -> Truth:
         return s.lineage[b][t] != 1 if b == MAIN else s.lineage[b][t] == 1
 
+    @define(without={"fork-on-first-write": lambda s, b, t: s.lineage[b][t]})
     def written_lineage(s, b: int, t: int) -> Number:
         return pick(s.is_own(b, t), s.lineage[b][t], OWN[b])
-
-    @without("fork-on-first-write", replaces=written_lineage)
-    def shared_lineage(s, b: int, t: int) -> Number:
-        return s.lineage[b][t]
 
     def write_runs(s, b: int, rows: Rows, writes: Truth, rewrites: Truth) -> None:
         """A rewritten table has one run; otherwise the changes are in later ones."""
@@ -260,7 +247,9 @@ class PublishContent(Machine):
         s.counter[b] = pick(rewrites, rows.counter, s.counter[b])
         s.node[b] = s.compacted_node(b, rows, rewrites)
 
+    @define(without={"compaction-preserves-rows": lambda s, b, rows, rewrites: s.node[b]})
     def compacted_node(s, b: int, rows: Rows, rewrites: Truth) -> Truth:
+        """Without: the runs that hold rows are copied, and those that hold removed keys are forgotten."""
         return pick(rewrites, rows.node, s.node[b])
 
     @without("merged-runs-keep-changes", replaces=write_runs)
@@ -271,11 +260,6 @@ class PublishContent(Machine):
         PublishContent.write_runs(s, b, rows, writes, rewrites)
         s.later_counter[b] = pick(writes & ~counts, 0, s.later_counter[b])
         s.later_removal[b] = s.later_removal[b] & (~writes | removes)
-
-    @without("compaction-preserves-rows", replaces=compacted_node)
-    def with_removed_node(s, b: int, rows: Rows, rewrites: Truth) -> Truth:
-        """The runs that hold rows are copied, and those that hold removed keys are forgotten."""
-        return s.node[b]
 
     # Actions: the foundation, and drafts.
 
@@ -293,7 +277,7 @@ class PublishContent(Machine):
         s.require(s.at[d] == "new", d == 0 or s.at[d - 1] != "new")  # drafts are numbered as they begin
         s.require(rows.node | Truth.constant(kind not in ("link-if", *DROPS)))
         s.require(~rows.edge | Truth.constant(kind != "drop-if"))
-        s.require(rows.declared == (kind == "undeclare") if kind in SCHEMA else ALWAYS)
+        s.require((rows.declared == (kind == "undeclare")) | Truth.constant(kind not in SCHEMA))
         s.at[d], s.kind[d], s.branch[d] = "open", kind, b
         if kind != "compact":
             s.seen[d] = s.pin[b]
