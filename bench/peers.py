@@ -1,8 +1,18 @@
-"""Two-phase commit for the other checkers: the machine of `model/two_phase.py`, state by state."""
+"""Two-phase commit for the other checkers: the machine of `model/two_phase.py`, state by state.
+
+A `fault` is planted: `agreement`, a manager aborts although it has prepared; `deadlock`, nothing is repeated,
+so that a run ends. A checker that judges what ours judges must report both.
+"""
 
 
-def promela(managers: int) -> str:
-    """For SPIN: one process, every transition a `d_step`, so that its states are exactly the machine's."""
+def promela(managers: int, fault: str = "") -> str:
+    """For SPIN: one process, every transition a `d_step`, so that its states are exactly the machine's.
+
+    The invariant is an assertion at the end of every step, in the same `d_step`, so it costs no state; the
+    initial state satisfies it. No label marks a valid end state, so a state without a next step is an error.
+    """
+    once = " && manager[{0}] < COMMITTED" if fault == "deadlock" else ""
+    may_abort = "<= PREPARED" if fault == "agreement" else "== INIT"
     each = range(managers)
     clash = " || ".join(
         f"(manager[{m}] == COMMITTED && manager[{n}] == ABORTED)" for m in each for n in each if m != n
@@ -14,13 +24,14 @@ def promela(managers: int) -> str:
     ]
     for m in each:
         options += [
-            f"d_step {{ decision == INIT && sent_prepared[{m}] -> prepared[{m}] = 1 }}",
+            f"d_step {{ decision == INIT && sent_prepared[{m}]"
+            f"{f' && !prepared[{m}]' if once else ''} -> prepared[{m}] = 1 }}",
             f"d_step {{ manager[{m}] == INIT -> manager[{m}] = PREPARED; sent_prepared[{m}] = 1 }}",
-            f"d_step {{ manager[{m}] == INIT -> manager[{m}] = ABORTED }}",
-            f"d_step {{ sent_commit -> manager[{m}] = COMMITTED }}",
-            f"d_step {{ sent_abort -> manager[{m}] = ABORTED }}",
+            f"d_step {{ manager[{m}] {may_abort} -> manager[{m}] = ABORTED }}",
+            f"d_step {{ sent_commit{once.format(m)} -> manager[{m}] = COMMITTED }}",
+            f"d_step {{ sent_abort{once.format(m)} -> manager[{m}] = ABORTED }}",
         ]
-    body = "\n".join(f"  :: {option}" for option in options)
+    body = "\n".join(f"  :: {option.removesuffix('}')}; assert(AGREEMENT) }}" for option in options)
     return f"""#define INIT 0
 #define PREPARED 1
 #define COMMITTED 2
@@ -33,7 +44,6 @@ bit sent_prepared[{managers}];
 bit sent_commit;
 bit sent_abort;
 active proctype protocol() {{
-end:
   do
 {body}
   od
@@ -46,9 +56,16 @@ def pan_options(managers: int) -> list[str]:
     return ["-m100000", f"-w{26 if managers > 8 else 21}"]
 
 
-def tla_module() -> str:
+def tla_module(fault: str = "") -> str:
     """For TLC: messages are a set, as TLA+ would have it."""
-    return """---- MODULE TwoPhaseCommit ----
+    may_abort = '\\in {"working", "prepared"}' if fault == "agreement" else '= "working"'
+    once = '/\\ manager[m] \\notin {"committed", "aborted"}' if fault == "deadlock" else ""
+    anew = "/\\ m \\notin prepared" if fault == "deadlock" else ""
+    module = _TLA.replace("MAY_ABORT", may_abort).replace("ONCE", once).replace("ANEW", anew)
+    return "\n".join(line for line in module.splitlines() if line.strip() or not line.startswith(" ")) + "\n"
+
+
+_TLA = """---- MODULE TwoPhaseCommit ----
 CONSTANT Managers
 VARIABLES manager, decision, prepared, sent
 
@@ -70,6 +87,7 @@ Abort == /\\ decision = "init"
 
 HearPrepared(m) == /\\ decision = "init"
                    /\\ [kind |-> "prepared", by |-> m] \\in sent
+                   ANEW
                    /\\ prepared' = prepared \\cup {m}
                    /\\ UNCHANGED <<manager, decision, sent>>
 
@@ -78,15 +96,17 @@ Prepare(m) == /\\ manager[m] = "working"
               /\\ sent' = sent \\cup {[kind |-> "prepared", by |-> m]}
               /\\ UNCHANGED <<decision, prepared>>
 
-ChooseToAbort(m) == /\\ manager[m] = "working"
+ChooseToAbort(m) == /\\ manager[m] MAY_ABORT
                     /\\ manager' = [manager EXCEPT ![m] = "aborted"]
                     /\\ UNCHANGED <<decision, prepared, sent>>
 
 HearCommit(m) == /\\ [kind |-> "commit"] \\in sent
+                 ONCE
                  /\\ manager' = [manager EXCEPT ![m] = "committed"]
                  /\\ UNCHANGED <<decision, prepared, sent>>
 
 HearAbort(m) == /\\ [kind |-> "abort"] \\in sent
+                ONCE
                 /\\ manager' = [manager EXCEPT ![m] = "aborted"]
                 /\\ UNCHANGED <<decision, prepared, sent>>
 

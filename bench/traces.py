@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +18,13 @@ import pyarrow.compute as pc
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
+from fencepost.properties.refinement import Automaton, Refinement
+from fencepost.properties.refinement.symbols import SymbolReader
 from fencepost.sim.explore import Random, Setting
+from fencepost.sim.replay.parts import in_order
 from fencepost.sim.systems.publish.scenarios import program
 from fencepost.sim.trace import table_of, write_parquet
+from fencepost.sim.trace.columns import events as columns
 from fencepost.sim.trace.schema import SCHEMA
 from fencepost.sim.world import Budget, World
 from fencepost.sim.world.trace import events
@@ -74,6 +79,14 @@ def driven(count: int, scenarios: tuple[str, ...] = SCENARIOS, source: Source = 
         assert not search.failures, search.failures
         runs += search.runs
     return runs
+
+
+def distinct(runs: list[list[Event]], refinement: Refinement) -> int:
+    """How many of some runs are different to the model: whatever their names, no two read alike."""
+    reader = SymbolReader(Automaton(refinement), Lock())
+    found = reader.read(columns(in_order(table_of(event for run in runs for event in run))))
+    spans = zip(found.starts.tolist(), found.lengths.tolist(), strict=True)
+    return len({found.symbols[start : start + length].tobytes() for start, length in spans})
 
 
 def copies(table: pa.Table, count: int, first: int = 0, source: Source = PUBLISH) -> Iterator[pa.Table]:

@@ -89,6 +89,8 @@ def if_match_delete(bench: Bench) -> None:
     _match_unchanged(bench, DELETE)
     _match_stale(bench, DELETE)
     deletes_missing(bench)
+    for size in _large_sizes(bench):
+        _delete_large(bench, size)
 
 
 def _large_sizes(bench: Bench) -> Iterator[int]:
@@ -283,6 +285,18 @@ def _complete_large(
 
 
 # Deletes, and versions.
+
+
+def _delete_large(bench: Bench, size: int) -> None:
+    key = bench.key("large")
+    what = f"of an object of {size:,} bytes"
+    stale = bench.put(key, "first")
+    etag = bench.put(key, "second", size=size)
+    reply = bench.store.delete(key, when=Matches(stale))
+    otherwise = f"an if-match delete {what} deleted a newer version: the condition is ignored"
+    refused(reply, Outcome.CHANGED, otherwise=otherwise)
+    bench.must_stand(key, "second", f"an if-match delete {what} that was refused")
+    expect(bench.store.delete(key, when=Matches(etag)), Outcome.DONE)
 
 
 def deletes_missing(bench: Bench) -> bool:

@@ -53,7 +53,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("if-match-put", "Does an if-match put replace only the version it names?",
             conditions.if_match_put, core=True, large=2, weight=3, writes=lambda _: (6, 25)),
     Feature("if-match-delete", "Does an if-match delete remove only the version it names?",
-            conditions.if_match_delete, writes=lambda _: (3, 10)),
+            conditions.if_match_delete, large=1, weight=2, writes=lambda _: (4, 18)),
     Feature("multipart", "Do uploads in parts appear whole, once completed, and never when aborted?",
             multipart.multipart, writes=lambda _: (2, 12)),
     Feature("create-only-complete", "Does completing a create-only upload create only where nothing is?",

@@ -71,6 +71,13 @@ def test_an_update_lost_after_the_last_round_is_unsafe() -> None:
     assert row.verdict is Verdict.UNSAFE, row.detail
 
 
+@pytest.mark.parametrize("at", range(1, 25))
+def test_one_update_lost_at_any_read_is_unsafe(at: int) -> None:
+    store = RollsBack(lambda number: number == at)
+    row = probed(store, "counter-threads", plan=replace(PLAN, rounds=12))["counter-threads"]
+    assert (row.verdict is Verdict.UNSAFE) == (store.lost > 0), (row.detail, store.lost)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_any_loss_the_counter_sees_is_unsafe(seed: int) -> None:
     """Random rolled back reads, compared with the store's own count of what it lost."""
@@ -118,8 +125,26 @@ def test_a_condition_ignored_for_several_parts_is_unsafe(name: str) -> None:
     assert probed(IgnoresConditionsOfManyParts(), name)[name].verdict is Verdict.UNSAFE
 
 
+class IgnoresConditionsOfLargeDeletes(MemoryStore):
+    """Deletes large objects whatever the condition."""
+
+    def send(self, request: Any) -> Any:
+        if isinstance(request, ask.Delete) and isinstance(request.when, Matches):
+            standing = super().send(ask.Get(request.key))
+            if standing.done and len(standing.body) > MIB:
+                request = replace(request, when=ANYTHING)
+        return super().send(request)
+
+
+def test_a_condition_ignored_for_deletes_of_large_objects_is_unsafe() -> None:
+    row = probed(IgnoresConditionsOfLargeDeletes(), "if-match-delete")["if-match-delete"]
+    assert row.verdict is Verdict.UNSAFE, row.detail
+    assert "bytes" in row.detail
+
+
 @pytest.mark.parametrize(
-    "name", ["create-only-put", "if-match-put", "create-only-complete", "if-match-complete"]
+    "name",
+    ["create-only-put", "if-match-put", "if-match-delete", "create-only-complete", "if-match-complete"],
 )
 def test_large_bodies_are_tried_or_named_as_not_tried(name: str) -> None:
     row = probed(MemoryStore(), name)[name]
