@@ -9,6 +9,7 @@ timer: a single draft is published at once.
 """
 
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,26 +30,6 @@ class Signal(Protocol):
     def wait(self) -> object: ...
 
 
-class Waiting(Protocol):
-    """How threads wait for each other: two primitives that a harness can replace."""
-
-    def lock(self) -> AbstractContextManager[object]:
-        """A new lock; held only over a few lines that send no request."""
-        ...
-
-    def signal(self) -> Signal:
-        """A new signal, not set."""
-        ...
-
-
-class ThreadWaiting:
-    def lock(self) -> AbstractContextManager[object]:
-        return threading.Lock()
-
-    def signal(self) -> Signal:
-        return threading.Event()
-
-
 @dataclass(eq=False)
 class _Ticket:
     draft: Draft
@@ -59,16 +40,24 @@ class _Ticket:
 class GroupCommit:
     """Publishes for many threads through one catalog handle, which has no other user meanwhile."""
 
-    def __init__(self, catalog: Catalog, waiting: Waiting | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        lock: Callable[[], AbstractContextManager[object]] = threading.Lock,
+        signal: Callable[[], Signal] = threading.Event,
+    ) -> None:
+        """How threads wait for each other is two primitives that a harness can replace. The lock is held only
+        over a few lines that send no request."""
         self._catalog = catalog
-        self._waiting = waiting or ThreadWaiting()
-        self._lock = self._waiting.lock()
+        self._signal = signal
+        self._lock = lock()
         self._queue: list[_Ticket] = []
         self._led = False
 
     def publish(self, draft: Draft) -> Published | Unknown:
         """Publish `draft`, alone or with others. Raises errors of this draft, not of others."""
-        ticket = _Ticket(draft, self._waiting.signal())
+        ticket = _Ticket(draft, self._signal())
         with self._lock:
             self._queue.append(ticket)
             leads, self._led = not self._led, True

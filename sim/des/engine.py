@@ -298,7 +298,7 @@ class Channel:
 
 
 class Signal:
-    """Set once, waited for by any number of actors: group commit's `Waiting` in simulated time."""
+    """Set once, waited for by any number of actors: group commit's signal in simulated time."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

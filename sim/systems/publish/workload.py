@@ -9,7 +9,7 @@ An operation appends `rows` rows to one table, drawn from the writer's own strea
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
@@ -123,7 +123,8 @@ class Grouping:
         window_ns = self._simulation.setup.workload.window_ns
         if window_ns:
             return Windowed(self._simulation.engine, catalog, window_ns)
-        return GroupCommit(catalog, SimulatedWaiting(self._simulation.engine))
+        # Actors switch only where they wait, so no lock is needed.
+        return GroupCommit(catalog, lock=nullcontext, signal=lambda: Signal(self._simulation.engine))
 
 
 class Windowed:
@@ -206,16 +207,3 @@ class Rows:
         table = f"t{self._dice.randrange(self._workload.tables)}"
         ids = self._simulation.take(self._workload.rows)
         return table, [{"id": id_, "n": self._number} for id_ in ids]
-
-
-class SimulatedWaiting:
-    """How members wait for each other. Actors switch only where they wait, so no lock is needed."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def lock(self) -> AbstractContextManager[object]:
-        return nullcontext()
-
-    def signal(self) -> Signal:
-        return Signal(self._engine)
