@@ -11,8 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fencepost.properties.linearizability.explain import explain
-from fencepost.properties.linearizability.history import UNJUDGED, Operation
-from fencepost.properties.linearizability.moves import Contents, Move, is_informative, moves_of
+from fencepost.properties.linearizability.history import (
+    UNJUDGED,
+    Contents,
+    Move,
+    Operation,
+    is_informative,
+    moves_of,
+)
 from fencepost.properties.linearizability.search import Found, Search, narrow
 
 STEPS_MAX = 100_000
@@ -54,8 +60,11 @@ def check_history(operations: Iterable[Operation], *, steps_max: int = STEPS_MAX
         if is_informative(each):
             by_key[each.key].append(each)
     informative = sum(map(len, by_key.values()))
-    if not any(not each.loose for part in by_key.values() for each in part):
-        return Verdict(Judgement.UNDECIDED, (), _nothing_to_judge(informative))
+    if all(each.loose for part in by_key.values() for each in part):
+        why = "the history holds no informative operation"
+        if informative:
+            why = f"all {informative} informative operations have an unknown outcome"
+        return Verdict(Judgement.UNDECIDED, (), f"Nothing is proven: {why}.")
     found: defaultdict[Found, list[str]] = defaultdict(list)
     steps = 0
     for key in sorted(by_key):
@@ -64,12 +73,6 @@ def check_history(operations: Iterable[Operation], *, steps_max: int = STEPS_MAX
         steps += used
     judgement, keys, text, counterexample = _sum_up(by_key, found, steps_max)
     return Verdict(judgement, tuple(keys), text, counterexample, informative, steps)
-
-
-def _nothing_to_judge(loose: int) -> str:
-    if loose:
-        return f"Nothing is proven: all {loose} informative operations have an unknown outcome."
-    return "Nothing is proven: the history holds no informative operation."
 
 
 def _judge(part: Sequence[Operation], steps_max: int) -> tuple[Found, int]:

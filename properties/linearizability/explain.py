@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from fencepost.impl.store.requests import Outcome
 from fencepost.model.store_reference import Standing
-from fencepost.properties.linearizability.history import Operation
-from fencepost.properties.linearizability.moves import NEVER, Contents, is_informative, moves_of
+from fencepost.properties.linearizability.history import NEVER, Contents, Operation, is_informative, moves_of
 
 LINES_MAX = 60
 """A walk that would need more lines is not printed."""
@@ -150,7 +149,7 @@ def _torn_text(counterexample: Sequence[Operation]) -> list[str]:
 def listing(counterexample: Sequence[Operation]) -> list[str]:
     """One line an operation: number, process, times, request, reply."""
     names = [f"({number})" for number in range(1, len(counterexample) + 1)]
-    times = [_time(each) for each in counterexample]
+    times = [f"{each.called}..{'' if each.returned is None else each.returned}" for each in counterexample]
     requests = [_request(each) for each in counterexample]
     columns = [names, [each.process for each in counterexample], times, requests]
     widths = [max(map(len, column)) for column in columns]
@@ -160,10 +159,6 @@ def listing(counterexample: Sequence[Operation]) -> list[str]:
         lines.append(f"  {padded}  -> {reply}")
     left_out = len(lines) - LISTED_MAX
     return lines if left_out <= 0 else [*lines[:LISTED_MAX], f"  ... and {left_out} more"]
-
-
-def _time(each: Operation) -> str:
-    return f"{each.called}..{'' if each.returned is None else each.returned}"
 
 
 def _request(each: Operation) -> str:
@@ -277,14 +272,15 @@ class _Walk:
     def _settled(self, done: frozenset[int], standing: Standing) -> tuple[frozenset[int], list[int]]:
         fitting: list[int] = []
         while True:
-            more = [at for at in self._open(done) if self._still(at) and self._moves[at].outcomes(standing)]
+            more = [
+                at
+                for at in self._open(done)
+                if not self._moves[at].changes and self._moves[at].outcomes(standing)
+            ]
             if not more:
                 return done, fitting
             fitting += more
             done |= set(more)
-
-    def _still(self, index: int) -> bool:
-        return not self._moves[index].changes
 
     def _firm(self, done: frozenset[int]) -> list[int]:
         return [at for at, move in enumerate(self._moves) if at not in done and not move.loose]

@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fencepost.model.store_reference import Standing
-from fencepost.properties.linearizability.moves import NEVER, OTHER, Move
+from fencepost.properties.linearizability.history import NEVER, OTHER, Move
 
 
 class Found(enum.Enum):

@@ -8,7 +8,7 @@ from fencepost.impl.store.requests import Outcome
 from fencepost.properties.linearizability import Judgement, Operation, check_history
 from fencepost.properties.linearizability.check import Refuter
 from fencepost.properties.linearizability.explain import smallest, weaken
-from fencepost.properties.linearizability.moves import is_informative
+from fencepost.properties.linearizability.history import is_informative
 from tests.properties.linearizability.histories import HICOUNTEREXAMPLES
 
 DONE = Outcome.DONE
