@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import (
     NOT_NOW,
@@ -31,6 +30,24 @@ from fencepost.impl.store.requests import (
 
 R = TypeVar("R", bound=Reply)
 P = TypeVar("P", ListReply, VersionsReply, UploadsReply)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often, and after which pauses, one protocol sends a request again."""
+
+    actor: str
+    """The random stream that shortens the pauses."""
+    unavailable: type[Exception]
+    """Raised when a request gets no answer in any attempt."""
+    attempts: int = 6
+    """How often a request is sent at most."""
+    backoff_s: float = 0.1
+    """The first pause between attempts; every further one is twice as long."""
+
+    def back_off(self, env: Environment, attempt: int) -> None:
+        """Pause after `attempt` (the first is 0): doubling, shortened by a random share of up to a half."""
+        env.sleep(self.backoff_s * 2.0**attempt * (1 - env.stream(self.actor).random() / 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from typing import Any
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
-from fencepost.impl.ingest.context import AT_ONCE, IngestContext, portions
+from fencepost.impl.ingest.context import AT_ONCE, Findings, IngestContext, portions
 from fencepost.impl.ingest.documents import JSON, ConflictRecord, Manifest, parse, write
 from fencepost.impl.ingest.errors import Damaged, IdentityError, InventoryError, StoreUnavailable
 from fencepost.impl.ingest.indexes import DERIVED, Indexes, derive, incomplete, without_data
@@ -57,19 +57,15 @@ SCHEMA = "fencepost.ingest_audit.v1"
 SWAPS_MAX = 10
 
 
-@dataclass
-class Audited:
+@dataclass(kw_only=True)
+class Audited(Findings):
+    """`damaged`: such an audit proves nothing."""
+
     id: str
     began_ns: int
     """By the store's clock. The audit covers every batch accepted before."""
     accepted: int = 0
     quarantined: int = 0
-    repaired: int = 0
-    """Missing index objects it wrote."""
-    missing: list[str] = field(default_factory=list)
-    """Accepted manifests without a blob: data that is lost, or that an agent's retry will restore."""
-    damaged: list[str] = field(default_factory=list)
-    """Objects that could not be read, with the reason. Such an audit proves nothing."""
     hours_marked: int = 0
     """Hours with batches that the rollups' cursor has passed and no entry counts."""
     report: str = ""
@@ -131,7 +127,7 @@ class Audit(IngestContext):
     def run(self) -> Audited:
         id_ = self.env.new_id()
         mark = f"{keys.AUDITS}{id_}.json"
-        result = Audited(id_, self._begin(mark))
+        result = Audited(id=id_, began_ns=self._begin(mark))
         indexes = Indexes()
         for prefix in DERIVED:
             for key in self.list_keys(prefix):
@@ -233,7 +229,7 @@ class ReportAudit(Audit):
     unrolled: Unrolled = field(init=False)
 
     def run(self) -> Audited:
-        result = Audited(self.env.new_id(), self.report.began_ns, report=self.report.name)
+        result = Audited(id=self.env.new_id(), began_ns=self.report.began_ns, report=self.report.name)
         self.unrolled = Unrolled(self)
         # To its end before anything is done: only then the report is known to be whole.
         indexes, named = self._read_report()
@@ -243,9 +239,7 @@ class ReportAudit(Audit):
         reconciler = Reconciler(self.store, self.env, self.settings, self.safeguards, deep=self.deep)
         since = reconciler.since(self.report.began_ns - self.settings.overlap_ns)
         result.since = since.seen
-        result.repaired += since.repaired
-        result.missing += [key for key in since.missing if key not in result.missing]
-        result.damaged += since.damaged
+        result.add(since)
         self.check_quarantined(result)
         result.hours_marked = self.unrolled.mark()
         if result.complete:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from fencepost.impl.context import Context
+from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.documents import JSON, Manifest, parse, write
 from fencepost.impl.ingest.errors import Damaged, IdentityError, SettingsError, StoreUnavailable
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ABSENT, Matches
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import (
@@ -46,6 +45,23 @@ Stop = Callable[[], bool]
 def never() -> bool:
     """Work to the end."""
     return False
+
+
+@dataclass
+class Findings:
+    """What a pass over accepted batches found."""
+
+    repaired: int = 0
+    """Missing index objects it wrote."""
+    missing: list[str] = field(default_factory=list)
+    """Accepted manifests without a blob: data that is lost, unless an agent's retry is under way."""
+    damaged: list[str] = field(default_factory=list)
+    """Objects that could not be read, with the reason."""
+
+    def add(self, other: "Findings") -> None:
+        self.repaired += other.repaired
+        self.missing += [key for key in other.missing if key not in self.missing]
+        self.damaged += other.damaged
 
 
 @dataclass(eq=False)

@@ -32,7 +32,16 @@ from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.audit import LATEST, proof_began_ns
-from fencepost.impl.ingest.context import AT_ONCE, IngestContext, Lease, Record, Stop, never, portions
+from fencepost.impl.ingest.context import (
+    AT_ONCE,
+    Findings,
+    IngestContext,
+    Lease,
+    Record,
+    Stop,
+    never,
+    portions,
+)
 from fencepost.impl.ingest.errors import Damaged, IngestError
 from fencepost.impl.ingest.indexes import derive, incomplete, without_data
 from fencepost.impl.ingest.reconcile import Reconciler
@@ -59,19 +68,13 @@ T = TypeVar("T")
 
 
 @dataclass
-class Maintained:
+class Maintained(Findings):
     seen: int = 0
     """Batches that the reconciler checked."""
     found: int = 0
     """Batches that the search found and that lacked something."""
-    repaired: int = 0
-    """Missing index objects it wrote."""
     rolled_up: int = 0
     """Batches it rolled up."""
-    missing: list[str] = field(default_factory=list)
-    """Accepted batches without their data: an alarm."""
-    damaged: list[str] = field(default_factory=list)
-    """Objects that could not be read, with the reason."""
     failed: list[str] = field(default_factory=list)
     """Tasks that failed, with the reason; the next round tries again."""
 
@@ -103,13 +106,11 @@ class Maintenance(IngestContext):
             return None
         result = Maintained()
         if reconciled := self._try(self._reconciler.once, stop, result):
-            result.seen, result.repaired = reconciled.seen, reconciled.repaired
-            result.missing += reconciled.missing
-            result.damaged += reconciled.damaged
+            result.seen = reconciled.seen
+            result.add(reconciled)
         if searched := self._try(self._search.step, stop, result):
-            result.found, result.repaired = searched.found, result.repaired + searched.repaired
-            result.missing += [key for key in searched.missing if key not in result.missing]
-            result.damaged += searched.damaged
+            result.found = searched.found
+            result.add(searched)
         if rolled := self._try(self._rollups.once, stop, result):
             result.rolled_up = rolled.batches
             # A batch that cannot be counted appears twice if its hour is queued as well.
@@ -131,15 +132,10 @@ class Maintenance(IngestContext):
 
 
 @dataclass
-class Searched:
+class Searched(Findings):
     listed: int = 0
     found: int = 0
     """Accepted batches that lacked something."""
-    repaired: int = 0
-    """Missing index objects it wrote."""
-    missing: list[str] = field(default_factory=list)
-    """Accepted manifests without a blob."""
-    damaged: list[str] = field(default_factory=list)
     ended: bool = False
     """Whether the search got to its end in this step."""
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from fencepost.impl.cursor import Cursor, Pace
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
-from fencepost.impl.ingest.context import AT_ONCE, IngestContext, Stop, never, portions
+from fencepost.impl.ingest.context import AT_ONCE, Findings, IngestContext, Stop, never, portions
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.indexes import derive, incomplete, without_data
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
@@ -30,15 +30,9 @@ from fencepost.impl.store.interface import Store
 
 
 @dataclass
-class Reconciled:
+class Reconciled(Findings):
     seen: int = 0
     """Accepted batches it checked."""
-    repaired: int = 0
-    """Missing index objects it wrote."""
-    missing: list[str] = field(default_factory=list)
-    """Keys of accepted manifests without a blob: an alarm, unless the agent's retry is under way."""
-    damaged: list[str] = field(default_factory=list)
-    """Objects that could not be read, with the reason."""
     position: str = ""
     """The position of the cursor."""
 

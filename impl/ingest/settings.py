@@ -8,9 +8,9 @@ accepted, acknowledged                                orphans may be deleted
 import enum
 from dataclasses import dataclass, field
 
+from fencepost.impl.context import RetryPolicy
 from fencepost.impl.ingest.errors import SettingsError, StoreUnavailable
 from fencepost.impl.ingest.frames import LIMITS, Limits
-from fencepost.impl.retry import RetryPolicy
 
 
 class Mode(enum.StrEnum):

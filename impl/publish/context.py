@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.impl.context import Context
+from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.cache import TableReader
 from fencepost.impl.publish.chain import Boundary, Chain, News
@@ -19,7 +19,6 @@ from fencepost.impl.publish.documents import (
 )
 from fencepost.impl.publish.errors import Absent, Fenced, Invalid, StoreUnavailable
 from fencepost.impl.publish.safeguards import Epoch, Safeguards
-from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.context import Context
+from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import collect, full_audit, keys
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.publish import Catalog
-from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ANYTHING, Outcome, Store
 from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.memory import MemoryStore

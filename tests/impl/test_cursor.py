@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.impl.context import Context
+from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.cursor import Cursor, CursorError, Pace
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.retry import RetryPolicy
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers import Effect, Fault, Faulty

@@ -2,9 +2,9 @@
 
     the collector                                              the agent
       app           a collector, its parts and its routes        spool      its queue on its disk
-      requests      tokens, query and body of a request          sending    from the spool to any collector
-      acceptance    between HTTP and the protocol              both
-      landing       the mode in which a local disk accepts       refusals   kinds, and what the agent does
+      requests      tokens, query, body, kinds of refusal        sending    from the spool to any collector
+      acceptance    between HTTP and the protocol
+      landing       the mode in which a local disk accepts
       conflicts     the interface for operators
       background    work beside the requests
       openapi       the OpenAPI document

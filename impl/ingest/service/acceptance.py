@@ -17,7 +17,7 @@ from fencepost.impl.ingest.errors import Refused
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.background import FollowUps
-from fencepost.impl.ingest.service.refusals import Refusal
+from fencepost.impl.ingest.service.requests import Refusal
 from fencepost.impl.store.interface import Store
 
 Result = Literal["accepted", "duplicate", "conflict", "unavailable", "refused"]

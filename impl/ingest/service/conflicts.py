@@ -9,10 +9,10 @@ from typing import Any
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import operator
-from fencepost.impl.ingest.service.refusals import Refusal
 from fencepost.impl.ingest.service.requests import (
     IDENTITY,
     IDENTITY_TYPES,
+    Refusal,
     check_owner,
     make_identity,
     parse_agent,

@@ -6,8 +6,7 @@ import fencepost
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.ingest.keys import NAME_BYTES_MAX, SEQ_MAX
 from fencepost.impl.ingest.service.conflicts import PAGE_MAX, STATES
-from fencepost.impl.ingest.service.refusals import KINDS
-from fencepost.impl.ingest.service.requests import BINARY, NOTE_MAX
+from fencepost.impl.ingest.service.requests import BINARY, KINDS, NOTE_MAX
 
 Json = dict[str, Any]
 

@@ -1,4 +1,8 @@
-"""Strict parsing of requests: the sender, the batch they name, and JSON bodies."""
+"""Strict parsing of requests: the sender, the batch they name, and JSON bodies; and the kinds of refusal.
+
+`fencepost.impl.http.refusals` explains the table. An agent deletes a batch on 200 alone; what it does
+otherwise is in the column `then`.
+"""
 
 import json
 import os
@@ -7,10 +11,29 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from fencepost.impl.http import refusals
+from fencepost.impl.http.refusals import Kind
 from fencepost.impl.http.tokens import Headers, TokenFile, Tokens
 from fencepost.impl.ingest.errors import IdentityError
 from fencepost.impl.ingest.keys import SEQ_MAX, Identity, agent_path, boot_path
-from fencepost.impl.ingest.service.refusals import Refusal
+
+KINDS: Mapping[str, Kind] = {
+    **refusals.COMMON,
+    "bad_identity": Kind(400, "park", "The identity is missing, repeated, or not well formed."),
+    "bad_frame": Kind(400, "park", "The body is not a whole frame."),
+    "foreign_agent": Kind(403, "stop", "The token belongs to another agent, or not to an agent."),
+    "not_operator": Kind(403, "stop", "The token does not belong to an operator."),
+    "quarantined": Kind(403, "park", "An operator has quarantined this agent or boot."),
+    "no_such_conflict": Kind(404, "stop", "There is no conflict about this identity."),
+    "identity_conflict": Kind(409, "park", "Other bytes were accepted under this identity."),
+    "bad_sequence": Kind(422, "park", "The sequence range is impossible."),
+    "mismatch": Kind(422, "park", "The frame names another identity than the request."),
+}
+
+
+class Refusal(refusals.Refusal):
+    kinds = KINDS
+
 
 BINARY = "application/octet-stream"
 IDENTITY = ("agent_id", "boot_id", "seq_start", "seq_end")

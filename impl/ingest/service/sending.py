@@ -26,7 +26,7 @@ import httpx
 from fencepost.impl.environment import Environment
 from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.ingest.operator import DROP
-from fencepost.impl.ingest.service.refusals import KINDS
+from fencepost.impl.ingest.service.requests import KINDS
 from fencepost.impl.ingest.service.spool import Batch, Spool
 
 _LOG = logging.getLogger("fencepost.ingest")

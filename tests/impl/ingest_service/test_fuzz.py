@@ -21,8 +21,7 @@ from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import KIND_OF, judge
 from fencepost.impl.ingest.service.app import Plan, collecting
 from fencepost.impl.ingest.service.openapi import document
-from fencepost.impl.ingest.service.refusals import KINDS
-from fencepost.impl.ingest.service.requests import token_file
+from fencepost.impl.ingest.service.requests import KINDS, token_file
 from fencepost.impl.store.memory import MemoryStore
 
 from .serving import ENV, QUICK, batch, frame, listing

@@ -13,7 +13,7 @@ import pytest
 
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.ingest.keys import Identity
-from fencepost.impl.ingest.service.refusals import KINDS
+from fencepost.impl.ingest.service.requests import KINDS
 from fencepost.impl.store.files import FileStore
 
 from .serving import BINARY, Served, answer_of, batch, frame, query, serving

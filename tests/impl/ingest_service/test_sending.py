@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.ingest.service.refusals import KINDS
+from fencepost.impl.ingest.service.requests import KINDS
 from fencepost.impl.ingest.service.sending import Refused, Sender, Timeouts
 from fencepost.impl.ingest.service.spool import Spool
 
