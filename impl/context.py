@@ -22,13 +22,13 @@ from fencepost.impl.store.requests import (
     ListReply,
     Outcome,
     Put,
+    R,
     Reply,
     Request,
     UploadsReply,
     VersionsReply,
 )
 
-R = TypeVar("R", bound=Reply)
 P = TypeVar("P", ListReply, VersionsReply, UploadsReply)
 
 

@@ -20,14 +20,12 @@ import bisect
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse, Unsupported
-from fencepost.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.store.requests import Outcome, R, Reply, Request
 from fencepost.impl.store.validity import check
-
-R = TypeVar("R", bound=Reply)
 
 PART_BYTES_MIN = 5 * 1024 * 1024
 """S3's own limit on every part but the last."""

@@ -25,9 +25,8 @@ from typing import Any, Self, TypeVar
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.store import requests as ask
-from fencepost.impl.store.requests import BINARY, NO_METADATA, Condition, Matches, Outcome, Reply, Request
+from fencepost.impl.store.requests import BINARY, NO_METADATA, Condition, Matches, Outcome, R, Reply, Request
 
-R = TypeVar("R", bound=Reply)
 A = TypeVar("A")
 B = TypeVar("B")
 

@@ -9,15 +9,12 @@ Everything is gone when the process ends. One lock makes every request atomic, t
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from typing import TypeVar
 
 from fencepost.impl.environment import Environment, SystemEnvironment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import PART_BYTES_MIN, Bucket
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import Outcome, Reply, Request
-
-R = TypeVar("R", bound=Reply)
+from fencepost.impl.store.requests import Outcome, R, Reply, Request
 
 
 class MemoryStore(Store):

@@ -215,6 +215,7 @@ class UploadsReply(Reply):
     next: str = ""
 
 
+R = TypeVar("R", bound=Reply)
 R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
 

@@ -14,7 +14,7 @@ counted once, and long after no orphan is left.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -48,6 +48,7 @@ from fencepost.impl.store.requests import (
     Matches,
     Outcome,
     Put,
+    R,
     Reply,
     Request,
 )
@@ -55,7 +56,6 @@ from fencepost.properties.ingest.checks import CHECKS, STORED, Answer, Batch, Bu
 from fencepost.properties.ingest.refinement import IngestRefinement
 from fencepost.properties.refinement import Automaton, Follower, Reader, RunNames, Verdict
 
-R = TypeVar("R", bound=Reply)
 Fault = str | Callable[[Request[Any]], None]
 FAULTS = ("crash", "crash-after", "reply_lost", "request_lost", "late", "conflict", "throttled")
 WRITES = (Put, Delete, CompleteUpload)

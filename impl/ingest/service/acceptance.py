@@ -6,7 +6,7 @@ other mode is in `landing`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from fencepost.impl.environment import Environment
@@ -97,8 +97,13 @@ def judge(
         case Accepted(duplicate, manifest):
             if not duplicate:
                 on_accepted(manifest)
-            fields = asdict(manifest)
-            shown = {"duplicate": duplicate, **{name: fields[name] for name in _SHOWN}}
+            shown = {
+                "duplicate": duplicate,
+                **identity.fields,
+                "frame_sha256": manifest.frame_sha256,
+                "accepted_at_unix_ns": manifest.accepted_at_unix_ns,
+                "collector_id": manifest.collector_id,
+            }
             return Answer("duplicate" if duplicate else "accepted", body=shown)
         case Conflict() as conflict:
             return Answer("conflict", refusal=_conflict(conflict))
@@ -108,24 +113,12 @@ def judge(
             )
 
 
-_SHOWN = (
-    "agent_id",
-    "boot_id",
-    "seq_start",
-    "seq_end",
-    "frame_sha256",
-    "accepted_at_unix_ns",
-    "collector_id",
-)
-
-
 def _conflict(conflict: Conflict) -> Refusal:
     old, new = conflict.existing, conflict.offered
     return Refusal(
         "identity_conflict",
         f"batch {old.identity} was accepted with other bytes (sha256 {old.frame_sha256}); park yours "
-        "until an "
-        "operator has decided",
+        "until an operator has decided",
         accepted_frame_sha256=old.frame_sha256,
         accepted_manifest_key=old.key,
         submitted_frame_sha256=new.frame_sha256,

@@ -41,8 +41,7 @@ from fencepost.impl.ingest.service.openapi import document
 from fencepost.impl.ingest.service.requests import (
     BINARY,
     IDENTITY,
-    authenticated_agent,
-    authenticated_operator,
+    authenticated,
     check_owner,
     parse_identity,
     parse_query,
@@ -106,7 +105,7 @@ class Collector(Service):
 
     async def _batch(self, request: Request) -> Response:
         headers = request.headers.raw
-        agent = authenticated_agent(headers, self._tokens)
+        agent = authenticated("agent", headers, self._tokens)
         identity = parse_identity(parse_query(request.scope["query_string"], IDENTITY, IDENTITY))
         check_owner(identity, agent)
         check_encoding(headers, BINARY)
@@ -128,7 +127,7 @@ class Collector(Service):
         return json_response(answer.body)
 
     async def _resolution(self, request: Request) -> Response:
-        agent = authenticated_agent(request.headers.raw, self._tokens)
+        agent = authenticated("agent", request.headers.raw, self._tokens)
         query = request.scope["query_string"]
         return json_response(await self.in_thread(self._conflicts.resolution, agent, query))
 
@@ -137,7 +136,7 @@ class Collector(Service):
 
         async def endpoint(request: Request) -> Response:
             headers, query, body = request.headers.raw, request.scope["query_string"], b""
-            operator = authenticated_operator(headers, self._tokens)
+            operator = authenticated("operator", headers, self._tokens)
             if request.method == "POST":
                 check_encoding(headers, "application/json")
                 parse_query(query, ())

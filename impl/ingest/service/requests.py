@@ -49,18 +49,14 @@ def token_file(path: str | os.PathLike[str]) -> TokenFile:
     return TokenFile(Path(path), "fencepost.ingest_tokens.v1", ROLES, "fencepost ingest enrol")
 
 
-def authenticated_agent(headers: Headers, tokens: Tokens) -> str:
+def authenticated(role: str, headers: Headers, tokens: Tokens) -> str:
+    """The name of the sender, whose token must have this role."""
     owner = tokens.authenticate(headers)
-    if owner.role != "agent":
+    if owner.role == role:
+        return owner.name
+    if role == "agent":
         raise Refusal("foreign_agent", "this token is an operator's; batches need an agent's token")
-    return owner.name
-
-
-def authenticated_operator(headers: Headers, tokens: Tokens) -> str:
-    owner = tokens.authenticate(headers)
-    if owner.role != "operator":
-        raise Refusal("not_operator", "this token is an agent's; conflicts need an operator's token")
-    return owner.name
+    raise Refusal("not_operator", "this token is an agent's; conflicts need an operator's token")
 
 
 def check_owner(identity: Identity, agent: str) -> None:

@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 from fencepost.impl.environment import Environment, SystemEnvironment
@@ -39,10 +39,8 @@ from fencepost.impl.store.files.reading import Opened, Reader
 from fencepost.impl.store.files.uploads import IncomingPart, PartInfo, Uploads
 from fencepost.impl.store.files.writing import Incoming, Writer
 from fencepost.impl.store.interface import Pool, Store
-from fencepost.impl.store.requests import Reply, Request
+from fencepost.impl.store.requests import R, Reply, Request
 from fencepost.impl.store.validity import check
-
-R = TypeVar("R", bound=Reply)
 
 LINGER_MS = 5.0
 _ROOT_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

@@ -22,15 +22,13 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.layer import Layer
-from fencepost.impl.store.requests import Outcome, Reply, Request
-
-R = TypeVar("R", bound=Reply)
+from fencepost.impl.store.requests import Outcome, R, Request
 
 
 class Effect(enum.StrEnum):

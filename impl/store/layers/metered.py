@@ -22,13 +22,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.layer import Layer
-from fencepost.impl.store.requests import Reply, Request
-
-R = TypeVar("R", bound=Reply)
+from fencepost.impl.store.requests import R, Reply, Request
 
 
 @dataclass(frozen=True, slots=True)

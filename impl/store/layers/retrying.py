@@ -13,14 +13,12 @@ met once do not meet again at the same moment.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.layer import Layer
-from fencepost.impl.store.requests import NOT_NOW, Outcome, Reply, Request
-
-R = TypeVar("R", bound=Reply)
+from fencepost.impl.store.requests import NOT_NOW, Outcome, R, Request
 
 
 def may_ask_again(request: Request[Any], outcome: Outcome) -> bool:

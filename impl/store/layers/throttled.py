@@ -7,14 +7,12 @@ under the cap: with a cap of 8, a step of 16 takes two latencies.
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.interface import Pool, Store
 from fencepost.impl.store.layers.layer import Layer
-from fencepost.impl.store.requests import Reply, Request
-
-R = TypeVar("R", bound=Reply)
+from fencepost.impl.store.requests import R, Request
 
 
 class Throttled(Layer):

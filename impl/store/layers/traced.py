@@ -11,15 +11,13 @@ nobody knows of is worse than a failed request.
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event, TraceFields, arguments, results
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.layer import Layer
-from fencepost.impl.store.requests import Reply, Request
-
-R = TypeVar("R", bound=Reply)
+from fencepost.impl.store.requests import R, Reply, Request
 
 REFUSED = "refused"
 """The outcome column of a request that raised a StoreError: certainly not applied."""

@@ -20,7 +20,7 @@ Messages quote S3's code and message, and never the text of an exception: that m
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import botocore.exceptions
 import botocore.parsers
@@ -28,9 +28,7 @@ import urllib3.exceptions
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
-from fencepost.impl.store.requests import Outcome, Reply, Request
-
-R = TypeVar("R", bound=Reply)
+from fencepost.impl.store.requests import Outcome, R, Request
 
 TEXT_MAX = 300
 """So much of a store's message is passed on."""

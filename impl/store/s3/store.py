@@ -3,20 +3,18 @@
 import re
 import threading
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from fencepost.impl.environment import Environment, SystemEnvironment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import BrokenPromise, Misuse, StoreError, Unsupported, Unusable
 from fencepost.impl.store.interface import Pool, Store
-from fencepost.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.store.requests import Outcome, R, Request
 from fencepost.impl.store.s3.client import Setup, make_client
 from fencepost.impl.store.s3.endings import LIBRARY_ERRORS, ended
 from fencepost.impl.store.s3.operations import CALLS, Place, parameters
 from fencepost.impl.store.validity import KEY_BYTES_MAX, check, check_key
-
-R = TypeVar("R", bound=Reply)
 
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 30.0
