@@ -15,21 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment
+from fencepost.impl.store import requests as ask
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import (
-    NOT_NOW,
-    Get,
-    ListReply,
-    Outcome,
-    Put,
-    R,
-    Reply,
-    Request,
-    UploadsReply,
-    VersionsReply,
-)
+from fencepost.impl.store.requests import NOT_NOW, Outcome, R, Reply, Request
 
-P = TypeVar("P", ListReply, VersionsReply, UploadsReply)
+P = TypeVar("P", ask.ListReply, ask.VersionsReply, ask.UploadsReply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +86,10 @@ class Context:
 
     def create_all(
         self,
-        puts: Sequence[Put],
+        puts: Sequence[ask.Put],
         *,
         replies: Sequence[Any] | None = None,
-        read_back: Callable[[Put], bool] = lambda _: True,
+        read_back: Callable[[ask.Put], bool] = lambda _: True,
     ) -> list[Created]:
         """Create each object, or find out what is at its key. `replies`: to a first attempt already made."""
         found: dict[int, Created] = {}
@@ -116,7 +106,7 @@ class Context:
                 elif reply.outcome not in NOT_NOW:
                     unclear.append(at)
             if unclear:
-                bodies = self.store.send_all([Get(puts[at].key) for at in unclear])
+                bodies = self.store.send_all([ask.Get(puts[at].key) for at in unclear])
                 for at, reply in zip(unclear, bodies, strict=True):
                     if reply.outcome is Outcome.DONE:
                         found[at] = Created(False, reply.body)
@@ -128,7 +118,7 @@ class Context:
                 replies = self.store.send_all([puts[at] for at in open_])
         return [found.get(at, Created(False, None)) for at in range(len(puts))]
 
-    def ensure_all(self, puts: Sequence[Put]) -> int:
+    def ensure_all(self, puts: Sequence[ask.Put]) -> int:
         """Create objects whose body follows from their key, so that any writer's is as good as ours.
 
         Returns how many of them this call created.

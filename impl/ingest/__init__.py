@@ -4,11 +4,10 @@ The protocol is in docs/decisions/0011-ingest-protocol.md; begin reading at
 `python -m pydoc fencepost.impl.ingest.authority`.
 """
 
-from fencepost.impl.ingest.audit import Audited, audit_by_report, full_audit
+from fencepost.impl.ingest.audit import audit_by_report, full_audit
 from fencepost.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
 from fencepost.impl.ingest.documents import ConflictRecord, Manifest
 from fencepost.impl.ingest.errors import (
-    Damaged,
     FrameError,
     IdentityError,
     IngestError,
@@ -18,28 +17,23 @@ from fencepost.impl.ingest.errors import (
     SettingsError,
     StoreUnavailable,
 )
-from fencepost.impl.ingest.frames import Frame, Limits, Point, encode, read
-from fencepost.impl.ingest.gc import Collected, collect
+from fencepost.impl.ingest.frames import Limits, Point, encode, read
+from fencepost.impl.ingest.gc import collect
 from fencepost.impl.ingest.inventory import Report, report_at, report_in
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.policy import bucket_policy, lifecycle_rules
-from fencepost.impl.ingest.reconcile import Reconciled, Reconciler, reconcile_once
-from fencepost.impl.ingest.rollups import RolledUp, Rollups, roll_up, totals
+from fencepost.impl.ingest.reconcile import Reconciler, reconcile_once
+from fencepost.impl.ingest.rollups import Rollups, roll_up, totals
 from fencepost.impl.ingest.safeguards import SAFEGUARDS, STANDARD, Safeguards
-from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Mode, Settings
+from fencepost.impl.ingest.settings import Settings
 
 __all__ = [
     "SAFEGUARDS",
     "STANDARD",
-    "STANDARD_SETTINGS",
     "Accepted",
-    "Audited",
     "Authority",
-    "Collected",
     "Conflict",
     "ConflictRecord",
-    "Damaged",
-    "Frame",
     "FrameError",
     "Identity",
     "IdentityError",
@@ -47,14 +41,11 @@ __all__ = [
     "InventoryError",
     "Limits",
     "Manifest",
-    "Mode",
     "Point",
-    "Reconciled",
     "Reconciler",
     "Refusal",
     "Refused",
     "Report",
-    "RolledUp",
     "Rollups",
     "Safeguards",
     "Settings",

@@ -19,20 +19,9 @@ from fencepost.impl.ingest.errors import Damaged, IdentityError, SettingsError, 
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.store import ABSENT, Matches
+from fencepost.impl.store import requests as ask
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import (
-    Get,
-    GetReply,
-    List,
-    ListUploads,
-    ListVersions,
-    ObjectInfo,
-    Outcome,
-    Put,
-    Request,
-    UploadInfo,
-    VersionInfo,
-)
+from fencepost.impl.store.requests import Outcome, Request
 
 AT_ONCE = 100
 """Our own limit on requests in one parallel step: it bounds the memory in use."""
@@ -75,12 +64,12 @@ class IngestContext(Context):
     def __post_init__(self) -> None:
         self.retry = self.settings.retry_policy
 
-    def list_pages(self, prefix: str, after: str = "") -> Iterator[Sequence[ObjectInfo]]:
+    def list_pages(self, prefix: str, after: str = "") -> Iterator[Sequence[ask.ObjectInfo]]:
         """All objects below `prefix` behind the key `after`, in order of their keys, a page at a time."""
-        for page in self.pages(lambda token: List(prefix, after=after, token=token)):
+        for page in self.pages(lambda token: ask.List(prefix, after=after, token=token)):
             yield page.objects
 
-    def list_objects(self, prefix: str, after: str = "") -> Iterator[ObjectInfo]:
+    def list_objects(self, prefix: str, after: str = "") -> Iterator[ask.ObjectInfo]:
         """All objects below `prefix` behind the key `after`, in order of their keys."""
         for page in self.list_pages(prefix, after):
             yield from page
@@ -88,20 +77,20 @@ class IngestContext(Context):
     def list_keys(self, prefix: str, after: str = "") -> Iterator[str]:
         return (info.key for info in self.list_objects(prefix, after))
 
-    def list_versions(self, prefix: str) -> Iterator[VersionInfo]:
+    def list_versions(self, prefix: str) -> Iterator[ask.VersionInfo]:
         """All versions and delete markers below `prefix`, by key."""
-        for page in self.pages(lambda token: ListVersions(prefix, token=token)):
+        for page in self.pages(lambda token: ask.ListVersions(prefix, token=token)):
             yield from page.versions
 
-    def list_uploads(self, prefix: str) -> Iterator[UploadInfo]:
+    def list_uploads(self, prefix: str) -> Iterator[ask.UploadInfo]:
         """All multipart uploads below `prefix` that are neither completed nor aborted."""
-        for page in self.pages(lambda token: ListUploads(prefix, token=token)):
+        for page in self.pages(lambda token: ask.ListUploads(prefix, token=token)):
             yield from page.uploads
 
-    def read_objects(self, wanted: Iterable[str]) -> Iterator[tuple[str, GetReply]]:
+    def read_objects(self, wanted: Iterable[str]) -> Iterator[tuple[str, ask.GetReply]]:
         """Each key with the reply to reading it; objects may be missing by now."""
         for some in portions(wanted, AT_ONCE):
-            yield from zip(some, self.read_all([Get(key) for key in some]), strict=True)
+            yield from zip(some, self.read_all([ask.Get(key) for key in some]), strict=True)
 
     def read_manifests(self, wanted: Iterable[str], damaged: list[str]) -> dict[str, Manifest]:
         """The manifests at these keys, without missing ones; adds unreadable ones to `damaged`."""
@@ -149,7 +138,7 @@ class Record:
 
     def read(self) -> dict[str, Any]:
         """The fields; empty when there is no record."""
-        reply = self._context.read(Get(self.key))
+        reply = self._context.read(ask.Get(self.key))
         if reply.info is None:
             self._etag, self._revision, self.modified_ns = "", 0, 0
             return {}
@@ -176,13 +165,13 @@ class Record:
             "mark": context.env.new_id(),
         }
         before = self._etag
-        put = Put(self.key, write(body), Matches(before) if before else ABSENT, JSON)
+        put = ask.Put(self.key, write(body), Matches(before) if before else ABSENT, JSON)
         for attempt in range(context.retry.attempts):
             reply = context.store.send(put)
             if reply.outcome is Outcome.DONE:
                 self._etag, self._revision = reply.etag, self._revision + 1
                 return True
-            found = context.read(Get(self.key))
+            found = context.read(ask.Get(self.key))
             if found.info is not None and found.body == put.body:
                 self._etag, self._revision = found.info.etag, self._revision + 1
                 return True
@@ -238,10 +227,10 @@ def agree(store: Store, env: Environment, settings: Settings) -> None:
     """
     context = IngestContext(store, env, settings)
     ours = {"schema": AGREEMENT, **{name: getattr(settings, name) for name in AGREED}}
-    reply = context.read(Get(keys.AGREEMENT))
+    reply = context.read(ask.Get(keys.AGREEMENT))
     body: bytes | None = reply.body if reply.info is not None else None
     if body is None:
-        body = context.create_all([Put(keys.AGREEMENT, write(ours), ABSENT, JSON)])[0].body
+        body = context.create_all([ask.Put(keys.AGREEMENT, write(ours), ABSENT, JSON)])[0].body
     if body is None:
         raise StoreUnavailable(f"the store did not return {keys.AGREEMENT}; try again")
     theirs = parse(body, keys.AGREEMENT, AGREEMENT)

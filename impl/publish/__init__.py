@@ -1,6 +1,6 @@
 """Publish: many tables, one visible commit. The protocol is in docs/decisions/0010-publish-protocol.md."""
 
-from fencepost.impl.publish.catalog import Catalog, Compacted, Snapshot, Transaction
+from fencepost.impl.publish.catalog import Catalog, Snapshot, Transaction
 from fencepost.impl.publish.commit import Published, Unknown
 from fencepost.impl.publish.context import Mode
 from fencepost.impl.publish.documents import PublishPlan
@@ -18,14 +18,13 @@ from fencepost.impl.publish.errors import (
 from fencepost.impl.publish.group_commit import GroupCommit
 from fencepost.impl.publish.planner import Draft
 from fencepost.impl.publish.safeguards import SAFEGUARDS, STANDARD, Safeguards
-from fencepost.impl.publish.verify import Verified, verify
+from fencepost.impl.publish.verify import verify
 
 __all__ = [
     "SAFEGUARDS",
     "STANDARD",
     "Absent",
     "Catalog",
-    "Compacted",
     "Damaged",
     "Dangling",
     "Draft",
@@ -43,6 +42,5 @@ __all__ = [
     "StoreUnavailable",
     "Transaction",
     "Unknown",
-    "Verified",
     "verify",
 ]

@@ -4,7 +4,7 @@
 functions block, so they run in a thread.
 """
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fencepost.impl.environment import Environment
@@ -32,13 +32,13 @@ STATES = ("open", "all")
 Json = dict[str, Any]
 
 
+@dataclass
 class Conflicts:
     """Conflicts and blocks as one collector shows them; every collector of a bucket shows the same."""
 
-    def __init__(self, store: Store, env: Environment, blocklist: operator.Blocklist) -> None:
-        self._store = store
-        self._env = env
-        self._blocklist = blocklist
+    store: Store
+    env: Environment
+    blocklist: operator.Blocklist
 
     def conflicts(self, query: bytes) -> Json:
         """A page of conflicts; `more` is true when there are others."""
@@ -51,7 +51,7 @@ class Conflicts:
         if state not in STATES:
             raise Refusal("bad_request", f"state is {state[:40]!a}; send {' or '.join(STATES)}")
         page: list[Json] = []
-        for seen in operator.conflicts(self._store, self._env, agent=agent):
+        for seen in operator.conflicts(self.store, self.env, agent=agent):
             if state == "all" or seen.resolution is None:
                 if len(page) == limit:
                     return {"conflicts": page, "more": True}
@@ -64,7 +64,7 @@ class Conflicts:
         fields = parse_query(query, names, names)
         identity = parse_identity(fields)
         check_owner(identity, agent)
-        decided = operator.resolution_of(self._store, self._env, identity, parse_sha256(fields))
+        decided = operator.resolution_of(self.store, self.env, identity, parse_sha256(fields))
         return {"resolution": None if decided is None else asdict(decided)}
 
     def resolve(self, body: bytes, by: str) -> Json:
@@ -73,25 +73,25 @@ class Conflicts:
         identity = make_identity(*(fields[name] for name in IDENTITY))
         sha256, note = parse_sha256(fields), parse_note(fields)
         try:
-            decided = operator.resolve(self._store, self._env, identity, sha256, by=by, note=note)
+            decided = operator.resolve(self.store, self.env, identity, sha256, by=by, note=note)
         except operator.NoSuchConflict:
             raise Refusal("no_such_conflict", f"there is no conflict of {identity} with {sha256}") from None
         return {"resolution": asdict(decided)}
 
     def blocks(self, query: bytes) -> Json:
         parse_query(query, ())
-        return {"blocks": [asdict(block) for block in operator.blocks(self._store, self._env)]}
+        return {"blocks": [asdict(block) for block in operator.blocks(self.store, self.env)]}
 
     def block(self, body: bytes, by: str) -> Json:
         known = {"agent_id": str, "boot_id": str, "note": str}
         fields = parse_body(body, known, optional=("boot_id", "note"))
         agent, boot = parse_agent(fields)
-        block = operator.quarantine(self._store, self._env, agent, boot, by=by, note=parse_note(fields))
-        self._blocklist.refresh()
+        block = operator.quarantine(self.store, self.env, agent, boot, by=by, note=parse_note(fields))
+        self.blocklist.refresh()
         return asdict(block)
 
     def release(self, query: bytes) -> Json:
         agent, boot = parse_agent(parse_query(query, ("agent_id", "boot_id"), ("agent_id",)))
-        released = operator.release(self._store, self._env, agent, boot)
-        self._blocklist.refresh()
+        released = operator.release(self.store, self.env, agent, boot)
+        self.blocklist.refresh()
         return {"released": released}
