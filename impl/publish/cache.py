@@ -168,7 +168,10 @@ class TableReader:
         missing = {table: entry for table, entry in entries.items() if table not in found}
         documents = self.documents(missing)
         known = {table: self.cache.beginning(document) for table, document in documents.items()}
-        new = {table: document.runs[_length(known[table]) :] for table, document in documents.items()}
+        new = {}
+        for table, document in documents.items():
+            begun = known[table]
+            new[table] = document.runs[len(begun.runs) if begun else 0 :]
         bodies = self._bodies([run["path"] for runs in new.values() for run in runs if "path" in run])
         for table, document in documents.items():
             found[table] = _fold(document, known[table], new[table], bodies)
@@ -190,10 +193,6 @@ class TableReader:
             if reply.outcome is Outcome.MISSING:
                 raise StaleView(f"{path} is missing: the snapshot was cleaned up, open a newer one")
         return {path: reply.body for path, reply in zip(paths, replies, strict=True)}
-
-
-def _length(known: Contents | None) -> int:
-    return len(known.runs) if known else 0
 
 
 def _fold(

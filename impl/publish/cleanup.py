@@ -7,7 +7,7 @@ before the sweep's horizon and whose base is before the sweep can never commit. 
 polite horizon. The order of the steps carries the proof: see docs/decisions/0010-publish-protocol.md.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.impl.environment import ulid_prefix
@@ -56,7 +56,8 @@ def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
     # The candidates are listed before the sweep, so that they contain nothing written after it.
     versions = context.list_keys(keys.TABLES)
     fragments = context.list_keys(keys.DATA)
-    horizon = _horizon(context)
+    # The smallest plan id of the moment that is one grace window ago.
+    horizon = ulid_prefix(max(0, context.env.now_ns() - round(context.grace_s * 1e9))) + "0" * 16
     retained = _retained(context)
     orphans = _orphans(retained, versions, fragments, horizon)
     if orphans:
@@ -67,13 +68,10 @@ def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
     unpinned = [*_superseded(retained, versions), *(k for k in orphans if k.startswith(keys.TABLES))]
     unmentioned = [key for key in orphans if key.startswith(keys.DATA)]
     for gone in (old, unpinned, unmentioned):
-        _delete(context, gone)
+        # Unconditional, which is sound: none of these names can be needed again.
+        for start in range(0, len(gone), BATCH):
+            context.store.send_all([Delete(name, ANYTHING) for name in gone[start : start + BATCH]])
     return Cleaned(len(old), len(unpinned), len(unmentioned), horizon if orphans else "")
-
-
-def _horizon(context: BranchContext) -> str:
-    """The smallest plan id of the moment that is one grace window ago."""
-    return ulid_prefix(max(0, context.env.now_ns() - round(context.grace_s * 1e9))) + "0" * 16
 
 
 def _retained(context: BranchContext) -> _Retained:
@@ -88,7 +86,10 @@ def _retained(context: BranchContext) -> _Retained:
         held = frozenset(plan.hold for plan in context.sidecars() if plan.hold is not None)
         manifests = _manifests(context, boundaries)
         if manifests is not None:
-            manifests += _held_manifests(context, held)
+            # A missing one was cleaned up before its holder looked, and the holder is refused.
+            gets = [context.on(branch).chain.probe(id_) for branch, id_ in sorted(held)]
+            replies = context.read_all(gets)
+            manifests += [read_manifest(r.body) for r in replies if r.outcome is Outcome.DONE]
             pins = {entry.pin for manifest in manifests for entry in manifest.tables.values()}
             documents = context.versions([keys.version(pin) for pin in sorted(pins)])
             mentioned = frozenset(path for document in documents for path in document.fragments)
@@ -114,12 +115,6 @@ def _manifests(context: BranchContext, boundaries: Mapping[str, int]) -> list[Ma
     if any(reply.outcome is not Outcome.DONE for reply in replies):
         return None
     return [read_manifest(reply.body, get.key) for get, reply in zip(gets, replies, strict=True)]
-
-
-def _held_manifests(context: BranchContext, held: frozenset[tuple[str, int]]) -> list[Manifest]:
-    """The existing ones. A missing one was cleaned up before its holder looked, and the holder is refused."""
-    gets = [context.on(branch).chain.probe(id_) for branch, id_ in sorted(held)]
-    return [read_manifest(r.body) for r in context.read_all(gets) if r.outcome is Outcome.DONE]
 
 
 def _orphans(
@@ -166,9 +161,3 @@ def _sweep(context: BranchContext, horizon: str, author: str) -> None:
         result = publish(handle, handle.draft("sweep", horizon=horizon), handle.latest)
         if not isinstance(result, Published):
             raise StaleView(f"could not sweep branch {name}: {result.why}; run cleanup again")
-
-
-def _delete(context: BranchContext, names: Sequence[str]) -> None:
-    """Unconditional, which is sound: none of these names can be needed again."""
-    for start in range(0, len(names), BATCH):
-        context.store.send_all([Delete(name, ANYTHING) for name in names[start : start + BATCH]])

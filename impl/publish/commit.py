@@ -122,7 +122,11 @@ def place_heads(
         waiting = [a for a in plan.moving if a.table in numbers and a.table not in placed]
         if not waiting:
             break
-        puts = [_put(plan, action, numbers[action.table]) for action in waiting]
+        puts = []
+        for action in waiting:
+            number = numbers[action.table]
+            body = version_document(plan, action, number)
+            puts.append(Put(keys.version(action.pin_at(number)), body, ABSENT, JSON))
         for action, put, result in zip(waiting, puts, context.create_all(puts), strict=True):
             table = action.table
             if result.body is None:
@@ -148,11 +152,6 @@ def judge(context: BranchContext, found: Version, plan: PublishPlan, action: Act
     """What `found`, at the place of a head of `plan`, is to an executor of `epoch`."""
     against = context.safeguards.epoch_check(epoch, found.epoch)
     return context.safeguards.late_head(found, plan, action.base, against)
-
-
-def _put(plan: PublishPlan, action: Action, number: int) -> Put:
-    body = version_document(plan, action, number)
-    return Put(keys.version(action.pin_at(number)), body, ABSENT, JSON)
 
 
 # The manifest.

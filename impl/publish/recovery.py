@@ -80,12 +80,12 @@ class Notice:
 
 def recover(handle: Handle) -> list[Notice]:
     """Settle every sidecar that belongs to this handle's branch."""
-    branch = handle.context.branch
-    return [recover_plan(handle, plan) for plan in handle.context.sidecars() if branch == _branch_of(plan)]
-
-
-def _branch_of(plan: PublishPlan) -> str:
-    return plan.hold[0] if plan.kind == "branch" and plan.hold else plan.branch
+    notices = []
+    for plan in handle.context.sidecars():
+        branch = plan.hold[0] if plan.kind == "branch" and plan.hold else plan.branch
+        if branch == handle.context.branch:
+            notices.append(recover_plan(handle, plan))
+    return notices
 
 
 def recover_plan(handle: Handle, plan: PublishPlan) -> Notice:
@@ -114,7 +114,8 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
         if classified == "complete" and refusal(handle.context, plan, parent, (), handle.epoch) is None:
             result, done = execute(handle.context, plan, parent, handle.epoch), "rolled-forward"
         else:
-            tables = _to_restore(plan, parent, slots, standing)
+            wanted = {Slot.MINE, Slot.UNDOING} | ({Slot.EMPTY} if standing is Standing.EXPIRED else set())
+            tables = [a.table for a in _restorable(plan, parent) if slots[a.table] in wanted]
             if not tables:
                 return _retire(handle, plan, classified, "retired")
             result, done = _undo(handle, plan, parent, tables), "rolled-back"
@@ -153,11 +154,6 @@ def _retire(handle: Handle, plan: PublishPlan, classified: str, done: str) -> No
 
 def _notice(plan: PublishPlan, classified: str, done: str, text: str) -> Notice:
     return Notice(plan.id, plan.branch, classified, done, text, plan.epoch)
-
-
-def _to_restore(plan: PublishPlan, parent: Manifest, slots: dict[str, Slot], standing: Standing) -> list[str]:
-    wanted = {Slot.MINE, Slot.UNDOING} | ({Slot.EMPTY} if standing is Standing.EXPIRED else set())
-    return [action.table for action in _restorable(plan, parent) if slots[action.table] in wanted]
 
 
 def _classify(slots: dict[str, Slot]) -> str:

@@ -46,12 +46,10 @@ def _extractor(key: str) -> Callable[[Mapping[str, Any]], Fields] | None:
     if key.startswith(keys.TABLES):
         return _of_version
     if key.startswith(keys.BRANCHES):
-        return _of_boundary if key.endswith("/boundary.json") else _of_manifest
+        if key.endswith("/boundary.json"):
+            return lambda found: {"boundary": found["boundary"]}
+        return _of_manifest
     return None
-
-
-def _of_boundary(found: Mapping[str, Any]) -> Fields:
-    return {"boundary": found["boundary"]}
 
 
 def _of_manifest(found: Mapping[str, Any]) -> Fields:
