@@ -12,7 +12,7 @@ that landed. At the end the faults stop; then every agent is answered, every ind
 counted once, and long after no orphan is left.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -38,27 +38,19 @@ from fencepost.impl.ingest import (
 )
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.trace_fields import trace_fields
-from fencepost.impl.store.interface import Store, settle
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import (
-    Absent,
-    CompleteUpload,
     Delete,
-    Matches,
-    Outcome,
     Put,
-    R,
     Reply,
     Request,
 )
+from fencepost.properties.faulty_store import FAULTS, WRITES, Crashed, Fault, FaultyStore
 from fencepost.properties.ingest.checks import CHECKS, STORED, Answer, Batch, BucketState, Outcomes
 from fencepost.properties.ingest.refinement import IngestRefinement
 from fencepost.properties.refinement import Automaton, Follower, Reader, RunNames, Verdict
 
-Fault = str | Callable[[Request[Any]], None]
-FAULTS = ("crash", "crash-after", "reply_lost", "request_lost", "late", "conflict", "throttled")
-WRITES = (Put, Delete, CompleteUpload)
 HORIZON_S = 3600.0
 SETTINGS = Settings(
     horizon_s=HORIZON_S, landing_bound_s=600.0, skew_bound_s=60.0, overlap_s=1200.0, attempts_max=3
@@ -85,57 +77,6 @@ MAINTENANCE: dict[str, Callable[..., object]] = {
 AT_ANY_TIME = ("one_acceptance", "never_reopened", "ack_durable", "conflict_durable", "gc_safe")
 AT_REST = (*AT_ANY_TIME, "effects_once", "effects_eventually")
 """The other checks need what a collector saw or met, which the audits record."""
-
-
-class Crashed(BaseException):
-    """The process ended. Only the code that started the process may catch this."""
-
-
-class FaultyStore(Layer):
-    """The store as one process sees it, with faults by the number of the request that they hit.
-
-    Such a fault can be drawn, shrunk and pasted. A callable one runs anything between two requests: another
-    collector, garbage collection, a long sleep.
-    """
-
-    def __init__(
-        self,
-        inner: Store,
-        faults: Mapping[int, Fault],
-        late: list[Request[Any]],
-        landed: Callable[[Request[Any], Any], None],
-    ) -> None:
-        """`late` takes the requests that land at another time; `landed` is called with all others."""
-        super().__init__(inner)
-        self.faults = dict(faults)
-        self.late = late
-        self.count = 0
-        self._landed = landed
-
-    def send(self, request: Request[R]) -> R:
-        number, self.count = self.count, self.count + 1
-        fault = self.faults.get(number, "")
-        if callable(fault):
-            fault(request)
-            fault = ""
-        if fault == "crash":
-            raise Crashed
-        if fault == "late" and isinstance(request, WRITES):
-            self.late.append(request)
-        if fault == "throttled":
-            return request.ends(Outcome.THROTTLED)
-        if fault == "conflict" and isinstance(getattr(request, "when", None), Absent | Matches):
-            return request.ends(Outcome.CONFLICT)
-        if fault in ("late", "request_lost"):
-            return request.ends(Outcome.UNKNOWN)
-        reply = self.inner.send(request)
-        self._landed(request, reply)
-        if fault == "crash-after":
-            raise Crashed
-        return request.ends(Outcome.UNKNOWN) if fault == "reply_lost" else reply
-
-    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        return settle(self.send, requests)
 
 
 class FollowedBucket:
@@ -272,7 +213,7 @@ class Deployment:
         self.env.sleep(seconds)
 
     def _store(self, faults: dict[int, Fault]) -> Store:
-        return FaultyStore(self.bucket, faults, self.late, self._landed)
+        return FaultyStore(self.bucket, faults, self._landed, self.late)
 
     def land_all(self) -> None:
         """Every late request lands, in the order in which they were sent."""

@@ -11,7 +11,7 @@ Runs here are longer than those of the audit and meet fewer orders: requests of 
 with those of another, except for one that steps in at a chosen request.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -22,8 +22,8 @@ from fencepost.impl.publish import Catalog, HeadAhead, Mode, Published, PublishE
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.layers.layer import Layer
-from fencepost.impl.store.requests import Outcome, Request
+from fencepost.impl.store.requests import Request
+from fencepost.properties.faulty_store import Crashed, Fault, FaultyStore
 from fencepost.properties.publish.checks import (
     AT_REST_NS,
     CHECKS,
@@ -42,7 +42,7 @@ from fencepost.properties.publish.checks import (
     person,
 )
 from fencepost.properties.publish.refinement import PublishRefinement
-from fencepost.properties.refinement import Automaton, Follower, Reader
+from fencepost.properties.refinement import Automaton, EventRow, Follower, Reader
 
 PLANS_MAX, CLAIMS_MAX = 6, 4
 """Room in the model. A run that has used it up goes on without plans, or without claims."""
@@ -50,52 +50,6 @@ PAST_GRACE_S = 3600.0
 KINDS = ("adds", "drops", "links", "grows")
 AT_THE_END = ("no_wedge",)
 """Checks that need every client to be at rest."""
-
-
-class Crashed(BaseException):
-    """The process ended."""
-
-
-class Landing(Layer):
-    """The store as one process sees it: shows every landing to the follower, and fails where it is set to."""
-
-    def __init__(self, inner: Store, follower: Follower, process: str) -> None:
-        super().__init__(inner)
-        self._follower = follower
-        self._process = process
-        self.countdown = -1
-        """The number of requests before the fault; below 0 there is none."""
-        self.before: Callable[[], None] | None = None
-        """What another process does before the request."""
-        self.after = False
-        """Whether the request lands before its process dies; a lost reply lets it live."""
-        self.dies = True
-
-    def send(self, request: Request[Any]) -> Any:
-        strikes = self.countdown == 0
-        self.countdown -= 1
-        if strikes and self.before is not None:
-            self.before()
-            strikes = False
-        if strikes and self.dies and not self.after:
-            raise Crashed
-        reply = self._landed(request)
-        if strikes and self.dies:
-            raise Crashed
-        return request.ends(Outcome.UNKNOWN, "the reply was lost") if strikes else reply
-
-    def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        return [self.send(request) for request in requests]
-
-    def _landed(self, request: Request[Any]) -> Any:
-        reply = self.inner.send(request)
-        if request.kind in ("put", "delete"):
-            body = getattr(request, "body", b"")
-            fields = trace_fields(request.subject, body) if request.kind == "put" else ""
-            row = ("landed", request.kind, request.subject, "", reply.outcome.value, fields)
-            verdict = self._follower.see(row, self._process, 0)
-            assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
-        return reply
 
 
 class PublishStateful(RuleBasedStateMachine):
@@ -112,7 +66,7 @@ class PublishStateful(RuleBasedStateMachine):
         assert reader is not None
         self.follower = Follower(reader)
         self.store = self.open()
-        self.handles: list[tuple[Catalog, Landing]] = []
+        self.handles: list[tuple[Catalog, FaultyStore]] = []
         self.plans: dict[str, Change] = {}
         """By message."""
         self.answers: list[Answer] = []
@@ -143,39 +97,49 @@ class PublishStateful(RuleBasedStateMachine):
             mode = Mode.JOIN
         self.claims += mode is Mode.CLAIM
         self.opened += 1
-        landing = Landing(self.store, self.follower, f"process-{self.opened}")
+        process = f"process-{self.opened}"
+        landing = FaultyStore(self.store, {}, lambda *landed: self._landed(process, *landed), [])
         with suppress(StoreError):
             catalog = Catalog.open(landing, mode=mode, author=f"author-{self.opened}")
             self.handles.append((catalog, landing))
+
+    def _landed(self, process: str, request: Request[Any], reply: Any) -> None:
+        """Show a landing to the follower."""
+        if request.kind in ("put", "delete"):
+            body = getattr(request, "body", b"")
+            fields = trace_fields(request.subject, body) if request.kind == "put" else ""
+            self._see(("landed", request.kind, request.subject, "", reply.outcome.value, fields), process)
+
+    def _see(self, row: EventRow, process: str) -> None:
+        verdict = self.follower.see(row, process, 0)
+        assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
 
     @precondition(lambda self: self.handles and len(self.plans) < PLANS_MAX)
     @rule(
         at=st.integers(0, 2),
         kind=st.sampled_from(KINDS),
         fresh=st.booleans(),
-        trouble=st.sampled_from(
-            ("none", "crash-before", "crash-after", "reply_lost", "rival", "visit", "takeover")
-        ),
+        trouble=st.sampled_from(("none", "crash", "crash-after", "reply_lost", "rival", "visit", "takeover")),
         countdown=st.integers(0, 9),
     )
     def publish(self, at: int, kind: str, fresh: bool, trouble: str, countdown: int) -> None:
         catalog, landing = self.handles[at % len(self.handles)]
         others = [handle for handle in self.handles if handle[0] is not catalog]
-        landing.before = None
-        if trouble == "rival" and others and len(self.plans) + 1 < PLANS_MAX:
-            landing.before = lambda: self._publish(*others[0], kind, fresh=True)
+        fault: Fault = trouble
+        if trouble == "rival":
+            room = others and len(self.plans) + 1 < PLANS_MAX
+            fault = (lambda _: self._publish(others[0][0], kind, fresh=True)) if room else "none"
         elif trouble in ("visit", "takeover"):
-            landing.before = lambda: self.open_handle(Mode.CLAIM if trouble == "takeover" else Mode.JOIN)
-        strikes = landing.before is not None or trouble in ("crash-before", "crash-after", "reply_lost")
-        landing.countdown = countdown if strikes else -1
-        landing.dies, landing.after = trouble != "reply_lost", trouble == "crash-after"
+            mode = Mode.CLAIM if trouble == "takeover" else Mode.JOIN
+            fault = lambda _: self.open_handle(mode)  # noqa: E731 - one of several
+        landing.faults = {landing.count + countdown: fault}
         try:
-            self._publish(catalog, landing, kind, fresh=fresh)
+            self._publish(catalog, kind, fresh=fresh)
         except Crashed:
             self.handles = [handle for handle in self.handles if handle[0] is not catalog]
-        landing.countdown = -1
+        landing.faults = {}
 
-    def _publish(self, catalog: Catalog, landing: Landing, kind: str, *, fresh: bool) -> None:
+    def _publish(self, catalog: Catalog, kind: str, *, fresh: bool) -> None:
         message = f"plan {len(self.plans)} {kind}"
         change = self.plans[message] = _change(kind, len(self.plans) + 1)
         try:
@@ -192,8 +156,7 @@ class PublishStateful(RuleBasedStateMachine):
             if isinstance(ended, Published):
                 self.answers.append(Answer(message, "acked", ended.plan))
                 row = ("note", "note", f"outcome {message}", "", "acked", f"plan={ended.plan}")
-                verdict = self.follower.see(row, "outcome", 0)
-                assert verdict is None or verdict.verdict != "violated", f"\n{verdict}"
+                self._see(row, "outcome")
 
     @precondition(lambda self: self.handles)
     @rule(at=st.integers(0, 2), act=st.sampled_from(("recover", "cleanup", "close")))
