@@ -147,12 +147,18 @@ class Automaton:
     def actions(self, observation: Observation) -> Actions:
         found = self._actions.get(observation)
         if found is None:
-            found = OUT_OF_BOUNDS if observation.out_of_bounds else self._actions_of(observation)
+            if observation.out_of_bounds:
+                found = OUT_OF_BOUNDS
+            else:
+                found = IMPOSSIBLE if observation.phase == PHASE else self.refinement.actions(observation)
             self._actions[observation] = found
         return found
 
-    def _actions_of(self, observation: Observation) -> Actions:
-        return IMPOSSIBLE if observation.phase == PHASE else self.refinement.actions(observation)
+    def symbol_of(self, number: int) -> Symbol:
+        """The symbol with this number, which is not NOTHING."""
+        symbol = self.symbols[number]
+        assert symbol is not None
+        return symbol
 
     # Going from set to set.
 
@@ -170,8 +176,7 @@ class Automaton:
 
     def steps(self, number: int, symbol: int) -> Iterable[tuple[int, int, int]]:
         """The transitions that a symbol can be: state, label (-1 for none), state; without those `inside`."""
-        read = self.symbols[symbol]
-        assert read is not None
+        read = self.symbol_of(symbol)
         rows, members = self._rows(number), self._sets[number]
         if read.kind is SymbolKind.REQUESTED:
             yield from self._edges(members, -1, self._pended(rows, read.observation))
@@ -236,8 +241,7 @@ class Automaton:
         return after
 
     def _read(self, number: int, symbol: int) -> int:
-        read = self.symbols[symbol]
-        assert read is not None
+        read = self.symbol_of(symbol)
         rows = self._rows(number)
         if read.kind is SymbolKind.RESPONDED:
             kept = self._waiting(rows, read.observation) <= read.left
@@ -250,7 +254,8 @@ class Automaton:
         if read.kind is SymbolKind.REQUESTED:
             full = (rows[-1] != 0).any() if self.slots else True
             return OUTSIDE if full else self._number(self._closed(self._pended(rows, read.observation)))
-        return self._number(self._closed(self._taken(rows, meant)))
+        taken = [rows[:, :0], *(self._after(rows, action)[0] for action in meant)]
+        return self._number(self._closed(np.concatenate(taken, axis=1)))
 
     def _renamed(self, rows: U64, label: Label) -> int:
         after, origin = self._successors(rows, label)
@@ -258,20 +263,12 @@ class Automaton:
             return OUTSIDE
         pending = after[self.model.words :]
         for number in np.unique(pending[pending != 0]).tolist():
-            read = self.symbols[number]
-            assert read is not None
+            read = self.symbol_of(number)
             name = self.refinement.renamed(read.observation, label)
-            pending[pending == number] = self._later(name)
+            # Marked, to distinguish it from those still to be renamed.
+            pending[pending == number] = 0 if name is None else np.uint64(self.symbol(name)) | _NEW
         pending[:] = -np.sort(-(pending & ~_NEW).astype(np.int64), axis=0)
         return self._number(self._closed(after))
-
-    def _later(self, name: Observation | None) -> np.uint64:
-        """A symbol that was just written, marked to distinguish it from those still to be renamed."""
-        return np.uint64(0) if name is None else np.uint64(self.symbol(name)) | _NEW
-
-    def _taken(self, rows: U64, actions: Actions) -> U64:
-        """The rows after an event of these actions, without hidden labels."""
-        return np.concatenate([rows[:, :0], *(self._after(rows, action)[0] for action in actions)], axis=1)
 
     def _after(self, rows: U64, action: Action) -> tuple[U64, I64]:
         after, origin = rows, np.arange(rows.shape[1])
@@ -360,8 +357,7 @@ class Automaton:
         """The rows after a pending request has landed, where each came from, and by which label."""
         pending = rows[self.model.words :]
         for number in np.unique(pending[pending != 0]).tolist():
-            read = self.symbols[number]
-            assert read is not None
+            read = self.symbol_of(number)
             origin = np.flatnonzero((pending == number).any(axis=0))
             having = rows[:, origin]
             slots = having[self.model.words :]

@@ -15,7 +15,7 @@ the bound (a third plan, a second crash) counts up to there.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -59,21 +59,11 @@ class Share:
         return self.driven / self.transitions if self.transitions else 0.0
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "model": self.model,
-            "parameters": self.parameters,
-            "states": self.states,
-            "transitions": self.transitions,
-            "driven": self.driven,
-            "share": round(self.share, 6),
-            "runs": self.runs,
-            "runs_beyond_the_bound": self.beyond,
-            "actions": {name: {"driven": d, "transitions": n} for name, (d, n) in self.actions.items()},
-            "gaps": [
-                {"label": gap.label, "transitions": gap.transitions, "path": list(gap.path)}
-                for gap in self.gaps
-            ],
-        }
+        found = asdict(self)
+        found["runs_beyond_the_bound"] = found.pop("beyond")
+        found["share"] = round(self.share, 6)
+        found["actions"] = {name: {"driven": d, "transitions": n} for name, (d, n) in self.actions.items()}
+        return found
 
 
 class Driven:
@@ -135,7 +125,10 @@ class Driven:
         """The states of a set from which `symbol` leads to one of `after`; on the way, marks what does."""
         key = (number, symbol, after)
         if key not in self._back:
-            steps = [edge for edge in self._steps(number, symbol) if edge[2] in after]
+            across = (number, symbol)
+            if across not in self._across:
+                self._across[across] = list(self.automaton.steps(number, symbol))
+            steps = [edge for edge in self._across[across] if edge[2] in after]
             self.edges.update(step for step in steps if step[1] >= 0)
             alive = {state for state, _, _ in steps}
             inside = self._within(number)
@@ -157,13 +150,6 @@ class Driven:
         if number not in self._inside:
             self._inside[number] = list(self.automaton.inside(number))
         return self._inside[number]
-
-    def _steps(self, number: int, symbol: int) -> list[Edge]:
-        """The transitions from a set that a symbol can stand for."""
-        key = (number, symbol)
-        if key not in self._across:
-            self._across[key] = list(self.automaton.steps(number, symbol))
-        return self._across[key]
 
     def _transitions(self) -> Counter[int]:
         """How many transitions of the model were driven, by label. Pending requests are not in its states."""

@@ -57,8 +57,7 @@ class Explanation:
 
 def explain(automaton: Automaton, before: int, symbol: int) -> Explanation:
     """Why `symbol` cannot be read in the set `before`."""
-    read = automaton.symbols[symbol]
-    assert read is not None
+    read = automaton.symbol_of(symbol)
     rows = automaton.states(before)
     if read.kind is SymbolKind.RESPONDED:
         refused = [(Refused("landed", "it cannot have landed between its request and its response"), 0)]
@@ -84,8 +83,7 @@ class Unmoved:
 
 def refusal(automaton: Automaton, before: int, symbol: int) -> Unmoved:
     """Why not every state of the set `before` allows a renaming."""
-    read = automaton.symbols[symbol]
-    assert read is not None
+    read = automaton.symbol_of(symbol)
     label = automaton.refinement.renaming(read.observation)
     rows = automaton.states(before)
     for row in range(rows.shape[1]):

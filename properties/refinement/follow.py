@@ -138,8 +138,7 @@ class Follower:
 
 def judge(automaton: Automaton, before: int, symbol: int, after: int, symbols: int) -> Verdict:
     """The verdict on a run that `symbol` ended."""
-    read = automaton.symbols[symbol]
-    assert read is not None
+    read = automaton.symbol_of(symbol)
     if after == OUTSIDE:
         value = read.observation.out_of_bounds
         room = f"the model has no room for this {value}" if value else "the model has no room for it"
