@@ -7,8 +7,7 @@ writer, garbage collection, a long sleep.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fencepost.impl.store.interface import Store, settle
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store, settle
 from fencepost.impl.store.requests import Absent, CompleteUpload, Delete, Matches, Outcome, Put, R, Request
 
 Fault = str | Callable[[Request[Any]], None]

@@ -2,8 +2,7 @@
 
     service      the ASGI application: routes, error responses, health, readiness, metrics
     server       the process and its connections: signals, draining, deadlines
-    limits       what one client, and all of them together, may use
-    bodies       reading bodies within the limits
+    limits       what one client, and all of them together, may use; reading bodies within that
     tokens       bearer tokens: the file of hashes, and reading the Authorization header
     refusals     every response that is not a plain success
     metrics      Prometheus metrics

@@ -8,7 +8,7 @@ uvicorn limits how long a connection is idle between requests. This module adds 
     waiting for                            ends after        how
     the first request's headers            header_s          408
     a later request's headers, once begun  header_s          408
-    the body                               body_s            408, by `bodies.read_body`
+    the body                               body_s            408, by `limits.read_body`
     the rest of a refused body             linger_s          closed
     the client to read its response        write_s           aborted
     a free connection                      at once           503, Retry-After

@@ -23,8 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from fencepost.impl.http.bodies import ClientGone
-from fencepost.impl.http.limits import Gate, Limits
+from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.metrics import CONTENT_TYPE, Metrics
 from fencepost.impl.http.refusals import Refusal, to_json
 from fencepost.impl.store.errors import StoreError

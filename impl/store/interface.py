@@ -139,6 +139,24 @@ class Store(ABC):
         self.close()
 
 
+class Layer(Store):
+    """A store on another one. Passes on what is not about requests; `send` and `send_all` are its own."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.url = inner.url
+        self.env = inner.env
+
+    def verify(self) -> None:
+        self.inner.verify()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def versioned(self) -> bool:
+        return self.inner.versioned()
+
+
 def settle(act: Callable[[A], B], items: Sequence[A]) -> Sequence[B]:
     """`act` on every item in order; when any raised, raise the first error after all had their turn."""
     results: list[B] = []

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse
-from fencepost.impl.store.interface import Store, settle
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store, settle
 from fencepost.impl.store.requests import Reply, Request
 from fencepost.impl.store.validity import check
 from fencepost.sim.probe.ground import Ground

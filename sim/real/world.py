@@ -22,8 +22,7 @@ from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment, SeededEnvironment, SystemEnvironment
 from fencepost.impl.store.errors import StoreError, Unsupported, Unusable
-from fencepost.impl.store.interface import Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.requests import NOT_NOW, Outcome, Reply, Request
 from fencepost.sim.explore.counterexample import operation_text, outcome_text
 from fencepost.sim.world.declaring import Declaring

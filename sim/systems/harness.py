@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment, SeededEnvironment
 from fencepost.impl.store import ABSENT
-from fencepost.impl.store.interface import Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request
 from fencepost.sim.world import View, World

@@ -12,7 +12,7 @@ from fencepost.impl.ingest import collect, full_audit, keys
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.publish import Catalog
 from fencepost.impl.store import ANYTHING, Outcome, Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import List, ListUploads, ListVersions
 from tests.impl.ingest.given import LONG_S, SETTINGS, batch, bucket, collector, sha256

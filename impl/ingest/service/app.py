@@ -24,8 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.http.bodies import check_encoding, read_body
-from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.limits import Limits, check_encoding, read_body
 from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.http.service import Endpoint, Service, json_response
 from fencepost.impl.http.tokens import Tokens

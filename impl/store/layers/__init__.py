@@ -4,8 +4,8 @@ Order matters and reads inside out: `Metered(Retrying(Faulty(store, ...)))` coun
 for, `Retrying(Metered(...))` counts what went over the wire.
 """
 
+from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
-from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.layers.metered import Cost, Metered
 from fencepost.impl.store.layers.retrying import Retrying
 from fencepost.impl.store.layers.throttled import Throttled

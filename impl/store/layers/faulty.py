@@ -26,8 +26,7 @@ from typing import Any
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.store.errors import StoreError
-from fencepost.impl.store.interface import Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.requests import Outcome, R, Request
 
 

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.impl.store import requests as ask
-from fencepost.impl.store.interface import Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.requests import NOT_NOW, Outcome, R, Request
 
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.impl.store.interface import Pool, Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Pool, Store
 from fencepost.impl.store.requests import R, Request
 
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event, TraceFields, arguments, results
-from fencepost.impl.store.interface import Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.requests import R, Reply, Request
 
 REFUSED = "refused"

@@ -21,8 +21,8 @@ from fencepost.impl.http.server import protocol
 from fencepost.impl.ingest import Accepted, Authority, keys
 from fencepost.impl.ingest.service.background import FollowUps
 from fencepost.impl.store import Unusable
+from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
-from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.memory import MemoryStore
 
 from .serving import ENV, TIMEOUT_S, Served, answer_of, batch, frame, listing, serving

@@ -14,8 +14,7 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.publish import STANDARD, Catalog, Safeguards
 from fencepost.impl.publish.safeguards import Epoch, Head, Standing
 from fencepost.impl.store import ANYTHING
-from fencepost.impl.store.interface import Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request
 

@@ -16,7 +16,7 @@ from fencepost.impl.publish.documents import (
     read_version,
     version_document,
 )
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request
 from tests.impl.publish.scripted import Crashed, graph

@@ -7,9 +7,8 @@ import pytest
 
 from fencepost.impl.environment import Environment, SeededEnvironment
 from fencepost.impl.store import ABSENT, Misuse, Outcome
-from fencepost.impl.store.interface import Store
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.layers import Throttled
-from fencepost.impl.store.layers.layer import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Get, Request
 
