@@ -67,7 +67,6 @@ class ModelMachine(RuleBasedStateMachine):
             raise Broken("\n".join([f"{', '.join(broken)} is violated:", *self.counterexample().lines()]))
 
     def counterexample(self) -> Counterexample:
-        """This run as a counterexample."""
         steps = tuple(
             CounterexampleStep(
                 number, label.action, dict(label.parameters), self.stepper.changes(before, after)
@@ -85,7 +84,6 @@ class ModelMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.enabled)
     @rule(label=st.runner().flatmap(lambda self: st.sampled_from(list(self.enabled))))
     def step(self, label: str) -> None:
-        """Take one enabled label."""
         chosen, after = self.enabled[label]
         self.labels.append(chosen)
         before = self.here

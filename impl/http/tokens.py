@@ -42,8 +42,6 @@ class BadTokens(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The owner of a token."""
-
     role: str
     name: str
 
@@ -143,8 +141,6 @@ class TokenFile:
 
 
 class Tokens:
-    """The current tokens of a file."""
-
     def __init__(self, file: TokenFile) -> None:
         self._file = file
         self._seen = _signature(file.path)

@@ -156,8 +156,6 @@ class _Upload:
 
 
 class Uploads(IngestContext):
-    """Writes one object in parts."""
-
     def write(self, key: str, body: bytes, when: Condition) -> PutReply:
         """Like a put with a known outcome."""
         size = self.settings.part_bytes

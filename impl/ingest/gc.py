@@ -62,8 +62,6 @@ class Collected:
 
 
 class Found(enum.Enum):
-    """The result of checking one blob without an index."""
-
     ORPHAN = "orphan"
     REFERENCED = "referenced"
     UNKNOWN = "unknown"

@@ -138,7 +138,6 @@ def release(store: Store, env: Environment, agent: str, boot: str | None = None)
 
 
 def blocks(store: Store, env: Environment, settings: Settings = STANDARD_SETTINGS) -> Iterator[Block]:
-    """All quarantined agents and boots."""
     context = IngestContext(store, env, settings)
     for key, reply in context.read_objects(context.list_keys(keys.BLOCKS)):
         if reply.info is not None:

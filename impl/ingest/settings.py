@@ -14,8 +14,6 @@ from fencepost.impl.ingest.frames import LIMITS, Limits
 
 
 class Mode(enum.StrEnum):
-    """The medium that accepts a batch."""
-
     LOCAL_SPOOL = "local_spool"
     """A single collector: its own durable disk; the bucket follows."""
     S3_MANIFEST = "s3_manifest"

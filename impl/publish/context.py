@@ -31,8 +31,6 @@ RETRY = RetryPolicy("publish", StoreUnavailable, attempts=6, backoff_s=0.1)
 
 @dataclass(eq=False)
 class BranchContext(Context):
-    """One branch of a catalog in a store."""
-
     branch: str
     safeguards: Safeguards
     grace_s: float = GRACE_S
@@ -114,7 +112,6 @@ class Handle:
 
     @property
     def latest(self) -> Manifest:
-        """The newest manifest this handle knows."""
         assert self._latest is not None, "a handle is resolved before it is used"
         return self._latest
 

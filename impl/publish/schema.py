@@ -30,8 +30,6 @@ CONTENT_TYPE = "application/vnd.apache.parquet"
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns of a table, its key and its edges."""
-
     columns: tuple[tuple[str, str], ...]
     key: str
     edges: tuple[tuple[str, str], ...] = ()
@@ -106,7 +104,6 @@ def _is_unicode(text: str) -> bool:
 
 
 def to_arrow(columns: Columns, rows: Iterable[Row]) -> Any:
-    """Rows as a pyarrow Table."""
     import pyarrow as pa
 
     kinds = {

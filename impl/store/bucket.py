@@ -68,8 +68,6 @@ def fingerprint_of_parts(etags: list[str]) -> str:
 
 
 class Bucket:
-    """The objects, versions and uploads of one bucket."""
-
     def __init__(self, *, versioned: bool = False, part_bytes_min: int = PART_BYTES_MIN) -> None:
         self.versioned = versioned
         self._part_bytes_min = part_bytes_min

@@ -56,8 +56,6 @@ class Found(enum.Enum):
 
 
 class _At(NamedTuple):
-    """A configuration."""
-
     base: int
     mask: int
     standing: Standing

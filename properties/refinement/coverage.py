@@ -40,8 +40,6 @@ class Gap:
 
 @dataclass(frozen=True)
 class Share:
-    """How much of the model was driven."""
-
     model: str
     parameters: dict[str, int]
     states: int
@@ -83,7 +81,6 @@ class Driven:
         self._back: dict[tuple[int, int, frozenset[int]], frozenset[int]] = {}
 
     def drive(self, word: Iterable[Observation]) -> None:
-        """Take up one run."""
         self.runs += 1
         sets, symbols = [START], []
         for observation in word:

@@ -50,8 +50,6 @@ class Timeouts:
 
 @dataclass(slots=True)
 class Sent:
-    """The number of batches by result."""
-
     accepted: int = 0
     duplicates: int = 0
     parked: int = 0
@@ -68,8 +66,6 @@ class _Answer:
 
 
 class Sender:
-    """Sends the batches of one spool to any of the collectors."""
-
     def __init__(
         self,
         spool: Spool,

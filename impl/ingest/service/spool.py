@@ -49,8 +49,6 @@ class SpoolFull(SpoolError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A frame in the spool, and its identity."""
-
     agent_id: str
     boot_id: str
     seq_start: int

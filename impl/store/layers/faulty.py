@@ -46,8 +46,6 @@ _REFUSALS = {Effect.THROTTLED: Outcome.THROTTLED, Effect.CONFLICT: Outcome.CONFL
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One way to break some requests."""
-
     effect: Effect
     kinds: frozenset[str] | set[str] = frozenset()
     """Request kinds it fits; empty: all."""

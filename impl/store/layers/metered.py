@@ -43,8 +43,6 @@ class Sent:
 
 @dataclass(slots=True)
 class Cost:
-    """What one operation has cost so far."""
-
     name: str
     sent: list[Sent] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
