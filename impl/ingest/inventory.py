@@ -247,8 +247,11 @@ def _csv(report: Report, file: DataFile, path: str) -> Iterator[str]:
                     _bad_line(number, name, f"has {fields}, the manifest names {len(report.columns)} columns")
                 if row[at["bucket"]] != report.bucket:
                     _other_bucket(number, name, row[at["bucket"]], report.bucket)
-                if _exists(row, at):
-                    yield _decoded(row[at["key"]], number, name)
+                if "islatest" in at:
+                    flags = row[at["islatest"]].lower(), row[at["isdeletemarker"]].lower()
+                    if flags[0] != "true" or flags[1] == "true":
+                        continue  # an earlier version, or a delete marker
+                yield _decoded(row[at["key"]], number, name)
         except UnicodeDecodeError:
             _whole(file, hashed, name)
             raise InventoryError(f"{name} is not UTF-8") from None
@@ -269,12 +272,6 @@ def _lines(hashed: Hashed, name: str) -> Iterator[str]:
         if len(line) == LINE_MAX and not line.endswith("\n"):
             _bad_line(number, name, f"is longer than {LINE_MAX} characters")
         yield line
-
-
-def _exists(row: Sequence[str], at: Mapping[str, int]) -> bool:
-    if "islatest" not in at:
-        return True
-    return row[at["islatest"]].lower() == "true" and row[at["isdeletemarker"]].lower() != "true"
 
 
 def _decoded(text: str, number: int, name: str) -> str:

@@ -30,7 +30,11 @@ def open_store(url: str, env: Environment | None = None) -> Store:
     options = _options(url, parts)
     match parts.scheme:
         case "memory":
-            store = _memory(url, parts, options, env)
+            from fencepost.impl.store.memory import MemoryStore
+
+            if parts.netloc or parts.path.strip("/"):
+                raise Misuse(f"store URL {url!r}: memory:// has no name; every opening is a new, empty store")
+            store: Store = MemoryStore(versioned=flag(url, options, "versioned"), env=env)
         case "file":
             store = _files(url, parts, options, env)
         case "s3":
@@ -50,14 +54,6 @@ def _options(url: str, parts: SplitResult) -> dict[str, str]:
     if parts.fragment:
         raise Misuse(f"store URL {url!r} holds a '#'; write it as %23")
     return options
-
-
-def _memory(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:
-    from fencepost.impl.store.memory import MemoryStore
-
-    if parts.netloc or parts.path.strip("/"):
-        raise Misuse(f"store URL {url!r}: memory:// has no name; every opening is a new, empty store")
-    return MemoryStore(versioned=flag(url, options, "versioned"), env=env)
 
 
 def _files(url: str, parts: SplitResult, options: dict[str, str], env: Environment | None) -> Store:

@@ -172,7 +172,14 @@ def collecting(plan: Plan) -> Iterator[Collector]:
     authority = Authority(plan.store, plan.env, plan.collector_id, plan.settings)
     with contextlib.ExitStack() as parts:
         if plan.settings.acceptance is Mode.LOCAL_SPOOL:
-            acceptance: Acceptance = _local(plan, authority, metrics, parts)
+            assert plan.spool is not None, "local_spool needs a disk"
+            spool = LocalSpool(plan.spool, authority, plan.env)
+            parts.callback(spool.close)
+            metrics.gauge(
+                "fencepost_ingest_landing_backlog", "Batches that have not landed.", lambda: spool.backlog
+            )
+            parts.callback(landing(spool.land, plan.landing_s).close)
+            acceptance: Acceptance = spool
         else:
             dropped = metrics.counter(
                 "fencepost_ingest_follow_ups_dropped_total",
@@ -188,15 +195,6 @@ def collecting(plan: Plan) -> Iterator[Collector]:
         collector = Collector(acceptance, plan.tokens, plan.limits, metrics)
         parts.callback(collector.close)
         yield collector
-
-
-def _local(plan: Plan, authority: Authority, metrics: Metrics, parts: contextlib.ExitStack) -> Acceptance:
-    assert plan.spool is not None, "local_spool needs a disk"
-    spool = LocalSpool(plan.spool, authority, plan.env)
-    parts.callback(spool.close)
-    metrics.gauge("fencepost_ingest_landing_backlog", "Batches that have not landed.", lambda: spool.backlog)
-    parts.callback(landing(spool.land, plan.landing_s).close)
-    return spool
 
 
 def _maintainer(plan: Plan, metrics: Metrics) -> Maintainer:

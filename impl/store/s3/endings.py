@@ -297,16 +297,13 @@ def _decide(request: Request[Any], answer: _Answer) -> Ending:
         return BUSY
     if not 300 <= answer.status < 500 and answer.status not in DEFINITE_5XX:
         return UNKNOWN
-    if getattr(request, "version", "") and _no_such_version(answer):
+    # S3 answers 405 for a version that is a delete marker, 400 for a name that no version can have.
+    no_version = answer.status == 400 and answer.argument.lower() == "versionid"
+    if getattr(request, "version", "") and (answer.status == 405 or no_version):
         return Ending(Outcome.MISSING)
     if answer.status == 404 and not answer.code and isinstance(request, HAS_OUTCOME[Outcome.GONE]):
         return Ending(Outcome.GONE)
     return CODES.get(answer.code) or STATUSES.get(answer.status) or REFUSED
-
-
-def _no_such_version(answer: _Answer) -> bool:
-    """S3 answers 405 for a version that is a delete marker, 400 for a name that no version can have."""
-    return answer.status == 405 or (answer.status == 400 and answer.argument.lower() == "versionid")
 
 
 def _fit(request: Request[Any], ending: Ending, code: str) -> Ending:
