@@ -130,9 +130,6 @@ class Reads:
         assert info_of(store.get("k", only_if=etag)).etag == etag
         expect(store.get("k", only_if=OTHER), Outcome.CHANGED)
 
-    def test_only_if_where_nothing_is(self, store: Store) -> None:
-        expect(store.get("k", only_if=OTHER), Outcome.MISSING)
-
     def test_only_if_with_a_range(self, store: Store) -> None:
         """Reads a large object in pieces that are sure to be of one version."""
         etag = stored(store, "k", TEN)
@@ -144,13 +141,9 @@ class Reads:
         expect(store.get("k", unless=etag), Outcome.UNCHANGED)
         assert store.get("k", unless=OTHER).body == TEN
 
-    def test_unless_where_nothing_is(self, store: Store) -> None:
-        expect(store.get("k", unless=OTHER), Outcome.MISSING)
-
-    def test_unless_after_a_delete(self, store: Store) -> None:
-        etag = stored(store, "k", TEN)
-        store.delete("k", when=ANYTHING)
-        expect(store.get("k", unless=etag), Outcome.MISSING)
+    test_only_if_where_nothing_is = case("", "get if", "other", Outcome.MISSING, None)
+    test_unless_where_nothing_is = case("", "get unless", "other", Outcome.MISSING, None)
+    test_unless_after_a_delete = case("old delete", "get unless", "old", Outcome.MISSING, None)
 
 
 def apart(*keys: str) -> Line:

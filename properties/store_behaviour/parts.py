@@ -132,6 +132,8 @@ def case(history: str, act: str, when: str, ends: Outcome, leaves: bytes | None)
 _ACTS: dict[str, Callable[[Store, Any, str, Parts], ask.Reply]] = {
     "put": lambda store, when, _, __: store.put("k", b"new", when=when),
     "delete": lambda store, when, _, __: store.delete("k", when=when),
+    "get if": lambda store, when, _, __: store.get("k", only_if=when.etag),
+    "get unless": lambda store, when, _, __: store.get("k", unless=when.etag),
     "part": lambda store, _, upload, __: store.upload_part("k", upload, 1, b"late"),
     "complete": lambda store, when, upload, parts: store.complete_upload("k", upload, parts, when=when),
     "abort": lambda store, _, upload, __: store.abort_upload("k", upload),

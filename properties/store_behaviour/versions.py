@@ -3,6 +3,7 @@
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store, Unsupported
 from fencepost.properties.store_behaviour.parts import (
     all_keys,
+    begun,
     expect,
     holds,
     info_of,
@@ -25,9 +26,8 @@ class Unversioned:
         assert (gone.version, gone.marker) == ("", False)
 
     def test_a_completed_upload_names_no_version(self, store: Store) -> None:
-        upload = store.create_upload("k").upload
-        part = store.upload_part("k", upload, 1, b"v")
-        assert store.complete_upload("k", upload, [(1, part.etag)], when=ANYTHING).version == ""
+        upload, parts = begun(store)
+        assert store.complete_upload("k", upload, parts, when=ANYTHING).version == ""
 
     def test_listing_versions_is_not_supported(self, store: Store) -> None:
         stored(store, "k")
@@ -67,9 +67,8 @@ class Versioned:
         assert info_of(store.get("k")).version == info_of(store.head("k")).version == versions[-1]
 
     def test_a_completed_upload_is_a_version(self, store: Store) -> None:
-        upload = store.create_upload("k").upload
-        part = store.upload_part("k", upload, 1, b"v")
-        reply = store.complete_upload("k", upload, [(1, part.etag)], when=ANYTHING)
+        upload, parts = begun(store)
+        reply = store.complete_upload("k", upload, parts, when=ANYTHING)
         assert reply.version
         assert info_of(store.get("k")).version == reply.version
 

@@ -7,19 +7,17 @@ Called while no actor runs (while a run is being set up), a request is answered 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store, settle
 from fencepost.impl.store.layers.retrying import Retrying
-from fencepost.impl.store.requests import Reply, Request
+from fencepost.impl.store.requests import R, Request
 from fencepost.sim.des.engine import START_NS, SimulatedEnvironment, Tick
 from fencepost.sim.des.faults import Faults
 from fencepost.sim.des.latency import Draw, Profile, draw
 from fencepost.sim.des.server import Flight, Gate, Server
-
-R = TypeVar("R", bound=Reply)
 
 TIMEOUT_NS = 60_000_000_000
 """The SDK's own: how long a client waits for an answer that was lost."""

@@ -20,14 +20,13 @@ import ssl
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import Outcome, Reply, Request
+from fencepost.impl.store.requests import Outcome, R, Request
 
-R = TypeVar("R", bound=Reply)
 Signal = Callable[[], None]
 SECONDS_MAX = 60.0
 """For connecting and for an answer, as botocore's own default."""

@@ -12,15 +12,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import Reply, Request
-
-R = TypeVar("R", bound=Reply)
+from fencepost.impl.store.requests import R, Reply, Request
 
 STEPS_MAX = 60
 """Steps a finding carries: more would not be read. The last ones are kept, the violation is the last."""

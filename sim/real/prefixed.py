@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.interface import Layer, Store, settle
-from fencepost.impl.store.requests import Reply, Request
+from fencepost.impl.store.requests import R, Request
 from fencepost.impl.store.validity import check
 from fencepost.sim.probe.ground import Ground
-
-R = TypeVar("R", bound=Reply)
 
 
 class Prefixed(Layer):

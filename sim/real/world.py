@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from fencepost.impl.environment import Environment, SeededEnvironment, SystemEnvironment
 from fencepost.impl.store.errors import StoreError, Unsupported, Unusable
 from fencepost.impl.store.interface import Layer, Store
-from fencepost.impl.store.requests import NOT_NOW, Outcome, Reply, Request
+from fencepost.impl.store.requests import NOT_NOW, Outcome, R, Request
 from fencepost.sim.explore.counterexample import operation_text, outcome_text
 from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, Property, View, Violation
@@ -68,7 +68,6 @@ class Gate:
                 self._changed.notify_all()
 
 
-R = TypeVar("R", bound=Reply)
 T = TypeVar("T")
 
 LOOKS_MAX = 5

@@ -11,7 +11,7 @@ the order within a key is the order of landing, so nothing else changes.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from greenlet import getcurrent
 
@@ -19,13 +19,11 @@ from fencepost.impl.environment import Environment, SeededEnvironment
 from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import BINARY, Reply, Request
+from fencepost.impl.store.requests import BINARY, R, Request
 from fencepost.sim.world.budget import PAUSE
 from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.operations import MONOTONIC, WALL, Parallel, ReadClock, Sleep
 from fencepost.sim.world.process import refuse
-
-R = TypeVar("R", bound=Reply)
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 

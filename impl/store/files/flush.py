@@ -30,6 +30,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fencepost.impl.store.files.disk import FOLDER_FLAGS, close_quietly
 
@@ -44,16 +45,14 @@ _SPARE_MAX = 15
 """Descriptors kept for the next flights, for each folder."""
 
 
+@dataclass(slots=True)
 class _Batch:
     """Flights that wait for the same fsync."""
 
-    __slots__ = ("ended", "error", "oldest")
-
-    def __init__(self, first: "Flight") -> None:
-        self.oldest = first
-        self.ended: threading.Event | None = None
-        """For those who follow; most batches have none."""
-        self.error: OSError | None = None
+    oldest: "Flight"
+    ended: threading.Event | None = None
+    """For those who follow; most batches have none."""
+    error: OSError | None = None
 
 
 class Flush:
@@ -173,40 +172,38 @@ class Flush:
                 self._gathering = self._all_here = None
 
 
+@dataclass(slots=True, eq=False)
 class Flight:
     """One who is on the way to a flush: lands once, or gives up."""
 
-    __slots__ = ("_flush", "_over", "fd", "number")
-
-    def __init__(self, flush: Flush, fd: int, number: int) -> None:
-        self._flush = flush
-        self._over = False
-        self.fd = fd
-        self.number = number
-        """Rises with every announcement for the folder."""
+    flush: Flush
+    fd: int
+    number: int
+    """Rises with every announcement for the folder."""
+    over: bool = False
 
     @property
     def alone(self) -> bool:
         """Whether it would land by an fsync of its own. Then somebody else may make that, after the link and
         through this descriptor, and say so by `landed`."""
-        return not self._flush.shares()
+        return not self.flush.shares()
 
     def landed(self, took_s: float) -> None:
         """It is durable already, by an fsync that took so long."""
-        self._flush.took(took_s)
+        self.flush.took(took_s)
         self.cancel()
 
     def land(self) -> None:
         """Wait until what was done before is durable."""
-        assert not self._over, "a flight lands once"
-        self._over = True
+        assert not self.over, "a flight lands once"
+        self.over = True
         try:
-            self._flush.join(self)
+            self.flush.join(self)
         finally:
-            self._flush.release(self, landed=True)
+            self.flush.release(self, landed=True)
 
     def cancel(self) -> None:
         """No flush is wanted after all. Does nothing after `land`."""
-        if not self._over:
-            self._over = True
-            self._flush.release(self, landed=False)
+        if not self.over:
+            self.over = True
+            self.flush.release(self, landed=False)
