@@ -192,7 +192,7 @@ class StoreLockstep(RuleBasedStateMachine):
         if stood is not None and stood != self.state.standing(operation[1]):
             self._stood[operation[1]] = stood
         self._agree = False
-        outcome, reply = _asked(send)
+        outcome, reply = _sent(send)
         assert outcome == answer[0], f"{operation}: expected {answer}, the store answered {reply!r}"
         assert outcome != "done" or check(answer, reply), (
             f"{operation}: expected {answer}, the store answered {reply!r}"
@@ -228,7 +228,7 @@ class StoreLockstep(RuleBasedStateMachine):
         ours = known[-1 - (place - 1) % len(known)]
         return ours, self._names.theirs("version", ours)
 
-    # What is asked of one key.
+    # Steps on one key.
 
     @rule(key=keys, body=bodies, when=whens, content_type=types, metadata=metadatas)
     def put(self, key: str, body: bytes, when: str, content_type: str, metadata: Mapping[str, str]) -> None:
@@ -290,7 +290,7 @@ class StoreLockstep(RuleBasedStateMachine):
         writes = self.state.writes(key)
         return self.state.versioned and (not writes or any(write.marker for write in writes) or bool(number))
 
-    # What is asked of all keys below a prefix: one page, and at any later time the next.
+    # Listings: one page, and at any later time the next.
 
     @rule(
         prefix=prefixes,
@@ -330,18 +330,18 @@ class StoreLockstep(RuleBasedStateMachine):
             )
 
     def _list(
-        self, asked: tuple[Any, ...], send: Callable[[str], Any], check: Callable[[Answer, Any], bool]
+        self, listing: tuple[Any, ...], send: Callable[[str], Any], check: Callable[[Answer, Any], bool]
     ) -> None:
         """The first page of a listing, and where it goes on; both sides must agree whether it does."""
 
         def agree(answer: Answer, reply: Any) -> bool:
             token = answer[-1]
             if token is not None and reply.next:
-                self._pages[asked[0]] = (page, token, reply.next)
+                self._pages[listing[0]] = (page, token, reply.next)
             return check(answer, reply) and (token is not None) == bool(reply.next)
 
         def page(token: Any, theirs: str) -> None:
-            self._both((*asked, token), lambda: send(theirs), agree)
+            self._both((*listing, token), lambda: send(theirs), agree)
 
         page(None, "")
 
@@ -465,7 +465,7 @@ class StoreLockstep(RuleBasedStateMachine):
                 shutil.rmtree(folder)
 
 
-def _asked(send: Callable[[], Reply]) -> tuple[str, Any]:
+def _sent(send: Callable[[], Reply]) -> tuple[str, Any]:
     try:
         reply = send()
     except Misuse as error:

@@ -105,7 +105,7 @@ class Uploads:
     test_aborting_twice_finds_it_gone = case("begin abort", "abort", "anything", Outcome.GONE, None)
 
     def test_complete_if_absent_after_a_delete_came_between(self, store: Store) -> None:
-        """A conflict, and again however often it is asked: only a new upload can succeed."""
+        """A conflict, and again however often it is sent: only a new upload can succeed."""
         stored(store, "k", b"old")
         upload, parts = begun(store)
         store.delete("k", when=ANYTHING)
