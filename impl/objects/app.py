@@ -25,8 +25,7 @@ from urllib.parse import parse_qsl, unquote
 
 from starlette.types import Message, Receive, Scope, Send
 
-from fencepost.impl.http.bodies import ClientGone
-from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.limits import ClientGone, Limits
 from fencepost.impl.http.service import Service
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Caller, Credentials

@@ -47,8 +47,7 @@ from fencepost.impl.publish import (
     verify,
 )
 from fencepost.impl.store import ABSENT
-from fencepost.impl.store.interface import Store
-from fencepost.impl.store.layers.layer import Layer
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request
 from fencepost.model import Graph, Label

@@ -263,7 +263,7 @@ def test_an_object_and_a_folder_of_one_name_still_find_room(store, disk):
 def test_where_flushes_are_shared_the_call_leaves_that_to_them(store, disk):
     """If this fails, sixteen writers on a network volume make sixteen flushes, one after another."""
     store.put("first", b"", when=ABSENT)
-    flush = store._session.answers[Put].__self__.folders.root._flush
+    flush = store._session.answers[Put].__self__._folders.root._flush
     assert disk.flushed == [True]
     assert flush._least_s > 0, "the time of the flush was not learned"
     flush._least_s = 100.0
