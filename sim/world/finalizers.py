@@ -1,10 +1,10 @@
 """Finalizers of the audited code: when they run, and what they may do.
 
 The garbage collector runs whenever enough was allocated, so the finalizer of a cycle would send its request
-in the middle of any later run. So the collector is off during a run. At the end of a complete run it collects
-what the run left behind, and a request that a finalizer sends then is a violation: in reality it would be
-sent at some time that nothing orders. After a crash it is refused without a violation, because a process that
-crashes runs no finalizers.
+in the middle of any later run. So the collector is off during a run, and collects what the run left behind at
+its end. A request that a finalizer sends after a complete run is a violation: in reality it would be sent at
+some time that nothing orders. After a crash, and after a run that was given up, it is refused without a
+violation, because a process that crashes runs no finalizers.
 """
 
 import gc
@@ -51,7 +51,7 @@ def left_behind(world: Any, what: str) -> str:
         "happens: send it before the process returns"
     )
     crashed = any(process.incarnation or process.state == "down" for process in world.processes)
-    if world.violation is None and not crashed:
+    if world.violation is None and not crashed and not world.completed:
         world.report_violation(PROPERTY, text)
     return text
 

@@ -109,6 +109,8 @@ class World(Declaring):
         """How a lost reply shows to the SDK, see `sim.boto`."""
         self.thread = get_ident()
         """The one thread in which the world runs."""
+        self.completed = False
+        """Whether the run has been judged, or given up."""
         self.collecting = False
         """Whether the run is complete, and finalizers run."""
         self.closing: list[Callable[[], None]] = []
@@ -302,12 +304,16 @@ class World(Declaring):
     def complete(self) -> None:
         """No actor can step any more: judge what must hold in the end."""
         finalizers.collect(self)
+        self.completed = True
         if self.violation is None:
             self.monitor.complete()
 
     def close(self) -> None:
         """Unwind every process that has not ended."""
         self._executor.close()
+        if not self.completed:
+            self.completed = True
+            finalizers.collect(self)
         for close in self.closing:
             close()
         self.closing.clear()
