@@ -273,6 +273,7 @@ def test_finalizers_do_not_run_in_the_middle_of_a_run() -> None:
     assert gc.isenabled() == before
 
 
+@refusals
 @pytest.mark.usefixtures("active")
 def test_finalizers_run_before_the_next_run_begins() -> None:
     """Also those of runs that were given up: else they would act in a later run, and be taken for its own."""

@@ -1,0 +1,108 @@
+"""What an audit does not see of its program's isolation: the misses that the documentation names."""
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.sim.explore import audit
+from fencepost.sim.world import NO_FAULTS, Budget, World
+
+INITIALISED: set[str] = set()
+
+
+def test_a_variable_that_only_a_rare_schedule_changes_is_missed() -> None:
+    """A few schedules are run twice before the search. Here two lost creates have to come together."""
+
+    def program(world: World) -> None:
+        store = world.store()
+        INITIALISED.clear()
+
+        def work() -> None:
+            lost = [store.put(key, b"", when=ABSENT).outcome.value for key in ("k", "l")]
+            if lost == ["unknown", "unknown"]:
+                INITIALISED.add("k")
+                store.put("m", b"", when=ANYTHING)
+            store.put("n", b"again" if INITIALISED else b"new", when=ANYTHING)
+
+        world.spawn(work, name="ann")
+        world.spawn(work, name="bob")
+        world.finally_("new processes are new", lambda view: True)
+
+    assert audit(program, budget=Budget(crash=0, reply_lost=2, pause=0)).verdict == "holds"
+
+
+def test_a_variable_that_the_program_makes_is_shared() -> None:
+    """A closure of the function that sets up is new in every run, and common to all processes of the run."""
+
+    def program(world: World) -> None:
+        store, leaders = world.store(), list[str]()
+
+        def work(name: str) -> None:
+            store.get("leader")
+            if not leaders:
+                leaders.append(name)
+                world.note("leads", name)
+
+        for name in ("ann", "bob"):
+            world.spawn(work, name, name=name)
+        world.always("one leader", lambda view: len(set(view.notes("leads"))) <= 1)
+
+    assert not audit(program).counterexamples
+
+
+def test_a_file_that_every_run_removes_is_shared(tmp_path: Path) -> None:
+    """Files belong to no process, and a crash leaves them: right for a disk, too generous for other hosts."""
+    lock = tmp_path / "lock"
+
+    def program(world: World) -> None:
+        lock.unlink(missing_ok=True)
+        store = world.store()
+
+        def work(name: str) -> None:
+            store.get("leader")
+            try:
+                os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return
+            world.note("leads", name)
+
+        for name in ("ann", "bob"):
+            world.spawn(work, name, name=name)
+        world.always("one leader", lambda view: len(set(view.notes("leads"))) <= 1)
+
+    assert not audit(program).counterexamples
+
+
+def test_a_thread_from_before_the_audit_may_compute() -> None:
+    """A thread that was there before is noticed where it uses the world, not where it only computes."""
+    box: dict[str, Any] = {}
+    requested, answered = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        while requested.wait() and not box.get("end"):
+            requested.clear()
+            box["answer"] = b"computed"
+            answered.set()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def work() -> None:
+            answered.clear()
+            requested.set()
+            while not answered.is_set():
+                pass
+            store.put("k", box["answer"], when=ANYTHING)
+
+        for name in ("ann", "bob"):
+            world.spawn(work, name=name)
+
+    assert audit(program, budget=NO_FAULTS).verdict == "holds"
+    box["end"] = True
+    requested.set()
+    thread.join()
