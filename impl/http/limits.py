@@ -13,7 +13,6 @@ a client that waits for `100 Continue` need not send a body that would be refuse
 chunked body has no declared length) is counted while it arrives.
 """
 
-import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
@@ -120,6 +119,8 @@ def check_encoding(headers: Headers, content_type: str) -> None:
 
 async def read_body(headers: Headers, receive: Receive, limits: Limits, *, limit: int | None = None) -> bytes:
     """The whole body; raises `Refusal`, or `ClientGone` when the client left before its end."""
+    import asyncio  # here, because the help of a command needs no event loop
+
     most = limits.body_bytes if limit is None else limit
     _check_length(headers, most)
     body = bytearray()
