@@ -183,7 +183,17 @@ class Variables:
 
     def changed(self, before: Sequence[tuple[Any, Any]]) -> list[str]:
         """The names of what has changed, as far as it has one."""
-        return [_named(one, content) for one, content in before if not _same(_content(one), content)]
+        names = {
+            id(value): f"{one['__name__']}.{name}".removeprefix("_fencepost_user_")
+            for one, _ in before
+            if type(one) is dict and "__name__" in one
+            for name, value in one.items()
+        }
+        return [
+            names.get(id(one)) or _named(one, content)
+            for one, content in before
+            if not _same(_content(one), content)
+        ]
 
     def put_back(self, copies: Sequence[tuple[Any, Any]]) -> None:
         for one, content in copies:
