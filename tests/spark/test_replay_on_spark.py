@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fencepost.impl.store.events import Event
 from fencepost.model import Model
 from fencepost.model.create_only_lock import CreateOnlyLock
 from fencepost.properties.ingest import IngestRefinement
+from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton, Refinement
 from fencepost.sim.replay import spark as on_spark
 from fencepost.sim.replay.judging import Judge
@@ -22,6 +24,7 @@ from fencepost.sim.replay.spark import Recipe
 from fencepost.sim.trace import table_of, write_json_lines, write_parquet
 from fencepost.sim.trace.grouping import Grouping
 from tests.properties.refinement import maps
+from tests.trust.test_replay_requests import FULL, changed, committed, offers, where
 
 pytestmark = [
     pytest.mark.spark,
@@ -109,6 +112,24 @@ def test_runs_named_anew(session: Any, tmp_path: Path) -> None:
     here, there = compared(session, tmp_path, sorted_parquet(tmp_path), "locks/(run-[0-9]+)")
     assert there == here
     assert here["runs"] == 304
+
+
+def test_request_rules_are_judged(session: Any, tmp_path: Path) -> None:
+    """One set of rules: a write without its condition is rejected here and there, with one reason."""
+    run = offers("publish", FULL, committed)
+    bad = changed(run, where(run, "put", "/manifest/")[0][0], condition="anything")
+    rows = [
+        replace(event, run=name, seq=seq)
+        for name, made in (("bad", bad), ("good", run))
+        for seq, event in enumerate(made)
+    ]
+    path = tmp_path / "trace.parquet"
+    write_parquet(path, [table_of(rows)])
+    here, there = compared(session, tmp_path, [path], refinement=partial(PublishRefinement, 2, 2))
+    assert here == there
+    assert [row["run"] for row in there["violations"]] == ["bad"]
+    assert "condition anything, not absent" in there["violations"][0]["reason"]
+    assert "listings" in there["not_judged"]
 
 
 def by_hash_only() -> list[Event]:
