@@ -69,7 +69,7 @@ KINDS = {
             (WORLD, LAYER),
         ),
         FaultKind("skew", "a clock is ahead or behind", "skewed clock", "skewed clocks", 0, (WORLD, DES)),
-        FaultKind("pause", "time passes although others could go on", "pause", "pauses", 1, (WORLD,)),
+        FaultKind("pause", "a long time passes although others could go on", "pause", "pauses", 1, (WORLD,)),
         FaultKind(
             "restart", "a crashed process starts again", "restart", "restarts", _RESTARTS, (WORLD, DES)
         ),
@@ -112,9 +112,9 @@ ALTERNATIVES = {
     "crash": Alternative("crash", "CRASH just before this; all memory is lost"),
     "skew+": Alternative("skew", "the clock is AHEAD"),
     "skew-": Alternative("skew", "the clock is BEHIND"),
-    "pause": Alternative("pause", "PAUSE: time passes although others could go on"),
-    "pause+": Alternative("pause", "LONG PAUSE: a long time passes although others could go on"),
-    "advance": Alternative("", "time passes; every process waits"),
+    "pause": Alternative("pause", "PAUSE: a long time passes although others could go on"),
+    "advance": Alternative("", "time passes, until a sleep ends"),
+    "tick": Alternative("", "a moment passes"),
 }
-PASSING_TIME = ("pause", "pause+")
+PASSING_TIME = ("pause", "tick")
 """Alternatives that touch no request and no process."""

@@ -68,6 +68,10 @@ def fingerprint_of_parts(etags: list[str]) -> str:
 
 
 class Bucket:
+    object_info: type[ask.ObjectInfo] = ask.ObjectInfo
+    version_info: type[ask.VersionInfo] = ask.VersionInfo
+    upload_info: type[ask.UploadInfo] = ask.UploadInfo
+
     def __init__(self, *, versioned: bool = False, part_bytes_min: int = PART_BYTES_MIN) -> None:
         self.versioned = versioned
         self._part_bytes_min = part_bytes_min
@@ -146,7 +150,7 @@ class Bucket:
         return _identifier("v", write.number) if self.versioned else ""
 
     def _info(self, key: str, write: _Write) -> ask.ObjectInfo:
-        return ask.ObjectInfo(
+        return self.object_info(
             key=key,
             etag=write.etag,
             size=len(write.body),
@@ -232,7 +236,9 @@ class Bucket:
                 prefixes.append(group)
             else:
                 objects.append(
-                    ask.ObjectInfo(key, write.etag, len(write.body), write.modified_ns, self._version(write))
+                    self.object_info(
+                        key, write.etag, len(write.body), write.modified_ns, self._version(write)
+                    )
                 )
             last = group or key
         return ask.ListReply(Outcome.DONE, "", tuple(objects), tuple(prefixes), "")
@@ -251,7 +257,7 @@ class Bucket:
         self._need_versions()
         number, key_before = _place(request.token)
         found = [
-            ask.VersionInfo(
+            self.version_info(
                 key=key,
                 version=self._version(write),
                 latest=write is self._writes[key][-1],
@@ -332,7 +338,7 @@ class Bucket:
             for identifier, upload in self._uploads.items()
             if upload.key.startswith(request.prefix) and (upload.key, identifier) > after
         )
-        page = tuple(ask.UploadInfo(*row) for row in found[: request.limit])
+        page = tuple(self.upload_info(*row) for row in found[: request.limit])
         more = len(found) > request.limit
         token = _token(int(page[-1].upload.removeprefix("u")), page[-1].key) if more else ""
         return ask.UploadsReply(Outcome.DONE, "", page, token)

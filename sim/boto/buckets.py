@@ -124,7 +124,7 @@ class Buckets(WorldBucket):
             return super()._list_versions(request, now_ns)
         found = ((key, self._current(key)) for key in self._range(request.prefix, ""))
         versions = tuple(
-            req.VersionInfo(key, NULL, True, False, write.etag, len(write.body), write.modified_ns)
+            self.version_info(key, NULL, True, False, write.etag, len(write.body), write.modified_ns)
             for key, write in found
             if write is not None
         )

@@ -12,7 +12,6 @@ the files below `~/.aws` do not.
 """
 
 import copy
-import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -25,12 +24,12 @@ from botocore.credentials import Credentials
 from botocore.endpoint import Endpoint
 from botocore.retries import adaptive, bucket, quota, standard, throttling
 from botocore.signers import RequestSigner
-from botocore.utils import InstanceMetadataFetcher, parse_timestamp
+from botocore.utils import InstanceMetadataFetcher
 from s3transfer.futures import NonThreadedExecutor
 from s3transfer.manager import TransferManager
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import serve
+from fencepost.sim.boto import moments, serve
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.listings import REGION
 from fencepost.sim.world import places
@@ -136,9 +135,7 @@ def session() -> Session:
             core = botocore.session.Session(session_vars={"profile": (None, None, None, None)})
             for name in ("config_file", "credentials_file"):
                 core.set_config_variable(name, os.devnull)
-            core.get_component("response_parser_factory").set_parser_defaults(
-                timestamp_parser=functools.lru_cache(4096)(parse_timestamp)
-            )
+            core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=moments.parse)
             _sessions.append(Session("fencepost", "fencepost", region_name=REGION, botocore_session=core))
     return _sessions[0]
 

@@ -14,6 +14,7 @@ from fencepost.sim.boto import sdk_requests as sdk
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.objects import Answer
 from fencepost.sim.boto.sdk_requests import Refused
+from fencepost.sim.world import stamps
 
 REGION = "us-east-1"
 """Where all buckets are."""
@@ -104,7 +105,7 @@ def _page(message: Message, reply: req.ListReply) -> list[http.Field]:
             "Contents",
             [
                 ("Key", _coded(message, _key(info.key))),
-                ("LastModified", http.iso_date(info.modified_ns)),
+                ("LastModified", http.iso_date(stamps.modified_ns(info))),
                 ("ETag", f'"{info.etag}"'),
                 ("Size", info.size),
                 ("StorageClass", "STANDARD"),
@@ -142,7 +143,7 @@ def _version(message: Message, info: req.VersionInfo) -> list[http.Field]:
         ("Key", _coded(message, _key(info.key))),
         ("VersionId", info.version),
         ("IsLatest", info.latest),
-        ("LastModified", http.iso_date(info.modified_ns)),
+        ("LastModified", http.iso_date(stamps.version_modified_ns(info))),
     ]
     if info.marker:
         return [("DeleteMarker", named)]
@@ -163,7 +164,12 @@ def list_uploads_answer(message: Message, _request: Any, reply: req.UploadsReply
 
 def _upload(message: Message, info: req.UploadInfo) -> list[http.Field]:
     named: list[http.Field] = [("Key", _coded(message, _key(info.key))), ("UploadId", info.upload)]
-    return [("Upload", [*named, ("Initiated", http.iso_date(info.started_ns)), ("StorageClass", "STANDARD")])]
+    return [
+        (
+            "Upload",
+            [*named, ("Initiated", http.iso_date(stamps.started_ns(info))), ("StorageClass", "STANDARD")],
+        )
+    ]
 
 
 def _cut(message: Message, entries: list[Entry], limit: str, inner: str) -> tuple[list[Entry], bool]:

@@ -15,6 +15,7 @@ from fencepost.sim.boto import sdk_requests as sdk
 from fencepost.sim.boto.buckets import ANY
 from fencepost.sim.boto.http import CHECKSUMS, Message
 from fencepost.sim.boto.sdk_requests import Refused
+from fencepost.sim.world import stamps
 
 Answer = tuple[int, dict[str, str], bytes]
 DELETES_MAX = 1000
@@ -107,7 +108,7 @@ def _shown(message: Message, info: req.ObjectInfo) -> tuple[int, dict[str, str]]
     span = http.byte_range(message)
     headers = {
         "ETag": f'"{info.etag}"',
-        "Last-Modified": http.http_date(info.modified_ns),
+        "Last-Modified": http.http_date(stamps.modified_ns(info)),
         "Content-Type": info.content_type,
         "Accept-Ranges": "bytes",
         "Content-Length": str(info.size),

@@ -26,8 +26,9 @@ from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
 from fencepost.sim.explore.tokens import Target, name_choices
 from fencepost.sim.whole_files import write_whole
 from fencepost.sim.world import Footprints, Violation
+from fencepost.sim.world.stamps import STAMPED, UNTIMED
 
-VERSION = 3
+VERSION = 4
 PIECES_EACH = 8
 """Pieces for each process: some are small, and no process should wait for long."""
 REPORT_RUNS = 500
@@ -170,12 +171,12 @@ class Together:
         while True:
             self.whole = whole = ReducedSearch(self.setting, timed=timed)
             pieces = split(whole, self.jobs * PIECES_EACH)
-            if not self._share_out(pieces, stop):
+            timed = self._share_out(pieces, stop)
+            if not timed:
                 return whole
-            timed = True
 
-    def _share_out(self, pieces: list[dict[str, Any]], stop: Stop) -> bool:
-        """Hand out pieces until none is left. True when all must start over because time matters."""
+    def _share_out(self, pieces: list[dict[str, Any]], stop: Stop) -> int:
+        """Hand out pieces until none is left. Not 0 when all must start over because time matters so much."""
         context = multiprocessing.get_context("fork")
         workers: dict[Connection, Any] = {}
         self.waiting = len(pieces)
@@ -193,7 +194,7 @@ class Together:
                 worker.terminate()
                 worker.join()
 
-    def _serve(self, workers: dict[Connection, Any], pieces: list[dict[str, Any]], stop: Stop) -> bool:
+    def _serve(self, workers: dict[Connection, Any], pieces: list[dict[str, Any]], stop: Stop) -> int:
         busy = set()
         for pipe in workers:
             if pieces:
@@ -204,7 +205,7 @@ class Together:
                 assert isinstance(ready, Connection)
                 report = ready.recv()
                 if report["timed"]:
-                    return True
+                    return int(report["timed"])
                 self._add(report)
                 if report["done"]:
                     self.waiting -= 1
@@ -213,9 +214,9 @@ class Together:
                         ready.send(pieces.pop())
                         busy.add(ready)
             if self.whole.failures or stop(self.whole):
-                return False
+                return UNTIMED
         self.whole.exhausted = not self.waiting
-        return False
+        return UNTIMED
 
     def _add(self, report: dict[str, Any]) -> None:
         whole = self.whole
@@ -229,7 +230,7 @@ class Together:
         whole.findings += [finding for finding in report["findings"] if finding not in whole.findings]
         for name, reason, rows in report["failures"]:
             steps = [Target(*row) for row in rows]
-            whole.failures.append(Failure(Violation(name, reason), (), timed=True, steps=steps))
+            whole.failures.append(Failure(Violation(name, reason), (), timed=STAMPED, steps=steps))
 
 
 def split(search: ReducedSearch, count: int) -> list[dict[str, Any]]:
@@ -267,14 +268,14 @@ def _work(setting: Setting, pipe: Connection) -> None:
         while not search.exhausted and not search.failures and search.timed == started:
             limit = search.runs + REPORT_RUNS
 
-            def reports(at: ReducedSearch, limit: int = limit, started: bool = started) -> bool:
+            def reports(at: ReducedSearch, limit: int = limit, started: int = started) -> bool:
                 return at.runs >= limit or at.timed != started
 
             search.explore(reports)
             _report(pipe, search, started)
 
 
-def _report(pipe: Connection, search: ReducedSearch, started: bool) -> None:
+def _report(pipe: Connection, search: ReducedSearch, started: int) -> None:
     """Send the results since the last report, and reset the counts."""
     failures = []
     for failure in search.failures:
@@ -283,7 +284,7 @@ def _report(pipe: Connection, search: ReducedSearch, started: bool) -> None:
         failures.append((failure.violation.name, failure.violation.reason, rows))
     pipe.send(
         {
-            "timed": search.timed != started,
+            "timed": search.timed if search.timed != started else UNTIMED,
             "done": search.exhausted or bool(failures),
             "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
             "coverage": _pack_coverage(search.coverage),

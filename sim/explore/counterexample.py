@@ -31,7 +31,7 @@ from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read,
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.monitor import View
+from fencepost.sim.world.monitor import STEP, View
 from fencepost.sim.world.trace import events
 
 EVENTS_MAX = 600
@@ -218,7 +218,10 @@ def _well_until(setting: Setting, found: Replay, name: str) -> int:
     def look(world: World) -> None:
         nonlocal well
         promise = next((promise for promise in world.properties if promise.name == name), None)
-        if promise is not None and promise.judge(View(world)) is None:
+        if promise is None or promise.kind == STEP:
+            # A monitor or a step property is violated by the last step.
+            well = len(found.world.trace) - 1
+        elif promise.judge(View(world)) is None:
             well = len(world.trace)
 
     follow(setting, found.steps, watch=look)

@@ -16,6 +16,7 @@ from fencepost.sim.explore.states import Memory
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
 from fencepost.sim.world import CLOCK_ACTOR, Footprints, World
 from fencepost.sim.world.process import Recall
+from fencepost.sim.world.stamps import STAMPED
 
 
 def cost(steps: Sequence[Target]) -> tuple[int, int]:
@@ -163,7 +164,7 @@ class _Bounded:
 
     def _names(self) -> list[Target]:
         choices = [options[at][0] for options, at in self._path]
-        return name_choices(self.setting, choices, self._footprints, timed=True)
+        return name_choices(self.setting, choices, self._footprints, timed=STAMPED)
 
     def _next(self) -> bool:
         while self._path:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting
 from fencepost.sim.world import Footprints, World, places
+from fencepost.sim.world.stamps import STAMPED
 
 
 class Plain:
@@ -44,7 +45,7 @@ class Plain:
                 world.close()
             if world.violation is not None:
                 choices = tuple(options[at] for options, at in self._path)
-                self.failures.append(Failure(world.violation, choices, timed=True))
+                self.failures.append(Failure(world.violation, choices, timed=STAMPED))
                 if self._first_only:
                     return
             self.exhausted = not self._next()

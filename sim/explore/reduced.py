@@ -24,6 +24,7 @@ from fencepost.sim.world import CLOCK_ACTOR, Footprints, World, places
 from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Recall
+from fencepost.sim.world.stamps import CLOCKED, UNTIMED
 
 TRIAL_RUNS = 4_000
 """After so many runs merging must have shown that it pays."""
@@ -43,7 +44,7 @@ class ReducedSearch:
         merge: bool = True,
         first_only: bool = True,
         observe: Callable[[World], None] | None = None,
-        timed: bool = False,
+        timed: int = UNTIMED,
     ) -> None:
         self.setting = setting
         self._reversing = races
@@ -52,7 +53,7 @@ class ReducedSearch:
         self._first_only = first_only
         self._observe = observe
         """Called at the end of every complete run."""
-        self.timed = timed or bool(setting.budget.skew)
+        self.timed = max(int(timed), CLOCKED if setting.budget.skew else UNTIMED)
         self.coverage = Coverage()
         self.failures: list[Failure] = []
         self.findings: list[str] = []
@@ -96,15 +97,13 @@ class ReducedSearch:
     def _explore(self, stop: Callable[["ReducedSearch"], bool]) -> None:
         while not self.exhausted:
             world = self._run()
-            if world.time_mattered and not self.timed and not self.base:
-                # Time matters after all, so readings of the clock must be steps: start over.
-                self.timed = True
+            if world.time_mattered > self.timed:
+                # Time matters more than was thought, so more steps depend on it: start over.
+                self.timed = world.time_mattered
+                if self.base:
+                    return  # a piece of a search cannot start over by itself
                 self.clear()
                 continue
-            if world.time_mattered and not self.timed:
-                # A piece of a search cannot start over by itself.
-                self.timed = True
-                return
             for finding in world.findings:
                 if finding not in self.findings:
                     self.findings.append(finding)
@@ -145,7 +144,7 @@ class ReducedSearch:
             memories = self._memory.remember(world, self.stack[-1].memories)
         else:
             memories = self._memory.start(world)
-        return Node(alternatives, self._sleep.sleepers(), memories, world.monitor.judgement())
+        return Node(alternatives, self._sleep.sleepers(), memories, world.judge.judgement())
 
     def _next(self) -> bool:
         """Set the deepest node that has something left to its next step. False when none has."""
@@ -165,11 +164,11 @@ class ReducedSearch:
         stack = self.stack
         try:
             if stack:
-                world.monitor.judging = False
+                world.judge.judging = False
                 world.start(self.setting.program)
                 self._repeat(world)
-                world.monitor.judging = True
-                world.monitor.restore(stack[-1].judgement)
+                world.judge.judging = True
+                world.judge.restore(stack[-1].judgement)
                 self._take(world)
             else:
                 world.start(self.setting.program)
@@ -253,7 +252,7 @@ class ReducedSearch:
             world.start(self.setting.program)
             memories = self._memory.start(world)
             for place, node in enumerate(self.stack):
-                node.memories, node.judgement = memories, world.monitor.judgement()
+                node.memories, node.judgement = memories, world.judge.judgement()
                 if node.actor not in world.enabled():
                     raise Diverged(divergence(world, node.actor, world.pending(node.actor)))
                 if place == len(self.stack) - 1:

@@ -14,6 +14,7 @@ from fencepost.sim.world.monitor import SOMETIMES
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Diverged, Recall
 from fencepost.sim.world.scheduler import SPINS
+from fencepost.sim.world.stamps import STAMPED
 
 Choice = tuple[int, str]
 """An actor and the alternative of its step."""
@@ -33,7 +34,7 @@ class Setting:
         self,
         footprints: Footprints | None = None,
         *,
-        timed: bool = True,
+        timed: int = STAMPED,
         budget: Budget | None = None,
         recall: Recall | None = None,
     ) -> World:
@@ -46,7 +47,7 @@ class Failure:
 
     violation: Violation
     choices: tuple[Choice, ...]
-    timed: bool
+    timed: int
     steps: Sequence[Any] = ()
     """The names of the steps, when the choices mean nothing here: another process found it."""
 
@@ -191,9 +192,12 @@ class Coverage:
 
     def _limit(self, alternative: str, world: World) -> None:
         """Time is a number, and of numbers only a few are tried."""
-        if alternative in PASSING_TIME:
+        if alternative == "tick":
+            often = "once" if world.ticks_max == 1 else f"{world.ticks_max} times"
+            self.limits.add(f"time moves on by itself {often}, by {world.tick_ns / 1e9:g} s")
+        elif alternative == "pause":
             pause = f"{world.pause_ns / 1e9:g} s"
-            self.limits.add(f"a pause lasts until the next sleep ends, or {pause}, and no other time")
+            self.limits.add(f"a pause lasts {pause}, and no other time")
         elif alternative in ("skew+", "skew-"):
             self.limits.add(f"a skewed clock is {world.skew_ns / 1e9:g} s off, and no other time")
 

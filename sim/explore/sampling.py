@@ -23,6 +23,7 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, run
 from fencepost.sim.explore.tokens import HARMLESS, by_rule
 from fencepost.sim.world import CLOCK_ACTOR, Footprints, Violation, World
+from fencepost.sim.world.stamps import STAMPED
 
 Stop = Callable[[Any], bool]
 
@@ -70,7 +71,7 @@ class Sampled:
         finally:
             world.close()
         if world.violation is not None:
-            self.failures.append(Failure(world.violation, tuple(choices), timed=True))
+            self.failures.append(Failure(world.violation, tuple(choices), timed=STAMPED))
         return world.violation
 
     def _count(self, world: World) -> None:

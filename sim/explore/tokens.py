@@ -20,6 +20,7 @@ from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.faults import KINDS
 from fencepost.sim.world import CLOCK_ACTOR, Budget, Violation, World
 from fencepost.sim.world.operations import Parallel
+from fencepost.sim.world.stamps import STAMPED
 from fencepost.sim.world.trace import events
 
 UNLIMITED = Budget(**dict.fromkeys(KINDS, 1_000_000))
@@ -136,7 +137,7 @@ def follow(
     setting: Setting,
     targets: Sequence[Target],
     *,
-    timed: bool = True,
+    timed: int = STAMPED,
     watch: Callable[[World], None] | None = None,
 ) -> Replay:
     """Run the program along the targets, and on to the end by the common rule. `watch` sees the world before
@@ -218,9 +219,7 @@ def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
     return enabled[0], world.alternatives(enabled[0])[0]
 
 
-def name_choices(
-    setting: Setting, choices: Sequence[Choice], footprints: Any, *, timed: bool
-) -> list[Target]:
+def name_choices(setting: Setting, choices: Sequence[Choice], footprints: Any, *, timed: int) -> list[Target]:
     """The names of the steps of a schedule, by running it."""
     world = setting.world(footprints, timed=timed)
     namer = Namer()
@@ -236,7 +235,7 @@ def name_choices(
     return steps
 
 
-def shorten(setting: Setting, steps: list[Target], *, timed: bool = True) -> list[Target]:
+def shorten(setting: Setting, steps: list[Target], *, timed: int = STAMPED) -> list[Target]:
     """The fewest targets we find that still lead along exactly these steps."""
     targets = _turns(steps)
     if not _leads_along(setting, targets, steps, timed):
@@ -261,7 +260,7 @@ def _turns(steps: list[Target]) -> list[Target]:
     ]
 
 
-def _leads_along(setting: Setting, targets: list[Target], steps: list[Target], timed: bool) -> bool:
+def _leads_along(setting: Setting, targets: list[Target], steps: list[Target], timed: int) -> bool:
     replay = follow(setting, targets, timed=timed)
     return not replay.misfit and replay.steps[: len(steps)] == steps
 

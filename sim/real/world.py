@@ -397,6 +397,12 @@ class RealWorld(Declaring):
         del follower
         self._find(f"{name}: not checked, because the order of effects in a real store is unknown")
 
+    def step_property(self, name: str, check: Any) -> None:
+        self.follow(name, check)
+
+    def monitor(self, name: str, *_: Any, **__: Any) -> None:
+        self.follow(name, None)
+
     @contextlib.contextmanager
     def operation(self, name: str) -> Iterator[None]:
         """No effect in a real run: costs are counted in the simulated world."""

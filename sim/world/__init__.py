@@ -9,6 +9,7 @@ trace),
 
 from fencepost.sim.world.budget import NO_FAULTS, Budget
 from fencepost.sim.world.executor import CLOCK_ACTOR
+from fencepost.sim.world.folds import MonitorEvent, Violated
 from fencepost.sim.world.footprints import Footprints
 from fencepost.sim.world.monitor import View, Violation
 from fencepost.sim.world.operations import Crash
@@ -20,8 +21,10 @@ __all__ = [
     "Budget",
     "Crash",
     "Footprints",
+    "MonitorEvent",
     "Program",
     "View",
+    "Violated",
     "Violation",
     "World",
 ]

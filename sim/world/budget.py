@@ -9,8 +9,8 @@ together, and of each at most its own number. So the default budget means one lo
 and not two. A read changes nothing, so losing its request is losing its reply, and `reply_lost` pays for it.
 
 `late` offers `land` at every later step, or `never`; both are free, since the late request has been paid for.
-`pause` lasts until the next sleeper wakes, `pause+` lasts `configure(pause_s=...)`: every process that was
-about to act does so much later. `advance` is free: time passes because every process sleeps.
+`pause` lasts `configure(pause_s=...)`: every process that was about to act does so much later. `advance`
+(time passes until a sleep ends) and `tick` (a moment passes) are free, see `scheduler`.
 
 The search leaves out what would only repeat another branch. It offers a crash only after a step that changed
 something (otherwise a crash one step earlier led to the same state), and never at the first step of a

@@ -41,6 +41,7 @@ from fencepost.sim.world.operations import (
     same,
 )
 from fencepost.sim.world.process import Flight, Group, Process
+from fencepost.sim.world.stamps import CLOCKED, STAMPED
 
 CLOCK_ACTOR = 900
 VALID_MAX = 300_000
@@ -50,7 +51,8 @@ TICKETS = 100_000_000
 OPERATIONS = 10_000
 """Operations an incarnation may issue before its numbers run into the next one's."""
 _OUTCOMES = {"conflict": Outcome.CONFLICT, "throttled": Outcome.THROTTLED}
-_FREE = frozenset({"ok", "land", "never", "advance"})
+_FREE = frozenset({"ok", "land", "never", "advance", "tick"})
+TIME = EVERY_STEP | CLOCK
 _SKEWS = {"skew+": 1, "skew-": -1}
 
 
@@ -80,6 +82,9 @@ class Executor:
         world.w = 0
         world.learnt = None
         self._here = 1 << len(world.trace)
+        monitor = self._monitor
+        if world.has_step_properties:
+            monitor.look()
         if alternative not in _FREE:
             part = fault.price(alternative)
             if part >= 0:
@@ -90,8 +95,7 @@ class Executor:
             self._step_flight(world.flights[actor], alternative)
         else:
             self._step_process(actor, alternative)
-        monitor = self._monitor
-        if monitor.followers:
+        if monitor.followers or monitor.folds:
             monitor.follow()
         if world.bounds:
             monitor.check_bounds()
@@ -118,7 +122,10 @@ class Executor:
     def _wake_spinners(self) -> None:
         """Something changed: a process that waits for it may issue its request again."""
         world = self._world
+        changed = 0 if world.w == EVERYTHING else world.w & ~TIME
         for process in world.processes:
+            if changed & process.nap_reads:
+                process.naps = process.nap_reads = 0
             if process.spins and world.w & process.last_idle[2] and not world.alone:
                 process.spins = 0
         world.alone = False
@@ -148,6 +155,7 @@ class Executor:
 
     def _note(self, process: Process, note: Note, alternative: str) -> None:
         world = self._world
+        process.naps = process.nap_reads = 0
         world.noted.setdefault(note.topic, []).append((process.name, note.value))
         world.r, world.w = world.footprints.writing("note", note.topic)
         process.effective = True
@@ -161,6 +169,7 @@ class Executor:
             process.skew = True
             process.skew_ns = _SKEWS.get(alternative, 0) * world.skew_ns
         world.r |= CLOCK
+        world.observed = True
         process.effective = False
         reading = world.clock_ns + (process.skew_ns if wall else 0)
         self._log(process.index, alternative, process, process.ops, op, reading)
@@ -168,19 +177,22 @@ class Executor:
 
     def _sleep(self, process: Process, op: Sleep, alternative: str) -> None:
         world = self._world
-        world.time_mattered = True
+        world.time_mattered = max(world.time_mattered, CLOCKED)
         world.r |= CLOCK
         until = world.clock_ns + op.nanoseconds
         process.effective = False
+        process.naps += 1
         self._log(process.index, alternative, process, process.ops, op, until)
         process.last = self._here
         process.ops += 1
-        process.pending = Wake(until)
+        process.pending = Wake(until, world.clock_ns)
         world.learnt = (process.index, until)
 
     def _wake(self, process: Process, op: Wake, alternative: str) -> None:
-        self._world.r |= CLOCK
-        process.effective = False
+        world = self._world
+        world.r |= CLOCK
+        # A crash here is not the crash before it slept: time has passed.
+        process.effective = world.clock_ns > op.since_ns
         self._log(process.index, alternative, process, process.ops, op, None)
         self._go_on(process, None)
 
@@ -230,15 +242,18 @@ class Executor:
         world = self._world
         world.before = self._ticks
         self._ticks |= self._here
-        if alternative == "pause+":
+        world.w = CLOCK
+        if alternative == "pause":
             world.clock_ns += world.pause_ns
+        elif alternative == "tick":
+            world.clock_ns += world.tick_ns
+            world.ticks -= 1
         else:
-            world.clock_ns = min(
-                process.pending.until_ns
-                for process in world.processes
-                if type(process.pending) is Wake and process.pending.until_ns > world.clock_ns
-            )
-        world.w = EVERYTHING if alternative == "advance" else CLOCK
+            world.clock_ns, forced = world.next_wake()
+            if forced:
+                # Only the end of the others made this possible: their steps come before it.
+                world.w = EVERYTHING
+        world.observed = False
         self._log(CLOCK_ACTOR, alternative, None, 0, ADVANCE, world.clock_ns)
 
     # Requests.
@@ -249,14 +264,15 @@ class Executor:
             reply = self._answer(process, request, process.ops)
             process.effective = world.w != 0
             if world.w:
-                process.spins = 0
+                process.spins = process.naps = process.nap_reads = 0
                 process.last_idle = None
             else:
+                process.nap_reads |= world.r
                 self._count_spins(process, request, reply)
         else:
             reply = self._answer_badly(process, request, process.ops, alternative)
             process.effective = alternative == "late"
-            process.spins = 0
+            process.spins = process.naps = process.nap_reads = 0
             process.last_idle = None
             if reply is None:
                 self._log(process.index, alternative, process, process.ops, request, None)
@@ -301,6 +317,8 @@ class Executor:
             world.r, world.w = world.footprints.reading("key", request.key)
         else:
             world.r, world.w = world.footprints.footprint(request, reply)
+            if world.w and world.footprints.stamp:
+                world.observed = True
         return reply
 
     def _answer_badly(self, process: Process, request: Any, number: int, alternative: str) -> Any:
@@ -413,7 +431,8 @@ class Executor:
         world.setup = None
         if op.error is not None:
             raise op.error
-        world.footprints.stamp = CLOCK if world.stamped and world.timed else 0
+        world.footprints.stamp = CLOCK if world.stamped and world.timed == STAMPED else 0
+        world.observed = bool(world.readings or (world.footprints.stamp and world.bucket.contents()))
         for process in world.processes:
             process.last = setup.last
             if world.recall is not None and world.shares_nothing:

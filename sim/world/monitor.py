@@ -9,7 +9,8 @@ else pays for it. Looking at much costs exploration: a property that reads a sin
 that reads the whole bucket.
 
 This holds only for what a property reads through the view: contents, versions, notes, results, the clock. A
-property must not read Python variables that processes change; write a note instead.
+property must not read Python variables that processes change; write a note instead. A check that keeps state
+itself is refused, see `kept_state`; properties with memory are in `folds`.
 
 A check returns nothing or True (fine), False, or a text with the reason, or raises AssertionError. For
 `eventually` and `sometimes` it returns whether the good thing has happened.
@@ -18,14 +19,17 @@ A check returns nothing or True (fine), False, or a text with the reason, or rai
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Request
+from fencepost.sim.world import kept_state
 from fencepost.sim.world.costs import dearest
+from fencepost.sim.world.folds import Fold, MonitorEvent, Past
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP
 from fencepost.sim.world.operations import own
 
-Check = Callable[["View"], Any]
+Check = Callable[..., Any]
 
-ALWAYS, EVENTUALLY, SOMETIMES, FINALLY = "always", "eventually", "sometimes", "finally"
+ALWAYS, EVENTUALLY, SOMETIMES, FINALLY, STEP = "always", "eventually", "sometimes", "finally", "step"
 _LANDED = frozenset({"ok", "reply_lost", "duplicated", "land"})
 
 
@@ -105,7 +109,7 @@ class View:
 class Property:
     """One named check with its kind, and its state in this run."""
 
-    __slots__ = ("bit", "check", "kind", "met", "name", "reads")
+    __slots__ = ("bit", "check", "kept", "kind", "met", "name", "reads")
 
     def __init__(self, name: str, kind: str, check: Check) -> None:
         self.name = name
@@ -116,17 +120,27 @@ class Property:
         self.bit = 0
         self.met = False
         """Whether the good thing has happened in this run (eventually, sometimes)."""
+        self.kept = kept_state.State(check)
 
-    def judge(self, view: View) -> str | None:
-        """The reason why it is violated; always None for `sometimes` and `eventually`."""
-        view.mask = EVERY_STEP
+    def judge(self, *views: View) -> str | None:
+        """The reason why it is violated; always None for `sometimes` and `eventually`.
+
+        `views`: one, but before and after the step for a step property.
+        """
+        for view in views:
+            view.mask = EVERY_STEP
+        before = None if self.kept.empty else self.kept.take()
         try:
-            verdict = self.check(view)
+            verdict = self.check(*views)
         except AssertionError as failure:
             verdict = _reason(failure)
         except Exception as error:  # noqa: BLE001 - a check that breaks is reported with the run that broke it
             verdict = f"the check itself raised {type(error).__name__}: {error}"
-        self.reads = view.mask & ~EVERY_STEP
+        if before is not None and self.kind != FINALLY:
+            self.kept.compare(before, self.name, "while it ran")
+        self.reads = 0
+        for view in views:
+            self.reads |= view.mask & ~EVERY_STEP
         if self.kind in (EVENTUALLY, SOMETIMES):
             if verdict is not None and not isinstance(verdict, str) and verdict:
                 self.met = True
@@ -180,6 +194,9 @@ class Monitor:
         self._world = world
         self._view = View(world)
         self.followers: list[tuple[str, Follower]] = []
+        self.folds: list[Fold] = []
+        self._past: Past | None = None
+        """The state before the present step, for step properties."""
         self.watched = 0
         """What the properties read when they were judged last: a step that writes none of it needs no
         judging.
@@ -192,9 +209,20 @@ class Monitor:
         world = self._world
         for promise in world.properties:
             promise.bit = world.footprints.bit("property", promise.name)
-            if promise.kind != FINALLY and self.judging:
+            if not self.judging or promise.kind == FINALLY:
+                continue
+            if promise.kind == STEP:
+                self._judge_unchanged(promise)
+            else:
                 self._judge_one(promise)
+        for fold in self.folds:
+            fold.bit = world.footprints.bit("monitor", fold.name)
         self._watch()
+
+    def look(self) -> None:
+        """A step comes: keep what step properties must see of the state before it."""
+        if self.judging:
+            self._past = Past(self._world)
 
     def judge(self) -> None:
         """Judge the properties that can see the last step."""
@@ -204,7 +232,10 @@ class Monitor:
             if written & promise.reads and promise.kind != FINALLY:
                 world.w |= promise.bit
                 world.r |= promise.bit
-                self._judge_one(promise)
+                if promise.kind == STEP:
+                    self._judge_step(promise)
+                else:
+                    self._judge_one(promise)
         self._watch()
 
     def complete(self) -> None:
@@ -232,6 +263,8 @@ class Monitor:
             answer = world.unreceived.get(len(world.trace) - 1, answer)
         elif op.kind != "note" or alternative == "crash":
             return  # a crash is shown with the operation that it prevented
+        for fold in self.folds:
+            self._fold(fold, process, incarnation, op, answer)
         for name, follower in self.followers:
             if isinstance(op, Request):
                 reason = follower.landed(process.name, incarnation, op, answer)
@@ -239,6 +272,32 @@ class Monitor:
                 reason = follower.noted(process.name, incarnation, op.subject, op.value)
             if reason is not None:
                 self._report(name, reason)
+
+    def _fold(self, fold: Fold, process: Any, incarnation: int, op: Any, answer: Any) -> None:
+        """Let a monitor see the last step, if it is one of its events."""
+        if isinstance(op, Request):
+            if op.reads or not fold.sees_write(op.subject):
+                return
+            value, outcome = getattr(op, "body", None), getattr(answer, "outcome", None)
+        elif fold.sees_note(op.subject):
+            value, outcome = op.value, None
+        else:
+            return
+        world = self._world
+        world.r |= fold.bit
+        world.w |= fold.bit
+        # The monitor has seen it: a crash after it is another run than a crash before it.
+        process.effective = True
+        event = MonitorEvent(op.kind, process.name, incarnation, op.subject, value, outcome)
+        before = None if fold.kept.empty else fold.kept.take()
+        try:
+            reason = fold.take(event)
+        except AssertionError as failure:
+            reason = _reason(failure)
+        if before is not None:
+            fold.kept.compare(before, fold.name, "while it ran")
+        if reason is not None:
+            self._report(fold.name, reason)
 
     def check_bounds(self) -> None:
         """Judge the costs of the operations that the last step ended."""
@@ -266,6 +325,26 @@ class Monitor:
         self._world.r |= promise.reads
         if reason is not None:
             self._report(promise.name, reason)
+
+    def _judge_step(self, promise: Property) -> None:
+        """Judge a step property over the last step, and find out what it reads where nothing changes."""
+        past = self._past
+        assert past is not None, "the state before a step is kept while the monitor judges"
+        reason = promise.judge(View(past), self._view)
+        self._world.r |= promise.reads
+        if reason is not None:
+            self._report(promise.name, reason)
+        else:
+            self._judge_unchanged(promise)
+        self._world.r |= promise.reads
+
+    def _judge_unchanged(self, promise: Property) -> None:
+        reason = promise.judge(View(self._world), self._view)
+        if reason is not None and self._world.violation is None:
+            raise Misuse(
+                f"step_property({promise.name!r}) is false for a step that changes nothing ({reason}); it "
+                "must hold there, because steps that change nothing it reads are not judged"
+            )
 
     def _report(self, name: str, reason: str) -> None:
         if self._world.violation is None:

@@ -7,7 +7,7 @@ Pick      a choice of data, explored like any other
 Post      a message to a channel; `Receive` takes the next one that has arrived
 Parallel  several requests issued at once; each lands as a step of its own
 Finish    the entry point returned or raised; a step, so that a crash can come just before it
-Advance   time passes until the next sleeper may wake: the clock's own step
+Advance   time passes: the clock's own step
 """
 
 import copy
@@ -50,6 +50,7 @@ class Sleep:
 @dataclass(slots=True, eq=False)
 class Wake:
     until_ns: int
+    since_ns: int
     kind: ClassVar[str] = "wake"
     subject: ClassVar[str] = ""
 

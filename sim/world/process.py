@@ -137,6 +137,8 @@ class Process:
         "marked",
         "may_raise",
         "name",
+        "nap_reads",
+        "naps",
         "node",
         "ops",
         "pending",
@@ -215,6 +217,10 @@ class Process:
         """The last request that changed nothing, its reply, and what it read."""
         self.spins = 0
         """How often in a row it was repeated, with nothing of what it reads changing."""
+        self.naps = 0
+        """How often it slept since its last step with an effect, while nothing changed that it read since."""
+        self.nap_reads = 0
+        """What it read since."""
         self.clean: bool = True
 
     def start(self) -> Any:

@@ -7,12 +7,16 @@ nothing that other processes could notice lies between them: a reply that is slo
 that is slow to be taken. What does differ is an alternative of the step (see `sim.faults`).
 
 An *actor* is a process (numbered from 1; 0 is the program that sets the world up), a request in flight that
-has a life of its own, or the clock. The clock moves to the next wake-up time: free of charge when no other
-actor can step (time passes when all wait), else, or further, at the price of one pause, because then a
-process that could have gone on was slow. So the search follows a loop that sleeps and repeats its request
-fairly: it spins only while the others wait too. A loop that does not even sleep is followed for `SPINS`
-rounds in vain; then it waits until something it reads has changed, or until no other actor can step. So an
-attempt counted beyond that, while others could go on, is not explored.
+has a life of its own, or the clock.
+
+*Time.* The clock moves on in three ways. It advances to the next time at which a sleep ends, at any step and
+free of charge: a sleep says nothing about what others do meanwhile. It moves on by a tick, free of charge but
+only `ticks` times in a run, and only when some process knows the present time (it read the clock, or a write
+was stamped with it); otherwise nobody could tell. It moves on by a long pause at the price of one fault.
+
+*Waiting loops.* A loop that repeats its request, with or without a sleep between, is followed for `SPINS`
+rounds in vain while others could go on; then it waits until something it reads has changed, or until no other
+actor can step. So an attempt counted beyond that, while others could go on, is not explored.
 
 A run is a function of the choices (actor, alternative), and of nothing else.
 """
@@ -41,7 +45,7 @@ class Scheduler:
         if world.setup is not None:
             return [0]
         ready = []
-        asleep = False
+        asleep = early = again = False
         spinning = None
         for process in world.processes:
             op = process.pending
@@ -49,15 +53,21 @@ class Scheduler:
                 continue
             if type(op) is Wake and op.until_ns > world.clock_ns:
                 asleep = True
+                if process.naps <= 1:
+                    early = True
+                else:
+                    again = True
             elif process.spins >= SPINS and same(op, process.last_idle[0]):
                 spinning = spinning or process
             else:
                 ready.append(process.index)
         if world.flights:
             ready.extend(world.flights)
+        exhausted = again and self._slept_in_vain()
+        early = early or (again and not exhausted)
         if ready:
-            world.held_back = world.held_back or spinning is not None
-            if world.timed and world.left[fault.PAUSE]:
+            world.held_back = world.held_back or exhausted or spinning is not None
+            if world.timed and (early or world.left[fault.PAUSE] or (world.observed and world.ticks)):
                 ready.append(CLOCK_ACTOR)
         elif asleep:
             ready.append(CLOCK_ACTOR)
@@ -93,6 +103,10 @@ class Scheduler:
             found = _known[key] = fault.alternatives(*key)
         return found
 
+    def _slept_in_vain(self) -> bool:
+        """Whether processes slept again so often, with nothing changed, that they wait for the others."""
+        return sum(process.naps - 1 for process in self._world.processes if process.naps > 1) >= SPINS
+
     def pending(self, actor: int) -> Any:
         """The operation of the actor's next step."""
         world = self._world
@@ -125,21 +139,45 @@ class Scheduler:
 
     def _ways_to_pass_time(self) -> tuple[str, ...]:
         world = self._world
-        asleep = False
+        # Ticks and pauses are offered too when all sleep: whether another has just ended must not matter.
+        return _TIME[
+            self.next_wake()[0] >= 0, bool(world.observed and world.ticks), world.left[fault.PAUSE] > 0
+        ]
+
+    def next_wake(self) -> tuple[int, bool]:
+        """When the next sleep ends that may end now, or -1; and whether because no other actor can step."""
+        world = self._world
+        sleepers: list[int] = []
+        early: list[int] = []
         idle = not world.flights
+        held = False
+        exhausted = self._slept_in_vain()
         for process in world.processes:
             op = process.pending
             if type(op) is Wake and op.until_ns > world.clock_ns:
-                asleep = True
-            elif op is not None and not (process.spins >= SPINS and same(op, process.last_idle[0])):
+                sleepers.append(op.until_ns)
+                if process.naps <= 1 or not exhausted:
+                    early.append(op.until_ns)
+            elif op is None or process.group is not None:
+                continue
+            elif process.spins >= SPINS and same(op, process.last_idle[0]):
+                held = True
+            else:
                 idle = False
-        if idle:
-            # The long pause is offered here too: whether another process has just ended must not matter.
-            return ("advance", "pause+") if world.left[fault.PAUSE] else ("advance",)
-        return ("pause", "pause+") if asleep else ("pause+",)
+        if idle and (held or len(early) < len(sleepers)):
+            return min(sleepers), True
+        return min(early, default=-1), False
 
 
 _known: dict[Any, tuple[str, ...]] = {}
+_TIME = {
+    (sleep, tick, pause): tuple(
+        name for name, offered in (("advance", sleep), ("tick", tick), ("pause", pause)) if offered
+    )
+    for sleep in (False, True)
+    for tick in (False, True)
+    for pause in (False, True)
+}
 _CATEGORIES: dict[type, int] = {
     req.Get: fault.READ,
     req.Head: fault.READ,

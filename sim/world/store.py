@@ -20,7 +20,7 @@ from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, R, Request
-from fencepost.sim.world.budget import PAUSE
+from fencepost.sim.world import stamps
 from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.operations import MONOTONIC, WALL, Parallel, ReadClock, Sleep
 from fencepost.sim.world.process import refuse
@@ -32,6 +32,9 @@ class WorldBucket(Bucket):
     """`ticket` is set before every request that lands."""
 
     ticket = 0
+    object_info = stamps.WatchedObject
+    version_info = stamps.WatchedVersion
+    upload_info = stamps.WatchedUpload
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -87,6 +90,7 @@ class WorldBucket(Bucket):
 
     def modified_ns(self, key: str) -> int:
         """When the object at `key` landed; 0 when there is none."""
+        stamps.matter()
         write = self._current(key)
         return 0 if write is None else int(write.modified_ns)
 
@@ -205,12 +209,13 @@ class WorldEnvironment(Environment):
     def _read(self, clock: ReadClock) -> int:
         world = self._world
         process = world.running
-        if process is None:
-            return int(world.clock_ns)
-        if process.crashing:
+        if process is not None and process.crashing:
             refuse(process)
-        if not world.timed:
-            world.time_mattered = world.time_mattered or world.left[PAUSE] > 0
+        if process is None or not world.timed:
+            world.readings += 1
+            if world.readings > 1 and world.timed < stamps.CLOCKED and process is not None:
+                # Time may pass between two readings.
+                world.time_mattered = max(world.time_mattered, stamps.CLOCKED)
             return int(world.clock_ns)
         reading: int = issue(world, process, clock)
         return reading

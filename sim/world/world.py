@@ -26,11 +26,14 @@ from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.executor import Executor
+from fencepost.sim.world.folds import Fold
+from fencepost.sim.world.folds import Step as FoldStep
 from fencepost.sim.world.footprints import EVERY_STEP, Footprints
-from fencepost.sim.world.monitor import Follower, Monitor, Property, Violation
+from fencepost.sim.world.monitor import STEP, Follower, Monitor, Property, View, Violation
 from fencepost.sim.world.operations import Note, Pick, Post, Receive, own
 from fencepost.sim.world.process import Flight, Process, Recall, refuse
 from fencepost.sim.world.scheduler import Scheduler
+from fencepost.sim.world.stamps import STAMPED, watch
 from fencepost.sim.world.store import WorldBucket, WorldEnvironment, WorldStore, issue
 
 T = TypeVar("T")
@@ -51,13 +54,13 @@ class World(Declaring):
         budget: Budget = fault.NO_FAULTS,
         *,
         seed: int = 0,
-        timed: bool = True,
+        timed: int = STAMPED,
         recall: Recall | None = None,
     ) -> None:
         self.footprints = footprints or Footprints()
         self.seed = seed
         self.timed = timed
-        """Whether clock readings are steps. They need not be as long as no process ever sleeps."""
+        """How much time is explored, see `stamps`."""
         self.recall = recall
         self.shares_nothing = False
         self.stamped = True
@@ -67,6 +70,13 @@ class World(Declaring):
         self.left = budget.left()
         self.skew_ns = 30_000_000_000
         self.pause_ns = 60_000_000_000
+        self.tick_ns = 1_000_000_000
+        self.ticks = self.ticks_max = 1
+        """How often a moment may still pass by itself."""
+        self.observed = False
+        """Whether some process knows the present time."""
+        self.readings = 0
+        """How often the clock was read without a step."""
         self.streams: dict[Any, Any] = {}
         self.noted: dict[str, list[tuple[str, Any]]] = {}
         self.channels: dict[str, tuple[Any, ...]] = {}
@@ -75,6 +85,7 @@ class World(Declaring):
         """The program, until it returns."""
         self.processes: list[Process] = []
         self.process_type = Process
+        self.has_step_properties = False
         self.flights: dict[int, Flight] = {}
         self.properties: list[Property] = []
         self.trace: list[Step] = []
@@ -93,8 +104,8 @@ class World(Declaring):
         """Whether a process that spins had to wait while others could go on."""
         self.alone = False
         """Whether the next step is a spinning process's, because no other actor can step."""
-        self.time_mattered = False
-        """Whether a process slept, or read a clock that could have moved on."""
+        self.time_mattered = 0
+        """How much time the run showed to matter, see `stamps`."""
         self.r = EVERY_STEP
         """The footprint of the last step: what it read,"""
         self.w = 0
@@ -118,13 +129,14 @@ class World(Declaring):
         self.env = WorldEnvironment(self)
         self._store = WorldStore(self)
         self._tickets = 0
-        self.monitor = Monitor(self)
-        self._executor = Executor(self, self.monitor)
+        self.judge = Monitor(self)
+        self._executor = Executor(self, self.judge)
         scheduler = Scheduler(self)  # its methods are called at every step: no call in between
         self.enabled = scheduler.enabled
         self.alternatives = scheduler.alternatives
         self.pending = scheduler.pending
         self.rivals = scheduler.rivals
+        self.next_wake = scheduler.next_wake
         self.step = self._executor.step
         self.past = self._executor.past
 
@@ -196,22 +208,48 @@ class World(Declaring):
         stamped: bool = True,
         skew_s: float = 30.0,
         pause_s: float = 60.0,
+        ticks: int = 1,
     ) -> None:
         """Configure the bucket; call it before anything is stored.
 
         `stamped=False` gives every object the same time of modification: right for code that never reads it,
-        and fewer schedules when processes sleep. Times of modification only move in programs that sleep or
-        read a clock.
+        and fewer schedules when somebody else reads it. `ticks` says how often a second may pass by itself.
         """
         self.bucket = WorldBucket(versioned=versioned, part_bytes_min=part_bytes_min)
         self.stamped = stamped
         self.skew_ns = round(skew_s * 1e9)
         self.pause_ns = round(pause_s * 1e9)
+        self.ticks = self.ticks_max = ticks
+
+    def step_property(self, name: str, check: Callable[[View, View], Any]) -> None:
+        """`check(before, after)` must hold for every step, and where nothing changes."""
+        self._promise(name, STEP, check)
+        self.has_step_properties = True
+
+    def monitor(
+        self,
+        name: str,
+        initial: Any,
+        step: FoldStep,
+        *,
+        notes: Sequence[str] | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> None:
+        """Fold the notes and the writes of every run: `step(state, event)` returns the next state.
+
+        It returns `Violated(reason)` or raises AssertionError for an event that must not happen. `notes` are
+        the topics and `keys` the prefixes of the keys that it sees; without both it sees everything, which
+        makes every order of two events matter.
+        """
+        self._only_at_first("monitors are declared")
+        if name in [fold.name for fold in self.judge.folds]:
+            raise Misuse(f"two monitors cannot both be called {name!r}")
+        self.judge.folds.append(Fold(name, initial, step, notes, keys))
 
     def follow(self, name: str, follower: Follower) -> None:
         """Show every landing and note to `follower`; a reason that it returns is a violation."""
         self._only_at_first("followers are named")
-        self.monitor.followers.append((name, follower))
+        self.judge.followers.append((name, follower))
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
@@ -296,6 +334,7 @@ class World(Declaring):
         self.thread = get_ident()
         finalizers.hold()
         places.enter(self, program)
+        watch(self)
         self._executor.start(program)
 
     def report_violation(self, name: str, reason: str) -> None:
@@ -306,7 +345,7 @@ class World(Declaring):
         finalizers.collect(self)
         self.completed = True
         if self.violation is None:
-            self.monitor.complete()
+            self.judge.complete()
 
     def close(self) -> None:
         """Unwind every process that has not ended."""
@@ -330,6 +369,7 @@ class World(Declaring):
                 crashes and process.effective,
                 process.retried,
                 process.spins,
+                process.naps and (process.naps, process.nap_reads),
                 process.skew_ns,
                 None if process.group is None else tuple(process.group.replies),
             )
@@ -342,19 +382,20 @@ class World(Declaring):
         return (
             self.bucket.state(),
             self.left,
-            self.clock_ns,
+            (self.clock_ns, self.ticks, self.observed),
             tuple(processes),
             tuple(sorted(flights)) if len(flights) > 1 else tuple(flights),
             tuple([(topic, _plain(notes)) for topic, notes in sorted(self.noted.items())]),
             _plain(self.channels) if self.channels else None,
-            self.monitor.judgement(),
-            tuple([follower.state() for _, follower in self.monitor.followers]),
+            self.judge.judgement(),
+            tuple([follower.state() for _, follower in self.judge.followers]),
+            tuple([_plain(fold.state) for fold in self.judge.folds]),
         )
 
     @property
     def stamp_ns(self) -> int:
         """The time that a write is stamped with, counted from the start."""
-        return self.clock_ns if self.stamped else 0
+        return self.clock_ns if self.stamped and self.timed == STAMPED else 0
 
     @property
     def setting_up(self) -> bool:

@@ -172,7 +172,8 @@ class ScenarioRun:
         self.timed = timed
         self.versioned = versioned
         self.parts = parts
-        self.world.configure(versioned=versioned, stamped=timed, part_bytes_min=1, pause_s=OLD_S)
+        # Ages are compared with horizons, so a second more changes nothing.
+        self.world.configure(versioned=versioned, stamped=timed, part_bytes_min=1, pause_s=OLD_S, ticks=0)
         followed = self.safeguards == STANDARD if self.followed is None else self.followed
         # On a real store nobody knows in which order requests take effect.
         if followed and isinstance(self.world, World):

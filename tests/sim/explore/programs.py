@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from fencepost.impl.store import ABSENT, ANYTHING, Matches
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.impl.store import requests as req
-from fencepost.sim.world import View, World
+from fencepost.sim.world import MonitorEvent, View, Violated, World
 
 Code = list[tuple[str, str]]
 
@@ -15,7 +15,7 @@ ON_KEYS = ["get", "create", "put", "cas", "swap-known", "delete", "delete-known"
 OTHERS = [("list", ""), ("list", "a"), ("list", "b"), ("note", "one"), ("note", "two")]
 LOCAL = [("sleep", ""), ("clock", ""), ("pick", "")]
 MESSAGES = [("post", ""), ("receive", "")]
-WATCHES = ["nothing", "two keys", "listing", "notes", "ends", "eventually"]
+WATCHES = ["nothing", "two keys", "listing", "notes", "ends", "eventually", "monitor", "step"]
 
 
 def random_codes(draw: Random, longest: int = 4) -> list[Code]:
@@ -110,8 +110,25 @@ def program_of(codes: list[list[tuple[str, str]]], watch: str) -> Callable[[Worl
             world.always("ends", lambda view: "p1" not in view.results() or "p0" in view.results())
         elif watch == "eventually":
             world.eventually("b was there without a", lambda view: view.get("b") and not view.get("a"))
+        elif watch == "monitor":
+            world.monitor("monitor", 0, in_turn, notes=["one"], keys=["a"])
+        elif watch == "step":
+            world.step_property("step", not_both_at_once)
 
     return program
+
+
+def in_turn(state: int, event: MonitorEvent) -> Any:
+    """Depends on the order of all that it sees."""
+    after = (2 * state + len(event.key) + (event.outcome is Outcome.DONE)) % 7
+    return Violated("five") if after == 5 else after
+
+
+def not_both_at_once(before: View, after: View) -> bool:
+    """Nobody writes `b` while `a` is as it was at first, unless the listing changes too."""
+    if before.get("b") == after.get("b"):
+        return True
+    return before.get("a") != b"first" or before.keys() != after.keys()
 
 
 def two_keys(view: View) -> Any:

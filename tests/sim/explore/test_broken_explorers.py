@@ -20,6 +20,7 @@ from fencepost.sim.world.footprints import EVERY_STEP, LOCAL
 from fencepost.sim.world.monitor import Monitor, Property
 from fencepost.sim.world.operations import ReadClock
 from fencepost.sim.world.scheduler import Scheduler
+from fencepost.sim.world.stamps import STAMPED
 from tests.sim.explore.programs import program_of, random_codes
 
 RUNS_MAX = 4_000
@@ -58,11 +59,11 @@ def endings(search: ReducedSearch) -> Any:
 
 
 def seen_soundly(seed: int) -> Any:
-    return endings(ReducedSearch(setting_of(seed), first_only=False, merge=False, timed=True))
+    return endings(ReducedSearch(setting_of(seed), first_only=False, merge=False, timed=STAMPED))
 
 
 def seen_eagerly(seed: int) -> Any:
-    return endings(Eager(setting_of(seed), first_only=False, timed=True))
+    return endings(Eager(setting_of(seed), first_only=False, timed=STAMPED))
 
 
 def no_races(monkeypatch: Any) -> None:

@@ -22,6 +22,7 @@ from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Costs, Setting
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world.costs import AtMost, Spent, spent
+from fencepost.sim.world.stamps import STAMPED
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
 
 ONE_CRASH = Budget(crash=1, reply_lost=0, request_lost=0, pause=0)
@@ -374,7 +375,7 @@ def test_the_most_is_what_plain_enumeration_finds(seed: int, merge: bool) -> Non
     setting = Setting(program_of(codes, watch), budget)
     plain = Plain(setting, first_only=False)
     plain.explore()
-    reduced = ReducedSearch(setting, first_only=False, merge=merge, timed=True)
+    reduced = ReducedSearch(setting, first_only=False, merge=merge, timed=STAMPED)
     reduced.explore()
     assert most(reduced) == most(plain)
 

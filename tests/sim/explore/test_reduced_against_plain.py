@@ -15,6 +15,7 @@ from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.world import NO_FAULTS, Budget
+from fencepost.sim.world.stamps import STAMPED
 from tests.sim.explore.programs import (
     KEYS,
     LOCAL,
@@ -77,7 +78,7 @@ def compare(
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(codes=CODES, budget=BUDGETS, watch=st.sampled_from(WATCHES))
 def test_random_programs_end_alike(merge: bool, codes: Any, budget: Budget, watch: str) -> None:
-    compare(codes, budget, watch, merge=merge, timed=True)
+    compare(codes, budget, watch, merge=merge, timed=STAMPED)
 
 
 LARGER = 300

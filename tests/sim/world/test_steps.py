@@ -9,6 +9,7 @@ from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.world import CLOCK_ACTOR, Budget, Crash, World
+from fencepost.sim.world import budget as fault
 
 PLENTY = Budget(9, 9, 9, 9, 9, 9, 9, 9, notification_delayed=9)
 LATE = 1000
@@ -183,7 +184,7 @@ def test_a_crash_in_a_parallel_step_ends_what_has_not_landed() -> None:
     assert world.enabled() == []
 
 
-def test_time_passes_when_everybody_waits_or_for_a_price() -> None:
+def test_a_sleep_ends_at_any_step_and_a_pause_has_its_price() -> None:
     def nap(world: World, seconds: float) -> int:
         world.env.sleep(seconds)
         return world.env.monotonic_ns()
@@ -195,19 +196,20 @@ def test_time_passes_when_everybody_waits_or_for_a_price() -> None:
     world = World()
     world.start(program)
     world.step(1, "ok")
-    assert world.enabled() == [2]
+    assert world.enabled() == [2, CLOCK_ACTOR]
     world.step(2, "ok")
     assert world.enabled() == [CLOCK_ACTOR]
     assert world.alternatives(CLOCK_ACTOR) == ("advance",)
     world.step(CLOCK_ACTOR, "advance")
     assert world.clock_ns == 2_000_000_000
-    assert world.enabled() == [2]
+    assert world.enabled() == [2, CLOCK_ACTOR]
     world.close()
-    paid = play(program, [(1, "ok"), (CLOCK_ACTOR, "pause")])
-    assert paid.clock_ns == 5_000_000_000
-    paid.close()
-    paused = play(program, [(CLOCK_ACTOR, "pause+")])
+    early = play(program, [(1, "ok"), (CLOCK_ACTOR, "advance")])
+    assert early.clock_ns == 5_000_000_000
+    early.close()
+    paused = play(program, [(CLOCK_ACTOR, "pause")])
     assert paused.clock_ns == 60_000_000_000
+    assert paused.left[fault.PAUSE] == PLENTY.pause - 1
     paused.close()
 
 

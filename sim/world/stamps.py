@@ -1,0 +1,76 @@
+"""Times of modification, and whether a program looks at them.
+
+Every object carries the time at which it landed, and most programs never look. For them a write of one key
+and a write of another commute; for a program that compares times of modification they do not, because time
+may pass between them. So a search begins without, and starts over when a process reads the time of
+modification of an object, a version or an upload. Only the attribute counts as a look, not the comparison or
+the hash of the whole reply, which the search itself needs.
+
+How much time is explored is one number, in this order:
+
+    UNTIMED  no process sleeps, and the clock is read at most once: time stands still
+    CLOCKED  clock readings are steps, and time may pass before each
+    STAMPED  so are writes, because somebody reads when they landed
+"""
+
+from typing import Any
+
+from fencepost.impl.store.requests import ObjectInfo, UploadInfo, VersionInfo
+
+UNTIMED, CLOCKED, STAMPED = 0, 1, 2
+
+_world: list[Any] = [None]
+"""The world that started last."""
+
+
+def watch(world: Any) -> None:
+    """From now on, looks of processes count for `world`."""
+    _world[0] = world
+
+
+def look() -> None:
+    """The code that runs looks at a time of modification."""
+    world = _world[0]
+    if world is not None and world.running is not None and world.stamped:
+        world.time_mattered = STAMPED
+
+
+def matter() -> None:
+    """A check looks at a time of modification."""
+    world = _world[0]
+    if world is not None and world.stamped:
+        world.time_mattered = STAMPED
+
+
+def _watched(base: Any, name: str) -> tuple[Any, Any]:
+    """A subclass of `base` that reports when `name` is read, and how to read it without."""
+    raw = vars(base)[name].__get__
+    set_raw = vars(base)[name].__set__
+    others = tuple(vars(base)[field].__get__ for field in base.__dataclass_fields__ if field != name)
+
+    def read(self: Any) -> int:
+        look()
+        found: int = raw(self)
+        return found
+
+    class Watched(base):  # type: ignore[misc]  # the base is a parameter
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            if self is other:
+                return True
+            if other.__class__ is not self.__class__:
+                return NotImplemented
+            return raw(self) == raw(other) and all(get(self) == get(other) for get in others)
+
+        def __hash__(self) -> int:
+            return hash((raw(self), others[0](self), others[1](self)))
+
+    setattr(Watched, name, property(read, set_raw))
+    Watched.__name__ = Watched.__qualname__ = base.__name__
+    return Watched, raw
+
+
+WatchedObject, modified_ns = _watched(ObjectInfo, "modified_ns")
+WatchedVersion, version_modified_ns = _watched(VersionInfo, "modified_ns")
+WatchedUpload, started_ns = _watched(UploadInfo, "started_ns")

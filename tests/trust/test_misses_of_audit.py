@@ -1,0 +1,251 @@
+"""What `fencepost audit` does not see: a test for each line of `what-can-still-be-wrong.md`.
+
+Every program here is broken. The audit says "holds", because the program breaks outside of the bound that the
+verdict names; where the bound can be widened, the same audit then finds it. When a test fails because the
+audit finds more, the page needs an edit.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.sim.explore import audit
+from fencepost.sim.world import NO_FAULTS, Budget, View, World
+
+
+def verdict(program: Any, budget: Budget = NO_FAULTS) -> str:
+    return audit(program, budget=budget, minimise_seconds=0.1).verdict
+
+
+def test_more_processes_than_were_spawned() -> None:
+    def program(world: World, processes: int) -> None:
+        store = world.store()
+
+        def take() -> None:
+            for seat in ("seat/1", "seat/2"):
+                if store.put(seat, b"", when=ABSENT).done:
+                    return
+            world.note("stands")
+
+        for number in range(processes):
+            world.spawn(take, name=f"p{number}")
+        world.always("all sit", lambda view: not view.notes("stands"))
+
+    assert verdict(lambda world: program(world, 2)) == "holds"
+    assert verdict(lambda world: program(world, 3)) == "violated"
+
+
+def test_more_faults_than_the_budget_has() -> None:
+    def program(world: World) -> None:
+        store = world.store()
+
+        def start() -> None:
+            attempts = len(store.list("attempt/").objects)
+            store.put(f"attempt/{attempts}", b"", when=ANYTHING)
+            if attempts >= 2:
+                world.note("gave up")
+            store.head("work")
+
+        world.spawn(start, name="p")
+        world.always("it never gives up", lambda view: not view.notes("gave up"))
+
+    assert verdict(program, replace(NO_FAULTS, crash=1)) == "holds"
+    assert verdict(program, replace(NO_FAULTS, crash=2)) == "violated"
+
+
+def test_other_inputs() -> None:
+    def program(world: World, sizes: list[int]) -> None:
+        store = world.store()
+        size = world.pick("size", sizes)
+
+        def write(name: str) -> None:
+            store.put("k" if size > 1 else name, name.encode(), when=ANYTHING)
+
+        for name in ("a", "b"):
+            world.spawn(write, name, name=name)
+        world.finally_("two objects", lambda view: len(view.keys("")) == 2)
+        world.always("small", lambda view: len(view.keys("")) < 3)
+
+    assert verdict(lambda world: program(world, [0, 1])) == "holds"
+    assert verdict(lambda world: program(world, [0, 1, 2])) == "violated"
+
+
+def test_a_deadline_longer_than_the_pause() -> None:
+    def program(world: World, pause_s: float = 60) -> None:
+        world.configure(pause_s=pause_s)
+        store = world.store()
+
+        def hold(name: str) -> None:
+            found = store.get("lock")
+            now_ns = store.env.now_ns()
+            if found.done and now_ns - int(found.body) < 3600 * 10**9:
+                return
+            store.put("lock", b"%d" % now_ns, when=ANYTHING)
+            if found.done:
+                world.note("taken over")
+
+        for name in ("a", "b"):
+            world.spawn(hold, name, name=name)
+        world.always("nobody is robbed", lambda view: not view.notes("taken over"))
+
+    one = replace(NO_FAULTS, pause=1)
+    assert verdict(program, one) == "holds"
+    assert "a pause lasts 60 s, and no other time" in audit(program, budget=one).bound
+    assert verdict(lambda world: program(world, 3601), one) == "violated"
+
+
+def test_more_moments_than_one_passing_by_themselves() -> None:
+    def program(world: World, ticks: int = 1) -> None:
+        world.configure(ticks=ticks)
+        store = world.store()
+
+        def write() -> None:
+            for key in "abc":
+                store.put(key, b"", when=ANYTHING)
+
+        def compare() -> None:
+            times = [found.modified_ns for found in store.list("").objects]
+            world.note("different", len(set(times)))
+
+        world.spawn(write, name="writes")
+        world.spawn(compare, name="compares")
+        world.always("never three times", lambda view: 3 not in view.notes("different"))
+
+    assert verdict(program) == "holds"
+    assert "time moves on by itself once, by 1 s" in audit(program, budget=NO_FAULTS).bound
+    assert verdict(lambda world: program(world, ticks=2)) == "violated"
+
+
+def test_an_attempt_that_is_counted_beyond_the_fifth() -> None:
+    def program(world: World, attempts: int) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            for _ in range(attempts):
+                if store.head("ready").done:
+                    return
+            world.note("gave up")
+
+        world.spawn(wait, name="waits")
+        world.spawn(store.put, "ready", b"", when=ANYTHING, name="writes")
+        world.always("it waits long enough", lambda view: not view.notes("gave up"))
+
+    assert verdict(lambda world: program(world, 6)) == "violated"
+    assert verdict(lambda world: program(world, 7)) == "holds"
+    assert "5 times more waits for a change" in audit(lambda world: program(world, 7), budget=NO_FAULTS).bound
+
+
+def test_threads_that_share_memory() -> None:
+    """Between two requests a process is alone; as threads these two could both read 0."""
+    counted: list[int] = []
+
+    def program(world: World) -> None:
+        store = world.store()
+        shared = {"count": 0}
+
+        def add() -> None:
+            store.head("k")
+            read = shared["count"]
+            shared["count"] = read + 1
+            store.put("k", b"", when=ANYTHING)
+
+        for name in ("a", "b"):
+            world.spawn(add, name=name)
+        world.finally_("nothing is lost", lambda view: not counted.append(shared["count"]))
+
+    assert verdict(program) == "holds"
+    assert set(counted) == {2}
+
+
+def test_the_raw_header_of_a_time_of_modification() -> None:
+    """Reading the parsed time is noticed, reading the header as text is not."""
+
+    def program(world: World, raw: bool) -> None:
+        world.boto3_bucket("b")
+        s3 = world.boto3_client("s3")
+
+        def write() -> None:
+            for key in "xy":
+                s3.put_object(Bucket="b", Key=key, Body=b"")
+
+        def compare() -> None:
+            try:
+                found = [s3.head_object(Bucket="b", Key=key) for key in "xy"]
+            except s3.exceptions.ClientError:
+                return
+            times = [
+                one["ResponseMetadata"]["HTTPHeaders"]["last-modified"] if raw else one["LastModified"]
+                for one in found
+            ]
+            world.note("same", times[0] == times[1])
+
+        world.spawn(write, name="writes")
+        world.spawn(compare, name="compares")
+        world.always("always at once", lambda view: all(view.notes("same")))
+
+    assert verdict(lambda world: program(world, raw=True)) == "holds"
+    assert verdict(lambda world: program(world, raw=False)) == "violated"
+
+
+def numbers(world: World) -> None:
+    """The number goes back when the second process comes last."""
+    store = world.store()
+    for value in ("2", "1"):
+        world.spawn(store.put, "n", value.encode(), when=ANYTHING, name=f"writes {value}")
+
+
+def test_a_check_that_keeps_state_outside_of_python(tmp_path: Path) -> None:
+    def program(world: World) -> None:
+        numbers(world)
+        file = tmp_path / "calls"
+
+        def check(view: View) -> bool:
+            file.write_text(str(view.get("n")))
+            return True
+
+        world.always("it writes a file", check)
+
+    assert verdict(program) == "holds"
+
+
+def test_a_check_of_variables_that_processes_change() -> None:
+    def program(world: World, note: bool) -> None:
+        store = world.store()
+        holders = [0]
+
+        def hold() -> None:
+            holders[0] += 1
+            if note:
+                world.note("holders", holders[0])
+            store.put("k", b"", when=ANYTHING)
+            holders[0] -= 1
+
+        for name in ("a", "b"):
+            world.spawn(hold, name=name)
+        if note:
+            world.always("one holder", lambda view: max(view.notes("holders"), default=0) < 2)
+        else:
+            world.always("one holder", lambda view: view.get("other") is None and holders[0] < 3)
+
+    assert verdict(lambda world: program(world, note=False)) == "holds"
+    assert verdict(lambda world: program(world, note=True)) == "violated"
+
+
+@pytest.mark.parametrize("skew_s", [30, 90])
+def test_a_clock_that_is_off_by_another_time(skew_s: float) -> None:
+    def program(world: World) -> None:
+        world.configure(skew_s=skew_s)
+        store = world.store()
+
+        def live() -> None:
+            store.put("k", b"", when=ANYTHING)
+            world.note("ahead", store.env.now_ns() - world.start_ns > 60 * 10**9)
+
+        for name in ("a", "b"):
+            world.spawn(live, name=name)
+        world.always("clocks agree within a minute", lambda view: not any(view.notes("ahead")))
+
+    assert verdict(program, replace(NO_FAULTS, skew=1)) == ("holds" if skew_s == 30 else "violated")

@@ -1,0 +1,234 @@
+"""Time is adversarial: what a program can compare differs wherever it may differ, within the printed bound.
+
+If this fails, an audit says "holds" although a sleep, a restart or a second between two writes breaks the
+program.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome
+from fencepost.sim.explore import audit
+from fencepost.sim.world import NO_FAULTS, Budget, World
+
+Program = Callable[[World], None]
+STRATEGIES = ("exhaustive", "plain")
+
+
+def verdict_of(program: Program, budget: Budget = NO_FAULTS, strategy: str = "exhaustive") -> str:
+    return audit(program, budget=budget, strategy=strategy, minimise_seconds=0.1).verdict
+
+
+def lease(world: World, sleep_s: float = 10) -> None:
+    """A restarted holder takes its old lease for fresh."""
+    store = world.store()
+
+    def hold() -> None:
+        found = store.get("lease")
+        if found.done:
+            world.note("age", store.env.now_ns() - int(found.body))
+            return
+        store.put("lease", b"%d" % store.env.now_ns(), when=ANYTHING)
+        store.env.sleep(sleep_s)
+        store.head("work")
+
+    world.spawn(hold, name="holder")
+    world.always("leases are fresh", lambda view: all(age < 5e9 for age in view.notes("age")))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_crash_after_a_sleep_is_not_the_crash_before_it(strategy: str) -> None:
+    assert verdict_of(lease, replace(NO_FAULTS, crash=1), strategy) == "violated"
+    assert verdict_of(lambda world: lease(world, 3), replace(NO_FAULTS, crash=1)) == "holds"
+
+
+def collector(world: World, younger: Callable[[int, int], bool]) -> None:
+    """Deletes what it takes for garbage by the times of modification."""
+    store = world.store()
+
+    def write() -> None:
+        if store.put("data/o", b"o", when=ANYTHING).done:
+            store.put("manifest", b"data/o", when=ANYTHING)
+
+    def collect() -> None:
+        manifest = store.head("manifest").info
+        for found in store.list("data/").objects if manifest else ():
+            if younger(found.modified_ns, manifest.modified_ns):
+                store.delete(found.key, when=ANYTHING)
+
+    world.spawn(write, name="writer")
+    world.spawn(collect, name="collector")
+    world.always(
+        "what the manifest names is there",
+        lambda view: view.get("manifest") is None or view.get("data/o") is not None,
+    )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_times_of_modification_differ_although_nothing_sleeps(strategy: str) -> None:
+    assert verdict_of(lambda world: collector(world, lambda o, m: o < m), strategy=strategy) == "violated"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_times_of_modification_may_be_equal(strategy: str) -> None:
+    assert verdict_of(lambda world: collector(world, lambda o, m: o == m), strategy=strategy) == "violated"
+    # The object is written before the manifest, so this can never be.
+    assert verdict_of(lambda world: collector(world, lambda o, m: o > m)) == "holds"
+
+
+def test_programs_that_never_look_at_times_of_modification_pay_nothing() -> None:
+    def looks(world: World) -> None:
+        collector(world, lambda o, m: o < m)
+
+    def does_not(world: World) -> None:
+        collector(world, lambda o, m: False)
+
+    def never_reads(world: World) -> None:
+        store = world.store()
+        for key in "abc":
+            world.spawn(store.put, key, b"", when=ANYTHING, name=key)
+
+    assert audit(does_not, budget=NO_FAULTS).bound == audit(looks, budget=NO_FAULTS).bound.replace(
+        "a schedule of 2 processes with no faults breaks a property",
+        "every schedule of 2 processes with no faults; time moves on by itself once, by 1 s",
+    )
+    assert audit(never_reads, budget=NO_FAULTS).schedules == 1
+
+
+Look = Callable[[dt.datetime, dt.datetime], bool]
+
+
+def collector_on_boto3(world: World, younger: Look) -> None:
+    world.boto3_bucket("b")
+    s3 = world.boto3_client("s3")
+
+    def write() -> None:
+        s3.put_object(Bucket="b", Key="data/o", Body=b"o")
+        s3.put_object(Bucket="b", Key="manifest", Body=b"data/o")
+
+    def collect() -> None:
+        listed = s3.list_objects_v2(Bucket="b").get("Contents", [])
+        manifests = [found for found in listed if found["Key"] == "manifest"]
+        for found in listed if manifests else ():
+            shown = s3.head_object(Bucket="b", Key=found["Key"])["LastModified"]
+            if found["Key"] != "manifest" and younger(shown, manifests[0]["LastModified"]):
+                s3.delete_object(Bucket="b", Key=found["Key"])
+
+    world.spawn(write, name="writer")
+    world.spawn(collect, name="collector")
+    world.always(
+        "what the manifest names is there",
+        lambda view: view.get("b/manifest") is None or view.get("b/data/o") is not None,
+    )
+
+
+LOOKS: dict[str, Look] = {
+    "compared": lambda o, m: o < m,
+    "subtracted": lambda o, m: (m - o).total_seconds() > 0,
+    "as numbers": lambda o, m: o.timestamp() < m.timestamp(),
+    "as texts": lambda o, m: o.isoformat() < m.isoformat(),
+    "sorted": lambda o, m: min(m, o) is not m,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_sdk_s_times_of_modification_differ_too(look: str) -> None:
+    program = lambda world: collector_on_boto3(world, LOOKS[look])  # noqa: E731 - one expression
+    assert verdict_of(program) == "violated"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_late_request_may_land_after_a_sleep(strategy: str) -> None:
+    def program(world: World) -> None:
+        store = world.store()
+
+        def write() -> None:
+            if store.put("k", b"1", when=ANYTHING).outcome is Outcome.UNKNOWN:
+                store.env.sleep(30)
+                store.delete("k", when=ANYTHING)
+                world.note("cleaned")
+
+        world.spawn(write, name="writer")
+        world.always("clean", lambda view: not view.notes("cleaned") or view.get("k") is None)
+
+    assert verdict_of(program, replace(NO_FAULTS, late=1), strategy) == "violated"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_sleep_may_end_before_others_take_their_steps(strategy: str) -> None:
+    def program(world: World) -> None:
+        store = world.store()
+
+        def takes() -> None:
+            store.put("intent/ann", b"", when=ANYTHING)
+            store.env.sleep(0.1)
+            world.note("in", store.head("intent/bob").done)
+
+        def joins() -> None:
+            store.head("intent/ann")
+            store.put("intent/bob", b"", when=ANYTHING)
+
+        world.spawn(takes, name="ann")
+        world.spawn(joins, name="bob")
+        world.always("both are seen", lambda view: all(view.notes("in")))
+
+    assert verdict_of(program, strategy=strategy) == "violated"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("same", [True, False])
+def test_two_readings_of_the_clock_may_differ_and_may_be_equal(strategy: str, same: bool) -> None:
+    def program(world: World) -> None:
+        env = world.env
+        for name in ("ann", "bob"):
+            world.spawn(lambda: world.note("at", env.now_ns()), name=name)
+        world.always(
+            "in order",
+            lambda view: len(view.notes("at")) < 2 or (len(set(view.notes("at"))) == 1) is not same,
+        )
+
+    assert verdict_of(program, strategy=strategy) == "violated"
+
+
+def test_a_waiting_loop_that_sleeps_is_followed_fairly() -> None:
+    """Without the limit on early ends of sleeps this search would not end."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            while not (store.head("a").done and store.head("b").done):
+                store.env.sleep(1)
+
+        def write() -> None:
+            store.put("a", b"", when=ABSENT)
+            store.put("b", b"", when=ABSENT)
+
+        world.spawn(wait, name="waits")
+        world.spawn(write, name="writes")
+        world.finally_("both are there", lambda view: view.keys("") == ["a", "b"])
+
+    result = audit(program, budget=NO_FAULTS)
+    assert result.verdict == "holds"
+    assert "gets the same reply 5 times more waits for a change" in result.bound
+
+
+def test_a_loop_that_gives_up_after_some_sleeps_does_so() -> None:
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            for _ in range(4):
+                if store.head("a").done:
+                    return
+                store.env.sleep(1)
+            world.note("gave up")
+
+        world.spawn(wait, name="waits")
+        world.spawn(store.put, "a", b"", when=ABSENT, name="writes")
+        world.always("it waits long enough", lambda view: not view.notes("gave up"))
+
+    assert verdict_of(program) == "violated"
