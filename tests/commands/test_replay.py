@@ -133,7 +133,7 @@ def test_publish_ships(tmp_path: Path) -> None:
     write_parquet(tmp_path / "t.parquet", table_of([*good, *bad]))
     ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", "publish")
     assert (ended, found["accepted"], found["rejected"]) == (1, 1, 1)
-    assert 's.require((s.at[w] == "heads") & s.touches(w, t))' in found["violations"][0]["reason"]  # type: ignore[index]
+    assert 's.require((s.at[w] == "heads") & s.touches(w, ' in found["violations"][0]["reason"]  # type: ignore[index]
 
 
 def test_damage_is_named_hides_nothing_and_leaves_it_undecided(
