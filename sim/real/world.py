@@ -178,6 +178,7 @@ class RealWorld(Declaring):
     """One round."""
 
     start_ns = 0
+    repeats = False
 
     def __init__(self, store: Store, *, seed: int = 0, number: int = 0) -> None:
         self._raw = store

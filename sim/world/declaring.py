@@ -20,6 +20,8 @@ class Declaring:
 
     processes: list[Any]
     properties: list[Property]
+    repeats = True
+    """Whether its runs are repeated and merged."""
 
     @property
     @abstractmethod
@@ -46,7 +48,7 @@ class Declaring:
         self._only_at_first("properties are declared")
         if name in [promise.name for promise in self.properties]:
             raise Misuse(f"two properties cannot both be called {name!r}")
-        self.properties.append(Property(name, kind, check))
+        self.properties.append(Property(name, kind, check, repeats=self.repeats))
 
     def _only_at_first(self, what: str) -> None:
         if not self.setting_up:

@@ -111,7 +111,8 @@ class Property:
 
     __slots__ = ("bit", "check", "kept", "kind", "met", "name", "reads")
 
-    def __init__(self, name: str, kind: str, check: Check) -> None:
+    def __init__(self, name: str, kind: str, check: Check, *, repeats: bool = True) -> None:
+        """`repeats`: runs are repeated and merged, so a check that keeps state of its own is refused."""
         self.name = name
         self.kind = kind
         self.check = check
@@ -120,7 +121,7 @@ class Property:
         self.bit = 0
         self.met = False
         """Whether the good thing has happened in this run (eventually, sometimes)."""
-        self.kept = kept_state.State(check)
+        self.kept = kept_state.State(check) if repeats else None
 
     def judge(self, *views: View) -> str | None:
         """The reason why it is violated; always None for `sometimes` and `eventually`.
@@ -129,14 +130,14 @@ class Property:
         """
         for view in views:
             view.mask = EVERY_STEP
-        before = None if self.kept.empty else self.kept.take()
+        before = None if self.kept is None or self.kept.empty else self.kept.take()
         try:
             verdict = self.check(*views)
         except AssertionError as failure:
             verdict = _reason(failure)
         except Exception as error:  # noqa: BLE001 - a check that breaks is reported with the run that broke it
             verdict = f"the check itself raised {type(error).__name__}: {error}"
-        if before is not None and self.kind != FINALLY:
+        if self.kept is not None and before is not None and self.kind != FINALLY:
             self.kept.compare(before, self.name, "while it ran")
         self.reads = 0
         for view in views:

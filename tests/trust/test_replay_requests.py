@@ -210,7 +210,12 @@ def test_an_object_that_nobody_wrote_is_not_found(recorded: str) -> None:
     key = next(event.key for event in run if event.op == op)
     again = then(run, end_of(run, op), "get", key, "done", process)
     found, reason = verdict("publish", again)
-    assert (found, reason) == ("rejected", f"{key} was missing before, and nothing wrote it")
+    assert found == "rejected"
+    # The run may look at the key once more later: then it is that look that cannot be.
+    assert reason in {
+        f"{key} was missing before, and nothing wrote it",
+        f"{key} was there before, and nothing deleted it",
+    }
 
 
 @both

@@ -1,6 +1,6 @@
 """One step of the world at a time: landings, replies, losses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -10,10 +10,20 @@ from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.world import CLOCK_ACTOR, Budget, Crash, World
 from fencepost.sim.world import budget as fault
+from fencepost.sim.world import places, present
 
 PLENTY = Budget(9, 9, 9, 9, 9, 9, 9, 9, notification_delayed=9)
 LATE = 1000
 """The first request in flight."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_in_control() -> Iterator[None]:
+    """A world that a test leaves in the middle of its run would own the clocks of the next test."""
+    yield
+    for stack in [*present._worlds.values()]:
+        for world in [*stack]:
+            places.leave(world)
 
 
 def play(program: Callable[[World], Any], choices: Sequence[tuple[int, str]], **options: Any) -> World:
