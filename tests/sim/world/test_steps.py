@@ -8,9 +8,8 @@ import pytest
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.world import CLOCK_ACTOR, Budget, Crash, World
+from fencepost.sim.world import CLOCK_ACTOR, Budget, Crash, World, places, present
 from fencepost.sim.world import budget as fault
-from fencepost.sim.world import places, present
 
 PLENTY = Budget(9, 9, 9, 9, 9, 9, 9, 9, notification_delayed=9)
 LATE = 1000
