@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fencepost.sim.world import escapes, present, stand_ins
-from fencepost.sim.world.present import REAL, classify
+from fencepost.sim.world.present import REAL, classify, is_users
 from fencepost.sim.world.reachable import is_class, reachable, slots
 
 Place = tuple[Any, Any, Any, Any]
@@ -91,18 +91,22 @@ _loading = False
 
 
 def _load(name: str, import_: Any) -> Any:
-    """A module that is loaded during a run takes the real things: extension modules accept no other classes.
+    """A module is loaded with the real things: extension modules accept no other classes.
 
-    What it has bound is found before the next run.
+    What a module of the user has bound is replaced as soon as it is loaded; what a library has bound, before
+    the next run.
     """
     global _loading
     if not _applied or _loading:
         return _real_load(name, import_)
-    _loading = True
+    _loading, known = True, set(sys.modules)
     _restore([*_of_modules, *_others, *_of_program])
     try:
         return _real_load(name, import_)
     finally:
+        new = [module for found in sys.modules.keys() - known if is_users(module := sys.modules[found])]
+        originals = _originals() if new else {}
+        _of_program.extend(place for module in new for place in _copies(module, originals))
         _loading = False
         _put()
 

@@ -269,8 +269,12 @@ def test_a_library_that_is_loaded_during_a_run_gets_the_real_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Extension modules (pandas, pyarrow) cannot be loaded with others."""
-    (tmp_path / "loaded_late.py").write_text("import datetime\nfrom time import time\nMADE = datetime.date\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    libraries = tmp_path / "site-packages"
+    libraries.mkdir()
+    (libraries / "loaded_late.py").write_text(
+        "import datetime\nfrom time import time\nMADE = datetime.date\n"
+    )
+    monkeypatch.syspath_prepend(libraries)
 
     def late() -> Any:
         import loaded_late

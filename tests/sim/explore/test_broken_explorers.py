@@ -168,7 +168,7 @@ MISTAKES: list[tuple[Callable[[Any], None], tuple[int, ...]]] = [
     (sleepers_never_wake, (0, 1)),
     (half_asleep_relied_on, (2135,)),
     (rivals_forgotten, (78,)),
-    (listings_ignored, (7, 17)),
+    (listings_ignored, (7, 28)),
     (refused_writes_ignored, (11, 23)),
     (writes_commute, (1, 6)),
     (properties_see_nothing, (6, 32)),

@@ -366,7 +366,7 @@ SEEDS = (
 
 
 @pytest.mark.parametrize("merge", [True, False])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [pytest.param(SEEDS[0], marks=pytest.mark.slow), *SEEDS[1:]])
 def test_the_most_is_what_plain_enumeration_finds(seed: int, merge: bool) -> None:
     """Nothing that is left out, as a repetition or at a known state, costs more than what is not."""
     draw = Random(seed)
