@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
-from fencepost.sim.world import NO_FAULTS, Budget
+from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world.stamps import STAMPED
 from tests.sim.explore.programs import (
     KEYS,
@@ -58,10 +58,16 @@ def seen_by(search: Any) -> tuple[set[Any], set[str]]:
 
 
 def compare(
-    codes: list[list[tuple[str, str]]], budget: Budget, watch: str, **options: Any
+    codes: list[list[tuple[str, str]]], budget: Budget, watch: str, ticks: int = 1, **options: Any
 ) -> tuple[int, int]:
     """Explore both ways; the numbers of schedules. (0, 0) when there is too much to enumerate."""
-    setting = Setting(program_of(codes, watch), budget)
+    declared = program_of(codes, watch)
+
+    def program(world: World) -> None:
+        world.configure(ticks=ticks)
+        declared(world)
+
+    setting = Setting(program, budget)
     plain = Plain(setting, first_only=False)
     endings, error = seen_by(plain)
     if not plain.exhausted:
@@ -83,7 +89,7 @@ def test_random_programs_end_alike(merge: bool, codes: Any, budget: Budget, watc
 
 LARGER = 300
 """Plain schedules from which on a program counts as one of the larger."""
-SEEDS = (1, 3, 9, 15, 21, 24, 27, 37, 41, 42, 47, 51, 54, 59, 67, 71, 72, 79, 81, 91)
+SEEDS = (1, 3, 9, 21, 22, 24, 27, 31, 37, 41, 42, 51, 54, 59, 67, 72, 78, 79, 81, 100)
 """Random programs that are larger, and yet can be enumerated."""
 
 
@@ -100,7 +106,7 @@ def test_a_twentieth_of_the_schedules_suffices(capsys: Any) -> None:
             ]
         )
         codes = [[random_step(draw) for _ in range(3)] for _ in range(2)]
-        every, fewer = compare(codes, budget, "nothing")
+        every, fewer = compare(codes, budget, "nothing", ticks=0)
         assert every >= LARGER
         plain += every
         reduced += fewer
