@@ -12,6 +12,7 @@ steps, and the first that fails answers with one of S3's codes:
 """
 
 import asyncio
+import errno
 import logging
 import os
 import re
@@ -87,7 +88,7 @@ class ObjectServer(Service):
             await exchange.fail(S3Error(code, str(error)))
         except Unusable as error:
             self._log.error("the store cannot be used: %s", error)
-            full = "full" in str(error)
+            full = getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
             await exchange.fail(S3Error("InsufficientStorage" if full else "InternalError"))
         except StoreError as error:
             self._log.error("the store failed: %s", error)
@@ -147,7 +148,7 @@ class _Exchange:
 
     async def serve(self) -> None:
         request = self._server.take_apart(self._scope)
-        with self._server.gate.enter(request.headers.get("x-forwarded-for", self._client())):
+        with self._server.gate.enter(self._client()):
             await self._serve(request)
 
     def _client(self) -> str:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.objects.credentials import ROOT
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.requests import ABSENT, ANYTHING, List, ListUploads, Matches, Outcome
@@ -142,7 +143,7 @@ class Buckets:
 
 
 def check_name(name: str) -> None:
-    if not _is_name(name):
+    if not _is_name(name) or name == ROOT:  # its token would be the secret key of root
         refuse("InvalidBucketName", bucket_name=name)
 
 

@@ -85,8 +85,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "UploadPart": ("Bucket", "Key", "UploadId", "PartNumber", "ContentMD5", *_CHECKSUM_PARAMETERS),
     "UploadPartCopy": ("Bucket", "Key", "UploadId", "PartNumber", "CopySource", "CopySourceRange", *_COPY_IF),
     "CompleteMultipartUpload": (
-        "Bucket", "Key", "UploadId", "MultipartUpload", "IfMatch", "IfNoneMatch", "ChecksumType",
-        "MpuObjectSize", *_CHECKSUM_PARAMETERS,
+        "Bucket", "Key", "UploadId", "MultipartUpload", "IfMatch", "IfNoneMatch", "MpuObjectSize",
     ),
     "AbortMultipartUpload": ("Bucket", "Key", "UploadId"),
     "ListMultipartUploads": ("Bucket", "Prefix", "MaxUploads", "KeyMarker", "UploadIdMarker", "EncodingType"),
@@ -142,6 +141,7 @@ class Operations:
     def create_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
         if self.caller.name != ROOT:
             refuse("AccessDenied")
+        headers_of(p)  # an ACL is refused here too
         self.buckets.create(p["Bucket"])
         return {"Location": f"/{p['Bucket']}"}
 
@@ -258,6 +258,7 @@ class Operations:
 
     def copy_object(self, p: Mapping[str, Any]) -> dict[str, Any]:
         replaces = p.get("MetadataDirective", "COPY") == "REPLACE"
+        headers = headers_of(p)
         with self._source(p) as source:
             info, extra = source.info, source.extra
             if info.size > COPY_BYTES_MAX:
@@ -270,7 +271,7 @@ class Operations:
             with self._store(p) as store, store.incoming(p["Key"], condition(p)) as incoming:
                 md5 = copy_bytes(source.fd, 0, info.size, incoming.write)
                 if replaces:
-                    extra = Metadata(headers_of(p) | _checksums(extra))
+                    extra = Metadata(headers | _checksums(extra))
                 known = Attributes(
                     info.etag if "-" not in info.etag else md5,
                     "",
@@ -420,6 +421,8 @@ class Operations:
             small = [number for number, _ in parts[:-1] if known[number].size < PART_BYTES_MIN]
             if small:
                 refuse("EntityTooSmall", part_number=str(small[0]), min_size_allowed=str(PART_BYTES_MIN))
+            if p.get("MpuObjectSize") not in (None, sum(known[number].size for number, _ in parts)):
+                refuse("InvalidRequest", "The provided 'x-amz-mp-object-size' header value does not match.")
             reply = store.send(CompleteUpload(p["Key"], p["UploadId"], parts, condition(p)))
         require_done(reply.outcome)
         place = f"/{p['Bucket']}/{quote(p['Key'])}"
@@ -615,7 +618,9 @@ def range_of(text: str, size: int) -> tuple[int, int] | None:
 
 
 def headers_of(p: Mapping[str, Any]) -> dict[str, str]:
-    """The headers of a write that its reads answer with."""
+    """The headers of a write that its reads answer with. An ACL that grants anything is refused."""
+    if p.get("ACL", "private") not in ("private", "bucket-owner-full-control"):
+        refuse("NotImplemented", header="x-amz-acl")
     return {name: _header(p[name]) for name in HEADERS if name in p}
 
 

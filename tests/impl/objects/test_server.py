@@ -169,6 +169,23 @@ def test_keys_that_would_leave_the_directory_are_refused(s3: Any, key: str, expe
     assert code(s3.put_object, Bucket=BUCKET, Key=key, Body=b"") == expected
 
 
+def test_a_promise_that_cannot_be_kept_is_refused(s3: Any) -> None:
+    """An ignored ACL, size or checksum would be accepted and mean nothing."""
+    at = {"Bucket": BUCKET, "Key": "k"}
+    assert code(s3.put_object, **at, Body=b"", ACL="public-read") == "NotImplemented"
+    s3.put_object(**at, Body=b"")
+    source = {"Bucket": BUCKET, "Key": "k"}
+    copy = {"Bucket": BUCKET, "Key": "k2", "CopySource": source}
+    assert code(s3.copy_object, **copy, ACL="public-read") == "NotImplemented"
+    assert code(s3.create_bucket, Bucket="bucket-open", ACL="public-read") == "NotImplemented"
+    upload = s3.create_multipart_upload(**at)["UploadId"]
+    etag = s3.upload_part(**at, UploadId=upload, PartNumber=1, Body=b"12345")["ETag"]
+    parts = {**at, "UploadId": upload, "MultipartUpload": {"Parts": [{"PartNumber": 1, "ETag": etag}]}}
+    assert code(s3.complete_multipart_upload, **parts, MpuObjectSize=4) == "InvalidRequest"
+    assert code(s3.complete_multipart_upload, **parts, ChecksumCRC32="AAAAAA==") == "NotImplemented"
+    s3.complete_multipart_upload(**parts, MpuObjectSize=5)
+
+
 # Reads.
 
 
@@ -351,6 +368,11 @@ def test_buckets(root: Any) -> None:
     root.delete_bucket(Bucket="bucket-two")
     assert code(root.put_object, Bucket="bucket-two", Key="k", Body=b"") == "NoSuchBucket"
     assert code(root.head_bucket, Bucket="bucket-two") == "404"
+
+
+def test_no_bucket_has_the_name_of_the_root_key(root: Any) -> None:
+    """The token of such a bucket would be the secret key of root."""
+    assert code(root.create_bucket, Bucket="root") == "InvalidBucketName"
 
 
 def test_a_key_of_a_bucket_sees_that_bucket_only(s3: Any, address: str) -> None:
