@@ -1,6 +1,6 @@
 """What `fencepost replay` does not see: a test for each line of `what-can-still-be-wrong.md`.
 
-Every trace here is of a run that something is wrong with, and it is accepted; `test_replay_mutations` has the
+Every trace here is of a run that breaks a promise, and it is accepted; `test_replay_mutations` has the
 kinds of changes that are accepted and named. When a test fails because replay finds more, the page needs an
 edit.
 """
