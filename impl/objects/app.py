@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Limits
 from fencepost.impl.http.service import Service
@@ -34,7 +34,7 @@ from fencepost.impl.objects.operations import KNOWN, Content, Operations, Receiv
 from fencepost.impl.objects.wire import codec
 from fencepost.impl.objects.wire.body import Body
 from fencepost.impl.objects.wire.errors import S3Error, error_body, refuse
-from fencepost.impl.objects.wire.signature import Signed, is_signed, verify
+from fencepost.impl.objects.wire.signature import Message, Signed, verify
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
 
 OBJECT_BYTES_MAX = 5 << 40
@@ -48,13 +48,9 @@ _STREAMS_OUT = frozenset({"GetObject", "HeadObject"})
 
 
 @dataclass(frozen=True)
-class _Request:
-    """One request, taken apart."""
+class _Request(Message):
+    """The same, with its place."""
 
-    method: str
-    path: str
-    query: tuple[tuple[str, str], ...]
-    headers: Mapping[str, str]
     bucket: str
     key: str
 
@@ -117,10 +113,7 @@ class ObjectServer(Service):
         return _Request(scope["method"], path, tuple(query), headers, bucket, key)
 
     def authenticate(self, request: _Request) -> tuple[Caller, Signed]:
-        if not is_signed(request.query, request.headers):
-            refuse("AccessDenied")
-        secret = self._credentials.secret
-        signed = verify(request.method, request.path, request.query, request.headers, secret, self.now())
+        signed = verify(request, self._credentials.secret, self.now())
         caller = self._credentials.caller(signed.scope.access_key)
         if request.bucket and not caller.may_use(request.bucket):
             refuse("AccessDenied")
@@ -266,7 +259,7 @@ class _Exchange:
         }
         if status == 204:
             found.pop("Content-Length", None)
-        message: Message = {
+        message = {
             "type": "http.response.start",
             "status": status,
             "headers": [(name.lower().encode(), text.encode("utf-8")) for name, text in found.items()],

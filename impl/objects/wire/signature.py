@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
@@ -61,24 +61,23 @@ class Signed:
     """The value of `x-amz-content-sha256`."""
 
 
-def verify(
-    method: str,
-    path: str,
-    query: Sequence[tuple[str, str]],
-    headers: Mapping[str, str],
-    secrets: Secrets,
-    now: datetime,
-) -> Signed:
-    """The signer of a request. `path` and `query` are decoded; header names are in lower case."""
-    if "authorization" in headers:
-        return _verify_header(method, path, query, headers, secrets, now)
-    if any(name == "X-Amz-Signature" for name, _ in query):
-        return _verify_presigned(method, path, query, headers, secrets, now)
+@dataclass(frozen=True)
+class Message:
+    """A request without its body. `path` and `query` are decoded; header names are in lower case."""
+
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]]
+    headers: Mapping[str, str]
+
+
+def verify(message: Message, secrets: Secrets, now: datetime) -> Signed:
+    """The signer of a request; one that is not signed is denied."""
+    if "authorization" in message.headers:
+        return _verify_header(message, secrets, now)
+    if any(name == "X-Amz-Signature" for name, _ in message.query):
+        return _verify_presigned(message, secrets, now)
     raise S3Error("AccessDenied")
-
-
-def is_signed(query: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> bool:
-    return "authorization" in headers or any(name == "X-Amz-Signature" for name, _ in query)
 
 
 _AUTHORIZATION = re.compile(
@@ -87,14 +86,8 @@ _AUTHORIZATION = re.compile(
 )
 
 
-def _verify_header(
-    method: str,
-    path: str,
-    query: Sequence[tuple[str, str]],
-    headers: Mapping[str, str],
-    secrets: Secrets,
-    now: datetime,
-) -> Signed:
+def _verify_header(message: Message, secrets: Secrets, now: datetime) -> Signed:
+    headers = message.headers
     found = _AUTHORIZATION.fullmatch(headers["authorization"])
     if found is None:
         refuse("AuthorizationHeaderMalformed")
@@ -105,19 +98,12 @@ def _verify_header(
     if payload is None:
         refuse("InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
     names = found["names"].split(";")
-    return _compare(method, path, query, headers, names, payload, secrets, scope, moment, found["signature"])
+    return _compare(message, names, payload, secrets, scope, moment, found["signature"])
 
 
-def _verify_presigned(
-    method: str,
-    path: str,
-    query: Sequence[tuple[str, str]],
-    headers: Mapping[str, str],
-    secrets: Secrets,
-    now: datetime,
-) -> Signed:
+def _verify_presigned(message: Message, secrets: Secrets, now: datetime) -> Signed:
     code = "AuthorizationQueryParametersError"
-    words = dict(query)
+    words = dict(message.query)
     if words.get("X-Amz-Algorithm") != ALGORITHM:
         refuse(code, 'X-Amz-Algorithm only supports "AWS4-HMAC-SHA256"')
     scope = _scope(words.get("X-Amz-Credential", ""), code)
@@ -131,17 +117,14 @@ def _verify_presigned(
     if now < signed_at - SKEW:
         refuse("AccessDenied", "Request is not valid yet")
     names = words.get("X-Amz-SignedHeaders", "").split(";")
-    payload = words.get("X-Amz-Content-Sha256", headers.get("x-amz-content-sha256", UNSIGNED))
-    rest = [(name, value) for name, value in query if name != "X-Amz-Signature"]
+    payload = words.get("X-Amz-Content-Sha256", message.headers.get("x-amz-content-sha256", UNSIGNED))
+    rest = [(name, value) for name, value in message.query if name != "X-Amz-Signature"]
     signature = words["X-Amz-Signature"]
-    return _compare(method, path, rest, headers, names, payload, secrets, scope, moment, signature)
+    return _compare(replace(message, query=rest), names, payload, secrets, scope, moment, signature)
 
 
 def _compare(
-    method: str,
-    path: str,
-    query: Sequence[tuple[str, str]],
-    headers: Mapping[str, str],
+    message: Message,
     names: Sequence[str],
     payload: str,
     secrets: Secrets,
@@ -149,31 +132,28 @@ def _compare(
     moment: str,
     signature: str,
 ) -> Signed:
-    if "host" not in names or any(name.startswith("x-amz-") and name not in names for name in headers):
+    if "host" not in names or any(
+        name.startswith("x-amz-") and name not in names for name in message.headers
+    ):
         refuse("AccessDenied", "There were headers present in the request which were not signed")
     secret = secrets(scope.access_key)
     key = signing_key(secret or "", scope)
-    canonical = canonical_request(method, path, query, headers, names, payload)
+    canonical = canonical_request(message, names, payload)
     expected = sign(key, moment, scope, canonical)
     if not hmac.compare_digest(expected.encode(), signature.encode()) or secret is None:
         refuse("InvalidAccessKeyId" if secret is None else "SignatureDoesNotMatch")
     return Signed(scope, moment, signature, key, payload)
 
 
-def canonical_request(
-    method: str,
-    path: str,
-    query: Sequence[tuple[str, str]],
-    headers: Mapping[str, str],
-    names: Sequence[str],
-    payload: str,
-) -> str:
-    words = sorted((quote(name, safe=_UNRESERVED), quote(value, safe=_UNRESERVED)) for name, value in query)
-    lines = [f"{name}:{' '.join(headers.get(name, '').split())}" for name in names]
+def canonical_request(message: Message, names: Sequence[str], payload: str) -> str:
+    words = sorted(
+        (quote(name, safe=_UNRESERVED), quote(value, safe=_UNRESERVED)) for name, value in message.query
+    )
+    lines = [f"{name}:{' '.join(message.headers.get(name, '').split())}" for name in names]
     return "\n".join(
         [
-            method,
-            quote(path, safe="/" + _UNRESERVED),
+            message.method,
+            quote(message.path, safe="/" + _UNRESERVED),
             "&".join(f"{name}={value}" for name, value in words),
             *lines,
             "",

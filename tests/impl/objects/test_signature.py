@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fencepost.impl.objects.wire.errors import S3Error
 from fencepost.impl.objects.wire.signature import (
     Chain,
+    Message,
     Scope,
     Signed,
     canonical_request,
@@ -45,14 +46,16 @@ def secrets(access_key: str) -> str | None:
 
 def code_of(method, path, query, headers, now=THEN) -> str:
     try:
-        verify(method, path, query, headers, secrets, now)
+        verify(Message(method, path, query, headers), secrets, now)
     except S3Error as error:
         return error.code
     return ""
 
 
 def test_the_published_get_is_accepted() -> None:
-    assert verify("GET", "/test.txt", [], GET, secrets, THEN).scope == Scope(KEY, "20130524", "us-east-1")
+    assert verify(Message("GET", "/test.txt", [], GET), secrets, THEN).scope == Scope(
+        KEY, "20130524", "us-east-1"
+    )
 
 
 def test_the_published_chunks_are_accepted_in_their_order_only() -> None:
@@ -118,7 +121,7 @@ def test_any_key_signs_as_the_sdk_signs_it(key: str) -> None:
     signer.add_auth(request)
     headers = {"host": "127.0.0.1:9000", **{name.lower(): value for name, value in request.headers.items()}}
     now = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    assert verify("GET", f"/bucket/{key}", [], headers, secrets, now).scope.access_key == KEY
+    assert verify(Message("GET", f"/bucket/{key}", [], headers), secrets, now).scope.access_key == KEY
 
 
 def presigned(expires: int) -> tuple[list[tuple[str, str]], datetime]:
@@ -162,6 +165,6 @@ def test_no_signature_is_access_denied() -> None:
 def test_the_canonical_request_is_as_published() -> None:
     scope = Scope(KEY, "20130524", "us-east-1")
     names = ["host", "range", "x-amz-content-sha256", "x-amz-date"]
-    text = canonical_request("GET", "/test.txt", [], GET, names, EMPTY)
+    text = canonical_request(Message("GET", "/test.txt", [], GET), names, EMPTY)
     signature = sign(signing_key(SECRET, scope), "20130524T000000Z", scope, text)
     assert GET["authorization"].endswith(signature)
