@@ -4,6 +4,7 @@ import contextlib
 import os
 import secrets as _secrets  # noqa: TID251  a token of the operator's, not of any protocol
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,7 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
 
     if (options["certificate"] is None) != (options["key"] is None):
         raise BadRequest("--certificate and --key come together")
+    _check_tls(options["certificate"], options["key"])
     token = _root_token(root_token_file) or _generated()
     try:
         credentials = Credentials(token)
@@ -124,20 +126,25 @@ def _serve(
         drain_s=options["drain_s"],
     )
     service = ObjectServer(buckets, credentials, domain=options["domain"] or "", limits=limits)
-    try:
-        server = Server(
-            service,
-            on_listening=lambda url: None if quiet else click.echo(f"listening on {url}"),
-            certificate=options["certificate"],
-            key=options["key"],
-        )
-        server.config.load()
-    except OSError as error:  # a missing or invalid certificate
-        raise BadRequest(f"cannot set up TLS: {error}; correct --certificate and --key") from None
+    server = Server(
+        service,
+        on_listening=lambda url: None if quiet else click.echo(f"listening on {url}"),
+        certificate=options["certificate"],
+        key=options["key"],
+    )
     try:
         server.run([bound])
     finally:
         service.close()
+
+
+def _check_tls(certificate: str | None, key: str | None) -> None:
+    """Before there are workers, each of which would fail and be started again."""
+    if certificate is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+        except OSError as error:
+            raise BadRequest(f"cannot set up TLS: {error}; correct --certificate and --key") from None
 
 
 def _root_token(file: str | None) -> str:

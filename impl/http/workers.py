@@ -1,20 +1,22 @@
 """Several processes that serve one listening socket; one that dies is started again.
 
-The parent only waits. On SIGTERM or SIGINT it ends its workers, and kills those that have not ended after
-`patience_s`. A worker that ends soon after its start is started again after a pause, so that a mistake in a
-setting does not become a loop of forks.
+The parent only waits; workers end when it is gone, however it ended. On SIGTERM or SIGINT it ends its
+workers, and kills those that have not ended after `patience_s`. A worker that ends soon after its start is
+started again after a pause, so that a mistake in a setting does not become a loop of forks.
 """
 
 import logging
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 
 from fencepost.impl.environment import Environment
 
 _PAUSE_S = 1.0
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 _QUICK_S = 5.0
 """A worker that ends sooner than this counts as failing to start."""
 
@@ -32,11 +34,13 @@ class Workers:
         self._running: dict[int, tuple[int, int]] = {}
         """Process id to the number of the worker and when it began."""
         self._ending = False
+        self._watched, self._held = os.pipe()
+        """The parent holds the writing end and writes nothing, so a read of the other ends with the parent."""
         self._log = logging.getLogger("fencepost.workers")
 
     def run(self) -> None:
         """Until a signal ends it. Only in the main thread, before the process has other threads."""
-        before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
+        before = {number: signal.signal(number, self._end) for number in _ENDING}
         try:
             for number in range(self._count):
                 self._start(number)
@@ -47,14 +51,21 @@ class Workers:
                 signal.signal(number, handler)
 
     def _start(self, number: int) -> None:
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, _ENDING
+        )  # a signal in between would meet the parent's handler
         pid = os.fork()
         if pid:
             self._running[pid] = (number, self._env.monotonic_ns())
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             return
         code = 1
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for ending in _ENDING:
+                signal.signal(ending, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+            os.close(self._held)
+            threading.Thread(target=_end_with, args=(self._watched,), daemon=True).start()
             self._serve(number)
             code = 0
         except BaseException:  # noqa: BLE001  a child must not return into the parent's code
@@ -83,3 +94,8 @@ class Workers:
         if not again:
             signal.signal(signal.SIGALRM, self._end)
             signal.setitimer(signal.ITIMER_REAL, self._patience_s)
+
+
+def _end_with(parent: int) -> None:
+    os.read(parent, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
