@@ -35,7 +35,7 @@ class Workers:
         """Process id to the number of the worker and when it began."""
         self._ending = False
         self._watched, self._held = os.pipe()
-        """The parent holds the writing end and writes nothing, so a read of the other ends with the parent."""
+        """Nothing is ever written: a read ends when the parent, which holds the writing end, is gone."""
         self._log = logging.getLogger("fencepost.workers")
 
     def run(self) -> None:

@@ -14,11 +14,12 @@ Not seen: what only other schedules would show; and state that is no Python obje
 written in C), unless a repeated run differs.
 """
 
+import array
 import functools
 import random
 import re
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -201,12 +202,15 @@ class Variables:
                 _restore(one, content)
 
 
-_CONTAINERS: dict[type, Callable[[Any], Any]] = {
-    dict: dict,
-    list: list,
-    set: set,
-    deque: list,
+# By the methods of the container itself: those of a subclass may do something else.
+_CONTAINERS: dict[Any, Callable[[Any], Any]] = {
+    dict: lambda mapping: dict(dict.items(mapping)),
+    OrderedDict: lambda mapping: dict(OrderedDict.items(mapping)),
+    list: lambda sequence: list(list.__iter__(sequence)),
+    set: lambda elements: set(set.__iter__(elements)),
+    deque: lambda sequence: list(deque.__iter__(sequence)),
     bytearray: bytes,
+    array.array: list,
     types.CellType: lambda cell: _cell(cell),
     random.Random: lambda drawing: drawing.getstate(),
     functools._lru_cache_wrapper: lambda cached: cached.cache_info().currsize,
@@ -220,11 +224,16 @@ def _cell(cell: Any) -> Any:
         return []
 
 
+def _container(value: Any) -> Any:
+    """The container that an object is, by itself or by its class."""
+    return next((kind for kind in type(value).__mro__ if kind in _CONTAINERS), None)
+
+
 def _content(value: Any) -> Any:
     """What is in a container; None for what is none."""
-    read = _CONTAINERS.get(type(value))
-    if read is not None:
-        return read(value)
+    kind = _container(value)
+    if kind is not None:
+        return _CONTAINERS[kind](value)
     if is_class(value):
         return {name: one for name, one in vars(value).items() if not name.startswith("__")}
     return slots(value) or None
@@ -233,7 +242,7 @@ def _content(value: Any) -> Any:
 def _is_users(value: Any) -> bool:
     """Whether the walk for variables enters it: objects of libraries are their own business."""
     kind = type(value)
-    return kind in _CONTAINERS or kind.__module__ in ("builtins", "functools") or is_users_class(kind)
+    return bool(_container(value) or kind.__module__ in ("builtins", "functools") or is_users_class(kind))
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -247,27 +256,29 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _restore(target: Any, content: Any) -> None:
-    kind = type(target)
+    kind = _container(target)
     if kind is random.Random:
         target.setstate(content)
     elif kind is functools._lru_cache_wrapper:
         target.cache_clear()
-    elif kind is set:
-        target.clear()
-        target.update(content)
+    elif kind in (set, OrderedDict):
+        kind.clear(target)
+        kind.update(target, content)
     elif kind in (list, deque, bytearray):
-        target.clear()
-        target.extend(content)
+        kind.clear(target)
+        kind.extend(target, content)
+    elif kind is array.array:
+        target[:] = array.array(target.typecode, content)
     elif kind is types.CellType:
         if content:
             target.cell_contents = content[0]
     else:
         now = _content(target)
         for name in now.keys() - content.keys():
-            target.pop(name) if kind is dict else delattr(target, name)
+            dict.pop(target, name) if kind is dict else delattr(target, name)
         for name, value in content.items():
             if name not in now or now[name] is not value:
-                set_binding(target, name, value)
+                dict.__setitem__(target, name, value) if kind is dict else set_binding(target, name, value)
 
 
 def _named(target: Any, content: Any) -> str:

@@ -5,6 +5,7 @@ It does not enter modules and classes of libraries, whose number is large: `plac
 deep.
 """
 
+import functools
 import gc
 import sys
 import types
@@ -16,6 +17,7 @@ from fencepost.sim.world.present import is_users, is_users_class
 OBJECTS_MAX = 30_000
 """A program that reaches more than this is searched to here."""
 
+_CACHED = functools._lru_cache_wrapper
 _ATOMS = frozenset({str, bytes, int, float, bool, complex, type(None), types.CodeType, range, type(...)})
 
 
@@ -44,7 +46,20 @@ def _children(value: Any) -> list[Any]:
     if is_class(value):
         return [*vars(value).values(), *value.__bases__]
     own = namespace(value)
-    return gc.get_referents(value) if own is None else [*gc.get_referents(value), own]
+    found = _referents_of_cached(value) if type(value) is _CACHED else gc.get_referents(value)
+    return found if own is None else [*found, own]
+
+
+def _referents_of_cached(function: Any) -> list[Any]:
+    """Without the dictionary that the cache keeps: a write to it would corrupt the cache's own links."""
+    found = gc.get_referents(function)
+    # CPython visits: results, the dictionary, the function, a mark, two types, of which this is the second.
+    store = found[len(found) - found[::-1].index(functools._CacheInfo) - 5]
+    assert type(store) is dict
+    kept = [one for one in found if one is not store]
+    for result in store.values():
+        kept += gc.get_referents(result) if type(result).__module__ == "functools" else [result]
+    return kept
 
 
 def _closed(value: Any) -> bool:

@@ -1,9 +1,10 @@
 """Processes have a memory of their own, and runs repeat: where they do not, an audit refuses to judge."""
 
+import array
 import functools
 import itertools
 import random
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,12 +21,22 @@ SEEN: set[str] = set()
 COUNT = 0
 NUMBERS = itertools.count()
 DRAWN = random.Random(1)
+METRICS_OF: defaultdict[str, int] = defaultdict(int)
+ORDERED: OrderedDict[str, int] = OrderedDict()
+NUMBERED = array.array("q")
 METRICS: defaultdict[str, int] = defaultdict(int)
 
 
 class Registry:
     known: ClassVar[list[str]] = []
     loaded = False
+
+
+class Table(dict[str, int]):
+    pass
+
+
+TABLE = Table()
 
 
 class Client:
@@ -58,6 +69,17 @@ def _read(store: Any) -> Any:
     return store.get("config").outcome
 
 
+@functools.lru_cache(maxsize=2)
+def _listed(key: str) -> list[str]:
+    return []
+
+
+def in_a_result_of_a_cache(store: Any, key: str) -> bool:
+    _listed("other")
+    _listed(key).append(key)
+    return len(_listed(key)) == 1
+
+
 def in_a_cache(store: Any, key: str) -> bool:
     before = _read.cache_info().currsize
     _read(store)
@@ -88,6 +110,11 @@ PLACES: dict[str, Callable[[Any, str], bool]] = {
     "a default argument": in_a_default,
     "an attribute of a function": in_an_attribute_of_a_function,
     "a cached function": in_a_cache,
+    "a result that a cache keeps": in_a_result_of_a_cache,
+    "a defaultdict": lambda store, key: METRICS_OF[key] == 0 and not METRICS_OF.update({key: 1}),  # type: ignore[func-returns-value]  # None
+    "an ordered dictionary": lambda store, key: not ORDERED and not ORDERED.update({key: 1}),  # type: ignore[func-returns-value]  # None
+    "a dictionary of the user's class": lambda store, key: not TABLE and not TABLE.update({key: 1}),  # type: ignore[func-returns-value]  # None
+    "an array": lambda store, key: not NUMBERED and not NUMBERED.append(1),  # type: ignore[func-returns-value]  # None
     "a closure": _once(),
     "a list of a class": lambda store, key: not Registry.known.append(key) and len(Registry.known) == 1,  # type: ignore[func-returns-value]  # None
     "a class": lambda store, key: _first(Registry, "loaded", True),

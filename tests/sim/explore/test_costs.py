@@ -359,14 +359,15 @@ def most(search: Any) -> dict[str, list[tuple[int, int, int, int]]]:
 
 
 SEEDS = (
-    *(1, 2, 7, 8, 15, 18, 25, 28, 32, 36, 40, 41, 42, 43, 45, 46, 47, 49, 52, 55, 59, 60, 61, 64, 65, 67),
-    *(70, 73, 75, 76, 78, 80, 82, 83, 87, 88, 89, 93, 96, 97, 102, 104, 108, 112, 117, 119),
+    7, 15, 18, 25, 36, 41, 52, 59, 61, 64, 78, 80, 82, 83, 88, 89, 93, 104, 121, 125, 131, 137, 143,
+    144, 149, 150, 156, 159, 165, 176, 179, 183, 184, 185, 200, 204, 206, 218, 238, 239, 250, 260, 267,
+    276, 277, 279, 286, 294,
 )  # fmt: skip
-"""Random programs that can be enumerated."""
+"""Random programs that plain enumeration ends on: 60 to 1,000 schedules."""
 
 
 @pytest.mark.parametrize("merge", [True, False])
-@pytest.mark.parametrize("seed", [pytest.param(SEEDS[0], marks=pytest.mark.slow), *SEEDS[1:]])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_most_is_what_plain_enumeration_finds(seed: int, merge: bool) -> None:
     """Nothing that is left out, as a repetition or at a known state, costs more than what is not."""
     draw = Random(seed)
