@@ -14,14 +14,14 @@ from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.explore.states import Memory, StateCache
-from fencepost.sim.world import NO_FAULTS, Budget, Footprints, Violation
+from fencepost.sim.world import NO_FAULTS, Budget, Footprints, Violation, World
 from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.footprints import EVERY_STEP, LOCAL
 from fencepost.sim.world.monitor import Monitor, Property
 from fencepost.sim.world.operations import ReadClock
 from fencepost.sim.world.scheduler import Scheduler
 from fencepost.sim.world.stamps import STAMPED
-from tests.sim.explore.programs import program_of, random_codes
+from tests.sim.explore.programs import Code, program_of, random_codes
 
 RUNS_MAX = 4_000
 
@@ -50,6 +50,23 @@ def setting_of(seed: int) -> Setting:
     return Setting(program_of(codes, watch), draw.choice(BUDGETS))
 
 
+def by_hand(codes: list[Code], budget: Budget) -> Setting:
+    """A program in which no time passes: the clock would order steps that have nothing else in common."""
+    program = program_of(codes, "nothing")
+
+    def timeless(world: World) -> None:
+        world.configure(ticks=0)
+        program(world)
+
+    return Setting(timeless, budget)
+
+
+HALF_OF_A_PARALLEL_STEP = by_hand(
+    [[("get", "b"), ("both", "a/x")]], Budget(crash=1, reply_lost=0, request_lost=0, pause=0)
+)
+"""The second life must find `b` and no `a/x`: the later request of the parallel step landed alone."""
+
+
 def endings(search: ReducedSearch) -> Any:
     """All that was seen; None when it was too much."""
     found: set[Any] = set()
@@ -58,12 +75,16 @@ def endings(search: ReducedSearch) -> Any:
     return (found, {str(failure.violation) for failure in search.failures}) if search.exhausted else None
 
 
-def seen_soundly(seed: int) -> Any:
-    return endings(ReducedSearch(setting_of(seed), first_only=False, merge=False, timed=STAMPED))
+def seen_soundly(case: int | Setting) -> Any:
+    return endings(ReducedSearch(_setting(case), first_only=False, merge=False, timed=STAMPED))
 
 
-def seen_eagerly(seed: int) -> Any:
-    return endings(Eager(setting_of(seed), first_only=False, timed=STAMPED))
+def seen_eagerly(case: int | Setting) -> Any:
+    return endings(Eager(_setting(case), first_only=False, timed=STAMPED))
+
+
+def _setting(case: int | Setting) -> Setting:
+    return setting_of(case) if isinstance(case, int) else case
 
 
 def no_races(monkeypatch: Any) -> None:
@@ -163,10 +184,11 @@ def half_asleep_relied_on(monkeypatch: Any) -> None:
     monkeypatch.setattr(SleepSets, "choose_first", choose)
 
 
-MISTAKES: list[tuple[Callable[[Any], None], tuple[int, ...]]] = [
+MISTAKES: list[tuple[Callable[[Any], None], tuple[int | Setting, ...]]] = [
     (no_races, (1, 2)),
     (sleepers_never_wake, (0, 1)),
     (half_asleep_relied_on, (2135,)),
+    (rivals_forgotten, (HALF_OF_A_PARALLEL_STEP,)),
     (listings_ignored, (7, 28)),
     (refused_writes_ignored, (11, 23)),
     (writes_commute, (1, 6)),
@@ -177,13 +199,13 @@ MISTAKES: list[tuple[Callable[[Any], None], tuple[int, ...]]] = [
     (clock_not_read, (12, 37)),
     (time_never_passes_alone, (12, 37)),
 ]
-"""Each mistake with random programs on which it shows."""
+"""Each mistake with programs on which it shows: random ones by their seeds, and ones made for it."""
 
 
-@pytest.mark.parametrize(("mistake", "seeds"), MISTAKES, ids=lambda case: getattr(case, "__name__", ""))
-def test_a_broken_explorer_is_noticed(mistake: Any, seeds: tuple[int, ...], monkeypatch: Any) -> None:
-    sound = [seen_soundly(seed) for seed in seeds]
+@pytest.mark.parametrize(("mistake", "cases"), MISTAKES, ids=lambda case: getattr(case, "__name__", ""))
+def test_a_broken_explorer_is_noticed(mistake: Any, cases: tuple[Any, ...], monkeypatch: Any) -> None:
+    sound = [seen_soundly(case) for case in cases]
     assert None not in sound
-    assert [seen_eagerly(seed) for seed in seeds] == sound
+    assert [seen_eagerly(case) for case in cases] == sound
     mistake(monkeypatch)
-    assert [seen_eagerly(seed) for seed in seeds] != sound
+    assert [seen_eagerly(case) for case in cases] != sound
