@@ -222,7 +222,6 @@ class AuditResult(Result):
     complete: bool | None = None
     faults: Counts = field(default_factory=dict)
     seed: int = 0
-    still_to_run: float | None = None
     model: Share | None = None
     flat: Object | None = None
     counterexample: tuple[str, ...] = ()

@@ -29,9 +29,9 @@ def simulate_text(result: SimulateResult, *, verbose: bool = False) -> Renderabl
     failed = [check for check in result.checks if not check.ok]
     if result.checks and (verbose or failed):
         parts += [Uncut(_checks(result.checks if verbose else failed)), *_errors(result.checks)]
-    parts += [
-        objective_text(objective) for objective in result.objectives if verbose or objective.broken_runs
-    ]
+    complete = len(result.runs) == result.planned
+    shown = (one for one in result.objectives if verbose or one.broken_runs or not complete)
+    parts += [objective_text(one, complete=complete) for one in shown]
     return Group(*parts)
 
 
@@ -123,8 +123,12 @@ def _errors(checks: Sequence[SimulationCheck]) -> Iterator[Text]:
             yield Text(f"{check.name} ({100 * check.error:+.1f} %): {check.says}.")
 
 
-def objective_text(found: Objective) -> RenderableType:
+def objective_text(found: Objective, *, complete: bool = True) -> RenderableType:
     """One objective: whether it holds, and the first run in which it does not."""
+    if not found.broken_runs and not complete:
+        return Text(
+            f"Objective {found.objective}: not decided; {plural(found.runs, 'run')} finished.", "yellow"
+        )
     if not found.broken_runs:
         where = f" in all {found.runs} runs" if found.runs > 1 else ""
         return Text(f"Objective {found.objective}: holds{where}.", "green")
@@ -137,6 +141,6 @@ def objective_text(found: Objective) -> RenderableType:
     value = "no operation succeeded" if found.first_value is None else f"{amount(found.first_value)} there"
     return Text(
         f"Objective {found.objective}: first broken at {where or 'the one run'} ({value}); "
-        f"in {found.broken_runs} of {found.runs} runs.",
-        "yellow",
+        f"in {found.broken_runs} of {plural(found.runs, 'run')}.",
+        "red",
     )

@@ -423,12 +423,7 @@ class _Line(StatusLine):
 
 
 def progress_text(search: Any, seconds: float) -> str:
-    """How far a search has come: runs, rate, and an estimate of the runs that are left."""
+    """How far a search has come. The runs that are left are unknown: branches appear as it goes."""
     runs = search.runs if hasattr(search, "runs") else search.schedules
-    left = search.still_to_run() if hasattr(search, "still_to_run") else None
     rate = runs / seconds if seconds > 0 else 0.0
-    done = f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s"
-    if left is None:
-        return done
-    ahead = f", about {left / rate:,.0f} s" if rate else ""
-    return f"{done}; by estimate {amount(left)} left{ahead}"
+    return f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s"

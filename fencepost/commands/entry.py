@@ -5,11 +5,14 @@ A subcommand is a module of this package with one click command named `command`.
 so that `--help` is quick and loads no heavy library; that is why the table below has the summaries.
 """
 
+import contextlib
 import errno
 import importlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
@@ -50,6 +53,18 @@ SUMMARIES = {
 }
 
 
+class OutputClosed(Exception):
+    """The reader of our output went away. Click would end the program if it got the error of the system."""
+
+
+@contextlib.contextmanager
+def _noticing_closed_output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosed from error
+
+
 class Subcommands(click.Group):
     """A click group whose commands are imported on demand."""
 
@@ -57,9 +72,14 @@ class Subcommands(click.Group):
         ctx.meta[WORDS] = list(args)  # a result names the command that made it
         return super().parse_args(ctx, args)
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        with _noticing_closed_output():  # --help prints here
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
+            with _noticing_closed_output():
+                return super().invoke(ctx)
         except SystemExit as ended:
             # No command does this: the code that it ran did, and its code would pass for a verdict.
             raise BadRequest(
@@ -104,6 +124,7 @@ def run(act: Callable[[], object]) -> int:
     """Run `act` and return the exit code, with one line on standard error for an error."""
     try:
         ended = act()
+        sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as no_arguments:
         click.echo(no_arguments.ctx.get_help())
         return Exit.BAD_REQUEST
@@ -121,9 +142,9 @@ def run(act: Callable[[], object]) -> int:
         if extra is None:
             raise
         return _refuse(f"this needs {missing}, which is not installed; pip install 'fencepost[{extra}]'")
-    except BrokenPipeError:
-        # The reader of our output went away, as in `fencepost ... | head`.
-        sys.stderr.close()
+    except (OutputClosed, BrokenPipeError):
+        # As in `fencepost ... | head`: there is nobody to report it to.
+        _discard_output()
         return Exit.UNDECIDED
     except OSError as error:
         if error.errno not in NO_ROOM:
@@ -135,6 +156,12 @@ def run(act: Callable[[], object]) -> int:
         click.echo("fencepost: interrupted", err=True)
         return Exit.UNDECIDED
     return int(ended) if isinstance(ended, int) else Exit.HOLDS
+
+
+def _discard_output() -> None:
+    """Nothing that is still buffered may fail when the interpreter closes its streams."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(message: str) -> int:

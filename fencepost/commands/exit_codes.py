@@ -17,6 +17,7 @@ VERDICT_EXITS = {
     "safe": Exit.HOLDS,
     "violated": Exit.VIOLATED,
     "unsafe": Exit.VIOLATED,
+    "error": Exit.BAD_REQUEST,
     "undecided": Exit.UNDECIDED,
     "unsupported": Exit.UNDECIDED,
 }

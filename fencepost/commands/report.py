@@ -10,10 +10,11 @@ from fencepost.commands.output_files import write_file, write_result
 from fencepost.reports.code_hosts import junit, markdown, sarif
 from fencepost.reports.folder import Findings, read_folder
 from fencepost.reports.page.page import page
+from fencepost.reports.text import plural
 
-EPILOG = """Exit codes: 0 every result holds, 1 something is violated or cannot be read, 2 the request made no
-sense, 3 something is not decided. Example: fencepost check two-phase --json out/check.json; fencepost audit
-election --json out/audit.json; fencepost report out."""
+EPILOG = """Exit codes: 0 every result holds, 1 something is violated, 2 a result is an error or cannot be
+read, or the request made no sense, 3 something is not decided. Example: fencepost check two-phase --json
+out/check.json; fencepost audit election --json out/audit.json; fencepost report out."""
 
 FORMS = {"markdown": markdown, "junit": junit, "sarif": sarif}
 
@@ -62,15 +63,19 @@ def command(folder: str | None, title: str, listing: bool, **files: str | None) 
         )
     for name, why in found.unread.items():
         click.echo(f"fencepost: {name}: {why}", err=True)
-    count = "1 result" if len(found.results) == 1 else f"{len(found.results)} results"
+    count = plural(len(found.results), "result")
+    if found.unread:
+        count += f", {plural(len(found.unread), 'file')} that could not be read,"
     click.echo(f"{verdict}: {count} in {target}", err="-" in (files["markdown"], json_file))
     return VERDICT_EXITS[verdict]
 
 
 def verdict_of(found: Findings) -> str:
-    """The worst of all; what cannot be read might be worse."""
+    """The worst of all. What cannot be read might be anything, so there is no verdict then."""
     verdicts = {result.verdict for result in found.results}
-    if found.unread or verdicts & {"violated", "unsafe"}:
+    if found.unread or "error" in verdicts:
+        return "error"
+    if verdicts & {"violated", "unsafe"}:
         return "violated"
     return "undecided" if verdicts & {"undecided", "unsupported"} else "holds"
 

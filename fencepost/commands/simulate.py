@@ -19,10 +19,10 @@ from fencepost.results import SimulateResult, from_json, to_json
 from fencepost.sim.scenarios import BadScenario, Order, RunFailed, load, perform, shipped
 from fencepost.sim.scenarios.outcome import prepare, write_out
 
-EPILOG = """Exit codes: 0 holds, 1 a check is outside its tolerance or an objective is broken (in a sweep: by
-every run), 2 the request made no sense, 3 stopped before all runs were finished. The same scenario and seed
-give the same bytes. Examples: fencepost simulate cap-tail;  fencepost simulate rfc-013-capped;  fencepost
-simulate mine.toml --sweep writers=1,4,16 --out out/mine."""
+EPILOG = """Exit codes: 0 holds, 1 a check is outside its tolerance or a run broke an objective, 2 the request
+made no sense, 3 stopped before all runs were finished. The same scenario and seed give the same bytes.
+Examples: fencepost simulate cap-tail; fencepost simulate rfc-013-capped; fencepost simulate mine.toml --sweep
+writers=1,4,16 --out out/mine."""
 
 OUTPUT_OPTIONS = ("--jobs", "--engine", "--master", "--out", "--json")
 OUTPUT_FLAGS = ("--no-traces", "--no-plots", "-v", "--verbose")

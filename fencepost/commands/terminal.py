@@ -15,13 +15,20 @@ PLAIN_WIDTH = 160
 """Of a file or a pipe: wide enough for one table row a line."""
 
 
+class PipeConsole(Console):
+    """A console that reports a reader that went away as any other write does; Rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool, wrapped: bool = False) -> Console:
     """A console for people. Unless `wrapped`, it breaks no line, so that commands can be pasted.
 
     The stream is fixed here: while a program is explored, its own output may be redirected.
     """
     stream = sys.stderr if stderr else sys.stdout
-    made = Console(file=stream, soft_wrap=not wrapped, highlight=False)
+    made = PipeConsole(file=stream, soft_wrap=not wrapped, highlight=False)
     if not made.is_terminal:
         made.width = PLAIN_WIDTH
     return made
@@ -53,7 +60,7 @@ class StatusLine:
     """
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
+        console = PipeConsole(stderr=True)
         self._line = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),

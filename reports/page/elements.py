@@ -19,6 +19,7 @@ SIGNS = {
     "safe": ("good", "✓"),
     "violated": ("bad", "✗"),
     "unsafe": ("bad", "✗"),
+    "error": ("bad", "!"),
     "undecided": ("open", "?"),
     "unsupported": ("open", "-"),
 }

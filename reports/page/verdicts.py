@@ -13,7 +13,7 @@ from fencepost.results import (
     ZooResult,
 )
 
-ORDER = {"violated": 0, "unsafe": 0, "undecided": 1, "unsupported": 1}
+ORDER = {"error": 0, "violated": 0, "unsafe": 0, "undecided": 1, "unsupported": 1}
 CHANGES = {"worse": "violated", "better": "holds", "other": "undecided"}
 
 

@@ -106,7 +106,6 @@ class AuditResult:
     counterexamples: tuple[Counterexample, ...]
     findings: tuple[str, ...]
     coverage: Coverage
-    still_to_run: int | None = None
     complete: bool = False
     """Whether every schedule was explored, so that the highest cost seen is the highest possible."""
     interrupted: bool = False
@@ -154,7 +153,7 @@ class AuditResult:
             result["cost"] = cost
         if self.flat is not None:
             result["flat"] = dict(self.flat)
-        return {**result, "complete": self.complete, "still_to_run": self.still_to_run, **self.reported}
+        return {**result, "complete": self.complete, **self.reported}
 
     @cached_property
     def reported(self) -> dict[str, Any]:
@@ -245,7 +244,6 @@ def _judge(
         counterexamples,
         (*findings, *gaps),
         searched.coverage,
-        still_to_run=searched.still_to_run() if isinstance(searched, ReducedSearch) else None,
         complete=complete,
     )
 
@@ -266,9 +264,9 @@ def _bound(
     if searched.exhausted:
         return f"{searched.cut} schedules of {scope} were cut after {request.steps_max} steps"
     if isinstance(searched, ReducedSearch):
-        left = searched.still_to_run()
-        tail = "" if left is None else f"; by estimate about {left} runs are left"
-        return f"{searched.schedules} schedules of {scope}, {searched.explored():.1%} of the tree{tail}"
+        return (
+            f"{searched.schedules} schedules of {scope}, {searched.explored():.1%} of the tree found so far"
+        )
     return (
         f"{searched.schedules} schedules of {scope} tried ({request.strategy}), "
         "which proves nothing about the rest"

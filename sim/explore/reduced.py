@@ -132,11 +132,6 @@ class ReducedSearch:
             share /= width
         return part
 
-    def still_to_run(self) -> int | None:
-        """An estimate of the runs that are left. It sees no branch that has not been found yet."""
-        part = self.explored()
-        return round(self.runs / part * (1 - part)) if part else None
-
     def _node(self, world: World, enabled: list[int]) -> Node:
         """The node after the last step of the path."""
         alternatives = {actor: world.alternatives(actor) for actor in enabled}

@@ -155,7 +155,6 @@ def objective_rows(scenario: Scenario, runs: Sequence[Run]) -> list[dict[str, An
         broken = [
             run for run in runs if not _reached(objective.below, bound, measure(run, objective.measure))
         ]
-        swept = len(runs) > 1
         rows.append(
             {
                 "objective": objective.text,
@@ -163,8 +162,7 @@ def objective_rows(scenario: Scenario, runs: Sequence[Run]) -> list[dict[str, An
                 "runs": len(runs),
                 "first_broken": broken[0]["parameters"] if broken else None,
                 "first_value": measure(broken[0], objective.measure) if broken else None,
-                # In a sweep, breaking somewhere is the answer that was looked for.
-                "violated": bool(broken) and (not swept or len(broken) == len(runs)),
+                "violated": bool(broken),
             }
         )
     return rows

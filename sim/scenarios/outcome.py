@@ -103,7 +103,7 @@ def dollars_million(result: Result, prices: Mapping[str, float]) -> float:
 def _verdict(
     checks: Sequence[Mapping[str, Any]], objectives: Sequence[Mapping[str, Any]], complete: bool
 ) -> str:
-    """Objectives that break in a sweep are an answer; in a scenario of one run they are a violation."""
+    """Violated by one failed check or one run that broke an objective; undecided while runs are missing."""
     if not all(check["ok"] for check in checks):
         return "violated"
     if any(objective["violated"] for objective in objectives):

@@ -115,7 +115,7 @@ def test_an_objective_tells_the_first_value_that_breaks_it(
     assert list(p99).index(first) > 2, "and not at once"
     assert objective["first_broken"] == {"workload.depth": first}
     assert objective["first_value"] == p99[first]
-    assert found["verdict"] == "holds", "in a sweep that is the answer, not a failure"
+    assert found["verdict"] == "violated", "a script must notice"
     assert (
         f"Objective commit.p99 < 500 ms: first broken at workload.depth = {first}" in capsys.readouterr().out
     )
@@ -286,6 +286,31 @@ def test_ctrl_c_keeps_the_runs_that_were_finished(
     assert ends(small, "--json", str(target)) == Exit.UNDECIDED
     found = json.loads(target.read_text())
     assert (found["verdict"], found["planned"], len(found["runs"])) == ("undecided", 3, 2)
+
+
+def test_an_interruption_before_the_first_run_decides_nothing(
+    small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script that is killed early must not read an objective of no runs as one that holds."""
+
+    def interrupted(_task: running.Task) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run_task", interrupted)
+    Path(small).write_text(SMALL + '[objectives]\n"accept.p99" = "< 1 ms"\n')
+    assert ends(small) == Exit.UNDECIDED
+    output = capsys.readouterr().out
+    assert "Objective accept.p99 < 1 ms: not decided; 0 runs finished." in output
+    assert "holds" not in output
+
+
+def test_an_objective_that_one_run_of_a_sweep_breaks_is_a_violation(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(small).write_text(SMALL + '[objectives]\n"accept.p99" = "< 60 ms"\n')
+    assert ends(small, "--sweep", "latency=5 ms,50 ms,70 ms", "--sweep", "writers=1") == Exit.VIOLATED
+    assert "first broken at" in (output := capsys.readouterr().out)
+    assert "store.latency = 50 ms (100 there); in 2 of 3 runs." in output
 
 
 def test_a_run_that_fails_leaves_no_result(

@@ -256,8 +256,10 @@ def test_an_invalid_request_is_one_line(
 def test_what_cannot_be_read_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, "probe.json", {**PROBE, "verdict": "safe"})
     (tmp_path / "cut.json").write_text("{")
-    assert ends(str(tmp_path)) == Exit.VIOLATED
-    assert "fencepost: cut.json: line 1: it is not whole JSON" in capsys.readouterr().err
+    assert ends(str(tmp_path)) == Exit.BAD_REQUEST
+    output = capsys.readouterr()
+    assert "fencepost: cut.json: line 1: it is not whole JSON" in output.err
+    assert output.out.startswith("error: 1 result, 1 file that could not be read")
 
 
 @pytest.mark.parametrize(
@@ -308,6 +310,6 @@ def test_a_result_of_the_invalid_shape_is_named_in_every_form(
         "--sarif",
         str(tmp_path / "s"),
     ]
-    assert ends(str(tmp_path), *words) == Exit.VIOLATED
+    assert ends(str(tmp_path), *words) == Exit.BAD_REQUEST
     assert "replay publish" in (tmp_path / "m.md").read_text()
     assert "Traceback" not in capsys.readouterr().err
