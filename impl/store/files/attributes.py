@@ -17,7 +17,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from fencepost.impl.store import requests as ask
@@ -124,16 +124,31 @@ class AttributeFiles:
 
     def read(self, fd: int, found: os.stat_result, where: str) -> Attributes | None:
         """The attributes of an open file, or None when it has none."""
-        value = self._disk.get_attribute(fd)
+        value = self._disk.get_attribute(fd) or None  # empty: they outgrew it
         folder = self._internals.existing(SIDE) if value is None else None
         if folder is not None:
             side = read_file(side_name(found), folder)
             value = None if side is None else side.partition(b"\n")[2]
         return None if value is None else Attributes.decode(value, where)
 
+    def change(self, fd: int, found: os.stat_result, key: str, attributes: Attributes) -> None:
+        """Replace the attributes of an object that has its name, and make them durable.
+
+        Readers see the old ones or the new ones. Only while holding the key's lock."""
+        value = attributes.encode()
+        within = self._disk.get_attribute(fd)
+        side = self._internals.existing(SIDE) if not within else None
+        if (side is None or read_file(side_name(found), side) is None) and self._within(fd, value):
+            self._disk.fsync(fd)
+            return
+        self._attach_aside(fd, key, value)
+        if within:
+            self._disk.set_attribute(fd, b"")
+            self._disk.fsync(fd)
+
     def forget(self, found: os.stat_result | None) -> None:
-        """Remove the side file of a file that lost its name. One left behind is only waste."""
-        if found is not None:
+        """Remove the side file of a file that lost its last name. One left behind is only waste."""
+        if found is not None and found.st_nlink <= 1:
             self.forget_name(side_name(found))
 
     def forget_name(self, name: str) -> None:
@@ -142,18 +157,18 @@ class AttributeFiles:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=folder)
 
-    def sweep(self, standing: Callable[[str], os.stat_result | None]) -> None:
+    def sweep(self, standing: Callable[[str], Iterable[os.stat_result]]) -> None:
         """Remove side files whose writer died before or after its object had its name, once they are old.
 
-        `standing` answers what file is at a key."""
+        `standing` answers what files a key has."""
         folder = self._internals.existing(SIDE)
         if folder is None:
             return
         for name in old_names(folder, self._internals.oldest_ns()):
             with contextlib.suppress(OSError, ValueError, LookupError):
                 side = read_file(name, folder) or b""
-                found = standing(json.loads(side.partition(b"\n")[0])["key"])
-                if found is None or side_name(found) != name:
+                key = json.loads(side.partition(b"\n")[0])["key"]
+                if name not in map(side_name, standing(key)):
                     os.unlink(name, dir_fd=folder)
 
 

@@ -12,8 +12,8 @@ and everything that is neither file nor folder are left out; so are folders with
 """
 
 import os
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import group_of
@@ -24,6 +24,7 @@ from fencepost.impl.store.files.names import FOLDER, INTERNAL, MORE, Names
 from fencepost.impl.store.files.reading import Reader
 from fencepost.impl.store.requests import Outcome
 
+R = TypeVar("R")
 _TRIES = 3
 """After so many listings in which a folder moved, moving has to wait for us."""
 
@@ -45,15 +46,19 @@ class Lister:
         self._reader = reader
 
     def page(self, request: ask.List) -> ask.ListReply:
+        return self.steadily(lambda: Walk(self, request).reply())
+
+    def steadily(self, act: Callable[[], R]) -> R:
+        """The result of a listing during which no folder moved."""
         for _ in range(_TRIES):
             moves = self._internals.moves()
             if moves % 2:
                 break
-            found = _Page(self, request).reply()
+            found = act()
             if self._internals.moves() == moves:
                 return found
         with self._folders.still():
-            return _Page(self, request).reply()
+            return act()
 
     def info(self, key: str, entry: _Entry) -> ask.ObjectInfo | None:
         """What a listing tells of an object, or None when it is gone by now."""
@@ -117,7 +122,9 @@ class Lister:
         )
 
 
-class _Page:
+class Walk:
+    """The keys of one listing, from the page before it on."""
+
     def __init__(self, lister: Lister, request: ask.List) -> None:
         self._lister = lister
         self._request = request
@@ -130,13 +137,13 @@ class _Page:
         objects: list[ask.ObjectInfo] = []
         prefixes: list[str] = []
         last = ""
-        for key, entry in self._keys():
+        for key, entry in self.keys():
             if len(objects) + len(prefixes) == self._request.limit:
                 return ask.ListReply(Outcome.DONE, "", tuple(objects), tuple(prefixes), last)
             group = group_of(key, self._request.prefix, self._request.delimiter)
             if group:
                 prefixes.append(group)
-                self._done_with = group
+                self.pass_over(group)
             else:
                 info = self._lister.info(key, entry)
                 if info is None:
@@ -145,7 +152,11 @@ class _Page:
             last = group or key
         return ask.ListReply(Outcome.DONE, "", tuple(objects), tuple(prefixes), "")
 
-    def _keys(self) -> Iterator[tuple[str, _Entry]]:
+    def pass_over(self, group: str) -> None:
+        """Go on behind the keys that start with `group`."""
+        self._done_with = group
+
+    def keys(self) -> Iterator[tuple[str, _Entry]]:
         prefix = self._request.prefix
         folder = self._lister.start(prefix)
         if folder is not None:

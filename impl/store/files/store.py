@@ -11,6 +11,7 @@ directory. Each module describes its part:
     reading     one object, consistently          attributes  ETags and metadata, one with the content
     listing     keys in order                     internals   locks, drafts, what else lies in .fencepost
     uploads     multipart                         disk        the calls whose order matters
+    versions    what a write would destroy
 
 What it is not for: network file systems whose `link`, `rename` or `flock` are not atomic between hosts, and
 directories in which others rename folders or change files in place while it runs.
@@ -28,7 +29,7 @@ from fencepost.impl.environment import Environment, SystemEnvironment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import Misuse, Unsupported, Unusable
-from fencepost.impl.store.files.attributes import AttributeFiles
+from fencepost.impl.store.files.attributes import AttributeFiles, Attributes
 from fencepost.impl.store.files.disk import Disk, unusable
 from fencepost.impl.store.files.flush import Flush
 from fencepost.impl.store.files.folders import Folders
@@ -37,7 +38,9 @@ from fencepost.impl.store.files.listing import Lister
 from fencepost.impl.store.files.names import Names
 from fencepost.impl.store.files.reading import Opened, Reader
 from fencepost.impl.store.files.uploads import IncomingPart, PartInfo, Uploads
-from fencepost.impl.store.files.writing import Incoming, Writer
+from fencepost.impl.store.files.versions import Keep, Versions
+from fencepost.impl.store.files.versions import Page as VersionsPage
+from fencepost.impl.store.files.writing import NOTHING_THERE, Incoming, Writer
 from fencepost.impl.store.interface import Pool, Store
 from fencepost.impl.store.requests import R, Reply, Request
 from fencepost.impl.store.validity import check
@@ -108,6 +111,10 @@ class FileStore(Store):
         session = self._session
         if session is None or not session.settled:
             session = self._opened(writes=type(request) in _MAKES_ROOT)
+        if session is not None and session.keeps_versions and type(request) in _REPLACES:
+            raise Unsupported(
+                f"{self.path} keeps versions, and a plain {request.kind} loses one; write through its server"
+            )
         if session is None:  # nothing is there, and a bucket with nothing in it knows all the answers
             return Bucket(part_bytes_min=0).answer(request, self.env.now_ns())
         return cast(R, session.answers[type(request)](request))
@@ -127,27 +134,87 @@ class FileStore(Store):
             return None
         return _Session(self.path, root_fd, self._options, self.env, writes=writes)
 
+    # For servers: bodies in pieces, attributes beside the user's metadata, and versions.
+
     @contextlib.contextmanager
-    def opened(self, key: str) -> Iterator[Opened | None]:
-        """The object at `key` as an open file, or None: one version, whatever is written meanwhile."""
+    def opened(self, key: str, version: str = "") -> Iterator[Opened | None]:
+        """The object at `key` as an open file, or None: one version, whatever is written meanwhile.
+
+        With `version`, this one, which may be a delete marker."""
         with self._failures(f"read {key!r}"):
             check(ask.Head(key))
             session = self._opened(writes=False)
             if session is None:
                 yield None
+            elif version:
+                with session.versions.opened(key, version) as found:
+                    yield found
             else:
                 with session.reader.current(key) as found:
                     yield found
 
     @contextlib.contextmanager
-    def incoming(self, key: str, when: ask.Condition) -> Iterator[Incoming]:
+    def incoming(self, key: str, when: ask.Condition, keep: Keep = Keep.NOTHING) -> Iterator[Incoming]:
         """An object that arrives in pieces: write them, then `publish`. Nothing stays of one that is not."""
         with self._failures(f"put {key!r}"):
             check(ask.Put(key, b"", when))
-            session = self._opened(writes=True)
-            assert session is not None, "a session that writes is there or raises"
-            with session.writer.incoming(key, when) as draft:
+            session = self._writing()
+            with session.writer.incoming(key, when, session.versions.history(keep)) as draft:
                 yield draft
+
+    def complete(self, request: ask.CompleteUpload, keep: Keep) -> ask.PutReply:
+        """`CompleteUpload` that keeps the version which it replaces."""
+        with self._failures(f"complete-upload {request.key!r}"):
+            check(request)
+            session = self._writing()
+            return session.uploads.complete(request, session.versions.history(keep))
+
+    def delete_keeping(self, key: str, when: ask.Matches | ask.Anything, keep: Keep) -> ask.DeleteReply:
+        """Hide `key` behind a delete marker; without versions, remove it."""
+        with self._failures(f"delete {key!r}"):
+            request = ask.Delete(key, when)
+            check(request)
+            if keep is Keep.NOTHING:
+                session = self._opened(writes=False)
+                return (
+                    request.ends(NOTHING_THERE[type(when)])
+                    if session is None
+                    else session.writer.delete(request)
+                )
+            return self._writing().versions.delete(key, when, keep)
+
+    def remove_version(self, key: str, version: str, guard: Callable[[Opened], None]) -> ask.DeleteReply:
+        """Remove one version for good, unless `guard` raises."""
+        with self._failures(f"delete {key!r}"):
+            check(ask.Delete(key, ask.ANYTHING, version))
+            return self._writing().versions.remove(key, version, guard)
+
+    def change(self, key: str, version: str, how: Callable[[Opened], Attributes]) -> ask.Outcome:
+        """Replace the attributes of an object, or of one version of it."""
+        with self._failures(f"change {key!r}"):
+            check(ask.Head(key))
+            session = self._opened(writes=False)
+            return ask.Outcome.MISSING if session is None else session.versions.change(key, version, how)
+
+    def latest_marker(self, key: str) -> str:
+        """The version of the delete marker that hides `key`; empty when none does."""
+        with self._failures(f"read {key!r}"):
+            session = self._opened(writes=False)
+            return "" if session is None else session.versions.latest_marker(key)
+
+    def versions(self, prefix: str, delimiter: str, after: tuple[str, str], limit: int) -> VersionsPage:
+        """Versions by key, the newest first, behind `after`: a key and perhaps one of its versions."""
+        with self._failures(f"list-versions {prefix!r}"):
+            check(ask.List(prefix))
+            session = self._opened(writes=False)
+            if session is None:
+                return VersionsPage([], [], False)
+            return session.versions.page(prefix, delimiter, after, limit)
+
+    def _writing(self) -> "_Session":
+        session = self._opened(writes=True)
+        assert session is not None, "a session that writes is there or raises"
+        return session
 
     @contextlib.contextmanager
     def incoming_part(self, key: str, upload: str, number: int) -> Iterator[IncomingPart | None]:
@@ -165,9 +232,7 @@ class FileStore(Store):
         """`CreateUpload` with what a server keeps beside the user's metadata."""
         with self._failures(f"create-upload {request.key!r}"):
             check(request)
-            session = self._opened(writes=True)
-            assert session is not None, "a session that writes is there or raises"
-            return session.uploads.create(request, extra)
+            return self._writing().uploads.create(request, extra)
 
     def parts(self, key: str, upload: str) -> list[PartInfo] | None:
         """The parts of an upload, by number; None when there is no such upload."""
@@ -243,14 +308,19 @@ class _Session:
         self.reader = reader = Reader(path, names, folders, attributes, verify_reads=options.verify_reads)
         self.writer = writer = Writer(names, folders, internals, attributes, reader, disk, env)
         self.uploads = uploads = Uploads(internals, reader, writer, disk, env)
+        lister = Lister(names, folders, internals, reader)
+        self.versions = versions = Versions(
+            path, names, internals, attributes, reader, writer, folders, lister, disk, new_flush, env
+        )
+        self.keeps_versions = self.settled and versions.any
         if self.settled:
-            attributes.sweep(reader.file)
+            attributes.sweep(versions.files)
         self.answers: dict[type, Callable[[Any], Reply]] = {
             ask.Put: writer.put,
             ask.Get: reader.get,
             ask.Head: reader.head,
             ask.Delete: writer.delete,
-            ask.List: Lister(names, folders, internals, reader).page,
+            ask.List: lister.page,
             ask.CreateUpload: uploads.create,
             ask.UploadPart: uploads.part,
             ask.CompleteUpload: uploads.complete,
@@ -268,6 +338,7 @@ class _Session:
             self._disk.unlink(name + "-linked", folder)
 
 
+_REPLACES = frozenset({ask.Put, ask.Delete, ask.CompleteUpload})
 _MAKES_ROOT = frozenset({ask.Put, ask.CreateUpload})
 """What needs the directory; the rest has an answer without it."""
 

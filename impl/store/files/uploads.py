@@ -25,7 +25,7 @@ from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk
 from fencepost.impl.store.files.internals import Internals, read_file, remove_folder
 from fencepost.impl.store.files.reading import Reader
-from fencepost.impl.store.files.writing import Draft, Writer
+from fencepost.impl.store.files.writing import Draft, History, Writer
 from fencepost.impl.store.requests import Outcome, Reply
 
 _UPLOAD = re.compile(r"u[0-9a-f]{24,64}")
@@ -147,7 +147,7 @@ class Uploads:
             with contextlib.ExitStack() as stack:
                 return [part for number in numbers if (part := _part(found[0], number, stack))]
 
-    def complete(self, request: ask.CompleteUpload) -> ask.PutReply:
+    def complete(self, request: ask.CompleteUpload, history: History | None = None) -> ask.PutReply:
         with self._opened(request.key, request.upload) as found:
             if found is None:
                 return request.ends(Outcome.GONE)
@@ -157,7 +157,7 @@ class Uploads:
                 refused = self._refusal(request, about)
                 if refused is not None:
                     return request.ends(refused)
-                return self._publish(request, about, files)
+                return self._publish(request, about, files, history)
 
     def _refusal(self, request: ask.CompleteUpload, about: _About) -> Outcome | None:
         """A conditional completion loses to whatever happened at the key since the upload was created."""
@@ -166,7 +166,9 @@ class Uploads:
             return refused
         return None if self._standing(request.key) == about.standing else Outcome.CONFLICT
 
-    def _publish(self, request: ask.CompleteUpload, about: _About, files: list[int]) -> ask.PutReply:
+    def _publish(
+        self, request: ask.CompleteUpload, about: _About, files: list[int], history: History | None
+    ) -> ask.PutReply:
         known = Attributes(
             fingerprint_of_parts([etag for _, etag in request.parts]),
             self._writer.new_mark(),
@@ -174,20 +176,24 @@ class Uploads:
             ask.Metadata(about.metadata),
             extra=ask.Metadata(about.extra),
         )
-        create = isinstance(request.when, ask.Absent)
+        create = isinstance(request.when, ask.Absent) and history is None
         with self._writer.spot(request.key) as spot, self._writer.draft(known, create) as draft:
             self._copy(files, draft)
-            self._writer.finish(draft, request.key)
+            self._writer.finish(draft, request.key, history)
             with self._internals.key_locked(request.key):
                 outcome = self._refusal(request, about)
                 if outcome is None:
                     with self._taken(request.upload) as taken:
                         if not taken:
                             return request.ends(Outcome.GONE)
-                        outcome = (self._writer.create if create else self._writer.swap)(spot, draft)
+                        if create:
+                            outcome = self._writer.create(spot, draft)
+                        else:
+                            outcome = self._writer.place(spot, draft, request.key, history)
                         if not draft.landed:
                             self._give_back(request.upload)
-            return self._writer.settle(spot, draft.attributes.etag, outcome)
+            version = history.version(draft) if history else ""
+            return self._writer.settle(spot, draft.attributes.etag, outcome, version)
 
     def _copy(self, files: list[int], draft: Draft) -> None:
         digest = hashlib.md5(usedforsecurity=False)

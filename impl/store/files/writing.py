@@ -25,7 +25,7 @@ import itertools
 import os
 import stat
 from collections.abc import Iterator
-from typing import Self
+from typing import Protocol, Self
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.store import requests as ask
@@ -120,6 +120,7 @@ class Spot:
             self._flight.land()
         except OSError:
             return Outcome.UNKNOWN
+        self._durable = True
         return Outcome.DONE
 
     def flush_fd(self) -> int:
@@ -141,12 +142,32 @@ class Spot:
             self._folders.prune(self.folder)  # perhaps made for an object that did not come
 
 
+class History(Protocol):
+    """What happens to the version that a write replaces (see `versions`)."""
+
+    def number(self, draft: Draft) -> None:
+        """Give a draft its version, before it is made durable."""
+
+    def replace(self, spot: Spot, draft: Draft, key: str) -> Outcome:
+        """Give the draft its key. Only while holding the key's lock."""
+
+    def version(self, draft: Draft) -> str: ...
+
+
 class Incoming:
     """An object on its way, in pieces; nothing is seen before `publish`, or stays of one that fails."""
 
-    def __init__(self, writer: "Writer", key: str, when: ask.Condition, spot: Spot, draft: Draft) -> None:
+    def __init__(
+        self,
+        writer: "Writer",
+        key: str,
+        when: ask.Condition,
+        spot: Spot,
+        draft: Draft,
+        history: History | None,
+    ) -> None:
         self._writer = writer
-        self.key, self.when, self.spot, self.draft = key, when, spot, draft
+        self.key, self.when, self.spot, self.draft, self.history = key, when, spot, draft, history
 
     def write(self, piece: bytes) -> None:
         self._writer.write(self.draft, piece)
@@ -263,11 +284,11 @@ class Writer:
                 draft.forget()
 
     @contextlib.contextmanager
-    def incoming(self, key: str, when: ask.Condition) -> Iterator["Incoming"]:
+    def incoming(self, key: str, when: ask.Condition, history: History | None = None) -> Iterator["Incoming"]:
         """An object that arrives in pieces."""
-        create = isinstance(when, ask.Absent)
+        create = isinstance(when, ask.Absent) and history is None
         with self.spot(key) as spot, self.draft(Attributes(""), create) as draft:
-            yield Incoming(self, key, when, spot, draft)
+            yield Incoming(self, key, when, spot, draft, history)
 
     def write(self, draft: Draft, piece: bytes) -> None:
         self._disk.write(draft.fd, piece)
@@ -275,16 +296,23 @@ class Writer:
     def land(self, arrived: "Incoming") -> ask.PutReply:
         """Publish what has arrived: durable first, then its name, then the folder."""
         key, when, draft, spot = arrived.key, arrived.when, arrived.draft, arrived.spot
-        self.finish(draft, key)
-        if isinstance(when, ask.Absent):
+        history = arrived.history
+        self.finish(draft, key, history)
+        if isinstance(when, ask.Absent) and history is None:
             outcome = self.create(spot, draft)
         else:
             with self._internals.key_locked(key):
-                outcome = self._reader.refusal(key, when) or self.swap(spot, draft)
-        return self.settle(spot, draft.attributes.etag, outcome)
+                outcome = self._reader.refusal(key, when) or self.place(spot, draft, key, history)
+        return self.settle(spot, draft.attributes.etag, outcome, history.version(draft) if history else "")
 
-    def finish(self, draft: Draft, key: str) -> None:
+    def place(self, spot: Spot, draft: Draft, key: str, history: History | None) -> Outcome:
+        """Give the draft its key, whatever is there. Only while holding the key's lock."""
+        return self.swap(spot, draft) if history is None else history.replace(spot, draft, key)
+
+    def finish(self, draft: Draft, key: str, history: History | None = None) -> None:
         """Attach the attributes and make the file durable."""
+        if history is not None:
+            history.number(draft)
         draft.side = self._attributes.attach(draft.fd, key, draft.attributes)
 
     def create(self, spot: Spot, draft: Draft) -> Outcome:
@@ -325,34 +353,51 @@ class Writer:
                 return Outcome.DONE
         return Outcome.THROTTLED
 
-    def settle(self, spot: Spot, etag: str, outcome: Outcome) -> ask.PutReply:
+    def settle(self, spot: Spot, etag: str, outcome: Outcome, version: str = "") -> ask.PutReply:
         """The answer, after the folder's fsync."""
         if outcome is Outcome.DONE:
             outcome = spot.land()
-        return ask.PutReply(outcome, etag=etag if outcome is Outcome.DONE else "")
+        return (
+            ask.PutReply(outcome, etag=etag, version=version)
+            if outcome is Outcome.DONE
+            else ask.PutReply(outcome)
+        )
 
     def delete(self, request: ask.Delete) -> ask.DeleteReply:
         with self._reader.current(request.key) as opened:
             if opened is None:
-                return request.ends(_NOTHING_THERE[type(request.when)])
+                return request.ends(NOTHING_THERE[type(request.when)])
         with self._internals.key_locked(request.key):
             outcome = self._reader.refusal(request.key, request.when)
             if outcome is not None:
                 return request.ends(outcome)
-            path, name = self._names.place(request.key)
-            folder = self._folders.look(path)
-            if folder is None:
-                return request.ends(_NOTHING_THERE[type(request.when)])
-            try:
-                flight = folder.flight()
-            except FileNotFoundError:  # the folder was removed, so it was empty
-                return request.ends(_NOTHING_THERE[type(request.when)])
-            try:
-                outcome = self._unlink(name, folder) or _NOTHING_THERE[type(request.when)]
-            except BaseException:
-                flight.cancel()
-                raise
-        return request.ends(self._settled(folder, flight, outcome))
+            unlinked = self._unlinked(request.key)
+        outcome = self._settled(unlinked)
+        return request.ends(NOTHING_THERE[type(request.when)] if outcome is None else outcome)
+
+    def unlink(self, key: str) -> Outcome:
+        """Remove what is at a key, durably. Only while holding the key's lock."""
+        return self._settled(self._unlinked(key)) or Outcome.DONE
+
+    def _unlinked(self, key: str) -> tuple[Folder, Flight, Outcome] | None:
+        """Remove an object; None when there is none. The folder is yet to be flushed."""
+        path, name = self._names.place(key)
+        folder = self._folders.look(path)
+        if folder is None:
+            return None
+        try:
+            flight = folder.flight()
+        except FileNotFoundError:  # the folder was removed, so it was empty
+            return None
+        try:
+            outcome = self._unlink(name, folder)
+        except BaseException:
+            flight.cancel()
+            raise
+        if outcome is None:
+            flight.cancel()
+            return None
+        return folder, flight, outcome
 
     def _unlink(self, name: str, folder: Folder) -> Outcome | None:
         """Remove an object; None when there is none."""
@@ -370,8 +415,11 @@ class Writer:
         self._attributes.forget(old)
         return Outcome.DONE
 
-    def _settled(self, folder: Folder, flight: Flight, outcome: Outcome) -> Outcome:
-        """The end of a delete, durable when it is done."""
+    def _settled(self, unlinked: tuple[Folder, Flight, Outcome] | None) -> Outcome | None:
+        """The end of a delete, durable when it is done; None when nothing was there."""
+        if unlinked is None:
+            return None
+        folder, flight, outcome = unlinked
         if outcome is not Outcome.DONE:
             flight.cancel()
             return outcome
@@ -387,7 +435,7 @@ def _is_object(found: os.stat_result | None) -> bool:
     return found is not None and not stat.S_ISDIR(found.st_mode)
 
 
-_NOTHING_THERE = {ask.Anything: Outcome.DONE, ask.Matches: Outcome.MISSING}
+NOTHING_THERE = {ask.Anything: Outcome.DONE, ask.Matches: Outcome.MISSING}
 
 
 def _perhaps(error: OSError, draft: Draft) -> Outcome:
