@@ -160,15 +160,50 @@ class NearestPass:
 
 
 @dataclass(frozen=True)
+class CounterexampleStep:
+    """One step of a counterexample as data. Bodies are whole; a `_base64` field holds one that is no UTF-8.
+
+    `body` is what was written or read, `previous` the body of the version of the object before the present
+    one. `etag_since` marks an ETag that the object had before, with another in between: the number of the
+    step after which it had it, 0 for the beginning. `file`, `line` and `function` are the innermost line of
+    the user's code, `stack` the lines that lead to it.
+    """
+
+    number: int
+    process: str
+    kind: str
+    """`put`, `get`, `list`, ..., `note`, `sleep`, `clock`, `pick`, `advance` (of the clock), `finish`."""
+    operation: str
+    outcome: str
+    incarnation: int = 0
+    subject: str = ""
+    condition: str = ""
+    fault: str = ""
+    time_s: float = 0.0
+    body: str | None = None
+    body_base64: str | None = None
+    previous: str | None = None
+    previous_base64: str | None = None
+    etag: str = ""
+    etag_since: int | None = None
+    file: str = ""
+    line: int | None = None
+    function: str = ""
+    stack: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Violation:
     property: str
     reason: str
     counterexample: tuple[str, ...]
+    """The lines that are printed; `steps` are the same as data."""
     token: str = ""
     raised_at: tuple[str, ...] = ()
     moves: int | None = None
     events: tuple[Object, ...] = ()
     nearest_pass: NearestPass | None = None
+    steps: tuple[CounterexampleStep, ...] = ()
 
 
 @dataclass(frozen=True)

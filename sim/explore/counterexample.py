@@ -27,8 +27,8 @@ from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.explore import tokens
 from fencepost.sim.explore.minimise import minimise
 from fencepost.sim.explore.runs import Diverged, Failure, Setting
+from fencepost.sim.explore.steps import Line, Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
-from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.monitor import STEP, View
@@ -36,21 +36,6 @@ from fencepost.sim.world.trace import events
 
 EVENTS_MAX = 600
 """Events of one run in a result: keeps the counterexample of a long run readable, and a report small."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One step of a counterexample."""
-
-    number: int
-    process: str
-    operation: str
-    outcome: str
-    fault: str = ""
-
-    def __str__(self) -> str:
-        mark = "!" if self.fault else " "
-        return f"{self.number:>3} {mark} {self.process:<12} {self.operation:<40} {self.outcome}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -72,13 +57,13 @@ class Counterexample:
     """The run that goes along with this one for as long as a run can that violates nothing."""
 
     @classmethod
-    def of(cls, replay: Replay, token: str) -> "Counterexample":
+    def of(cls, replay: Replay, token: str, objects: Objects | None = None) -> "Counterexample":
         """The counterexample of a run that violated a property."""
         assert replay.violation is not None, "only a violation has a counterexample"
         return cls(
             replay.violation.name,
             replay.violation.reason,
-            tuple(lines_of(replay.world)),
+            tuple(lines_of(replay.world, objects)),
             token,
             switches_of(replay.steps),
             sum(1 for step in replay.steps if step.alternative not in HARMLESS and step.kind != "pick"),
@@ -97,6 +82,7 @@ class Counterexample:
             "reason": self.reason,
             "counterexample": self.text(),
             "token": self.token,
+            "steps": [line.to_json() for line in self.lines],
         }
         if self.raised_at is not None:
             found["raised_at"] = list(self.raised_at)
@@ -120,8 +106,15 @@ def counterexample_of(setting: Setting, failure: Failure, footprints: Any, secon
             f"{failure.violation} was found in a run, and not in another with the same choices. Something "
             "outside the world decides: a clock, randomness, an identifier, a variable that outlives a run"
         )
-    best, targets = minimise(setting, found, seconds)
-    return Counterexample.of(best, tokens.write(targets))
+    _, targets = minimise(setting, found, seconds)
+    best, objects = follow_located(setting, targets)
+    return Counterexample.of(best, tokens.write(targets), objects)
+
+
+def follow_located(setting: Setting, targets: Sequence[Target]) -> tuple[Replay, Objects]:
+    """The run of a token with everything that is shown of it."""
+    objects = Objects()
+    return follow(setting, targets, watch=objects.look, locate=True), objects
 
 
 def event_rows(found: Sequence[Event]) -> list[dict[str, Any]]:
@@ -130,74 +123,6 @@ def event_rows(found: Sequence[Event]) -> list[dict[str, Any]]:
         {name: value for name, value in asdict(event).items() if value not in ("", -1) and name != "run"}
         for event in found[:EVENTS_MAX]
     ]
-
-
-def lines_of(world: Any) -> list[Line]:
-    """The steps of a run, without those that show nothing."""
-    lines: list[Line] = []
-    for actor, alternative, process, _, _, op, answer, clock in world.trace:
-        if op.kind in ("wake", "clock") and alternative in HARMLESS:
-            continue
-        if op.kind == "finish" and alternative != "crash" and op.error is None and op.result is None:
-            continue
-        who = "clock" if process is None else process.name if process.index else "setup"
-        fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
-        outcome = ALTERNATIVES[fault].text if fault else outcome_text(op, answer, clock)
-        if actor >= FLIGHTS_FROM and alternative == "land":
-            outcome = f"lands now, its sender long gone: {outcome}"
-        lines.append(Line(len(lines) + 1, who, operation_text(op), outcome, fault))
-    return lines
-
-
-def operation_text(op: Any) -> str:
-    """An operation on one line."""
-    if isinstance(op, Request):
-        parts = [op.kind, op.subject or "(everything)"]
-        when = getattr(op, "when", None)
-        if when is not None:
-            etag = getattr(when, "etag", "")[:6]
-            parts.append(
-                {"Absent": "if absent", "Anything": "unconditionally"}.get(type(when).__name__, f"if {etag}")
-            )
-        body = getattr(op, "body", None)
-        if body is not None:
-            parts.append(_short(body))
-        return " ".join(parts)
-    if op.kind == "sleep":
-        return f"sleep {op.nanoseconds / 1e9:g} s"
-    if op.kind == "note":
-        return f"note {op.topic}: {_short(op.value)}"
-    if op.kind == "finish":
-        return "return" if op.error is None else "raise"
-    if op.kind == "advance":
-        return "tick"
-    return f"{op.kind} {op.subject}".strip()
-
-
-def outcome_text(op: Any, answer: Any, clock: int) -> str:
-    """The result of an operation on one line."""
-    outcome = getattr(answer, "outcome", None)
-    if outcome is not None:
-        body = getattr(answer, "body", b"")
-        etag = getattr(answer, "etag", "")
-        tail = f" {_short(body)}" if body else f" ({etag[:6]})" if etag else ""
-        if op.kind == "list":
-            tail = f" {[found.key for found in answer.objects]}"
-        return f"-> {outcome.value}{tail}"
-    if isinstance(answer, Exception):
-        return f"-> {type(answer).__name__}: {answer}"
-    if op.kind == "finish":
-        return _short(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
-    if op.kind == "pick":
-        return f"option {answer}"
-    if op.kind == "advance":
-        return f"it is {clock / 1e9:g} s"
-    return ""
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 _IN_VAIN = frozenset({"request_lost", "late", "never", "conflict", "throttled"})

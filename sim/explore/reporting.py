@@ -20,8 +20,9 @@ from typing import Any
 import fencepost.impl.store
 import fencepost.sim
 from fencepost.sim.explore.audit import AuditRequest, AuditResult, search
-from fencepost.sim.explore.counterexample import Counterexample, event_rows, lines_of, moves_of
+from fencepost.sim.explore.counterexample import Counterexample, event_rows, follow_located, moves_of
 from fencepost.sim.explore.runs import Coverage, Diverged
+from fencepost.sim.explore.steps import lines_of
 from fencepost.sim.explore.tokens import Replay, follow, read, write
 from fencepost.sim.world import Program
 
@@ -75,11 +76,11 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
 def run_token(request: AuditRequest, token: str) -> AuditResult:
     """The one run that `token` stands for, as a result like any other."""
     started = time.perf_counter()
-    again = _follow(request, token)
-    lines = lines_of(again.world)
+    again, objects = follow_located(request.setting, read(token))
+    lines = lines_of(again.world, objects)
     counterexamples: tuple[Counterexample, ...] = ()
     if again.violation is not None:
-        found = Counterexample.of(again, token)
+        found = Counterexample.of(again, token, objects)
         counterexamples = (replace(found, raised_at=_raised_at(again), events=()),)
     verdict = "violated" if counterexamples else "undecided" if again.misfit else "holds"
     coverage = Coverage()

@@ -139,11 +139,13 @@ def follow(
     *,
     timed: int = STAMPED,
     watch: Callable[[World], None] | None = None,
+    locate: bool = False,
 ) -> Replay:
     """Run the program along the targets, and on to the end by the common rule. `watch` sees the world before
-    and after every step.
+    and after every step. With `locate` it keeps the line of every operation.
     """
     world = setting.world(timed=timed, budget=replace(UNLIMITED, restart=setting.budget.restart))
+    world.located = {} if locate else None
     run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)

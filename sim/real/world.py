@@ -24,7 +24,7 @@ from fencepost.impl.environment import Environment, SeededEnvironment, SystemEnv
 from fencepost.impl.store.errors import StoreError, Unsupported, Unusable
 from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.requests import NOT_NOW, Outcome, R, Request
-from fencepost.sim.explore.counterexample import operation_text, outcome_text
+from fencepost.sim.explore.steps import operation_text, outcome_text
 from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, Property, View, Violation
 

@@ -412,6 +412,9 @@ class Executor:
         world = self._world
         process.pending = op
         kind = type(op)
+        if world.located is not None:
+            for number in range(len(op.requests) if kind is Parallel else 1):
+                world.located[process.index, process.ops + number] = process.at
         if kind is Parallel:
             group = process.group = Group(op, process.ops)
             for slot, request in enumerate(op.requests):

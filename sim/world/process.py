@@ -121,6 +121,7 @@ class Process:
 
     __slots__ = (
         "args",
+        "at",
         "base",
         "behind",
         "clean",
@@ -199,6 +200,8 @@ class Process:
         """The operation the code itself waits for, when it runs."""
         self.trace = trace
         """The steps of the run so far."""
+        self.at: Any = ()
+        """The lines of the user's code that issued the last operation, when the world keeps them."""
         self.spans: list[Span] = []
         """The operations that it named."""
         self.marked: list[tuple[str, bool]] = []

@@ -22,6 +22,7 @@ from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, R, Request
 from fencepost.sim.world import stamps
 from fencepost.sim.world.escapes import elsewhere
+from fencepost.sim.world.located import users_lines
 from fencepost.sim.world.operations import MONOTONIC, WALL, Parallel, ReadClock, Sleep
 from fencepost.sim.world.process import refuse
 
@@ -88,6 +89,11 @@ class WorldBucket(Bucket):
         write = self._current(key)
         return None if write is None else write.body
 
+    def etag(self, key: str) -> str:
+        """The current ETag at `key`; empty when there is no object."""
+        write = self._current(key)
+        return "" if write is None or write.body is None else str(write.etag)
+
     def modified_ns(self, key: str) -> int:
         """When the object at `key` landed; 0 when there is none."""
         stamps.matter()
@@ -130,6 +136,8 @@ def issue(world: Any, process: Any, op: Any) -> Any:
     worker = process.worker
     if getcurrent() is not worker:
         raise elsewhere(world, op)
+    if world.located is not None:
+        process.at = users_lines()
     return worker.parent.switch(op)
 
 

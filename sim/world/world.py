@@ -114,6 +114,8 @@ class World(Declaring):
         """The steps that certainly came before the last one, as a bit set."""
         self.learnt: tuple[int, Any] | None = None
         """The process that the last step answered, and the answer: what its memory is made of."""
+        self.located: dict[tuple[int, int], Any] | None = None
+        """By process and number of the operation: the user's lines, see `located`; None: not kept."""
         self.trace_fields: TraceFields | None = None
         """What the run's events show of bodies, see `impl.store.events`."""
         self.boto3_lost = "closed"

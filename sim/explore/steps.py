@@ -1,0 +1,276 @@
+"""The steps of one run as people and tools read them: a line of text each, and the same as data.
+
+Only the run that is shown is described, so everything that costs time is done here: the user's line of every
+request, the whole bodies, and for every object what it was before. A long body is shown as the difference
+from the previous version of its key. An ETag that an object had before, with another in between, is marked: a
+condition on it cannot distinguish the two moments.
+"""
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+from fencepost.impl.store.requests import Request
+from fencepost.sim.explore.tokens import HARMLESS
+from fencepost.sim.faults import ALTERNATIVES
+from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.located import CodeLine
+
+SHORT = 40
+"""Characters of a value on a line."""
+AROUND = 10
+"""Bytes shown around what differs."""
+WORDS_MAX = 5_000
+"""Of a body: comparing longer ones takes seconds."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step of a counterexample."""
+
+    number: int
+    process: str
+    operation: str
+    outcome: str
+    fault: str = ""
+    kind: str = ""
+    subject: str = ""
+    condition: str = ""
+    incarnation: int = 0
+    time_s: float = 0.0
+    body: bytes | None = None
+    previous: bytes | None = None
+    etag: str = ""
+    etag_since: int | None = None
+    at: tuple[CodeLine, ...] = ()
+
+    def __str__(self) -> str:
+        mark = "!" if self.fault else " "
+        text = f"{self.number:>3} {mark} {self.process:<12} {self.operation:<40} {self.outcome}".rstrip()
+        return f"{text:<78}  {self.at[-1]}" if self.at else text
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, without what does not apply."""
+        found: dict[str, Any] = {
+            "number": self.number,
+            "process": self.process,
+            "incarnation": self.incarnation,
+            "kind": self.kind,
+            "subject": self.subject,
+            "condition": self.condition,
+            "operation": self.operation,
+            "outcome": self.outcome,
+            "fault": self.fault,
+            "time_s": self.time_s,
+            **_encoded("body", self.body),
+            **_encoded("previous", self.previous),
+            "etag": self.etag,
+            "etag_since": self.etag_since,
+        }
+        if self.at:
+            found |= self.at[-1]._asdict()
+            found["stack"] = [f"{line} in {line.function}" for line in self.at]
+        return {name: value for name, value in found.items() if value not in ("", None) or name == "outcome"}
+
+
+def _encoded(name: str, body: bytes | None) -> dict[str, str]:
+    if body is None:
+        return {}
+    try:
+        return {name: body.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(body).decode()}
+
+
+@dataclass
+class Objects:
+    """What every object was before and after each step of a run; `look` watches the run."""
+
+    changes: dict[int, tuple[bytes | None, int | None]] = field(default_factory=dict)
+    """By step, of the object it touched: the body of the version before the present one, and the step after
+    which the object had the same ETag before, with another in between (-1: before the first step).
+    """
+    _versions: dict[str, list[tuple[int, str, bytes | None]]] = field(default_factory=dict)
+    """By key: the step, the ETag (empty: no object) and the body after it."""
+
+    def look(self, world: Any) -> None:
+        place = len(world.trace) - 1
+        keys = world.bucket.bodies("") if place < 0 else ()
+        if place >= 0 and isinstance(world.trace[-1][5], Request):
+            op = world.trace[-1][5]
+            keys = (op.subject,) if op.kind not in _NO_OBJECT else ()
+        for key in keys:
+            self._look_at(key, place, world.bucket.etag(key), world.bucket.body(key))
+
+    def _look_at(self, key: str, place: int, etag: str, body: bytes | None) -> None:
+        versions = self._versions.setdefault(key, [(-1, "", None)] if place >= 0 else [])
+        same = [at for at, known, _ in versions if known == etag and etag]
+        again = None
+        if not versions or versions[-1][1] != etag:
+            again = same[-1] if same else None
+            versions.append((place, etag, body))
+        self.changes[place] = (versions[-2][2] if len(versions) > 1 else None, again)
+
+
+_NO_OBJECT = frozenset({"list", "list-versions", "list-uploads"})
+
+
+def lines_of(world: Any, objects: Objects | None = None) -> list[Line]:
+    """The steps of a run, without those that show nothing."""
+    lines: list[Line] = []
+    numbers: dict[int, int] = {-1: 0}
+    for place, step in enumerate(world.trace):
+        if not _shows_nothing(step):
+            previous, again = (None, None) if objects is None else objects.changes.get(place, (None, None))
+            since = None if again is None else numbers.get(again, 0)
+            lines.append(_line(world, step, len(lines) + 1, previous, since))
+        numbers[place] = len(lines)
+    return lines
+
+
+def _shows_nothing(step: Any) -> bool:
+    _, alternative, _, _, _, op, _, _ = step
+    if op.kind == "wake" and alternative in HARMLESS:
+        return True
+    return op.kind == "finish" and alternative != "crash" and op.error is None and op.result is None
+
+
+def _line(world: Any, step: Any, number: int, previous: bytes | None, since: int | None) -> Line:
+    actor, alternative, process, incarnation, of_process, op, answer, clock = step
+    who = "clock" if process is None else process.name if process.index else "setup"
+    fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
+    outcome = ALTERNATIVES[fault].text if fault else outcome_text(op, answer, clock, previous)
+    if fault == "pause":
+        outcome = f"PAUSE of {world.pause_ns / 1e9:g} s although others could go on: it is {clock / 1e9:g} s"
+    if since is not None:
+        outcome += f", the ETag AGAIN that it had {f'after step {since}' if since else 'at the beginning'}"
+    if actor >= FLIGHTS_FROM and alternative == "land":
+        outcome = f"lands now, its sender long gone: {outcome}"
+    located = world.located or {}
+    return Line(
+        number,
+        who,
+        operation_text(op, previous),
+        outcome,
+        fault,
+        op.kind,
+        op.subject,
+        _condition(op),
+        max(incarnation, 0),
+        clock / 1e9,
+        _body(op, answer),
+        previous,
+        getattr(answer, "etag", "") or "",
+        since,
+        () if process is None else located.get((process.index, of_process), ()),
+    )
+
+
+def _body(op: Any, answer: Any) -> bytes | None:
+    body = getattr(op, "body", None)
+    return body if body is not None else getattr(answer, "body", b"") or None
+
+
+def _condition(op: Any) -> str:
+    when = getattr(op, "when", None)
+    if when is None:
+        return ""
+    etag = getattr(when, "etag", "")
+    return {"Absent": "if absent", "Anything": "unconditionally"}.get(type(when).__name__, f"if {etag}")
+
+
+def operation_text(op: Any, previous: bytes | None = None) -> str:
+    """An operation on one line."""
+    if isinstance(op, Request):
+        condition = _condition(op)
+        parts = [
+            op.kind,
+            op.subject or "(everything)",
+            condition[:9] if condition[:3] == "if " else condition,
+        ]
+        body = getattr(op, "body", None)
+        if body is not None:
+            parts.append(body_text(body, previous))
+        return " ".join(part for part in parts if part)
+    if op.kind == "sleep":
+        return f"sleep {op.nanoseconds / 1e9:g} s"
+    if op.kind == "clock":
+        return "read the clock" if op.subject == "wall" else f"read the {op.subject} clock"
+    if op.kind == "note":
+        return f"note {op.topic}: {_short(op.value)}"
+    if op.kind == "finish":
+        return "return" if op.error is None else "raise"
+    if op.kind == "advance":
+        return "tick"
+    return f"{op.kind} {op.subject}".strip()
+
+
+def outcome_text(op: Any, answer: Any, clock: int, previous: bytes | None = None) -> str:
+    """The result of an operation on one line."""
+    outcome = getattr(answer, "outcome", None)
+    if outcome is not None:
+        body = getattr(answer, "body", b"")
+        etag = getattr(answer, "etag", "")
+        tail = f" {body_text(body, previous)}" if body else f" ({etag[:6]})" if etag else ""
+        if op.kind == "list":
+            tail = f" {[found.key for found in answer.objects]}"
+        return f"-> {outcome.value}{tail}"
+    if isinstance(answer, Exception):
+        return f"-> {type(answer).__name__}: {answer}"
+    if op.kind == "finish":
+        return _short(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
+    if op.kind == "pick":
+        return f"option {answer}"
+    if op.kind == "advance":
+        return f"it is {clock / 1e9:g} s"
+    if op.kind == "clock":
+        return f"-> {answer / 1e9:g} s"
+    return ""
+
+
+def body_text(body: bytes, previous: bytes | None) -> str:
+    """A body; a long one as its difference from the previous version, as `git diff --word-diff` shows it."""
+    if len(repr(body)) <= SHORT or previous is None or previous == body:
+        return _short(body)
+    return difference(previous, body)
+
+
+def difference(before: bytes, after: bytes) -> str:
+    """What changed between two bodies, word by word, between a little of what is around it."""
+    old, new = _words(before), _words(after)
+    if max(len(old), len(new)) > WORDS_MAX:
+        return _short(after)
+    parts: list[str] = []
+    for what, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if what == "equal":
+            text = b"".join(old[a:b])
+            around = (text[:AROUND] if a else b"", text[-AROUND:] if b < len(old) else b"")
+            parts.append(_inner(text) if len(text) <= 2 * AROUND else "...".join(map(_inner, around)))
+        else:
+            gone, came = _inner(b"".join(old[a:b])), _inner(b"".join(new[c:d]))
+            parts.append((f"[-{gone}-]" if gone else "") + (f"{{+{came}+}}" if came else ""))
+    return "".join(parts)
+
+
+def _words(body: bytes) -> list[bytes]:
+    return re.findall(rb"\w+|\W", body)
+
+
+def _inner(part: bytes) -> str:
+    text = repr(part)[2:-1]
+    return text if len(text) <= SHORT else text[: SHORT - 3] + "..."
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHORT else text[: SHORT - 3] + "..."
+
+
+def whole_bodies(lines: list[Line]) -> Iterator[str]:
+    """The bodies that a line shows in part, whole."""
+    for line in lines:
+        if line.body is not None and len(repr(line.body)) > SHORT:
+            yield f"{line.number:>3}   {line.body!r}"
