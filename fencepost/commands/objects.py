@@ -118,6 +118,7 @@ def _serve(
     from fencepost.impl.http.limits import Limits
     from fencepost.impl.http.server import Server
     from fencepost.impl.objects.app import ObjectServer
+    from fencepost.impl.objects.maintenance import Maintenance
 
     limits = Limits(
         connections=options["connections"],
@@ -126,6 +127,7 @@ def _serve(
         drain_s=options["drain_s"],
     )
     service = ObjectServer(buckets, credentials, domain=options["domain"] or "", limits=limits)
+    maintenance = Maintenance(buckets)
     server = Server(
         service,
         on_listening=lambda url: None if quiet else click.echo(f"listening on {url}"),
@@ -136,6 +138,8 @@ def _serve(
         server.run([bound])
     finally:
         service.close()
+        maintenance.close()
+        buckets.close()
 
 
 def _check_tls(certificate: str | None, key: str | None) -> None:
@@ -176,6 +180,24 @@ def _bind(listen: str) -> socket.socket:
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise BadRequest(f"cannot listen on {listen}: {why}; give another --listen") from None
+
+
+@subcommand("reconcile", "Bring the listing index in line.", click.argument("directory"))
+def reconcile(directory: str) -> Result:
+    """Compare the listing index of DIRECTORY with its files and correct it, also while it is served.
+
+    Every start of a server does the same. It is needed when files were added or removed beside the server.
+    """
+    from fencepost.impl.objects.buckets import Buckets
+    from fencepost.impl.objects.reconcile import reconcile as compare
+
+    if not Path(directory).is_dir():
+        raise BadRequest(f"{directory} is no directory")
+    with contextlib.closing(Buckets(directory)) as buckets:
+        found = compare(buckets)
+    assert found is not None, "only a server leaves it to another"
+    text = f"compared {found.buckets} buckets; {found.differences} keys differed and were recorded"
+    return Result({"buckets": found.buckets, "differences": found.differences}, text)
 
 
 @subcommand("token", "Print a secret key.", click.argument("access_key"), TOKEN_FILE)

@@ -1,6 +1,8 @@
 """Buckets: directories below one root, each with a document of its own configuration.
 
     <root>/<bucket>/...              objects, a `FileStore`
+    <root>/.index/                   what listings come from; see `index`
+    <root>/.log/                     what changed; see `change_log`
     <root>/.objects/buckets/<bucket> the document: when it was created, its tags, its lifecycle configuration
 
 A bucket exists while its document does. Documents are objects of a `FileStore` and change by
@@ -20,7 +22,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.objects.change_log import ChangeLog
 from fencepost.impl.objects.credentials import ROOT
+from fencepost.impl.objects.index import Index
+from fencepost.impl.objects.recorded import RecordedStore
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.requests import ABSENT, ANYTHING, List, ListUploads, Matches, Outcome
@@ -47,7 +52,9 @@ class Buckets:
         self.root = str(Path(root).absolute())
         self.env = env or SystemEnvironment()
         self._documents = FileStore(f"{self.root}/{_INTERNAL}", env=self.env)
-        self._stores: dict[str, FileStore] = {}
+        self.index = Index(self.root, self.env)
+        self.log = ChangeLog(self.root, self.env)
+        self._stores: dict[str, RecordedStore] = {}
         self._lock = threading.Lock()
 
     def verify(self) -> None:
@@ -57,6 +64,7 @@ class Buckets:
     def close(self) -> None:
         for store in (*self._stores.values(), self._documents):
             store.close()
+        self.index.close()
 
     # Buckets.
 
@@ -72,8 +80,8 @@ class Buckets:
     def delete(self, name: str) -> None:
         with self._locked(name, fcntl.LOCK_EX):
             self.document(name)
-            store = self._store(name)
-            if store.list("", limit=1).objects or store.send(ListUploads(limit=1)).uploads:
+            store = self.store(name)
+            if not store.is_empty() or store.send(ListUploads(limit=1)).uploads:
                 refuse("BucketNotEmpty", bucket_name=name)
             require_done(self._documents.delete(_DOCUMENTS + name, when=ANYTHING).outcome)
 
@@ -116,16 +124,16 @@ class Buckets:
     # Objects.
 
     @contextlib.contextmanager
-    def using(self, name: str) -> Iterator[FileStore]:
+    def using(self, name: str) -> Iterator[RecordedStore]:
         """The objects of a bucket that exists, and does until the end of this block."""
         with self._locked(name, fcntl.LOCK_SH):
             self.document(name)
-            yield self._store(name)
+            yield self.store(name)
 
-    def _store(self, name: str) -> FileStore:
+    def store(self, name: str) -> RecordedStore:
         with self._lock:
             if name not in self._stores:
-                self._stores[name] = FileStore(f"{self.root}/{name}", env=self.env, verify_reads=False)
+                self._stores[name] = RecordedStore(f"{self.root}/{name}", name, self.index, self.env)
             return self._stores[name]
 
     @contextlib.contextmanager

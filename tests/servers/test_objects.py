@@ -77,6 +77,20 @@ def run_all(acts: list[Any]) -> None:
         thread.join()
 
 
+def test_every_worker_lists_what_another_has_answered(tmp_path: Path) -> None:
+    with serving(tmp_path, 3) as (_, address):
+        client(address).create_bucket(Bucket=BUCKET)
+
+        def check(name: str) -> None:
+            for number in range(10):  # each client has a connection of its own, to any of the workers
+                key = f"{name}/{number}"
+                client(address).put_object(Bucket=BUCKET, Key=key, Body=b"x")
+                found = client(address).list_objects_v2(Bucket=BUCKET, Prefix=f"{name}/")
+                assert [one["Key"] for one in found["Contents"]][-1:] == [key]
+
+        run_all([lambda name=f"w{n}": check(name) for n in range(4)])
+
+
 def test_a_killed_worker_loses_nothing_acknowledged_and_is_replaced(tmp_path: Path) -> None:
     acknowledged: dict[str, bytes] = {}
     with serving(tmp_path, 2) as (process, address):
@@ -103,8 +117,10 @@ def test_a_killed_worker_loses_nothing_acknowledged_and_is_replaced(tmp_path: Pa
 
         run_all([kill, *(lambda name=f"w{n}": write(name) for n in range(4))])
         s3 = client(address)
+        listed = {one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]}
         for key, body in acknowledged.items():
             assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == body, key
+            assert key in listed
         for _ in range(300):
             if len(children(process)) == 2:
                 break

@@ -12,6 +12,7 @@ and everything that is neither file nor folder are left out; so are folders with
 """
 
 import os
+import stat
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
@@ -59,6 +60,34 @@ class Lister:
                 return found
         with self._folders.still():
             return act()
+
+    def walk(self) -> Iterator[tuple[str, os.stat_result]]:
+        """All keys with what the system says of their files. Repeated when a folder moved meanwhile."""
+        for _ in range(_TRIES):
+            moves = self._internals.moves()
+            root = self.start("")
+            if root is not None:
+                yield from self._below(root, "")
+            if moves % 2 == 0 and self._internals.moves() == moves:
+                return
+        with self._folders.still():
+            root = self.start("")
+            if root is not None:
+                yield from self._below(root, "")
+
+    def _below(self, folder: Folder, path: str) -> Iterator[tuple[str, os.stat_result]]:
+        folders = []
+        for entry in self._scan(folder, ()):
+            if entry.folder:
+                folders.append(entry)
+                continue
+            found = self._reader.found(entry.name, entry.holder)
+            if found is not None and stat.S_ISREG(found.st_mode):
+                yield path + entry.text, found
+        for entry in folders:
+            inner = self.enter(entry.name, entry.holder, "")
+            if inner is not None:
+                yield from self._below(inner, path + entry.text)
 
     def info(self, key: str, entry: _Entry) -> ask.ObjectInfo | None:
         """What a listing tells of an object, or None when it is gone by now."""

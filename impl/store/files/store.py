@@ -19,6 +19,7 @@ directories in which others rename folders or change files in place while it run
 
 import contextlib
 import os
+import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -240,6 +241,28 @@ class FileStore(Store):
             session = self._opened(writes=False)
             return None if session is None else session.uploads.parts(key, upload)
 
+    def walk(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Every key that has an object during the whole walk, in no order, with what the system says of its
+        file; a key may come twice."""
+        with self._failures("list all keys"):
+            session = self._opened(writes=False)
+            if session is not None:
+                yield from session.lister.walk()
+
+    def stat(self, key: str) -> os.stat_result | None:
+        """What the system says of the file at `key`, or None."""
+        with self._failures(f"look for {key!r}"):
+            session = self._opened(writes=False)
+            found = None if session is None else session.reader.file(key)
+            return None if found is None or stat.S_ISDIR(found.st_mode) else found
+
+    def flush(self, key: str) -> None:
+        """Return when what stands at `key`, or that nothing does, is durable."""
+        with self._failures(f"flush the folder of {key!r}"):
+            session = self._opened(writes=False)
+            if session is not None:
+                session.writer.flush(key)
+
     @contextlib.contextmanager
     def _failures(self, what: str) -> Iterator[None]:
         if os.getpid() != self._pid:
@@ -307,6 +330,7 @@ class _Session:
         attributes = AttributeFiles(disk, internals)
         self.reader = reader = Reader(path, names, folders, attributes, verify_reads=options.verify_reads)
         self.writer = writer = Writer(names, folders, internals, attributes, reader, disk, env)
+        self.lister = lister = Lister(names, folders, internals, reader)
         self.uploads = uploads = Uploads(internals, reader, writer, disk, env)
         lister = Lister(names, folders, internals, reader)
         self.versions = versions = Versions(

@@ -363,6 +363,17 @@ class Writer:
             else ask.PutReply(outcome)
         )
 
+    def flush(self, key: str) -> None:
+        """Make durable what stands at `key`; where its folder is gone, that of the nearest one above."""
+        path, _ = self._names.place(key)
+        while True:
+            folder = self._folders.look(path)
+            if folder is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    folder.flight().land()
+                    return
+            path = self._names.step(path)[0]
+
     def delete(self, request: ask.Delete) -> ask.DeleteReply:
         with self._reader.current(request.key) as opened:
             if opened is None:

@@ -15,6 +15,7 @@ from fencepost.impl.http.server import Server, listener
 from fencepost.impl.objects.app import ObjectServer
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Credentials
+from fencepost.impl.objects.maintenance import Maintenance
 
 ROOT_TOKEN = "a root token of the tests"
 
@@ -26,6 +27,7 @@ def served(root: Path, credentials: Credentials | None = None, **limits: Any) ->
     buckets = Buckets(str(root))
     known = credentials or Credentials(ROOT_TOKEN)
     service = ObjectServer(buckets, known, limits=Limits(**{"client_requests": 64, **limits}))
+    maintenance = Maintenance(buckets)
     bound = listener("127.0.0.1", 0)
     server = Server(service, on_listening=lambda _: started.set())
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
@@ -37,6 +39,7 @@ def served(root: Path, credentials: Credentials | None = None, **limits: Any) ->
         server.stop()
         thread.join(30)
         service.close()
+        maintenance.close()
         buckets.close()
         bound.close()
 

@@ -1,0 +1,53 @@
+"""What a server process does beside its requests: reconcile once it has started, then, at an interval, record
+what could not be recorded and write the change log.
+
+A failure is logged and tried again; it ends no request.
+"""
+
+import logging
+from collections.abc import Callable
+
+from fencepost.impl.http.periodic import Periodic
+from fencepost.impl.objects.buckets import Buckets
+from fencepost.impl.objects.reconcile import reconcile
+from fencepost.impl.store.errors import StoreError
+
+INTERVAL_S = 1.0
+
+
+class Maintenance:
+    """A thread from its making until `close`."""
+
+    def __init__(self, buckets: Buckets, *, interval_s: float = INTERVAL_S) -> None:
+        self._buckets = buckets
+        self._began_ns = buckets.env.now_ns()
+        self._reconciled = False
+        self._log = logging.getLogger("fencepost.objects")
+        self._thread = Periodic("maintenance", self._run, interval_s, first_s=0.0)
+
+    def close(self) -> None:
+        self._thread.close()
+        self._do_all()
+
+    def _run(self, _stopping: Callable[[], bool]) -> None:
+        if not self._reconciled:
+            self._reconciled = self._try("reconcile the listing index", self._reconcile)
+        self._do_all()
+
+    def _do_all(self) -> None:
+        buckets = self._buckets
+        self._try("record changes", buckets.index.retry_owed)
+        self._try("write the change log", lambda: buckets.log.flush(buckets.index))
+
+    def _reconcile(self) -> None:
+        found = reconcile(self._buckets, unless_since_ns=self._began_ns)
+        if found is not None and found.differences:
+            self._log.warning("the listing index differed at %d keys; corrected", found.differences)
+
+    def _try(self, what: str, act: Callable[[], object]) -> bool:
+        try:
+            act()
+        except (StoreError, OSError) as error:
+            self._log.error("cannot %s: %s", what, error)
+            return False
+        return True

@@ -1,0 +1,39 @@
+"""Bringing the listing index in line with the directory while requests are served.
+
+Two passes find the keys whose rows differ: over the directory, then over the index. What is found is only a
+hint; each key is then recorded as a write records it, by a transaction that looks at the directory again, so
+a request that works on the same key at the same time loses nothing. An event that a crash has lost appears
+with that: the row it belonged to was lost too, or the outbox still has it.
+"""
+
+from dataclasses import dataclass
+
+from fencepost.impl.objects.buckets import Buckets
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    buckets: int
+    differences: int
+    """Keys that were recorded again; requests that worked meanwhile may have caused some."""
+
+
+def reconcile(buckets: Buckets, *, unless_since_ns: int | None = None) -> Reconciled | None:
+    """One process at a time. None when another has begun and ended it after `unless_since_ns`."""
+    index = buckets.index
+    with index.exclusively("reconciling"):
+        if unless_since_ns is not None and index.reconciled_ns() > unless_since_ns:
+            return None
+        began_ns = buckets.env.now_ns()
+        if not index.reconciled_ns():
+            index.advance(buckets.log.newest_ns())
+        names = {name for name, _ in buckets.all()} | set(index.buckets())
+        differences = 0
+        for name in sorted(names):
+            store = buckets.store(name)
+            for key in store.differences():
+                store.record(key)
+                differences += 1
+        index.trust(began_ns)
+        buckets.log.flush(index)
+    return Reconciled(len(names), differences)

@@ -1,0 +1,122 @@
+"""The store of one bucket, whose changes are recorded in the listing index before they are answered.
+
+It answers what a `FileStore` answers, and the order of its steps is that of the model `objects`:
+
+    publish -> flush the directory -> index and event, in one transaction -> answer
+
+A listing comes from the index where that can be trusted, otherwise from the directory.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+from fencepost.impl.environment import Environment
+from fencepost.impl.objects.index import Change, Entry, Index, entry_of
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.files.attributes import Attributes
+from fencepost.impl.store.files.reading import Opened
+from fencepost.impl.store.files.versions import Keep
+from fencepost.impl.store.files.writing import Incoming
+from fencepost.impl.store.requests import Outcome, R, Reply, Request
+
+P = TypeVar("P", bound=Reply)
+
+_NOT_APPLIED = frozenset(
+    {Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING, Outcome.GONE, Outcome.CONFLICT, Outcome.THROTTLED}
+)
+_DELETED = "deleted"
+"""Stands for the mark of a delete; no write has it."""
+_WRITES = (ask.Put, ask.Delete, ask.CompleteUpload)
+
+
+class RecordedStore(FileStore):
+    def __init__(self, path: str, bucket: str, index: Index, env: Environment) -> None:
+        super().__init__(path, env=env, verify_reads=False)
+        self._bucket = bucket
+        self._index = index
+
+    def send(self, request: Request[R]) -> R:
+        if isinstance(request, ask.List):
+            page = self._index.page(self._bucket, request)
+            if page is not None:
+                return cast(R, page)
+        reply = super().send(request)
+        if isinstance(request, _WRITES):
+            self._recorded(request.key, reply, _DELETED if isinstance(request, ask.Delete) else "")
+        return reply
+
+    @contextlib.contextmanager
+    def incoming(self, key: str, when: ask.Condition, keep: Keep = Keep.NOTHING) -> Iterator[Incoming]:
+        with super().incoming(key, when, keep) as draft:
+            yield cast(Incoming, _RecordedIncoming(self, draft))
+
+    def complete(self, request: ask.CompleteUpload, keep: Keep) -> ask.PutReply:
+        return self._recorded(request.key, super().complete(request, keep))
+
+    def delete_keeping(self, key: str, when: ask.Matches | ask.Anything, keep: Keep) -> ask.DeleteReply:
+        return self._recorded(key, super().delete_keeping(key, when, keep), _DELETED)
+
+    def remove_version(self, key: str, version: str, guard: Callable[[Opened], None]) -> ask.DeleteReply:
+        return self._recorded(key, super().remove_version(key, version, guard))
+
+    def change(self, key: str, version: str, how: Callable[[Opened], Attributes]) -> Outcome:
+        outcome = super().change(key, version, how)
+        if outcome not in _NOT_APPLIED:
+            self.record(key)
+        return outcome
+
+    def _recorded(self, key: str, reply: P, mark: str = "") -> P:
+        if reply.outcome not in _NOT_APPLIED:
+            self.record(key, mark)
+        return reply
+
+    def record(self, key: str, mark: str = "") -> None:
+        """Record what stands at `key`. `mark` is that of a write or delete that was made durable before."""
+        self._index.record(Change(self._bucket, key, lambda: self._standing(key, mark)))
+
+    def _standing(self, key: str, mark: str) -> Entry | None:
+        """What stands there now. A version of somebody else may be visible and not yet durable: if its event
+        came before its flush, a power failure would leave an event of what never was."""
+        with self.opened(key) as found:
+            entry = None if found is None else entry_of(found.found, found.attributes)
+        if mark != (_DELETED if found is None else found.attributes.mark) or not mark:
+            self.flush(key)
+        return entry
+
+    def is_empty(self) -> bool:
+        """Whether the directory holds no object, whatever the index says."""
+        return not super().send(ask.List("", limit=1)).objects
+
+    def differences(self, rows: int = 500) -> Iterator[str]:
+        """Keys whose rows do not equal the directory, or did not when they were compared."""
+        batch: dict[str, os.stat_result] = {}
+        for key, found in self.walk():
+            batch[key] = found
+            if len(batch) >= rows:
+                yield from self._index.differing(self._bucket, batch)
+                batch = {}
+        yield from self._index.differing(self._bucket, batch)
+        for key in self._index.keys(self._bucket):
+            if self.stat(key) is None:
+                yield key
+
+
+class _RecordedIncoming:
+    """An object on its way; `publish` records it."""
+
+    def __init__(self, store: RecordedStore, draft: Incoming) -> None:
+        self._store = store
+        self._draft = draft
+        self.write = draft.write
+
+    def publish(self, attributes: Attributes) -> ask.PutReply:
+        reply = self._draft.publish(attributes)
+        if reply.outcome not in _NOT_APPLIED:
+            self._store.record(self._draft.key, self._draft.draft.attributes.mark)
+        return reply
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._draft, name)

@@ -1,0 +1,204 @@
+"""The change log: every change once, in order, over all processes, whatever crashes in between."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.objects import change_log
+from fencepost.impl.objects.buckets import Buckets
+from fencepost.impl.objects.change_log import ChangeLog, Event
+from fencepost.impl.objects.index import Index
+from fencepost.impl.objects.reconcile import reconcile
+from fencepost.impl.objects.recorded import RecordedStore
+from fencepost.impl.store.files.attributes import Attributes
+from fencepost.impl.store.requests import ANYTHING, Delete, Metadata, Outcome
+
+BUCKET = "bucket-one"
+
+
+@pytest.fixture
+def buckets(tmp_path: Path) -> Iterator[Buckets]:
+    found = Buckets(str(tmp_path))
+    found.create(BUCKET)
+    reconcile(found)
+    yield found
+    found.close()
+
+
+def put(buckets: Buckets, key: str, body: bytes = b"x") -> None:
+    assert buckets.store(BUCKET).put(key, body, when=ANYTHING).outcome is Outcome.DONE
+
+
+def events(buckets: Buckets, after_ns: int = 0) -> list[Event]:
+    buckets.log.flush(buckets.index)
+    return list(buckets.log.events(buckets.index, after_ns))
+
+
+def changes(buckets: Buckets) -> list[tuple[str, int | None, int | None]]:
+    return [
+        (event.key, event.old and event.old["size"], event.new and event.new["size"])
+        for event in events(buckets)
+    ]
+
+
+def killed(buckets: Buckets) -> None:
+    """The process of this index ends without a word: its locks are released, its events stay."""
+    index = buckets.index
+    for fd in (index._alive, index._writers_lock):
+        os.close(fd)
+    index._start()
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return sorted(Path(tmp_path, ".log").glob("*/*"))
+
+
+def test_an_event_has_what_stood_before_and_after(buckets: Buckets) -> None:
+    store = buckets.store(BUCKET)
+    with store.incoming("k", ANYTHING) as incoming:
+        incoming.write(b"12")
+        known = Attributes("e" * 32, "", "text/x", Metadata({"a": "b"}), extra=Metadata({"Access": "public"}))
+        incoming.publish(known)
+    store.send(Delete("k", ANYTHING))
+    created, deleted = events(buckets)
+    assert (created.bucket, created.key, created.old) == (BUCKET, "k", None)
+    assert created.new is not None
+    assert created.new.pop("mark")
+    assert created.new.pop("modified_ns") < created.ts_ns
+    assert created.new == {
+        "etag": "e" * 32,
+        "size": 2,
+        "content_type": "text/x",
+        "metadata": {"a": "b"},
+        "extra": {"Access": "public"},
+    }
+    assert deleted.old is not None
+    assert (deleted.old["etag"], deleted.new) == ("e" * 32, None)
+    assert created.ts_ns < deleted.ts_ns
+    assert created.offset == 0 < deleted.offset
+
+
+def test_a_reader_goes_on_from_its_position(buckets: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(buckets, "a")
+    (first,) = events(buckets)
+    monkeypatch.setattr(SystemEnvironment, "now_ns", lambda _: first.ts_ns + 3600 * 10**9)
+    put(buckets, "b")
+    assert [event.key for event in events(buckets)] == ["a", "b"]
+    assert [event.key for event in events(buckets, first.ts_ns)] == ["b"]
+    assert events(buckets, events(buckets)[-1].ts_ns) == []
+
+
+def test_events_of_processes_are_in_the_order_of_the_changes(buckets: Buckets, tmp_path: Path) -> None:
+    others = [Buckets(str(tmp_path)) for _ in range(2)]
+    for number in range(12):
+        put((buckets, *others)[number % 3], "k", b"x" * number)
+    expected = [("k", None if number == 0 else number - 1, number) for number in range(12)]
+    for one in others:
+        one.log.flush(one.index)
+    assert changes(buckets) == expected
+    assert len(files(tmp_path)) >= 3
+    for one in others:
+        one.close()
+
+
+def test_a_reader_stops_where_an_event_may_still_be_missing(buckets: Buckets, tmp_path: Path) -> None:
+    other = Buckets(str(tmp_path))
+    put(buckets, "a")
+    put(other, "b")
+    put(buckets, "c")
+    assert [event.key for event in events(buckets)] == ["a"]  # `b` is in no file yet
+    other.log.flush(other.index)
+    assert [event.key for event in events(buckets)] == ["a", "b", "c"]
+    other.close()
+
+
+def test_the_events_of_a_killed_process_are_written_by_another(buckets: Buckets, tmp_path: Path) -> None:
+    other = Buckets(str(tmp_path))
+    put(other, "a")
+    put(buckets, "b")
+    assert changes(buckets) == []
+    killed(other)
+    assert [key for key, *_ in changes(buckets)] == ["a", "b"]
+
+
+def test_an_event_that_was_written_twice_is_read_once(
+    buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(buckets, "a")
+    with monkeypatch.context() as crash:
+        crash.setattr(Index, "settle", lambda *_: None)
+        buckets.log.flush(buckets.index)
+    put(buckets, "b")
+    assert [key for key, *_ in changes(buckets)] == ["a", "b"]
+    assert sum(path.read_bytes().count(b'"key": "a"') for path in files(tmp_path)) == 2
+
+
+def test_a_line_that_a_crash_cut_short_is_passed_over(
+    buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(buckets, "a")
+    with monkeypatch.context() as crash:
+        crash.setattr(Index, "settle", lambda *_: None)
+        buckets.log.flush(buckets.index)
+    (path,) = files(tmp_path)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert [key for key, *_ in changes(buckets)] == ["a"]
+    assert len(path.read_bytes().splitlines()) == 2
+
+
+def test_an_event_is_durable_before_it_leaves_the_outbox(
+    buckets: Buckets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync = change_log.os.fsync
+    monkeypatch.setattr(change_log.os, "fsync", lambda fd: (steps.append("fsync"), fsync(fd))[0])
+    put(buckets, "a")
+    steps.clear()
+    monkeypatch.setattr(Index, "settle", lambda *_: steps.append("settle"))
+    buckets.log.flush(buckets.index)
+    assert steps[-1] == "settle"
+    assert "fsync" in steps
+
+
+def test_a_change_that_was_never_recorded_has_its_event_after_reconcile(
+    buckets: Buckets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as crash:
+        crash.setattr(RecordedStore, "record", lambda *_: None)
+        put(buckets, "a")
+    assert changes(buckets) == []
+    reconcile(buckets)
+    assert changes(buckets) == [("a", None, 1)]
+
+
+def test_times_go_on_rising_when_the_index_begins_anew(
+    buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    future_ns = buckets.env.now_ns() + 10**15
+    with monkeypatch.context() as clock:
+        clock.setattr(SystemEnvironment, "now_ns", lambda _: future_ns)
+        put(buckets, "a")
+        events(buckets)
+    buckets.close()
+    for path in Path(tmp_path, ".index").glob("*.sqlite*"):
+        path.unlink()
+    reconcile(buckets)
+    put(buckets, "b")
+    assert [key for key, *_ in changes(buckets)] == ["a", "a", "b"]
+    assert events(buckets)[1].ts_ns > future_ns
+
+
+def test_days_are_removed_when_somebody_wants_it(buckets: Buckets, tmp_path: Path) -> None:
+    put(buckets, "a")
+    events(buckets)
+    old = Path(tmp_path, ".log", "2001-01-01")
+    old.mkdir()
+    (old / "00-00.node").write_bytes(b"")
+    assert ChangeLog(str(tmp_path), buckets.env).remove_before("2001-01-02") == 1
+    assert not old.exists()
+    assert [key for key, *_ in changes(buckets)] == ["a"]
+    assert json.loads(files(tmp_path)[0].read_bytes().partition(b" ")[2])["key"] == "a"
