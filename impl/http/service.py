@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.metrics import CONTENT_TYPE, Metrics
@@ -67,6 +67,9 @@ class Service:
         self._requests = self.metrics.counter(
             f"{prefix}_requests_total", "HTTP requests, by status of the response.", "status"
         )
+        self._durations = self.metrics.histogram(
+            f"{prefix}_request_seconds", "Time from a request to the end of its response."
+        )
         self._refused = self.metrics.counter(
             f"{prefix}_refused_total", "Refused requests and connections, by kind.", "kind"
         )
@@ -90,9 +93,11 @@ class Service:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self.observed(self._app, scope, receive, send)
+
+    async def observed(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, count it, and log one line about it: never a header, never a body."""
-        if scope["type"] != "http":
-            return
         status = 0
 
         async def watched(message: Message) -> None:
@@ -104,9 +109,10 @@ class Service:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            await self._app(scope, receive, watched)
+            await app(scope, receive, watched)
         finally:
             self._requests.labels(str(status)).inc()
+            self._durations.observe(loop.time() - begun)
             line = f"{scope['method'][:20]} {scope['path'][:80]!a} {scope['query_string'][:400]!a}"
             self._log.debug("%s %d %.1f ms", line, status, (loop.time() - begun) * 1e3)
 

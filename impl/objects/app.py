@@ -24,13 +24,17 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Limits
-from fencepost.impl.http.service import Service
+from fencepost.impl.http.refusals import Refusal
+from fencepost.impl.http.service import Service, json_response
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Caller, Credentials
 from fencepost.impl.objects.operations import KNOWN, Content, Operations, Receiving
+from fencepost.impl.objects.rest import PREFIX, Rest
 from fencepost.impl.objects.wire import codec
 from fencepost.impl.objects.wire.body import Body
 from fencepost.impl.objects.wire.errors import S3Error, error_body, refuse
@@ -42,7 +46,7 @@ OBJECT_BYTES_MAX = 5 << 40
 PUT_BYTES_MAX = 5 << 30
 _STEP = 1 << 20
 """How many bytes one thread writes or reads at a time."""
-_OURS = re.compile(r"/(healthz|livez|readyz|metrics|openapi\.json)")
+_OURS = re.compile(r"/(healthz|livez|readyz|metrics)")
 _STREAMS_IN = frozenset({"PutObject", "UploadPart"})
 _STREAMS_OUT = frozenset({"GetObject", "HeadObject"})
 
@@ -61,16 +65,23 @@ class ObjectServer(Service):
     def __init__(
         self, buckets: Buckets, credentials: Credentials, *, domain: str = "", limits: Limits | None = None
     ) -> None:
-        super().__init__("objects", {}, verify=buckets.verify, openapi=dict, limits=limits)
+        super().__init__(
+            "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
+        )
         self._buckets = buckets
         self._credentials = credentials
         self._domain = domain
         self._log = logging.getLogger("fencepost.objects")
+        self._rest = Rest(self, buckets, credentials, self._log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or _OURS.fullmatch(scope["path"]):
             await super().__call__(scope, receive, send)
-            return
+        else:
+            is_rest = scope["path"].startswith(PREFIX)
+            await self.observed(self._rest if is_rest else self._s3, scope, receive, send)
+
+    async def _s3(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = _secrets.token_hex(8).upper()
         exchange = _Exchange(self, scope, receive, send, request_id)
         try:
@@ -79,6 +90,9 @@ class ObjectServer(Service):
             await exchange.fail(error)
         except ClientGone:
             return
+        except Refusal as error:  # too many requests in flight
+            self.count_refused(error.kind)
+            await exchange.fail(S3Error("SlowDown", error.message))
         except Misuse as error:
             code = "KeyTooLongError" if "bytes in UTF-8" in str(error) else "InvalidArgument"
             await exchange.fail(S3Error(code, str(error)))
@@ -122,8 +136,9 @@ class ObjectServer(Service):
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._buckets.env.now_ns() / 1e9, UTC)
 
-    def operations(self, caller: Caller) -> Operations:
-        return Operations(self._buckets, caller)
+    def act(self, operation: str, caller: Caller) -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(Operations(self._buckets, caller), _method(operation))
+        return method
 
 
 class _Exchange:
@@ -154,7 +169,7 @@ class _Exchange:
         if call.operation not in KNOWN:
             refuse("NotImplemented", f"{call.operation} is not implemented")
         codec.refuse_unknown(call, KNOWN[call.operation])
-        act = getattr(self._server.operations(caller), _method(call.operation))
+        act = self._server.act(call.operation, caller)
         if call.operation in _STREAMS_IN:
             await self._put(call, act, request, signed)
         elif call.operation in _STREAMS_OUT:
@@ -280,6 +295,10 @@ class _Exchange:
             body = b""
         await self._start(error.status, headers)
         await self._send({"type": "http.response.body", "body": body})
+
+
+async def _alive(_: Request) -> Response:
+    return json_response({"status": "ok"})
 
 
 def _put_at_once(

@@ -43,6 +43,8 @@ class Document:
 
     created_ns: int
     tags: dict[str, str] = field(default_factory=dict)
+    access: str = ""
+    """`public` where objects written through the native interface are public unless they say otherwise."""
     lifecycle: str = ""
     """The configuration as the client sent it."""
 

@@ -619,9 +619,10 @@ def range_of(text: str, size: int) -> tuple[int, int] | None:
 
 def headers_of(p: Mapping[str, Any]) -> dict[str, str]:
     """The headers of a write that its reads answer with. An ACL that grants anything is refused."""
-    if p.get("ACL", "private") not in ("private", "bucket-owner-full-control"):
+    if p.get("ACL", "private") not in ("private", "bucket-owner-full-control", "public-read"):
         refuse("NotImplemented", header="x-amz-acl")
-    return {name: _header(p[name]) for name in HEADERS if name in p}
+    access = {"Access": "public"} if p.get("ACL") == "public-read" else {}
+    return {name: _header(p[name]) for name in HEADERS if name in p} | access
 
 
 def _header(value: Any) -> str:

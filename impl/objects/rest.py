@@ -1,0 +1,596 @@
+"""The native REST interface below `/v1`: objects, listings and buckets in JSON, with bearer tokens.
+
+    PUT GET HEAD DELETE PATCH POST  /v1/{bucket}/{key...}   write, read, describe, delete, move, copy
+    GET                             /v1/{bucket}            list: ?prefix=&cursor=&limit=
+    POST GET                        /v1/buckets             create, list; root only, as all of the next line
+    GET PATCH DELETE                /v1/buckets/{name}
+    GET                             /v1/openapi.json
+
+Requests become the operations of the S3 interface, so both have the same conditions, versions and locks. A
+token is the root token, or that of one bucket. Public objects are read without one. `buckets` is a word of
+this interface: a bucket of that name is reached by S3 only.
+
+Every response has `x-request-id`: the client's, if it sent one, else a new one. All bodies but those of PUT
+are at most 64 KiB, and all requests but PUT end within 30 s (of a GET: its response begins).
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+from typing import Any, Protocol
+from urllib.parse import parse_qs, quote, unquote
+
+from starlette.types import Message, Receive, Scope, Send
+
+from fencepost.impl.http.limits import ClientGone, Gate, Limits, read_body
+from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
+from fencepost.impl.objects.buckets import Buckets, Document
+from fencepost.impl.objects.credentials import ROOT, Caller, Credentials
+from fencepost.impl.objects.operations import check_reading, quoted, range_of, unquoted
+from fencepost.impl.objects.rest_description import describe
+from fencepost.impl.objects.wire.errors import S3Error, refuse
+from fencepost.impl.store.errors import Misuse, StoreError, Unusable
+from fencepost.impl.store.files.attributes import Attributes
+from fencepost.impl.store.files.reading import Opened
+from fencepost.impl.store.requests import List, Metadata, Outcome
+
+BODY_BYTES = 64 * 1024
+TIME_S = 30.0
+PAGE_MAX = 1000
+PREFIX = "/v1/"
+_STEP = 1 << 20
+_META = "x-object-meta-"
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}")
+
+
+class RestRefusal(Refusal):
+    kinds = {
+        **COMMON,
+        "forbidden": Kind(403, "stop", "The token does not allow this."),
+        "conflict": Kind(409, "park", "The state of the bucket or key does not allow this."),
+        "precondition_failed": Kind(412, "park", "A condition of the request does not hold."),
+        "range_not_satisfiable": Kind(416, "park", "The range lies behind the end of the object."),
+        "insufficient_storage": Kind(507, "retry", "The disk is full."),
+    }
+
+
+_BY_STATUS = {
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    412: "precondition_failed",
+    416: "range_not_satisfiable",
+    500: "internal",
+    503: "busy",
+    507: "insufficient_storage",
+}
+
+
+class Host(Protocol):
+    """What this interface needs of its server."""
+
+    gate: Gate
+    limits: Limits
+
+    def act(self, operation: str, caller: Caller) -> Callable[..., Any]: ...
+
+    async def in_thread(self, act: Callable[..., Any], *args: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class _Request:
+    method: str
+    bucket: str
+    key: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    raw_headers: list[tuple[bytes, bytes]]
+    receive: Receive
+
+
+class Rest:
+    def __init__(self, host: Host, buckets: Buckets, credentials: Credentials, log: Any) -> None:
+        self._host = host
+        self._buckets = buckets
+        self._credentials = credentials
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = _Answer(scope["method"], _request_id(scope), send)
+        client = scope.get("client")
+        try:
+            request = _request(scope, receive)
+            with self._host.gate.enter(client[0] if client else ""):
+                await self._answer(request, answer)
+        except ClientGone:
+            return
+        except Exception as error:  # noqa: BLE001  every failure is a response
+            await answer.refuse(self._refusal(error))
+
+    def _refusal(self, error: Exception) -> Refusal | None:
+        """None for what is not modified."""
+        match error:
+            case Refusal():
+                return error
+            case S3Error(code="NotModified"):
+                return None
+            case S3Error():
+                return RestRefusal(_BY_STATUS.get(error.status, "bad_request"), error.message)
+            case Misuse():
+                return RestRefusal("bad_request", str(error))
+            case TimeoutError():
+                return RestRefusal("too_slow", f"the request did not end within {TIME_S:g} s")
+            case Unusable() if getattr(error.__cause__, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
+                self._log.error("the store is full: %s", error)
+                return RestRefusal("insufficient_storage", "there is no room left for the object")
+            case StoreError():
+                self._log.error("the store failed: %s", error)
+            case _:
+                self._log.error("a request failed", exc_info=error)
+        return RestRefusal("internal", "this server failed; its log has the reason")
+
+    async def _answer(self, request: _Request, answer: "_Answer") -> None:
+        if request.bucket == "openapi.json" and not request.key:
+            handlers = {"GET": self._openapi}
+        elif request.bucket == "buckets" and request.key:
+            handlers = {
+                "GET": self._get_bucket, "PATCH": self._change_bucket, "DELETE": self._delete_bucket,
+            }  # fmt: skip
+        elif request.bucket == "buckets":
+            handlers = {"GET": self._list_buckets, "POST": self._create_bucket}
+        elif not request.key:
+            handlers = {"GET": self._list}
+        else:
+            handlers = {
+                "PUT": self._put, "GET": self._get, "HEAD": self._get, "DELETE": self._delete,
+                "PATCH": self._patch, "POST": self._copy,
+            }  # fmt: skip
+        handler: Callable[[_Request, _Answer], Awaitable[None]] | None = handlers.get(request.method)
+        if handler is None:
+            raise RestRefusal("method_not_allowed", f"this address supports {', '.join(handlers)}")
+        if handler == self._put:
+            await handler(request, answer)
+            return
+        async with asyncio.timeout(TIME_S) as deadline:
+            answer.begun = lambda: deadline.reschedule(None)
+            try:
+                await handler(request, answer)
+            finally:
+                answer.begun = lambda: None
+
+    # Who may do what.
+
+    def _caller(self, request: _Request, bucket: str) -> Caller:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        caller = (
+            self._credentials.bearer(token.strip(), bucket) if scheme.lower() == "bearer" and token else None
+        )
+        if caller is None:
+            raise RestRefusal("unauthenticated", "send Authorization: Bearer <token of root or this bucket>")
+        return caller
+
+    def _root(self, request: _Request) -> Caller:
+        name = request.key if request.bucket == "buckets" else request.bucket
+        caller = self._caller(request, name)
+        if caller.name != ROOT:
+            raise RestRefusal("forbidden", "buckets are administered with the root token")
+        return caller
+
+    # Objects.
+
+    async def _put(self, request: _Request, answer: "_Answer") -> None:
+        caller, in_thread = self._caller(request, request.bucket), self._host.in_thread
+        expected = _content_md5(request.headers)
+        document = await in_thread(self._buckets.document, request.bucket)
+        access = request.headers.get("x-object-access", document.access or "private")
+        parameters = {
+            **_place(request),
+            **_conditions(request.headers),
+            "ACL": _acl(access),
+            "ContentType": request.headers.get("content-type", "application/octet-stream"),
+            "Metadata": {
+                name.removeprefix(_META): text
+                for name, text in request.headers.items()
+                if name.startswith(_META)
+            },
+        }
+        context: AbstractContextManager[Any] = self._host.act("PutObject", caller)(parameters)
+        receiving = await in_thread(context.__enter__)
+        digest = hashlib.md5(usedforsecurity=False)
+
+        def write(pieces: list[bytes]) -> None:
+            for piece in pieces:
+                digest.update(piece)
+                receiving.write(piece)
+
+        def publish(pieces: list[bytes]) -> Any:
+            write(pieces)
+            if expected and digest.hexdigest() != expected:
+                refuse("BadDigest")
+            return receiving.publish(digest.hexdigest(), {})
+
+        try:
+            waiting: list[bytes] = []
+            size = total = 0
+            async for piece in _arriving(request.receive, self._host.limits.body_s):
+                waiting.append(piece)
+                size, total = size + len(piece), total + len(piece)
+                if size >= _STEP:
+                    await in_thread(write, waiting)
+                    waiting, size = [], 0
+            values = await in_thread(publish, waiting)
+        except BaseException as error:
+            await asyncio.shield(in_thread(context.__exit__, type(error), error, error.__traceback__))
+            raise
+        await in_thread(context.__exit__, None, None, None)
+        body = {"key": request.key, "etag": unquoted(values["ETag"]), "size": total, "access": access}
+        await answer.json(body, 200, {"etag": values["ETag"]})
+
+    async def _get(self, request: _Request, answer: "_Answer") -> None:
+        in_thread = self._host.in_thread
+        context = self._reading(request)
+        fd, status, headers, start, stop = await in_thread(context.__enter__)
+        try:
+            await answer.start(status, headers)
+            while start < stop and request.method == "GET":
+                piece = await in_thread(os.pread, fd, min(_STEP, stop - start), start)
+                if not piece:
+                    raise ClientGone  # somebody cut the file short: ending the connection is all that is left
+                start += len(piece)
+                await answer.send(piece, more=start < stop)
+            if not answer.complete:
+                await answer.send(b"")
+        finally:
+            await asyncio.shield(in_thread(context.__exit__, None, None, None))
+
+    @contextlib.contextmanager
+    def _reading(self, request: _Request) -> Iterator[tuple[int, int, dict[str, str], int, int]]:
+        """The open file, the status and headers of its response, and which bytes of it."""
+        is_anonymous = "authorization" not in request.headers
+        if not is_anonymous:
+            self._caller(request, request.bucket)
+        try:
+            with self._buckets.using(request.bucket) as store, store.opened(request.key) as found:
+                if is_anonymous and (found is None or not _is_public(found.attributes)):
+                    self._caller(request, request.bucket)
+                if found is None:
+                    refuse("NoSuchKey")
+                size, etag = found.found.st_size, found.attributes.etag
+                check_reading(_conditions(request.headers), etag, found.found.st_mtime_ns)
+                span = range_of(request.headers.get("range", ""), size)
+                start, stop = span or (0, size)
+                headers = {
+                    **_headers(found),
+                    "content-length": str(stop - start),
+                    **({"content-range": f"bytes {start}-{stop - 1}/{size}"} if span else {}),
+                }
+                yield found.fd, 206 if span else 200, headers, start, stop
+        except S3Error as error:
+            if is_anonymous and error.status == 404:
+                self._caller(request, request.bucket)  # nobody learns without a token what there is
+            raise
+
+    async def _delete(self, request: _Request, answer: "_Answer") -> None:
+        caller = self._caller(request, request.bucket)
+        act = self._host.act("DeleteObject", caller)
+        await self._host.in_thread(act, {**_place(request), **_conditions(request.headers)})
+        await answer.start(204, {})
+        await answer.send(b"")
+
+    async def _patch(self, request: _Request, answer: "_Answer") -> None:
+        caller, body = self._caller(request, request.bucket), await self._body(request, "key", "access")
+        if len(body) != 1:
+            raise RestRefusal("bad_request", 'send {"key": "new/key"} to move or {"access": "public"}')
+        if "access" in body:
+            _acl(body["access"])
+            await self._host.in_thread(self._set_access, request, body["access"])
+            key = request.key
+        else:
+            key = body["key"]
+            await self._host.in_thread(self._move, request, caller, key)
+        await answer.json(await self._host.in_thread(self._described, request.bucket, key))
+
+    def _set_access(self, request: _Request, access: str) -> None:
+        def changed(found: Opened) -> Attributes:
+            check_reading(_conditions(request.headers), found.attributes.etag, found.found.st_mtime_ns)
+            extra = {name: text for name, text in found.attributes.extra.items() if name != "Access"}
+            extra |= {"Access": "public"} if access == "public" else {}
+            return found.attributes._replace(extra=Metadata(extra))
+
+        with self._buckets.using(request.bucket) as store:
+            if store.change(request.key, "", changed) is Outcome.MISSING:
+                refuse("NoSuchKey")
+
+    def _move(self, request: _Request, caller: Caller, key: str) -> None:
+        """Copy, then delete what was copied: a crash in between leaves both, never none."""
+        with self._buckets.using(request.bucket) as store, store.opened(request.key) as found:
+            if found is None:
+                refuse("NoSuchKey")
+            if key == request.key:
+                return
+            etag, acl = quoted(found.attributes.etag), _acl("public" if _is_public(found.attributes) else "")
+        copy = _copying(request, request.key, key, acl) | {"CopySourceIfMatch": etag}
+        self._host.act("CopyObject", caller)(copy)
+        self._host.act("DeleteObject", caller)({**_place(request), "IfMatch": etag})
+
+    async def _copy(self, request: _Request, answer: "_Answer") -> None:
+        caller, body = self._caller(request, request.bucket), await self._body(request, "source")
+        source = body.get("source", "")
+        if not source:
+            raise RestRefusal("bad_request", 'send {"source": "another/key"}')
+
+        def copy() -> dict[str, Any]:
+            with self._buckets.using(request.bucket) as store, store.opened(source) as found:
+                acl = _acl("public" if found is not None and _is_public(found.attributes) else "")
+            self._host.act("CopyObject", caller)(_copying(request, source, request.key, acl))
+            return self._described(request.bucket, request.key)
+
+        await answer.json(await self._host.in_thread(copy))
+
+    def _described(self, bucket: str, key: str) -> dict[str, Any]:
+        with self._buckets.using(bucket) as store, store.opened(key) as found:
+            if found is None:
+                refuse("NoSuchKey")
+            return _json(key, found.found.st_size, found.found.st_mtime_ns, found.attributes)
+
+    # Listings.
+
+    async def _list(self, request: _Request, answer: "_Answer") -> None:
+        self._caller(request, request.bucket)
+        limit = _number(request.query.get("limit", "100"), PAGE_MAX)
+        prefix, cursor = request.query.get("prefix", ""), request.query.get("cursor", "")
+        await answer.json(
+            await self._host.in_thread(self._page, request.bucket, prefix, cursor, limit),
+        )
+
+    def _page(self, bucket: str, prefix: str, cursor: str, limit: int) -> dict[str, Any]:
+        with self._buckets.using(bucket) as store:
+            entries = self._buckets.index.entries(bucket, prefix, cursor, limit + 1)
+            if entries is not None:
+                found = [_json(key, one.size, one.modified_ns, one.described()) for key, one in entries]
+            else:
+                found = []
+                for info in store.send(List(prefix, after=cursor, limit=limit + 1)).objects:
+                    with contextlib.suppress(S3Error):  # deleted meanwhile
+                        found.append(self._described(bucket, info.key))
+        more = {"next_cursor": found[limit - 1]["key"]} if len(found) > limit else {"next_cursor": None}
+        return {"objects": found[:limit], **more}
+
+    # Buckets.
+
+    async def _create_bucket(self, request: _Request, answer: "_Answer") -> None:
+        self._root(request)
+        body = await self._body(request, "name", "access")
+        name, access = body.get("name", ""), body.get("access", "private")
+        _acl(access)
+        if name in ("buckets", "openapi.json"):
+            raise RestRefusal("bad_request", f"{name!r} is a word of this interface; choose another name")
+
+        def create() -> dict[str, Any]:
+            self._buckets.create(name)
+            self._buckets.change(name, lambda document: replace(document, access=_kept(access)))
+            return _bucket(name, self._buckets.document(name))
+
+        await answer.json(await self._host.in_thread(create), 201)
+
+    async def _list_buckets(self, request: _Request, answer: "_Answer") -> None:
+        self._root(request)
+        found = await self._host.in_thread(lambda: [_bucket(*one) for one in self._buckets.all()])
+        await answer.json({"buckets": found})
+
+    async def _get_bucket(self, request: _Request, answer: "_Answer") -> None:
+        self._root(request)
+        document = await self._host.in_thread(self._buckets.document, request.key)
+        await answer.json(_bucket(request.key, document))
+
+    async def _change_bucket(self, request: _Request, answer: "_Answer") -> None:
+        self._root(request)
+        access = (await self._body(request, "access")).get("access", "")
+        _acl(access)
+
+        def change() -> dict[str, Any]:
+            self._buckets.change(request.key, lambda document: replace(document, access=_kept(access)))
+            return _bucket(request.key, self._buckets.document(request.key))
+
+        await answer.json(await self._host.in_thread(change))
+
+    async def _delete_bucket(self, request: _Request, answer: "_Answer") -> None:
+        self._root(request)
+        await self._host.in_thread(self._buckets.delete, request.key)
+        await answer.start(204, {})
+        await answer.send(b"")
+
+    async def _openapi(self, request: _Request, answer: "_Answer") -> None:
+        await answer.json(describe(list(RestRefusal.kinds.items())))
+
+    async def _body(self, request: _Request, *names: str) -> dict[str, str]:
+        """A JSON object with some of these names, whose values are texts."""
+        content = await read_body(request.raw_headers, request.receive, self._host.limits, limit=BODY_BYTES)
+        try:
+            body = json.loads(content)
+        except ValueError as error:
+            raise RestRefusal("bad_request", f"the body is not JSON: {error}") from None
+        if (
+            not isinstance(body, dict)
+            or body.keys() - {*names}
+            or not all(isinstance(value, str) and value for value in body.values())
+        ):
+            raise RestRefusal("bad_request", f"send a JSON object with texts at: {', '.join(names)}")
+        return body
+
+
+class _Answer:
+    """The response to one request."""
+
+    def __init__(self, method: str, request_id: str, send: Send) -> None:
+        self._method = method
+        self._id = request_id
+        self._send = send
+        self._started = False
+        self.complete = False
+        self.begun: Callable[[], object] = lambda: None
+        """Called when the response begins."""
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        self._started = True
+        self.begun()
+        everything = {"x-request-id": self._id, "server": "Fencepost", **headers}
+        message: Message = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(name.encode(), text.encode()) for name, text in everything.items()],
+        }
+        await self._send(message)
+
+    async def send(self, piece: bytes, *, more: bool = False) -> None:
+        self.complete = not more
+        body = b"" if self._method == "HEAD" else piece
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def json(self, body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        content = to_json(body)
+        usual = {"content-type": "application/json", "content-length": str(len(content))}
+        await self.start(status, {**usual, "cache-control": "no-store", **(headers or {})})
+        await self.send(content)
+
+    async def refuse(self, refusal: Refusal | None) -> None:
+        if self._started:  # the response is on its way: ending the connection is all that is left
+            raise ClientGone
+        if refusal is None:
+            await self.start(304, {})
+            await self.send(b"")
+        else:
+            await self.json(refusal.body() | {"request_id": self._id}, refusal.status, refusal.headers())
+
+
+def _request_id(scope: Scope) -> str:
+    sent = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
+    return sent if _REQUEST_ID.fullmatch(sent) else _secrets.token_hex(16)
+
+
+def _request(scope: Scope, receive: Receive) -> _Request:
+    try:
+        path = unquote(scope["raw_path"].split(b"?")[0].decode("ascii"), errors="strict")
+        query = parse_qs(scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict")
+        headers = {name.decode("latin-1"): value.decode() for name, value in scope["headers"]}
+    except ValueError:
+        raise RestRefusal("bad_request", "the address and the headers must be UTF-8") from None
+    bucket, _, key = path.removeprefix(PREFIX).partition("/")
+    flat = {name: values[-1] for name, values in query.items()}
+    return _Request(scope["method"], bucket, key, flat, headers, scope["headers"], receive)
+
+
+async def _arriving(receive: Receive, limit_s: float) -> Any:
+    while True:
+        message = await asyncio.wait_for(receive(), limit_s)
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        if message.get("body"):
+            yield message["body"]
+        if not message.get("more_body"):
+            return
+
+
+def _place(request: _Request) -> dict[str, Any]:
+    return {"Bucket": request.bucket, "Key": request.key}
+
+
+def _copying(request: _Request, source: str, target: str, acl: str) -> dict[str, Any]:
+    conditions = {
+        name: text
+        for name, text in _conditions(request.headers).items()
+        if name in ("IfMatch", "IfNoneMatch")
+    }
+    place = f"{request.bucket}/{quote(source)}"
+    return {"Bucket": request.bucket, "Key": target, "CopySource": place, "ACL": acl, **conditions}
+
+
+def _conditions(headers: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: headers[header]
+        for name, header in (("IfMatch", "if-match"), ("IfNoneMatch", "if-none-match"))
+        if header in headers
+    }
+    for name, header in (
+        ("IfModifiedSince", "if-modified-since"), ("IfUnmodifiedSince", "if-unmodified-since"),
+    ):  # fmt: skip
+        with contextlib.suppress(ValueError, KeyError):  # a date that is none is ignored, as HTTP has it
+            found[name] = parsedate_to_datetime(headers[header])
+    return found
+
+
+def _content_md5(headers: Mapping[str, str]) -> str:
+    text = headers.get("content-md5", "")
+    try:
+        digest = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        digest = b"?"
+    if text and len(digest) != 16:
+        refuse("InvalidDigest")
+    return digest.hex()
+
+
+def _acl(access: str) -> str:
+    if access not in ("public", "private", ""):
+        raise RestRefusal("bad_request", f"access {access[:20]!r} is neither public nor private")
+    return "public-read" if access == "public" else "private"
+
+
+def _kept(access: str) -> str:
+    return "public" if access == "public" else ""
+
+
+def _is_public(known: Attributes) -> bool:
+    return known.extra.get("Access") == "public"
+
+
+def _number(text: str, most: int) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise RestRefusal("bad_request", f"limit {text[:20]!r} is not a number from 1 to {most}")
+    return int(text)
+
+
+def _moment(ns: int) -> datetime:
+    return datetime.fromtimestamp(ns // 10**9, UTC)
+
+
+def _headers(found: Opened) -> dict[str, str]:
+    known = found.attributes
+    return {
+        "etag": quoted(known.etag),
+        "content-type": known.content_type,
+        "last-modified": format_datetime(_moment(found.found.st_mtime_ns), usegmt=True),
+        "accept-ranges": "bytes",
+        "x-object-access": "public" if _is_public(known) else "private",
+        **{_META + name: text for name, text in known.metadata.items()},
+    }
+
+
+def _json(key: str, size: int, modified_ns: int, known: Attributes) -> dict[str, Any]:
+    return {
+        "key": key,
+        "size": size,
+        "etag": known.etag,
+        "content_type": known.content_type,
+        "access": "public" if _is_public(known) else "private",
+        "metadata": dict(known.metadata),
+        "last_modified": _moment(modified_ns).isoformat(),
+    }
+
+
+def _bucket(name: str, document: Document) -> dict[str, Any]:
+    created = _moment(document.created_ns).isoformat()
+    return {"name": name, "access": document.access or "private", "created": created}
