@@ -95,9 +95,9 @@ def audit(program: Any = None, /, **options: Any) -> Any:
     """Make a function of `world` a test that explores every schedule within a fault budget.
 
     The faults of one run, at most, by the names of `sim.faults`: crash=1, reply_lost=1, request_lost=1,
-    pause=1, late=0, conflict=0, throttled=0, duplicated=0, skew=0, notification_delayed=0. Besides: processes
-    (how many the function must spawn; it is given the number when it has a parameter of that name), strategy,
-    seed, seconds, schedules, steps_max, depth, undecided ("fail" or "pass"), shared_fixtures.
+    pause=1, late=0, conflict=0, throttled=0, duplicated=0, skew=0, notification_delayed=0,
+    power_loss=0. Besides: processes (how many the function must spawn; it is given the number when it has a
+    parameter of that name), strategy, seed, seconds, schedules, steps_max, depth, undecided ("fail" or "pass"), shared_fixtures.
     """
     chosen = options_of(options)
 

@@ -81,6 +81,14 @@ KINDS = {
             0,
             (WORLD,),
         ),
+        FaultKind(
+            "power_loss",
+            "every process stops; of the files only what an fsync covers is sure to be left",
+            "power loss",
+            "power losses",
+            0,
+            (WORLD,),
+        ),
     )
 }
 
@@ -112,6 +120,7 @@ ALTERNATIVES = {
     "crash": Alternative("crash", "CRASH just before this; all memory is lost"),
     "skew+": Alternative("skew", "the clock is AHEAD"),
     "skew-": Alternative("skew", "the clock is BEHIND"),
+    "power_loss": Alternative("power_loss", "POWER LOSS: every process stops"),
     "pause": Alternative("pause", "PAUSE: a long time passes although others could go on"),
     "advance": Alternative("", "time passes, until a sleep ends"),
     "tick": Alternative("", "a moment passes"),

@@ -133,8 +133,8 @@ def command(listing: bool, **options: Any) -> int:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
 
     Faults: crash, reply_lost (applied), request_lost (not applied), late (landing), conflict (409), throttled
-    (503), duplicated (by the SDK), skew (of a clock), pause, notification_delayed, restart. `none` sets all
-    to 0.
+    (503), duplicated (by the SDK), skew (of a clock), pause, notification_delayed, restart, power_loss (in
+    programs with a file system). `none` sets all to 0.
 
     With --store the same program runs for real instead, N rounds of threads below a prefix of its own that is
     removed afterwards: it breaks, or nothing is decided.

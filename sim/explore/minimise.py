@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fencepost.sim.explore.runs import Choice, Setting
 from fencepost.sim.explore.states import Memory
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
-from fencepost.sim.world import CLOCK_ACTOR, Footprints, World
+from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.stamps import STAMPED
 
@@ -157,7 +157,7 @@ class _Bounded:
 
     def _owner(self, world: World, actor: int) -> str:
         """Whose counterexample line a step belongs to; the clock and the set-up have none."""
-        if actor in (0, CLOCK_ACTOR):
+        if actor in (0, CLOCK_ACTOR, POWER_ACTOR):
             return ""
         index = actor if actor <= len(world.processes) else world.footprints.owner(actor)
         return world.processes[index - 1].name

@@ -4,6 +4,11 @@ Theory. Two runs that differ only by swapping neighbouring steps that do not con
 `sim.world.footprints`) are one run for every process. The search runs the program again and
 again from the start, each time with another beginning, and aims at one run of every such class.
 
+*Power* may be lost anywhere. What comes after is a function of what was durable or could become so, not of
+what processes remember, so it is explored once for every such state (`World.endured`). To reach all of them,
+every node is treated as if an observer of everything came next: its races with the writes before it are
+reversed.
+
 *Races and sleep sets* are in `reduction`, *merging* of states met before is in `states`. All *alternatives*
 of an actor's step, that is its faults, are tried whenever the actor is; budgets cannot prevent a swap,
 because both orders spend the same. Two kinds of steps that no race requires are required by rule: time
@@ -16,12 +21,13 @@ cut at `steps_max`, and then the verdict is undecided.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
 from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
 from fencepost.sim.explore.states import Memory, StateCache
-from fencepost.sim.world import CLOCK_ACTOR, Footprints, World, places
-from fencepost.sim.world.footprints import CLOCK
+from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World, places
+from fencepost.sim.world.footprints import CLOCK, EVERYTHING
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.stamps import CLOCKED, UNTIMED
@@ -80,6 +86,8 @@ class ReducedSearch:
         """Start with an empty path and these names for what steps touch."""
         self.footprints = footprints
         self.stack: list[Node] = []
+        self._endured: set[Any] = set()
+        """The states in which a power loss is explored already."""
         self._races = RaceTracker(self.stack)
         self._sleep = SleepSets(self.stack, on=self._sleeping)
         self._states = StateCache(self.stack, self._races, footprints, reversing=self._reversing)
@@ -203,6 +211,8 @@ class ReducedSearch:
                 self.merged += 1
                 self.coverage.costs.look_since(world, new)
                 return
+            if POWER_ACTOR in enabled and world.survivors is None:
+                self._prepare_power_loss(world, node)
             if not self._sleep.choose_first(node):
                 self.pruned += 1
                 return
@@ -211,6 +221,24 @@ class ReducedSearch:
             self.stack.append(node)
             self._take(world)
         self.schedules += 1
+
+    def _prepare_power_loss(self, world: World, node: Node) -> None:
+        """Have power lost at this node, unless that is explored, and reach the states that differ from it."""
+        place = len(self.stack)
+        happened, races = self._races.conflicts(POWER_ACTOR, EVERYTHING, 0, 0, place)
+        if self._reversing:
+            for earlier in races:
+                self._races.reverse(earlier, place, POWER_ACTOR, "power_loss", happened)
+        if self._merge:
+            self._states.sum_up_observer(POWER_ACTOR, happened)
+        key = world.endured(node.memories) if self._merge and len(node.memories) > 1 else None
+        if key is None or key not in self._endured:
+            self._endured.add(key)
+            node.backtrack.add(POWER_ACTOR)
+        elif len(node.alternatives) > 1:
+            del node.alternatives[POWER_ACTOR]
+        else:
+            node.alternatives[POWER_ACTOR] = ("ok",)
 
     def _take(self, world: World) -> None:
         """Take the step of the last node, and look for its races."""
@@ -229,6 +257,12 @@ class ReducedSearch:
             # put off until a process reads the clock: that is where it is tried.
             node.backtrack.add(CLOCK_ACTOR)
         self.coverage.step(world)
+        if node.actor == POWER_ACTOR:
+            # Its races were found when it was prepared; everything comes before it.
+            node.happened = (1 << place) - 1 if node.w else 0
+            if self._merge and not node.w:
+                self._states.sum_up(place)
+            return
         before = self._races.closure(world.before)
         happened, races = self._races.conflicts(node.actor, node.r, node.w, before, place)
         node.happened = happened

@@ -20,7 +20,7 @@ with that very alternative. Where no actor is wide awake, all are tried.
 from typing import Any
 
 from fencepost.sim.explore.runs import Choice
-from fencepost.sim.world import CLOCK_ACTOR
+from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.footprints import Footprint
 
 Entry = tuple[int, int, int, int, int, int]
@@ -137,6 +137,9 @@ class RaceTracker:
                 return
 
 
+_BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
+
+
 class SleepSets:
     """Decides which choice a node tries next, and which it may leave out."""
 
@@ -162,8 +165,9 @@ class SleepSets:
         last = self._stack[-1].actor if self._stack else -1
         asleep = {choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())}
         for actor in [last, *node.alternatives]:
-            # No race may ever require the clock to move as it could here, so it does not count as awake.
-            if actor in node.alternatives and actor not in asleep and actor != CLOCK_ACTOR:
+            # No race may ever require the clock to move as it could here, so it does not count as awake; nor
+            # does power, which is tried at every state.
+            if actor in node.alternatives and actor not in asleep and actor not in _BY_RULE:
                 node.backtrack.add(actor)
                 return self._enter(node, actor)
         node.backtrack.update(node.alternatives)

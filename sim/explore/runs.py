@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.sim.faults import PASSING_TIME
-from fencepost.sim.world import Budget, Footprints, Program, Violation, World
+from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.monitor import SOMETIMES
@@ -324,7 +324,7 @@ def name_of(world: World, actor: int) -> str:
     if actor <= len(world.processes):
         return world.processes[actor - 1].name
     if actor < FLIGHTS_FROM:
-        return "clock"
+        return "power" if actor == POWER_ACTOR else "clock"
     return world.processes[world.footprints.owner(actor) - 1].name
 
 
@@ -337,6 +337,7 @@ def final_state(world: World) -> Any:
             for process in world.processes
         ),
         tuple((topic, tuple(map(repr, notes))) for topic, notes in sorted(world.noted.items())),
+        tuple(sorted(world.files.bodies("")[0].items())) if world.files is not None else (),
     )
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, run
 from fencepost.sim.explore.tokens import HARMLESS, by_rule
-from fencepost.sim.world import CLOCK_ACTOR, Footprints, Violation, World
+from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, Violation, World
 from fencepost.sim.world.stamps import STAMPED
 
 Stop = Callable[[Any], bool]
@@ -98,7 +98,7 @@ class Random(Sampled):
 def any_choice(draw: Any, world: World, enabled: Sequence[int]) -> Choice:
     plain, worse = _options(world, enabled, -1)
     options = plain + worse
-    actor = draw.choice(enabled)
+    actor = draw.choice([one for one in enabled if one != POWER_ACTOR] or enabled)
     harmless = [choice for choice in options if choice[0] == actor and choice[1] in HARMLESS]
     return draw.choice(options if draw.random() < 0.2 or not harmless else harmless)
 
@@ -154,7 +154,7 @@ class _Priorities:
         for actor in enabled:
             if actor not in self._priorities:
                 # The clock starts last: time passes when others wait, or at a change.
-                self._priorities[actor] = self._draw.random() - (actor == CLOCK_ACTOR)
+                self._priorities[actor] = self._draw.random() - (actor in (CLOCK_ACTOR, POWER_ACTOR))
         actor = max(enabled, key=self._priorities.__getitem__)
         if place in self._changes:
             self._lowest -= 1.0

@@ -20,6 +20,7 @@ from typing import Any
 from fencepost.sim.explore.reduction import Entry, Node, RaceTracker
 from fencepost.sim.explore.runs import Choice
 from fencepost.sim.world import Footprints, World
+from fencepost.sim.world.footprints import EVERYTHING
 
 KNOWN_MAX = 200_000
 """States kept for merging: bounds the memory, about 2 kB each."""
@@ -42,11 +43,9 @@ class Memory:
         """What is known after the step that was just taken."""
         learnt = world.learnt
         if learnt is not None:
-            index, answer = learnt
-            if type(answer) is list:
-                answer = tuple(answer)
-            number = self._number((memories[index], answer))
-            memories = (*memories[:index], number, *memories[index + 1 :])
+            for index, answer in learnt if type(learnt) is list else (learnt,):
+                number = self._number((memories[index], tuple(answer) if type(answer) is list else answer))
+                memories = (*memories[:index], number, *memories[index + 1 :])
         return self._fill(world, memories)
 
     def _fill(self, world: World, memories: Memories) -> Memories:
@@ -139,6 +138,10 @@ class StateCache:
         node = self._stack[place]
         mine = (node.actor, node.r, node.w)
         self._hand_up((*mine, *mine), node.happened | 1 << place)
+
+    def sum_up_observer(self, actor: int, happened: int) -> None:
+        """Enter a step that reads everything, which may come next, into the summaries of the path."""
+        self._hand_up((actor, EVERYTHING, 0, actor, EVERYTHING, 0), happened)
 
     def store(self, node: Node, runs: int) -> None:
         """Keep what was explored, if meeting it again would save more than looking up its races costs."""

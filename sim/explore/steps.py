@@ -18,6 +18,7 @@ from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
+from fencepost.sim.world.operations import BLOCKED, Call, Survival
 
 SHORT = 40
 """Characters of a value on a line."""
@@ -133,14 +134,15 @@ def lines_of(world: Any, objects: Objects | None = None) -> list[Line]:
 
 def _shows_nothing(step: Any) -> bool:
     _, alternative, _, _, _, op, _, _ = step
-    if op.kind == "wake" and alternative in HARMLESS:
+    if op.kind in ("wake", "power") and alternative in HARMLESS:
         return True
     return op.kind == "finish" and alternative != "crash" and op.error is None and op.result is None
 
 
 def _line(world: Any, step: Any, number: int, previous: bytes | None, since: int | None) -> Line:
     actor, alternative, process, incarnation, of_process, op, answer, clock = step
-    who = "clock" if process is None else process.name if process.index else "setup"
+    nobody = "clock" if op.kind == "advance" else "power"
+    who = nobody if process is None else process.name if process.index else "setup"
     fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
     outcome = ALTERNATIVES[fault].text if fault else outcome_text(op, answer, clock, previous)
     if fault == "pause":
@@ -205,6 +207,12 @@ def operation_text(op: Any, previous: bytes | None = None) -> str:
         return "return" if op.error is None else "raise"
     if op.kind == "advance":
         return "tick"
+    if isinstance(op, Call):
+        return " ".join(part for part in (op.kind, op.subject, op.detail) if part)
+    if op.kind == "power":
+        return "power loss"
+    if isinstance(op, Survival):
+        return "power is back"
     return f"{op.kind} {op.subject}".strip()
 
 
@@ -222,12 +230,28 @@ def outcome_text(op: Any, answer: Any, clock: int, previous: bytes | None = None
         return f"-> {type(answer).__name__}: {answer}"
     if op.kind == "finish":
         return _short(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
+    if isinstance(op, Survival):
+        return str(answer)
+    if isinstance(op, Call):
+        return _answer_text(op, answer)
     if op.kind == "pick":
         return f"option {answer}"
     if op.kind == "advance":
         return f"it is {clock / 1e9:g} s"
     if op.kind == "clock":
         return f"-> {answer / 1e9:g} s"
+    return ""
+
+
+def _answer_text(call: Call, answer: Any) -> str:
+    if hasattr(answer, "errno"):
+        return f"-> {answer}"
+    if call.kind == "flock" and answer == BLOCKED:
+        return "-> waits"
+    if call.kind in ("read", "getxattr"):
+        return f"-> {_short(answer)}"
+    if call.kind == "listdir":
+        return f"-> {_short([name for name, _, _ in answer])}"
     return ""
 
 

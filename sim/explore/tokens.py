@@ -18,7 +18,7 @@ from typing import Any
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.faults import KINDS
-from fencepost.sim.world import CLOCK_ACTOR, Budget, Violation, World
+from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.operations import Parallel
 from fencepost.sim.world.stamps import STAMPED
 from fencepost.sim.world.trace import events
@@ -101,6 +101,10 @@ class Namer:
         if actor == CLOCK_ACTOR:
             ticks = sum(1 for step in world.trace if step[0] == CLOCK_ACTOR)
             return ("clock", "advance", "", ticks + 1)
+        if actor == POWER_ACTOR:
+            op = world.pending(actor)
+            before = sum(1 for step in world.trace if step[0] == POWER_ACTOR and step[5].kind == op.kind)
+            return ("power", op.kind, op.subject, before + 1)
         if actor == 0:
             op = world.pending(0)
             picks = sum(1 for step in world.trace if step[5].kind == "pick" and step[5].subject == op.subject)
@@ -216,7 +220,7 @@ class _Following:
 
 def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
     """The actor that stepped last goes on, else the first that can; without a fault."""
-    if last in enabled and last != CLOCK_ACTOR:
+    if last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR):
         return last, world.alternatives(last)[0]
     return enabled[0], world.alternatives(enabled[0])[0]
 
@@ -269,5 +273,5 @@ def _leads_along(setting: Setting, targets: list[Target], steps: list[Target], t
 
 def switches_of(steps: list[Target]) -> int:
     """How often another process goes on. Time passing is no process."""
-    people = [step.process for step in steps if step.process not in ("clock", "setup")]
+    people = [step.process for step in steps if step.process not in ("clock", "power", "setup")]
     return sum(1 for one, other in itertools.pairwise(people) if one != other)

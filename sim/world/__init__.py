@@ -8,7 +8,7 @@ trace),
 """
 
 from fencepost.sim.world.budget import NO_FAULTS, Budget
-from fencepost.sim.world.executor import CLOCK_ACTOR
+from fencepost.sim.world.executor import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.folds import MonitorEvent, Violated
 from fencepost.sim.world.footprints import Footprints
 from fencepost.sim.world.monitor import View, Violation
@@ -18,6 +18,7 @@ from fencepost.sim.world.world import Program, World
 __all__ = [
     "CLOCK_ACTOR",
     "NO_FAULTS",
+    "POWER_ACTOR",
     "Budget",
     "Crash",
     "Footprints",

@@ -9,6 +9,8 @@ together, and of each at most its own number. So the default budget means one lo
 and not two. A read changes nothing, so losing its request is losing its reply, and `reply_lost` pays for it.
 
 `late` offers `land` at every later step, or `never`; both are free, since the late request has been paid for.
+`power_loss` stops all processes at once, and then picks one of the states that the disk may be in, see
+`sim.filesystem.survival`.
 `pause` lasts `configure(pause_s=...)`: every process that was about to act does so much later. `advance`
 (time passes until a sleep ends) and `tick` (a moment passes) are free, see `scheduler`.
 
@@ -39,6 +41,8 @@ class Budget:
     restart: int = KINDS["restart"].default
     """A crashed process starts again while this lasts; then it stays down."""
     notification_delayed: int = KINDS["notification_delayed"].default
+    power_loss: int = KINDS["power_loss"].default
+    """Only in worlds with a file system."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -92,6 +96,7 @@ _PARTS = tuple(asdict(NO_FAULTS))
     PAUSE,
     RESTART,
     DELAYED,
+    POWER_LOSS,
 ) = range(len(_PARTS))
 
 # Categories of steps, as far as faults are concerned.

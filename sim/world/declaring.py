@@ -12,7 +12,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.sim.world.monitor import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
 
 DEFERRED = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
-RESERVED = ("setup", "clock")
+RESERVED = ("setup", "clock", "power")
 
 
 class Declaring:

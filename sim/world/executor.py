@@ -29,6 +29,9 @@ from fencepost.sim.world.footprints import CLOCK, EVERY_STEP, EVERYTHING
 from fencepost.sim.world.monitor import Monitor, Violation
 from fencepost.sim.world.operations import (
     ADVANCE,
+    BLOCKED,
+    POWER_LOSS,
+    Call,
     Finish,
     Note,
     Parallel,
@@ -37,6 +40,7 @@ from fencepost.sim.world.operations import (
     ReadClock,
     Receive,
     Sleep,
+    Survival,
     Wake,
     same,
 )
@@ -44,6 +48,10 @@ from fencepost.sim.world.process import Flight, Group, Process
 from fencepost.sim.world.stamps import CLOCKED, STAMPED
 
 CLOCK_ACTOR = 900
+POWER_ACTOR = 901
+SPINS = 5
+"""Rounds in which a process may repeat a request and get the same reply while others could go on."""
+DEADLOCK = "no process waits for ever"
 VALID_MAX = 300_000
 """Requests that are not validated again, because the recall of processes keeps them anyway."""
 TICKETS = 100_000_000
@@ -66,6 +74,8 @@ class Executor:
         """The place of the step that is being taken, as a bit."""
         self._ticks = 0
         """The steps of the clock, as a bit set."""
+        self._powered = 0
+        """The steps in which power was lost, as a bit set."""
         self._setup_answers: tuple[Any, ...] = ()
         """What the program picked while it set the world up."""
 
@@ -91,6 +101,8 @@ class Executor:
                 world.left = fault.spend(world.left, part)
         if actor == CLOCK_ACTOR:
             self._advance(alternative)
+        elif actor == POWER_ACTOR:
+            self._power(alternative)
         elif actor in world.flights:
             self._step_flight(world.flights[actor], alternative)
         else:
@@ -109,6 +121,8 @@ class Executor:
         world = self._world
         if actor == CLOCK_ACTOR:
             return self._ticks
+        if actor == POWER_ACTOR:
+            return self._powered
         flight = world.flights.get(actor)
         if flight is not None:
             born: int = flight.born
@@ -227,6 +241,9 @@ class Executor:
         world = self._world
         self._log(process.index, alternative, process, process.ops, op, op.result)
         world.w = world.footprints.bit("end", process.name)
+        if world.files is not None:
+            world.w |= world.files.end(process.index)
+            world.r |= world.w
         process.release()
         process.pending = None
         process.last = self._here
@@ -255,6 +272,89 @@ class Executor:
                 world.w = EVERYTHING
         world.observed = False
         self._log(CLOCK_ACTOR, alternative, None, 0, ADVANCE, world.clock_ns)
+
+    # Files, and power.
+
+    def _call(self, process: Process, call: Call, alternative: str) -> None:
+        world = self._world
+        files = world.files
+        answer = files.perform(process.index, process.ops, call)
+        world.r, world.w = files.r, files.w
+        if world.w and world.footprints.stamp:
+            world.observed = True
+        process.effective = world.w != 0
+        if answer == BLOCKED and call.kind == "flock":
+            self._log(process.index, alternative, process, process.ops, call, answer)
+            if world.alone:
+                holder = world.processes[files.holder(call.args[1]) - 1].name
+                held = (
+                    f"{holder} holds"
+                    if holder != process.name
+                    else "it holds itself, through another descriptor"
+                )
+                world.report_violation(
+                    DEADLOCK, f"{process.name} waits for the lock of {call.subject}, which {held}"
+                )
+            # It waits until somebody changes what it read.
+            process.last_idle = (call, answer, world.r)
+            process.spins = SPINS
+            process.last = self._here
+            return
+        if world.w:
+            process.spins = process.naps = process.nap_reads = 0
+            process.last_idle = None
+        else:
+            process.nap_reads |= world.r
+            self._count_spins(process, call, answer)
+        self._log(process.index, alternative, process, process.ops, call, answer)
+        self._go_on(process, answer)
+
+    def _power(self, alternative: str) -> None:
+        """Power is lost, and all processes stop; or, in a step of its own, what is left of the disk is
+        picked, and processes start again; or it is decided that power stays on.
+        """
+        world = self._world
+        world.before = self._powered
+        if world.survivors is not None:
+            self._come_back(0 if alternative == "ok" else int(alternative.removeprefix("pick")))
+            return
+        if alternative == "ok":
+            world.stays_on = True
+            self._log(POWER_ACTOR, alternative, None, 0, POWER_LOSS, None)
+            return
+        world.r = world.w = EVERYTHING
+        self._powered |= self._here
+        self._log(POWER_ACTOR, alternative, None, 0, POWER_LOSS, None)
+        world.learnt = []
+        for flight in [flight for flight in world.flights.values() if not flight.zombie]:
+            del world.flights[flight.actor]
+        for process in world.processes:
+            if process.pending is None and process.group is None:
+                continue
+            self._kill(process, crash=True)
+            self._forget(process)
+            process.state = "off"
+            world.learnt.append((process.index, ("crash", process.incarnation)))
+        world.survivors = world.files.outcomes()
+
+    def _come_back(self, picked: int) -> None:
+        world = self._world
+        world.r = world.w = EVERYTHING
+        survivors, world.survivors = world.survivors, None
+        outcome = survivors[picked]
+        world.files.survive(outcome)
+        self._powered |= self._here
+        alternative = f"pick{picked}" if picked else "ok"
+        self._log(POWER_ACTOR, alternative, None, 0, Survival(len(survivors)), outcome.text)
+        for process in world.processes:
+            if process.state == "off" and process.restart and world.left[fault.RESTART]:
+                world.left = fault.spend(world.left, fault.RESTART)
+                self._begin(process)
+            elif process.after_power_loss and process.state == "new":
+                process.last = self._here
+                self._begin(process)
+            elif process.state == "off":
+                process.state = "down"
 
     # Requests.
 
@@ -436,11 +536,14 @@ class Executor:
             raise op.error
         world.footprints.stamp = CLOCK if world.stamped and world.timed == STAMPED else 0
         world.observed = bool(world.readings or (world.footprints.stamp and world.bucket.contents()))
+        if world.files is not None:
+            world.files.settle()
         for process in world.processes:
             process.last = setup.last
             if world.recall is not None and world.shares_nothing:
                 process.remember(world.recall, world.recall.root(self._setup_answers, process.name))
-            self._begin(process)
+            if not process.after_power_loss:
+                self._begin(process)
         self._monitor.open()
 
     def _begin(self, process: Process) -> None:
@@ -457,13 +560,10 @@ class Executor:
             if flight.process is process and not flight.zombie:
                 del world.flights[flight.actor]
         self._kill(process, crash=True)
-        process.begin()
-        process.last = self._here
-        process.retried = False
-        process.incarnation += 1
-        # Numbers are a function of what a process remembers, so that states can be compared.
-        process.ops = process.incarnation * OPERATIONS
-        process.pending = None
+        if world.files is not None:
+            world.w |= world.files.end(process.index)
+            world.r |= world.w
+        self._forget(process)
         world.learnt = (process.index, ("crash", process.incarnation))
         if process.restart and world.left[fault.RESTART]:
             world.left = fault.spend(world.left, fault.RESTART)
@@ -471,6 +571,16 @@ class Executor:
         else:
             process.state = "down"
             world.w |= world.footprints.bit("end", process.name)
+
+    def _forget(self, process: Process) -> None:
+        """It lost its memory."""
+        process.begin()
+        process.last = self._here
+        process.retried = False
+        process.incarnation += 1
+        # Numbers are a function of what a process remembers, so that states can be compared.
+        process.ops = process.incarnation * OPERATIONS
+        process.pending = None
 
     def _kill(self, process: Process, *, crash: bool = False) -> None:
         world = self._world
@@ -507,5 +617,6 @@ class Executor:
         Pick: _pick,
         Post: _post,
         Receive: _receive,
+        Call: _call,
         Finish: _finish,
     }

@@ -17,6 +17,7 @@ A check returns nothing or True (fine), False, or a text with the reason, or rai
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from os import PathLike, fspath
 from typing import Any, Protocol
 
 from fencepost.impl.store.errors import Misuse
@@ -53,6 +54,30 @@ class View:
         self.mask |= self._world.footprints.listing("key", prefix)
         bodies: Mapping[str, bytes] = self._world.bucket.bodies(prefix)
         return bodies
+
+    def file(self, path: str | PathLike[str]) -> bytes | None:
+        """The content of a file of the world; None when there is none."""
+        body, read = self._files().body(self._in_world(path))
+        self.mask |= read
+        found: bytes | None = body
+        return found
+
+    def files(self, path: str | PathLike[str] = "") -> Mapping[str, bytes]:
+        """All files of the world below a directory, by their paths from the mount."""
+        bodies, read = self._files().bodies(self._in_world(path))
+        self.mask |= read
+        found: Mapping[str, bytes] = bodies
+        return found
+
+    def _in_world(self, path: str | PathLike[str]) -> str:
+        """A path, absolute or from the mount, as the file system knows it."""
+        return fspath(path).removeprefix(self._files().mount).strip("/")
+
+    def _files(self) -> Any:
+        files = getattr(self._world, "files", None)
+        if files is None:
+            raise Misuse("the view shows files of the program's world.filesystem(); it mounted none")
+        return files
 
     def keys(self, prefix: str = "") -> list[str]:
         """The keys below `prefix`, in order."""

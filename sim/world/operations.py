@@ -7,14 +7,16 @@ Pick      a choice of data, explored like any other
 Post      a message to a channel; `Receive` takes the next one that has arrived
 Parallel  several requests issued at once; each lands as a step of its own
 Finish    the entry point returned or raised; a step, so that a crash can come just before it
+Call      a system call on the world's file system, see `sim.filesystem`
 Advance   time passes: the clock's own step
+PowerLoss the power goes off, or stays on to the end; `Survival` then picks what is left of the disk
 """
 
 import copy
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from fencepost.impl.store.requests import Delete, Get, Head, Put
 
@@ -96,7 +98,38 @@ class Advance:
     subject: ClassVar[str] = ""
 
 
+class Call(NamedTuple):
+    """A system call: its name, the path it is about, and its arguments as values that can be compared."""
+
+    kind: str
+    subject: str
+    args: tuple[Any, ...]
+    closed: tuple[int, ...] = ()
+    """Descriptors that the process closed since its last call, which is no step."""
+    detail: str = ""
+    """For people: what belongs behind the path."""
+
+
+BLOCKED = "waits"
+"""The answer of a call that has to wait."""
+
+
+@dataclass(slots=True, eq=False)
+class PowerLoss:
+    kind: ClassVar[str] = "power"
+    subject: ClassVar[str] = ""
+
+
+@dataclass(slots=True, eq=False)
+class Survival:
+    count: int
+    """Of the states that the disk may be in."""
+    kind: ClassVar[str] = "pick"
+    subject: ClassVar[str] = "survivors"
+
+
 ADVANCE = Advance()
+POWER_LOSS = PowerLoss()
 WALL = ReadClock("wall")
 MONOTONIC = ReadClock("monotonic")
 
@@ -150,4 +183,6 @@ _COMPARED: dict[type, tuple[str, ...]] = {
     Parallel: ("requests",),
     Finish: (),
     Advance: (),
+    PowerLoss: (),
+    Survival: ("count",),
 }

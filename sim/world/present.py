@@ -31,6 +31,10 @@ _RUN = ("fencepost.impl.", "fencepost.examples.")
 """Our own packages that run in a world."""
 # dateutil fills in what a date does not say from today, and reads the clock for it with every timestamp.
 _SDK = frozenset("botocore boto3 s3transfer urllib3 dateutil".split())
+_FLUSHES = "fencepost.impl.store.files.flush"
+"""Its clock decides only how long it lingers for others."""
+_FORKS = "fencepost.impl.store.files.store"
+"""It looks at the process's number to notice a fork, and a world forks nothing."""
 _kinds: dict[str, int] = {}
 
 
@@ -106,6 +110,8 @@ def kind_of(frame: FrameType) -> int:
 
 def classify(name: str) -> int:
     root = name.partition(".")[0]
+    if name in (_FLUSHES, _FORKS):
+        return SILENT if name == _FLUSHES else REAL
     if name.startswith(_RUN):
         return STEP
     if root in _HARNESS and not name.startswith("fencepost.examples."):

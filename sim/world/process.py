@@ -120,6 +120,7 @@ class Process:
     """Entry point, state, and the pending operation."""
 
     __slots__ = (
+        "after_power_loss",
         "args",
         "at",
         "base",
@@ -169,6 +170,8 @@ class Process:
         restart: bool,
         may_raise: tuple[type[BaseException], ...],
         trace: Sequence[Any] = (),
+        *,
+        after_power_loss: bool = False,
     ) -> None:
         self.index = index
         self.name = name
@@ -177,6 +180,8 @@ class Process:
         self.kwargs = kwargs
         self.restart = restart
         self.may_raise = may_raise
+        self.after_power_loss = after_power_loss
+        """Whether it runs when power is back, and not before."""
         self.incarnation = 0
         self.ops = 0
         """Operations issued so far, over all incarnations."""

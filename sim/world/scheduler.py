@@ -14,6 +14,9 @@ free of charge: a sleep says nothing about what others do meanwhile. It moves on
 only `ticks` times in a run, and only when some process knows the present time (it read the clock, or a write
 was stamped with it); otherwise nobody could tell. It moves on by a long pause at the price of one fault.
 
+*Power.* Where the program has a file system and the budget a power loss, it may strike at any step, and once
+more when everybody has ended. What is left of the disk is picked in a step of its own.
+
 *Waiting loops.* A loop that repeats its request, with or without a sleep between, is followed for `SPINS`
 rounds in vain while others could go on; then it waits until something it reads has changed, or until no other
 actor can step. So an attempt counted beyond that, while others could go on, is not explored.
@@ -25,12 +28,19 @@ from typing import Any
 
 from fencepost.impl.store import requests as req
 from fencepost.sim.world import budget as fault
-from fencepost.sim.world.executor import CLOCK_ACTOR
-from fencepost.sim.world.operations import ADVANCE, Pick, Post, ReadClock, Wake, same
+from fencepost.sim.world.executor import CLOCK_ACTOR, POWER_ACTOR, SPINS
+from fencepost.sim.world.operations import (
+    ADVANCE,
+    BLOCKED,
+    POWER_LOSS,
+    Pick,
+    Post,
+    ReadClock,
+    Survival,
+    Wake,
+    same,
+)
 from fencepost.sim.world.process import Flight
-
-SPINS = 5
-"""Rounds in which a process may repeat a request and get the same reply while others could go on."""
 
 
 class Scheduler:
@@ -38,12 +48,26 @@ class Scheduler:
 
     def __init__(self, world: Any) -> None:
         self._world = world
+        self._last = False
+        """Whether nothing can happen any more but a power loss."""
 
     def enabled(self) -> list[int]:
         """The actors that may step; empty when the run is complete."""
         world = self._world
         if world.setup is not None:
             return [0]
+        if world.files is not None:
+            if world.survivors is not None:
+                return [POWER_ACTOR]
+            if world.left[fault.POWER_LOSS] and not world.stays_on:
+                found = self._able()
+                self._last = not found
+                return [*found, POWER_ACTOR]
+        return self._able()
+
+    def _able(self) -> list[int]:
+        """The actors besides power that may step."""
+        world = self._world
         ready = []
         asleep = early = again = False
         spinning = None
@@ -66,7 +90,8 @@ class Scheduler:
         exhausted = again and self._slept_in_vain()
         early = early or (again and not exhausted)
         if ready:
-            world.held_back = world.held_back or exhausted or spinning is not None
+            held = spinning is not None and spinning.last_idle[1] != BLOCKED
+            world.held_back = world.held_back or exhausted or held
             if world.timed and (early or world.left[fault.PAUSE] or (world.observed and world.ticks)):
                 ready.append(CLOCK_ACTOR)
         elif asleep:
@@ -82,6 +107,10 @@ class Scheduler:
         world = self._world
         if actor == CLOCK_ACTOR:
             return self._ways_to_pass_time()
+        if actor == POWER_ACTOR:
+            if world.survivors is not None:
+                return _picks(len(world.survivors))
+            return ("ok", "power_loss") if self._last else ("power_loss",)
         flight = world.flights.get(actor)
         if flight is None:
             process = world.processes[actor - 1] if actor else world.setup
@@ -112,6 +141,8 @@ class Scheduler:
         world = self._world
         if actor == CLOCK_ACTOR:
             return ADVANCE
+        if actor == POWER_ACTOR:
+            return POWER_LOSS if world.survivors is None else Survival(len(world.survivors))
         flight = world.flights.get(actor)
         if flight is not None:
             return flight.request

@@ -32,7 +32,7 @@ def _rows(
     for place, (actor, alternative, process, incarnation, number, op, answer, clock) in enumerate(
         world.trace
     ):
-        who = process.name if process is not None else "clock"
+        who = process.name if process is not None else "clock" if op.kind == "advance" else "power"
         if process is not None and process.index == 0:
             who = "setup"
         base = (clock, who, incarnation)

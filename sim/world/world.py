@@ -12,6 +12,7 @@ bucket answers requests, and its `Monitor` judges.
 from _thread import get_ident
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from fencepost.impl.store.bucket import PART_BYTES_MIN
@@ -87,6 +88,12 @@ class World(Declaring):
         self.process_type = Process
         self.has_step_properties = False
         self.flights: dict[int, Flight] = {}
+        self.files: Any = None
+        """The file system, where the program mounted one, see `sim.filesystem`."""
+        self.survivors: list[Any] | None = None
+        """After a power loss, the states of the disk of which one is to be picked."""
+        self.stays_on = False
+        """Whether it is decided that power is not lost any more."""
         self.properties: list[Property] = []
         self.trace: list[Step] = []
         self.measures: list[Callable[[Any], Mapping[str, int]]] = []
@@ -112,8 +119,10 @@ class World(Declaring):
         """and what it wrote."""
         self.before = 0
         """The steps that certainly came before the last one, as a bit set."""
-        self.learnt: tuple[int, Any] | None = None
-        """The process that the last step answered, and the answer: what its memory is made of."""
+        self.learnt: tuple[int, Any] | list[tuple[int, Any]] | None = None
+        """The process that the last step answered, and the answer: what its memory is made of. A list where
+        it was several.
+        """
         self.located: dict[tuple[int, int], Any] | None = None
         """By process and number of the operation: the user's lines, see `located`; None: not kept."""
         self.trace_fields: TraceFields | None = None
@@ -175,6 +184,17 @@ class World(Declaring):
 
         return bucket(self, name, versioned=versioned)
 
+    def filesystem(self, path: str = "/world", *, profile: str = "strict") -> Path:
+        """Mount an empty file system at `path`, which must not exist on the real disk, and return the path.
+
+        From here to the end of the run, plain `open`, `os`, `pathlib`, `shutil`, `tempfile` and `fcntl.flock`
+        calls below it are the world's, and steps. What the program itself writes there is durable. `profile`
+        says what a power loss may leave of the rest: "strict" or "ext4", see `sim.filesystem.survival`.
+        """
+        from fencepost.sim.filesystem import mount
+
+        return mount(self, path, profile)
+
     def spawn(
         self,
         fn: Callable[..., Any],
@@ -182,17 +202,29 @@ class World(Declaring):
         name: str = "",
         restart: bool = True,
         may_raise: tuple[type[BaseException], ...] = (),
+        after_power_loss: bool = False,
         **kwargs: Any,
     ) -> str:
         """Run `fn(*args)` as a process. Returns its name.
 
         After a crash it starts again from the beginning, unless `restart` is off. An exception that leaves it
-        is a violation, unless it is one of `may_raise`.
+        is a violation, unless it is one of `may_raise`. With `after_power_loss` it runs only when power was
+        lost and is back, beside the processes that start again.
         """
         name = self._name_for(fn, name)
         number = len(self.processes) + 1
         self.processes.append(
-            self.process_type(number, name, fn, args, kwargs, restart, may_raise, self.trace)
+            self.process_type(
+                number,
+                name,
+                fn,
+                args,
+                kwargs,
+                restart,
+                may_raise,
+                self.trace,
+                after_power_loss=after_power_loss,
+            )
         )
         return name
 
@@ -387,6 +419,35 @@ class World(Declaring):
             (self.clock_ns, self.ticks, self.observed),
             tuple(processes),
             tuple(sorted(flights)) if len(flights) > 1 else tuple(flights),
+            tuple([(topic, _plain(notes)) for topic, notes in sorted(self.noted.items())]),
+            _plain(self.channels) if self.channels else None,
+            self.judge.judgement(),
+            tuple([follower.state() for _, follower in self.judge.followers]),
+            tuple([_plain(fold.state) for fold in self.judge.folds]),
+            None if self.files is None else (self.files.state(), self.stays_on, len(self.survivors or ())),
+        )
+
+    @property
+    def loses_power(self) -> bool:
+        """Whether power may still be lost."""
+        return bool(self.left[fault.POWER_LOSS])
+
+    def endured(self, memories: tuple[Any, ...]) -> Any:
+        """Everything on which the future after a power loss depends; see `state`."""
+        return (
+            self.files.survivable(),
+            self.bucket.state(),
+            self.left,
+            (self.clock_ns, self.ticks, self.observed),
+            tuple(
+                [
+                    (process.state, process.skew_ns, memories[process.index] if process.restart else None)
+                    if process.pending is not None
+                    else (process.state, _ending(process))
+                    for process in self.processes
+                ]
+            ),
+            tuple(sorted((f.actor, f.retried) for f in self.flights.values() if f.zombie)),
             tuple([(topic, _plain(notes)) for topic, notes in sorted(self.noted.items())]),
             _plain(self.channels) if self.channels else None,
             self.judge.judgement(),

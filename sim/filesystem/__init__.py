@@ -1,0 +1,34 @@
+"""The file system as a substrate of the adversary: `world.filesystem()`.
+
+    def program(world):
+        root = world.filesystem()
+        world.spawn(save, root / "out", b"text")
+
+From here to the end of the run plain `open`, `os`, `pathlib`, `shutil`, `tempfile` and `fcntl.flock` calls on
+paths below `root` are answered by a file system in memory, one step each. `inodes` holds it, `survival` says
+what a power loss leaves of it, `routing` stands in for the system's functions, and `handles` holds the file
+objects.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.filesystem import routing as _routing  # puts the stand-ins in place
+from fencepost.sim.filesystem.inodes import Files, check_mount
+
+__all__ = ["mount"]
+
+
+def mount(world: Any, path: str, profile: str) -> Path:
+    """Give `world` an empty file system at `path`, or return the one that it has."""
+    found = check_mount(path)
+    if world.files is not None:
+        if world.files.mount != found:
+            raise Misuse(f"this world has its file system at {world.files.mount} already")
+        return Path(found)
+    if not world.setting_up:
+        raise Misuse("the file system is mounted by the program, before any process runs")
+    world.files = Files(world, found, profile)
+    _routing.use(world)
+    return Path(found)

@@ -1,0 +1,706 @@
+"""Stand-ins for the system's file functions: what is below the mount of the world goes there.
+
+They are put in place like those of clocks (see `sim.world.places`), so code calls `open` and `os.rename` as
+it always did. A path belongs to the world when it begins with the mount, or when it is relative to a
+descriptor of the world; a descriptor does when its number says so. Everything else goes to the system.
+
+What the world cannot answer is refused in one line: functions that are not listed here (mmap, sqlite3,
+`os.symlink`, record locks) would otherwise fail far from the cause, or act on the real disk.
+"""
+
+import builtins
+import errno
+import fcntl
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+from fencepost.impl.store.files import together, writing
+from fencepost.sim.filesystem import handles
+from fencepost.sim.filesystem.handles import Descriptor, RawFile, handle, is_ours, submit
+from fencepost.sim.filesystem.inodes import ROOT, Found, Target
+from fencepost.sim.world import places, present, stamps
+from fencepost.sim.world.escapes import escape
+from fencepost.sim.world.present import here
+from fencepost.sim.world.stand_ins import stream
+
+_OF_THIS_PROCESS = ("/proc/self/fd/", "/dev/fd/")
+_real = {
+    **{name: getattr(os, name) for name in dir(os) if callable(getattr(os, name))},
+    "builtins.open": builtins.open,
+    "flock": fcntl.flock,
+}
+
+
+def use(world: Any) -> None:
+    """From now on the calls below the mount are the world's, until its run is over."""
+    if not present.is_here(world):  # it was not started
+        places.enter(world, None)
+    places.apply()
+
+
+def _world() -> Any:
+    """The world that runs in this thread, if it has a file system."""
+    world = here()
+    return world if world is not None and world.files is not None else None
+
+
+def _path(path: Any) -> str | None:
+    """A path as text; None for what is no path."""
+    try:
+        found = os.fspath(path)
+    except TypeError:
+        return None
+    return os.fsdecode(found)
+
+
+def _target(world: Any, path: Any, dir_fd: Any = None) -> tuple[Target, str] | None:
+    """What a path or a descriptor stands for in the world, with its text; None when it is the system's."""
+    if isinstance(path, int):
+        if not is_ours(path):
+            return None
+        found = handle(world, path)
+        return found.inode, found.path
+    text = _path(path)
+    if text is None:
+        return None
+    for prefix in _OF_THIS_PROCESS:
+        if text.startswith(prefix) and is_ours(_number(text.removeprefix(prefix))):
+            found = handle(world, int(text.removeprefix(prefix)))
+            return found.inode, found.path
+    mount = world.files.mount
+    if text.startswith("/"):
+        if ".." in text:
+            text = os.path.normpath(text)
+        if text != mount and not text.startswith(mount + "/"):
+            return None
+        rest = text[len(mount) :].strip("/")
+        return (ROOT, rest), rest or "."
+    if dir_fd is None or not is_ours(dir_fd):
+        return None
+    base = handle(world, dir_fd)
+    if not base.folder:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), text)
+    joined = os.path.normpath(os.path.join(base.path, text)) if text else base.path  # noqa: PTH118 - a path of the world
+    return (base.inode, text), joined.removeprefix("./")
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else -1
+
+
+Function = Callable[..., Any]
+_functions: dict[str, Function] = {}
+
+
+def _on_path(function: Function) -> Function:
+    """Of a function of `os` whose first argument is a path or a descriptor."""
+    name = function.__name__.strip("_")
+    real = _real[name]
+
+    def stand_in(path: Any, *args: Any, **kwargs: Any) -> Any:
+        world = _world()
+        if world is None:
+            return real(path, *args, **kwargs)
+        found = _target(world, path, kwargs.get("dir_fd"))
+        if found is None:
+            return real(path, *args, **kwargs)
+        kwargs.pop("dir_fd", None)
+        return function(world, found, path, *args, **kwargs)
+
+    return _named(stand_in, name)
+
+
+def _on_two(function: Function) -> Function:
+    """Of a function of `os` with two paths."""
+    name = function.__name__.strip("_")
+    real = _real[name]
+
+    def stand_in(src: Any, dst: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None, **kwargs: Any) -> Any:
+        world = _world()
+        one = other = None
+        if world is not None:
+            one, other = _target(world, src, src_dir_fd), _target(world, dst, dst_dir_fd)
+        if one is None and other is None:
+            return real(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, **kwargs)
+        if one is None or other is None:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), _path(src), None, _path(dst))
+        try:
+            return function(world, one, other)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, _path(src), None, _path(dst)) from None
+
+    return _named(stand_in, name)
+
+
+def _on_descriptor(function: Function) -> Function:
+    """Of a function of `os` whose first argument is a descriptor."""
+    name = function.__name__.strip("_")
+    real = _real[name]
+
+    def stand_in(fd: Any, *args: Any) -> Any:
+        number = fd if isinstance(fd, int) else _fileno(fd)
+        if not is_ours(number):
+            return real(fd, *args)
+        world = _world()
+        if world is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return function(world, handle(world, number), *args)
+
+    return _named(stand_in, name)
+
+
+def _fileno(fd: Any) -> Any:
+    try:
+        return fd.fileno()
+    except (AttributeError, OSError, ValueError):
+        return fd
+
+
+def _named(stand_in: Function, name: str) -> Function:
+    stand_in.__name__ = stand_in.__qualname__ = name
+    for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+        if _real.get(name) in known:
+            known.add(stand_in)
+    _functions[name] = stand_in
+    return stand_in
+
+
+# Opening and closing.
+
+
+def _open_stand_in(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
+    world = _world()
+    found = None if world is None else _target(world, path, dir_fd)
+    if world is None or found is None:
+        return int(_real["open"](path, flags, mode, dir_fd=dir_fd))
+    target = found[0]
+    if isinstance(target, int):
+        raise escape(f"open of {path}", "a descriptor is opened once; open the file by its name")
+    return Descriptor.of(handles.open_file(world, target, found[1], flags, path).fd, world)
+
+
+_functions["open"] = _open_stand_in
+
+
+def _close_stand_in(fd: Any) -> None:
+    if not is_ours(fd):
+        _real["close"](fd)
+        return
+    handles.close(_world(), fd)
+
+
+_functions["close"] = _close_stand_in
+
+
+def _io_open(
+    file: Any,
+    mode: str = "r",
+    buffering: int = -1,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    closefd: bool = True,
+    opener: Any = None,
+) -> Any:
+    world = _world()
+    found = None if world is None else _target(world, file)
+    if world is None or found is None:
+        return _real["builtins.open"](file, mode, buffering, encoding, errors, newline, closefd, opener)
+    flags = handles.flags_of(mode)
+    if isinstance(file, int):
+        opened = handle(world, file)
+    elif opener is not None:
+        opened = handle(world, opener(file, flags))
+    else:
+        assert not isinstance(found[0], int), "a path"
+        opened = handles.open_file(world, found[0], found[1], flags, file)
+        if opened.folder:
+            handles.close(world, opened.fd)
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file)
+    raw = RawFile(world, opened, file, closefd=closefd)
+    try:
+        return handles.buffered(raw, mode, buffering, encoding, errors, newline)
+    except BaseException:
+        raw.close()
+        raise
+
+
+# Paths.
+
+
+class StatResult(tuple[int, ...]):
+    """What `os.stat` returns. Reading when a file was modified makes time matter, see `sim.world.stamps`."""
+
+    __slots__ = ()
+    st_mode = property(lambda self: self[0])
+    st_ino = property(lambda self: self[1])
+    st_dev = property(lambda self: self[2])
+    st_nlink = property(lambda self: self[3])
+    st_uid = property(lambda self: self[4])
+    st_gid = property(lambda self: self[5])
+    st_size = property(lambda self: self[6])
+    st_blksize = property(lambda _: 4096)
+    st_blocks = property(lambda self: (self[6] + 511) // 512)
+    st_rdev = property(lambda _: 0)
+
+    def _modified(self) -> int:
+        stamps.look()
+        return self[7]
+
+    st_mtime_ns = st_ctime_ns = st_atime_ns = property(_modified)
+    st_mtime = st_ctime = st_atime = property(lambda self: self._modified() / 1e9)
+
+
+def _stat_result(world: Any, found: Found) -> Any:
+    return StatResult(
+        (found.mode, found.inode, 1 << 20, found.links, 0, 0, found.size, world.start_ns + found.modified_ns)
+    )
+
+
+@_on_path
+def _stat(world: Any, found: Any, path: Any, *, follow_symlinks: bool = True) -> Any:
+    del follow_symlinks
+    return _stat_result(world, submit(world, "stat", found[1], found[0], name=path))
+
+
+@_on_path
+def _lstat(world: Any, found: Any, path: Any) -> Any:
+    return _stat_result(world, submit(world, "stat", found[1], found[0], name=path))
+
+
+@_on_path
+def _access(world: Any, found: Any, path: Any, mode: int, **_: Any) -> bool:
+    del mode
+    try:
+        submit(world, "stat", found[1], found[0], name=path)
+    except OSError:
+        return False
+    return True
+
+
+@_on_path
+def _readlink(world: Any, found: Any, path: Any) -> Any:
+    submit(world, "stat", found[1], found[0], name=path)
+    raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+
+
+@_on_path
+def _unlink(world: Any, found: Any, path: Any) -> None:
+    submit(world, "unlink", found[1], found[0], name=path)
+
+
+@_on_path
+def _mkdir(world: Any, found: Any, path: Any, mode: int = 0o777) -> None:
+    del mode
+    submit(world, "mkdir", found[1], found[0], name=path)
+
+
+@_on_path
+def _rmdir(world: Any, found: Any, path: Any) -> None:
+    submit(world, "rmdir", found[1], found[0], name=path)
+
+
+@_on_path
+def _truncate(world: Any, found: Any, path: Any, length: int) -> None:
+    submit(world, "truncate", found[1], found[0], length, detail=f"to {length}", name=path)
+
+
+@_on_path
+def _chmod(world: Any, found: Any, path: Any, mode: int, **_: Any) -> None:
+    """Permissions are left out: every process may do everything."""
+
+
+@_on_path
+def _chown(world: Any, found: Any, path: Any, uid: int, gid: int, **_: Any) -> None:
+    """Owners are left out too."""
+
+
+@_on_path
+def _utime(world: Any, found: Any, path: Any, times: Any = None, *, ns: Any = None, **_: Any) -> None:
+    if ns is None:
+        ns = (0, world.env.now_ns()) if times is None else (0, round(times[1] * 1e9))
+    submit(world, "utime", found[1], found[0], ns[1] - world.start_ns, name=path)
+
+
+def _listdir_stand_in(path: Any = ".") -> list[Any]:
+    world = _world()
+    found = None if world is None else _target(world, path)
+    if world is None or found is None:
+        return list(_real["listdir"](path))
+    names = submit(world, "listdir", found[1], found[0], name=path)
+    as_bytes = isinstance(path, bytes)
+    return [os.fsencode(name) if as_bytes else name for name, _, _ in names]
+
+
+_functions["listdir"] = _listdir_stand_in
+
+
+class Entry:
+    """What `os.scandir` yields."""
+
+    def __init__(self, parent: Any, name: str, folder: bool, inode: int) -> None:
+        self._parent, self._folder, self._inode = parent, folder, inode
+        self.name = name
+        self.path = name if isinstance(parent, int) else os.path.join(parent, name)  # noqa: PTH118 - as scandir does
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        del follow_symlinks
+        return self._folder
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        del follow_symlinks
+        return not self._folder
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def is_junction(self) -> bool:
+        return False
+
+    def inode(self) -> int:
+        return self._inode
+
+    def stat(self, *, follow_symlinks: bool = True) -> Any:
+        del follow_symlinks
+        if isinstance(self._parent, int):
+            return _functions["stat"](self.name, dir_fd=self._parent)
+        return _functions["stat"](self.path)
+
+
+class _Scan:
+    """An iterator that may be used with `with`."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> "_Scan":
+        return self
+
+    def __next__(self) -> Entry:
+        return next(self._entries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._entries = iter(())
+
+
+def _scandir_stand_in(path: Any = ".") -> Any:
+    world = _world()
+    found = None if world is None else _target(world, path)
+    if world is None or found is None:
+        return _real["scandir"](path)
+    names = submit(world, "listdir", found[1], found[0], name=path)
+    parent = path if isinstance(path, int) else _path(path)
+    return _Scan([Entry(parent, *entry) for entry in names])
+
+
+_functions["scandir"] = _scandir_stand_in
+
+
+@_on_two
+def _rename(world: Any, one: Any, other: Any) -> None:
+    submit(world, "rename", one[1], one[0], other[0], detail=f"to {other[1]}")
+
+
+@_on_two
+def _replace(world: Any, one: Any, other: Any) -> None:
+    submit(world, "rename", one[1], one[0], other[0], detail=f"to {other[1]}")
+
+
+@_on_two
+def _link(world: Any, one: Any, other: Any) -> None:
+    submit(world, "link", one[1], one[0], other[0], detail=f"as {other[1]}")
+
+
+@_on_path
+def _setxattr(
+    world: Any, found: Any, path: Any, attribute: Any, value: Any, flags: int = 0, **_: Any
+) -> None:
+    name = os.fsdecode(attribute)
+    submit(world, "setxattr", found[1], found[0], name, bytes(value), flags, detail=name, name=path)
+
+
+@_on_path
+def _getxattr(world: Any, found: Any, path: Any, attribute: Any, **_: Any) -> Any:
+    name = os.fsdecode(attribute)
+    return submit(world, "getxattr", found[1], found[0], name, detail=name, name=path)
+
+
+@_on_path
+def _listxattr(world: Any, found: Any, path: Any, **_: Any) -> list[str]:
+    return list(submit(world, "listxattr", found[1], found[0], name=path))
+
+
+@_on_path
+def _removexattr(world: Any, found: Any, path: Any, attribute: Any, **_: Any) -> None:
+    name = os.fsdecode(attribute)
+    submit(world, "removexattr", found[1], found[0], name, detail=name, name=path)
+
+
+# Descriptors.
+
+
+@_on_descriptor
+def _read(world: Any, found: Any, length: int) -> bytes:
+    return handles.read(world, found, length)
+
+
+@_on_descriptor
+def _pread(world: Any, found: Any, length: int, offset: int) -> bytes:
+    return handles.read(world, found, length, offset)
+
+
+@_on_descriptor
+def _write(world: Any, found: Any, body: Any) -> int:
+    return handles.write(world, found, bytes(body))
+
+
+@_on_descriptor
+def _pwrite(world: Any, found: Any, body: Any, offset: int) -> int:
+    return handles.write(world, found, bytes(body), offset)
+
+
+@_on_descriptor
+def _writev(world: Any, found: Any, buffers: Any) -> int:
+    return handles.write(world, found, b"".join(map(bytes, buffers)))
+
+
+@_on_descriptor
+def _pwritev(world: Any, found: Any, buffers: Any, offset: int, flags: int = 0) -> int:
+    sync = bool(flags & (getattr(os, "RWF_SYNC", 0) | getattr(os, "RWF_DSYNC", 0)))
+    return handles.write(world, found, b"".join(map(bytes, buffers)), offset, sync=sync)
+
+
+@_on_descriptor
+def _lseek(world: Any, found: Any, position: int, how: int) -> int:
+    return handles.seek(world, found, position, how)
+
+
+@_on_descriptor
+def _fsync(world: Any, found: Any) -> None:
+    submit(world, "fsync", found.path, found.inode)
+
+
+@_on_descriptor
+def _fdatasync(world: Any, found: Any) -> None:
+    submit(world, "fsync", found.path, found.inode)
+
+
+@_on_descriptor
+def _fstat(world: Any, found: Any) -> Any:
+    return _stat_result(world, submit(world, "stat", found.path, found.inode))
+
+
+@_on_descriptor
+def _ftruncate(world: Any, found: Any, length: int) -> None:
+    submit(world, "truncate", found.path, found.inode, length, detail=f"to {length}")
+
+
+@_on_descriptor
+def _fchmod(world: Any, found: Any, mode: int) -> None:
+    """As `chmod`."""
+
+
+@_on_descriptor
+def _posix_fallocate(world: Any, found: Any, offset: int, length: int) -> None:
+    size = submit(world, "stat", found.path, found.inode).size
+    if size < offset + length:
+        submit(world, "truncate", found.path, found.inode, offset + length, detail=f"to {offset + length}")
+
+
+@_on_descriptor
+def _isatty(world: Any, found: Any) -> bool:
+    del world, found
+    return False
+
+
+@_on_descriptor
+def _get_blocking(world: Any, found: Any) -> bool:
+    del world, found
+    return True
+
+
+@_on_descriptor
+def _posix_fadvise(world: Any, found: Any, *_: int) -> None:
+    del world, found
+
+
+def _flock(fd: Any, operation: int) -> None:
+    number = fd if isinstance(fd, int) else fd.fileno()
+    if not is_ours(number):
+        _real["flock"](fd, operation)
+        return
+    world = _world()
+    if world is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    found = handle(world, number)
+    words = {fcntl.LOCK_EX: "exclusive", fcntl.LOCK_SH: "shared", fcntl.LOCK_UN: "release"}
+    text = words.get(operation & ~fcntl.LOCK_NB, "")
+    submit(world, "flock", found.path, found.fd, found.inode, operation, detail=text)
+    found.locked = not operation & fcntl.LOCK_UN
+
+
+def _sync_stand_in() -> None:
+    world = _world()
+    if world is not None and world.running is not None:
+        submit(world, "sync", "")
+    else:
+        _real["sync"]()
+
+
+_functions["sync"] = _sync_stand_in
+
+
+# What is refused, and what is left to other means.
+
+
+def _copying(name: str) -> Function:
+    """Copying inside the kernel: libraries fall back to reading and writing where it is refused so."""
+    real = _real[name]
+
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        if any(is_ours(one) for one in args[:2]):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return real(*args, **kwargs)
+
+    return stand_in
+
+
+_INSTEAD = "the world's file system cannot answer it; write it with open, os.link, os.rename, fcntl.flock"
+
+
+def _refusing(name: str, real: Function) -> Function:
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        world = _world()
+        for one in (*args[:2], *kwargs.values()):
+            if is_ours(one) or (
+                world is not None and isinstance(one, str | bytes | os.PathLike) and _target(world, one)
+            ):
+                raise escape(name, _INSTEAD, sys._getframe(1))
+        return real(*args, **kwargs)
+
+    return stand_in
+
+
+_REFUSED = (
+    "symlink chdir fchdir mkfifo mknod statvfs fstatvfs dup dup2 preadv readv splice chroot lchmod "
+    "lchown fchown"
+).split()
+
+_EVENTS = {
+    "open": 0,
+    "os.listdir": 0,
+    "os.scandir": 0,
+    "os.rename": 0,
+    "os.link": 0,
+    "os.symlink": 1,
+    "os.mkdir": 0,
+    "os.remove": 0,
+    "os.rmdir": 0,
+    "os.truncate": 0,
+    "sqlite3.connect": 0,
+    "mmap.__new__": 0,
+    "fcntl.fcntl": 0,
+    "fcntl.flock": 0,
+    "fcntl.lockf": 0,
+    "fcntl.ioctl": 0,
+}
+"""The audit events that show that a call went past the stand-ins, and which argument names the file."""
+
+
+def _hook(event: str, args: tuple[Any, ...]) -> None:
+    place = _EVENTS.get(event)
+    if place is None or place >= len(args):
+        return
+    world = _world()
+    if world is None or (world.running is None and world.setup is None):
+        return
+    given = args[place]
+    if (is_ours(given) and event != "open") or (
+        isinstance(given, str | bytes | os.PathLike) and _target(world, given) is not None
+    ):
+        raise escape(f"{event} on {_path(given) or 'a file of the world'}", _INSTEAD, sys._getframe(1))
+
+
+sys.addaudithook(_hook)
+
+
+class _Names:
+    """Random names for temporary files: drawn from the stream of the process."""
+
+    _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789_"
+
+    def __iter__(self) -> "_Names":
+        return self
+
+    def __next__(self) -> str:
+        return "".join(stream().choices(self._LETTERS, k=8))
+
+
+_names = _Names()
+_real_names = tempfile._get_candidate_names  # type: ignore[attr-defined]  # where tempfile draws names
+
+
+def _candidates() -> Any:
+    return _real_names() if present.controlled() is None else _names
+
+
+class _Openings:
+    """Numbers the openings of stores; in a world from the beginning, since a run repeats itself."""
+
+    _real = writing._OPENINGS
+
+    def __next__(self) -> int:
+        world = present.controlled()
+        if world is None:
+            return next(self._real)
+        kept = present.memory(world)
+        kept["files", "openings"] = number = kept.get(("files", "openings"), -1) + 1
+        return int(number)
+
+
+_real_create = together.create
+
+
+def _create(drafts_fd: int, *args: Any) -> Any:
+    """The compiled call writes past the stand-ins; the answer makes the store go step by step."""
+    if is_ours(drafts_fd):
+        return together.DRAFT, errno.ENOSYS, 0, ""
+    assert _real_create is not None, "it is put in place where there is one"
+    return _real_create(drafts_fd, *args)
+
+
+def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
+    """The stand-ins with their places: module and name."""
+    _functions["remove"] = _functions["unlink"]
+    for name, stand_in in _functions.items():
+        if hasattr(os, name):
+            yield os, name, stand_in
+    for name in ("sendfile", "copy_file_range"):
+        if hasattr(os, name):
+            yield os, name, _copying(name)
+    for name in _REFUSED:
+        if hasattr(os, name):
+            yield os, name, _refusing(f"os.{name}", _real[name])
+    yield fcntl, "flock", _flock
+    yield builtins, "open", _io_open
+    yield io, "open", _io_open
+    yield tempfile, "_get_candidate_names", _candidates
+    yield writing, "_OPENINGS", _Openings()
+    if _real_create is not None:
+        yield together, "create", _create
+
+
+places.sources.append(_stand_ins)

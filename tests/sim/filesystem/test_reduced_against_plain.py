@@ -1,0 +1,80 @@
+"""On files, reduced exploration must see what plain enumeration sees: the same endings, the same violations.
+
+If this fails, the footprint of some system call is too small, or a power loss is left out somewhere, and
+"every schedule" in a verdict is not true.
+"""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fencepost.sim.explore.plain import Plain
+from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.runs import Setting, final_state
+from fencepost.sim.filesystem.survival import PROFILES
+from fencepost.sim.world import NO_FAULTS, Budget
+from tests.sim.filesystem.programs import NAMES, ON_NAMES, OTHERS, WATCHES, Code, program_of
+
+PLAIN_MAX = 3_000
+NONE: dict[str, int] = {"crash": 0, "reply_lost": 0, "request_lost": 0, "pause": 0}
+BUDGETS = [
+    NO_FAULTS,
+    Budget(**{**NONE, "crash": 1}),
+    Budget(**{**NONE, "crash": 1}, restart=0),
+    Budget(**NONE, power_loss=1),
+    Budget(**NONE, power_loss=1, restart=0),
+    Budget(**{**NONE, "crash": 1}, power_loss=1, restart=0),
+]
+STEPS = st.one_of(st.tuples(st.sampled_from(ON_NAMES), st.sampled_from(NAMES)), st.sampled_from(OTHERS))
+CODES = st.lists(st.lists(STEPS, min_size=1, max_size=2), min_size=2, max_size=3)
+
+
+def seen_by(search: Any) -> tuple[set[Any], set[str]]:
+    endings: set[Any] = set()
+    search._observe = lambda world: endings.add(final_state(world))
+    search.explore(lambda s: s.schedules > PLAIN_MAX)
+    return endings, {str(failure.violation) for failure in search.failures}
+
+
+def compare(codes: list[Code], budget: Budget, watch: str, profile: str, **options: Any) -> tuple[int, int]:
+    """Explore both ways; the numbers of schedules. (0, 0) when there is too much to enumerate."""
+    promise = options.pop("promise", False)
+    plain = Plain(Setting(program_of(codes, watch, profile), budget), first_only=False)
+    endings, broken = seen_by(plain)
+    if not plain.exhausted:
+        return 0, 0
+    setting = Setting(program_of(codes, watch, profile, promise=promise), budget)
+    reduced = ReducedSearch(setting, first_only=False, **options)
+    fewer_endings, fewer_broken = seen_by(reduced)
+    assert reduced.exhausted
+    assert fewer_endings == endings
+    assert fewer_broken == broken
+    return plain.schedules, reduced.runs
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    codes=CODES,
+    budget=st.sampled_from(BUDGETS),
+    watch=st.sampled_from(WATCHES),
+    profile=st.sampled_from(PROFILES),
+    promise=st.booleans(),
+)
+def test_random_programs_end_alike(
+    merge: bool, codes: list[Code], budget: Budget, watch: str, profile: str, promise: bool
+) -> None:
+    compare(codes, budget, watch, profile, merge=merge, promise=promise)
+
+
+def random_codes(draw: Random) -> list[Code]:
+    return [
+        [
+            (draw.choice(ON_NAMES), draw.choice(NAMES)) if draw.random() < 0.7 else draw.choice(OTHERS)
+            for _ in range(draw.randint(1, 2))
+        ]
+        for _ in range(draw.choice([2, 2, 3]))
+    ]
