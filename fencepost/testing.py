@@ -97,7 +97,8 @@ def audit(program: Any = None, /, **options: Any) -> Any:
     The faults of one run, at most, by the names of `sim.faults`: crash=1, reply_lost=1, request_lost=1,
     pause=1, late=0, conflict=0, throttled=0, duplicated=0, skew=0, notification_delayed=0,
     power_loss=0. Besides: processes (how many the function must spawn; it is given the number when it has a
-    parameter of that name), strategy, seed, seconds, schedules, steps_max, depth, undecided ("fail" or "pass"), shared_fixtures.
+    parameter of that name), strategy, seed, seconds, schedules, steps_max, depth, undecided ("fail" or
+    "pass"), shared_fixtures.
     """
     chosen = options_of(options)
 
