@@ -20,7 +20,7 @@ from fencepost.commands.user_files import find, is_file_name, split
 from fencepost.sim.systems import SYSTEMS
 from fencepost.testing import Options, check_program, unwrapped
 
-FOLDERS = ("fencepost.examples.audit", "fencepost.examples.zoo")
+FOLDERS = ("fencepost.examples.audit", "fencepost.examples.files", "fencepost.examples.zoo")
 BOTO3 = "boto3"
 MUTANTS = ("broken", "mutant", "tempting")
 """How the names of mutants begin."""
