@@ -1,8 +1,8 @@
 """A key-value store that moves to a new manifest: the file CURRENT names it, and the old one is removed.
 
 As reported of LevelDB (ALICE, OSDI 2014): the rename of CURRENT and the removal of the old manifest are not
-ordered, so after a power loss CURRENT may name a manifest that is gone, and the store does not open. Fixed: the
-directory is flushed between the two.
+ordered, so after a power loss CURRENT may name a manifest that is gone, and the store does not open. Fixed:
+the directory is flushed between the two.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A repository whose history only grows: a journal remembers its length, so that an interrupted append is cut off.
+"""A repository whose history only grows: a journal remembers its length, to cut off half an append.
 
 As reported of Mercurial (ALICE, OSDI 2014): the journal is not flushed before the history grows, so after a
 power loss the history may end in half an entry with no journal that says where to cut. Fixed: the
