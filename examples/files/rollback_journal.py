@@ -2,7 +2,8 @@
 
 In the shape of SQLite's journal, whose missing flush of the directory is among the vulnerabilities that ALICE
 (OSDI 2014) reports: the name of the journal may be lost while the half-written database is not. Mutants,
-one a flush: the journal, its name, the database before the journal is removed, the removal before the commit is acknowledged.
+one a flush: the journal, its name, the database before the journal is removed, the removal before
+the commit is acknowledged.
 """
 
 import os

@@ -1,8 +1,8 @@
 """A replicated service that starts a new log file, and acknowledges a transaction when it is in there.
 
 As reported of ZooKeeper (ALICE, OSDI 2014): the log is flushed and the directory in which it was created is
-not, so a power loss takes the file with everything that was acknowledged. A record that is half there must not
-be read either: it carries its length. Fixed: the directory is flushed when a log is created.
+not, so a power loss takes the file with everything that was acknowledged. A record that is half there must
+not be read either: it carries its length. Fixed: the directory is flushed when a log is created.
 """
 
 import os
