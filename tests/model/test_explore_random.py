@@ -11,7 +11,7 @@ from fencepost.model import Model, Stepper, check, reachable_graph
 from tests.model.random_machines import Spec, State, naive_search, specs
 
 thorough = settings(
-    max_examples=max(500, settings.default.max_examples),
+    max_examples=max(250, settings.default.max_examples),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -74,11 +74,25 @@ def compared(machine: type[Machine], sizes: dict[str, int] | None = None, withou
     return plain, reduced
 
 
-@pytest.mark.parametrize("machine", project_machines())
-def test_every_machine_of_the_project_keeps_its_verdicts(machine) -> None:
-    compared(machine)
+QUICK_SIZES = {"Objects": {"writers": 2, "crashes": 0}}
+"""Of machines whose default sizes take minutes with every switch."""
+
+
+@pytest.mark.parametrize(
+    ("machine", "sizes"),
+    [
+        *[pytest.param(one, QUICK_SIZES.get(one.__name__), id=one.__name__) for one in project_machines()],
+        *[
+            pytest.param(one, None, id=f"{one.__name__}-default", marks=pytest.mark.slow)
+            for one in project_machines()
+            if one.__name__ in QUICK_SIZES
+        ],
+    ],
+)
+def test_every_machine_of_the_project_keeps_its_verdicts(machine, sizes) -> None:
+    compared(machine, sizes)
     for name in (*machine.safeguards, *machine.assumptions):
-        compared(machine, without=(name,))
+        compared(machine, sizes, without=(name,))
 
 
 @pytest.mark.parametrize(
@@ -374,7 +388,7 @@ def test_random_symmetric_machines_keep_every_verdict() -> None:
     seen: Counter[str] = Counter()
 
     @settings(
-        max_examples=max(150, settings.default.max_examples),
+        max_examples=max(80, settings.default.max_examples),
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
