@@ -87,6 +87,7 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
     from fencepost.impl.http.workers import Workers
     from fencepost.impl.objects.buckets import Buckets
     from fencepost.impl.objects.credentials import Credentials
+    from fencepost.impl.objects.owner import Owner
 
     if (options["certificate"] is None) != (options["key"] is None):
         raise BadRequest("--certificate and --key come together")
@@ -99,6 +100,7 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
     buckets = Buckets(directory)
     with contextlib.closing(_bind(listen)) as bound:
         Path(directory).mkdir(parents=True, exist_ok=True)
+        Owner(directory).acquire()
         buckets.verify()
         if workers == 1:
             _serve(buckets, credentials, bound, options)

@@ -1,5 +1,5 @@
-"""What a server process does beside its requests: reconcile once it has started, then, at an interval, record
-what could not be recorded and write the change log.
+"""What a server process does beside its requests: collect garbage and reconcile once it has started, then,
+at an interval, record what could not be recorded and write the change log.
 
 A failure is logged and tried again; it ends no request.
 """
@@ -13,6 +13,8 @@ from fencepost.impl.objects.reconcile import reconcile
 from fencepost.impl.store.errors import StoreError
 
 INTERVAL_S = 1.0
+UPLOAD_AGE_S = 24 * 3600.0
+"""How long an upload may rest. Temporary files of dead writers are removed after an hour (`FileStore`)."""
 
 
 class Maintenance:
@@ -21,7 +23,7 @@ class Maintenance:
     def __init__(self, buckets: Buckets, *, interval_s: float = INTERVAL_S) -> None:
         self._buckets = buckets
         self._began_ns = buckets.env.now_ns()
-        self._reconciled = False
+        self._reconciled = self._collected = False
         self._log = logging.getLogger("fencepost.objects")
         self._thread = Periodic("maintenance", self._run, interval_s, first_s=0.0)
 
@@ -30,6 +32,8 @@ class Maintenance:
         self._do_all()
 
     def _run(self, _stopping: Callable[[], bool]) -> None:
+        if not self._collected:
+            self._collected = self._try("collect garbage", self._collect_garbage)
         if not self._reconciled:
             self._reconciled = self._try("reconcile the listing index", self._reconcile)
         self._do_all()
@@ -38,6 +42,12 @@ class Maintenance:
         buckets = self._buckets
         self._try("record changes", buckets.index.retry_owed)
         self._try("write the change log", lambda: buckets.log.flush(buckets.index))
+
+    def _collect_garbage(self) -> None:
+        for name, _ in self._buckets.all():
+            removed = self._buckets.store(name).collect_garbage(UPLOAD_AGE_S)
+            if removed:
+                self._log.warning("removed %d uploads of %s that were left for a day", removed, name)
 
     def _reconcile(self) -> None:
         found = reconcile(self._buckets, unless_since_ns=self._began_ns)

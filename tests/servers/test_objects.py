@@ -128,6 +128,18 @@ def test_a_killed_worker_loses_nothing_acknowledged_and_is_replaced(tmp_path: Pa
         assert len(children(process)) == 2  # the last one killed is replaced after a pause
 
 
+def test_a_second_server_of_a_directory_is_refused(tmp_path: Path) -> None:
+    with serving(tmp_path, 2) as (process, _):
+        ended = subprocess.run(
+            [sys.executable, "-m", "fencepost", "objects", "serve", str(tmp_path), "--listen", "127.0.0.1:0"],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": ROOT_TOKEN},
+        )  # fmt: skip
+        assert ended.returncode == 1
+        assert f"is served by process {process.pid}; stop it first" in ended.stderr
+        assert ended.stderr.count("\n") == 1
+
+
 def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as (process, address):
         client(address).list_buckets()

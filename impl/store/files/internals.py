@@ -172,8 +172,13 @@ class Internals:
             with contextlib.suppress(OSError):
                 os.unlink(name, dir_fd=folder)
 
+    def sweep(self) -> None:
+        """Remove what dead writers left: old enough, and locked by nobody. The first draft does it too."""
+        folder = self.existing("tmp")
+        if folder is not None:
+            self._sweep(folder)
+
     def _sweep(self, folder: int) -> None:
-        """Remove what dead writers left: old enough, and locked by nobody."""
         for name in old_names(folder, self.oldest_ns()):
             with contextlib.suppress(OSError):
                 remove_unlocked(name, folder)

@@ -241,6 +241,16 @@ class FileStore(Store):
             session = self._opened(writes=False)
             return None if session is None else session.uploads.parts(key, upload)
 
+    def collect_garbage(self, upload_age_s: float) -> int:
+        """Remove old temporary files of dead writers, and uploads that nobody has touched for so long;
+        returns how many uploads."""
+        with self._failures("collect garbage"):
+            session = self._opened(writes=False)
+            if session is None:
+                return 0
+            session.sweep()
+            return session.uploads.sweep(self.env.now_ns() - round(upload_age_s * 1e9))
+
     def walk(self) -> Iterator[tuple[str, os.stat_result]]:
         """Every key that has an object during the whole walk, in no order, with what the system says of its
         file; a key may come twice."""
@@ -351,6 +361,9 @@ class _Session:
             ask.AbortUpload: uploads.abort,
             ask.ListUploads: uploads.list,
         }
+
+    def sweep(self) -> None:
+        self._internals.sweep()
 
     def try_out(self) -> None:
         """Raise `OSError` unless files can be written, linked and locked here."""

@@ -11,6 +11,7 @@ publish an upload twice, over what others wrote in between.
 
 import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import json
 import os
@@ -23,7 +24,7 @@ from fencepost.impl.store.bucket import check_parts, fingerprint, fingerprint_of
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk
-from fencepost.impl.store.files.internals import Internals, read_file, remove_folder
+from fencepost.impl.store.files.internals import Internals, old_names, read_file, remove_folder
 from fencepost.impl.store.files.reading import Reader
 from fencepost.impl.store.files.writing import Draft, History, Writer
 from fencepost.impl.store.requests import Outcome, Reply
@@ -102,6 +103,7 @@ class Uploads:
             if uploads is not None:
                 with contextlib.suppress(FileNotFoundError):
                     fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)
+                    fcntl.flock(fd, fcntl.LOCK_SH)  # `sweep` leaves it alone meanwhile
             about = None if fd is None else _about(fd)
             yield None if fd is None or about is None or about.key != key else (fd, about)
         finally:
@@ -243,6 +245,23 @@ class Uploads:
         with contextlib.suppress(OSError):  # left to the next sweep
             remove_folder(request.upload, self._internals.folder("tmp"))
         return request.ends(outcome)
+
+    def sweep(self, oldest_ns: int) -> int:
+        """Remove uploads that nobody has touched since then and nobody works on; returns how many."""
+        uploads, removed = self._internals.existing("uploads"), 0
+        for upload in () if uploads is None else old_names(uploads, oldest_ns):
+            fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(fd).st_mtime_ns < oldest_ns:  # a part may have come since the first look
+                    self._move(upload, "uploads", "tmp")
+                    remove_folder(upload, self._internals.folder("tmp"))
+                    removed += 1
+            except (BlockingIOError, FileNotFoundError):  # at work, or gone by now
+                continue
+            finally:
+                os.close(fd)
+        return removed
 
     def list(self, request: ask.ListUploads) -> ask.UploadsReply:
         found = sorted(
