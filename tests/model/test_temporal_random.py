@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from fencepost.model import Model, Stepper, check
 from tests.model.random_machines import ANY, Naive, Spec, State, naive_search, specs
 
-MACHINES = max(300, settings.default.max_examples)
+MACHINES = max(600, settings.default.max_examples)
 thorough = settings(max_examples=MACHINES, deadline=None, suppress_health_check=list(HealthCheck))
 Edges = dict[State, list[tuple[str, State]]]
 
@@ -157,7 +157,7 @@ def agree_on_recoverable(reading: Reading, found, seen: Counter[str]) -> None:
 
 
 def test_verdicts_on_whole_runs_agree_with_networkx() -> None:
-    """Hundreds of machines; that each kind of answer is well represented is part of the test."""
+    """600 machines; that each kind of answer is well represented is part of the test."""
     seen: Counter[str] = Counter()
 
     @thorough
@@ -170,7 +170,7 @@ def test_verdicts_on_whole_runs_agree_with_networkx() -> None:
 
     agree()
     total = seen["recoverable holds"] + seen["recoverable violated"]
-    assert total >= MACHINES * 5 // 6
+    assert total >= 500
     assert min(seen["recoverable holds"], seen["recoverable violated"]) >= total / 5, seen
     assert seen["holds"] + seen["holds, though there are loops"] >= total / 5, seen
     assert seen["ends"] + seen["stays"] + seen["loops, fair to something"] >= total / 5, seen
