@@ -1,26 +1,33 @@
 """`fencepost objects serve` as a process: workers that agree, that are killed, and that end in good order."""
 
 import contextlib
+import hashlib
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
+from fencepost.impl.objects.buckets import Buckets
+from fencepost.impl.objects.reconcile import reconcile
 from tests.impl.objects.serving import ROOT_TOKEN, client
 
 pytestmark = pytest.mark.server
 BUCKET = "bucket-one"
+KILLS = int(os.environ.get("FENCEPOST_KILLS", "5"))
+"""500 take about 15 minutes."""
 
 
 @contextlib.contextmanager
-def serving(directory: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    directory: Path, workers: int, wrapper: Sequence[str] = ()
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and its address."""
     command = [
         sys.executable,
@@ -34,7 +41,7 @@ def serving(directory: Path, workers: int) -> Iterator[tuple[subprocess.Popen[st
     ]
     environment = {**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": ROOT_TOKEN}
     with subprocess.Popen(
-        [*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True, env=environment
+        [*wrapper, *command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         try:
             assert process.stdout is not None
@@ -108,16 +115,19 @@ def test_a_killed_worker_loses_nothing_acknowledged_and_is_replaced(tmp_path: Pa
 
         def kill() -> None:
             """Each time after some more writes were acknowledged."""
-            for wanted in range(5, 30, 5):
+            for number in range(KILLS):
+                wanted = len(acknowledged) + 5
                 while len(acknowledged) < wanted:
                     done.wait(0.05)
-                with contextlib.suppress(ProcessLookupError, IndexError):
-                    os.kill(children(process)[0], signal.SIGKILL)
+                while len(children(process)) < 2:  # the next one is a new process at times
+                    done.wait(0.05)
+                os.kill(children(process)[number % 2], signal.SIGKILL)
             done.set()
 
         run_all([kill, *(lambda name=f"w{n}": write(name) for n in range(4))])
         s3 = client(address)
-        listed = {one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]}
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        listed = {one["Key"] for page in pages for one in page["Contents"]}
         for key, body in acknowledged.items():
             assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == body, key
             assert key in listed
@@ -126,6 +136,61 @@ def test_a_killed_worker_loses_nothing_acknowledged_and_is_replaced(tmp_path: Pa
                 break
             threading.Event().wait(0.1)
         assert len(children(process)) == 2  # the last one killed is replaced after a pause
+    check_events(tmp_path, acknowledged)
+
+
+def check_events(root: Path, objects: Mapping[str, bytes]) -> None:
+    """Every object has its event, also where the process that wrote it was killed."""
+    buckets = Buckets(str(root))
+    reconcile(buckets)
+    events = {event.key: event.new for event in buckets.log.events(buckets.index)}
+    buckets.close()
+    for key, body in objects.items():
+        found = events[key]
+        assert found is not None, key
+        assert found["etag"] == hashlib.md5(body).hexdigest(), key
+
+
+def test_a_full_disk_refuses_and_the_service_goes_on(tmp_path: Path) -> None:
+    """A tmpfs of 16 MiB in a mount namespace of the server's own."""
+    mount = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    script = 'mount -t tmpfs -o size=16m objects "$0" && exec "$@"'
+    if subprocess.run([*mount, script, str(tmp_path), "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    stored: dict[str, bytes] = {}
+    with serving(tmp_path, 2, [*mount, script, str(tmp_path)]) as (_, address):
+        s3 = client(address)
+        s3.create_bucket(Bucket=BUCKET)
+
+        def fill(size: int, prefix: str) -> str:
+            """Until there is no room; returns the key that was refused."""
+            for number in range(20_000):
+                key, body = f"{prefix}/{number}", os.urandom(size)
+                try:
+                    s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+                except ClientError as error:
+                    assert error.response["ResponseMetadata"]["HTTPStatusCode"] == 507  # noqa: PT017  until it fails
+                    assert error.response["Error"]["Code"] == "InsufficientStorage"  # noqa: PT017  the same
+                    return key
+                stored[key] = body
+            raise AssertionError("the disk is never full")
+
+        refused = fill(3 << 20, "large")
+        assert fill(1, "other").startswith("other/")
+        for key in (refused, "large/1000"):
+            with pytest.raises(ClientError, match="NoSuchKey"):
+                s3.get_object(Bucket=BUCKET, Key=key)
+        for key, body in stored.items():
+            assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == body
+        s3.delete_object(Bucket=BUCKET, Key="large/0")
+        del stored["large/0"]
+        s3.put_object(Bucket=BUCKET, Key="after", Body=b"x" * (1 << 20), IfNoneMatch="*")
+        threading.Event().wait(2.5)  # what could not be recorded is recorded at the next interval
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        listed = {one["Key"] for page in pages for one in page["Contents"]}
+        assert listed >= {*stored, "after"}
+        for key in listed - {*stored, "after"}:  # complete, and not acknowledged
+            assert len(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()) == 1
 
 
 def test_a_second_server_of_a_directory_is_refused(tmp_path: Path) -> None:
