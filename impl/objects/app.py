@@ -32,13 +32,14 @@ from fencepost.impl.http.limits import ClientGone, Limits
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Service, json_response
 from fencepost.impl.objects.buckets import Buckets
-from fencepost.impl.objects.credentials import Caller, Credentials
-from fencepost.impl.objects.operations import KNOWN, Content, Operations, Receiving
+from fencepost.impl.objects.credentials import ANONYMOUS, Caller, Credentials
+from fencepost.impl.objects.operations import Content, Receiving
 from fencepost.impl.objects.rest import PREFIX, Rest
+from fencepost.impl.objects.surface import KNOWN, PUBLIC, act
 from fencepost.impl.objects.wire import codec
-from fencepost.impl.objects.wire.body import Body
+from fencepost.impl.objects.wire.body import HEADER, Body
 from fencepost.impl.objects.wire.errors import S3Error, error_body, refuse
-from fencepost.impl.objects.wire.signature import Message, Signed, verify
+from fencepost.impl.objects.wire.signature import Message, Signed, is_signed, verify
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
 
 OBJECT_BYTES_MAX = 5 << 40
@@ -126,7 +127,9 @@ class ObjectServer(Service):
             bucket, _, key = path[1:].partition("/")
         return _Request(scope["method"], path, tuple(query), headers, bucket, key)
 
-    def authenticate(self, request: _Request) -> tuple[Caller, Signed]:
+    def authenticate(self, request: _Request, operation: str) -> tuple[Caller, Signed | None]:
+        if operation in PUBLIC and not is_signed(request):
+            return ANONYMOUS, None
         signed = verify(request, self._credentials.secret, self.now())
         caller = self._credentials.caller(signed.scope.access_key)
         if request.bucket and not caller.may_use(request.bucket):
@@ -137,8 +140,7 @@ class ObjectServer(Service):
         return datetime.fromtimestamp(self._buckets.env.now_ns() / 1e9, UTC)
 
     def act(self, operation: str, caller: Caller) -> Callable[..., Any]:
-        method: Callable[..., Any] = getattr(Operations(self._buckets, caller), _method(operation))
-        return method
+        return act(operation, self._buckets, caller)
 
 
 class _Exchange:
@@ -165,7 +167,7 @@ class _Exchange:
 
     async def _serve(self, request: _Request) -> None:
         call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
-        caller, signed = self._server.authenticate(request)
+        caller, signed = self._server.authenticate(request, call.operation)
         if call.operation not in KNOWN:
             refuse("NotImplemented", f"{call.operation} is not implemented")
         codec.refuse_unknown(call, KNOWN[call.operation])
@@ -175,17 +177,20 @@ class _Exchange:
         elif call.operation in _STREAMS_OUT:
             await self._get(call, act)
         else:
-            content = await self._small_body(request, signed)
+            content = await self._small_body(call.operation, request, signed)
             values = await self._server.in_thread(lambda: act(codec.read_body(call, content)))
             await self._answer(codec.write(call.operation, values))
 
     # Bodies.
 
-    async def _small_body(self, request: _Request, signed: Signed) -> bytes:
+    async def _small_body(self, operation: str, request: _Request, signed: Signed | None) -> bytes:
         """A body that is XML, or nothing."""
-        if "content-length" not in request.headers and "transfer-encoding" not in request.headers:
+        headers = request.headers
+        if "content-length" not in headers and "transfer-encoding" not in headers:
             return b""
-        body = Body(request.headers, signed)
+        if operation == "CompleteMultipartUpload":  # there they are those of the object
+            headers = {name: text for name, text in headers.items() if not name.startswith(HEADER)}
+        body = Body(headers, signed)
         if body.length > codec.XML_BYTES_MAX:
             refuse("MalformedXML")
         pieces: list[bytes] = []
@@ -209,7 +214,7 @@ class _Exchange:
         call: codec.Call,
         act: Callable[..., AbstractContextManager[Receiving]],
         request: _Request,
-        signed: Signed,
+        signed: Signed | None,
     ) -> None:
         body = Body(request.headers, signed)
         if body.length > PUT_BYTES_MAX:
@@ -286,7 +291,7 @@ class _Exchange:
             raise ClientGone
         path = unquote(self._scope["path"])
         body = error_body(error, path, self._id)
-        headers = {"Content-Type": "application/xml", "Content-Length": str(len(body))}
+        headers = {"Content-Type": "application/xml", "Content-Length": str(len(body)), **error.headers}
         if error.status == 304:
             body, headers = b"", {"ETag": f'"{error.details.get("etag", "")}"'}
         if error.status == 503:
@@ -325,11 +330,6 @@ def _read(fd: int, size: int, at: int) -> bytes:
     if not piece:
         refuse("InternalError")
     return piece
-
-
-def _method(operation: str) -> str:
-    """`ListObjectsV2` to `list_objects_v2`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).lower()
 
 
 def _text(value: bytes) -> str:

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fencepost.impl.environment import Environment, SystemEnvironment
 from fencepost.impl.objects.change_log import ChangeLog
@@ -28,6 +29,7 @@ from fencepost.impl.objects.index import Index
 from fencepost.impl.objects.recorded import RecordedStore
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.files.versions import Keep
 from fencepost.impl.store.requests import ABSENT, ANYTHING, List, ListUploads, Matches, Outcome
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -46,7 +48,18 @@ class Document:
     access: str = ""
     """`public` where objects written through the native interface are public unless they say otherwise."""
     lifecycle: str = ""
-    """The configuration as the client sent it."""
+    """The configuration that the client sent, as JSON."""
+    location: str = ""
+    """A region; empty for us-east-1, as S3 has it."""
+    versioning: str = ""
+    """`Enabled` or `Suspended`; empty while it was never enabled."""
+    lock: dict[str, Any] | None = None
+    """The default retention of new versions (`Mode`, and `Days` or `Years`); empty if there is none, and None
+    where versions cannot be locked."""
+
+    @property
+    def keep(self) -> Keep:
+        return Keep(self.versioning)
 
 
 class Buckets:
@@ -70,10 +83,10 @@ class Buckets:
 
     # Buckets.
 
-    def create(self, name: str) -> None:
+    def create(self, name: str, **settings: Any) -> None:
         check_name(name)
         with self._locked(name, fcntl.LOCK_EX):
-            text = json.dumps(asdict(Document(self.env.now_ns()))).encode()
+            text = json.dumps(asdict(Document(self.env.now_ns(), **settings))).encode()
             reply = self._documents.put(_DOCUMENTS + name, text, when=ABSENT)
             if reply.outcome is Outcome.EXISTS:
                 refuse("BucketAlreadyOwnedByYou", bucket_name=name)
@@ -104,6 +117,11 @@ class Buckets:
     def document(self, name: str) -> Document:
         return self._read(name)[0]
 
+    def change_alone(self, name: str, how: Callable[[Document], Document]) -> None:
+        """The same when nobody works in the bucket: every request sees the old document or the new one."""
+        with self._locked(name, fcntl.LOCK_EX):
+            self.change(name, how)
+
     def change(self, name: str, how: Callable[[Document], Document]) -> None:
         """Replace the document by what `how` makes of it; nobody's change is lost."""
         for _ in range(_TRIES):
@@ -128,9 +146,15 @@ class Buckets:
     @contextlib.contextmanager
     def using(self, name: str) -> Iterator[RecordedStore]:
         """The objects of a bucket that exists, and does until the end of this block."""
+        with self.entered(name) as (store, _):
+            yield store
+
+    @contextlib.contextmanager
+    def entered(self, name: str) -> Iterator[tuple[RecordedStore, Document]]:
+        """The same with the document, whose versioning stays as it is until the end of this block."""
         with self._locked(name, fcntl.LOCK_SH):
-            self.document(name)
-            yield self.store(name)
+            document = self.document(name)
+            yield self.store(name), document
 
     def store(self, name: str) -> RecordedStore:
         with self._lock:

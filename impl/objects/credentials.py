@@ -17,13 +17,17 @@ TOKEN_CHARACTERS_MIN = 16
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever sent a request. `bucket` is empty for root."""
+    """Whoever sent a request. `bucket` is empty for root, and for one who did not sign."""
 
     name: str
     bucket: str = ""
 
     def may_use(self, bucket: str) -> bool:
-        return self.name == ROOT or self.bucket == bucket
+        return self.name == ROOT or (self.bucket == bucket and bucket != "")
+
+
+ANONYMOUS = Caller("")
+"""Reads public objects, and nothing else."""
 
 
 class Credentials:

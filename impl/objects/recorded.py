@@ -18,6 +18,7 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.files.reading import Opened
+from fencepost.impl.store.files.uploads import Content
 from fencepost.impl.store.files.versions import Keep
 from fencepost.impl.store.files.writing import Incoming
 from fencepost.impl.store.requests import Outcome, R, Reply, Request
@@ -53,8 +54,10 @@ class RecordedStore(FileStore):
         with super().incoming(key, when, keep) as draft:
             yield cast(Incoming, _RecordedIncoming(self, draft))
 
-    def complete(self, request: ask.CompleteUpload, keep: Keep) -> ask.PutReply:
-        return self._recorded(request.key, super().complete(request, keep))
+    def complete(
+        self, request: ask.CompleteUpload, keep: Keep, content: Content | None = None
+    ) -> ask.PutReply:
+        return self._recorded(request.key, super().complete(request, keep, content))
 
     def delete_keeping(self, key: str, when: ask.Matches | ask.Anything, keep: Keep) -> ask.DeleteReply:
         return self._recorded(key, super().delete_keeping(key, when, keep), _DELETED)
@@ -87,8 +90,11 @@ class RecordedStore(FileStore):
         return entry
 
     def is_empty(self) -> bool:
-        """Whether the directory holds no object, whatever the index says."""
-        return not super().send(ask.List("", limit=1)).objects
+        """Whether the directory holds no object and no version, whatever the index says."""
+        return (
+            not super().send(ask.List("", limit=1)).objects
+            and not self.versions("", "", ("", ""), 1).versions
+        )
 
     def differences(self, rows: int = 500) -> Iterator[str]:
         """Keys whose rows do not equal the directory, or did not when they were compared."""

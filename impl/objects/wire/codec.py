@@ -30,6 +30,7 @@ import botocore.session
 
 from fencepost.impl.objects.wire.errors import S3Error
 
+INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 XML_BYTES_MAX = 2 << 20
 """Of a body that is XML: a thousand keys to delete, or ten thousand parts."""
@@ -39,9 +40,13 @@ ROOTS = {
     "CopyObject": "CopyObjectResult",
     "CreateMultipartUpload": "InitiateMultipartUploadResult",
     "DeleteObjects": "DeleteResult",
+    "GetBucketAccelerateConfiguration": "AccelerateConfiguration",
     "GetBucketAcl": "AccessControlPolicy",
     "GetBucketLifecycleConfiguration": "LifecycleConfiguration",
     "GetBucketLocation": "LocationConstraint",
+    "GetBucketLogging": "BucketLoggingStatus",
+    "GetBucketNotificationConfiguration": "NotificationConfiguration",
+    "GetBucketRequestPayment": "RequestPaymentConfiguration",
     "GetBucketTagging": "Tagging",
     "GetBucketVersioning": "VersioningConfiguration",
     "GetObjectAcl": "AccessControlPolicy",
@@ -226,6 +231,9 @@ def parse(shape: Any, element: ET.Element) -> Any:
         for member, part in shape.members.items():
             name = part.serialization.get("name", member)
             if part.serialization.get("xmlAttribute"):
+                text = element.get(f"{{{INSTANCE}}}{name.partition(':')[2]}")
+                if text is not None:
+                    values[member] = text
                 continue
             if part.type_name == "list" and part.serialization.get("flattened"):
                 name = part.serialization.get("name", part.member.serialization.get("name", member))
@@ -343,7 +351,7 @@ def _element(shape: Any, name: str, value: Any) -> str:
         for member, part in shape.members.items():
             if part.serialization.get("xmlAttribute") and value.get(member) is not None:
                 prefix = part.serialization["name"].partition(":")[0]
-                attributes += f' xmlns:{prefix}="http://www.w3.org/2001/XMLSchema-instance"'
+                attributes += f' xmlns:{prefix}="{INSTANCE}"'
                 attributes += f' {part.serialization["name"]}="{escape(value[member])}"'
         content = "".join(_members(shape, value))
     elif shape.type_name == "list":

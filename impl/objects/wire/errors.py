@@ -11,6 +11,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access Denied"),
     "AuthorizationHeaderMalformed": (400, "The authorization header you provided is invalid."),
     "AuthorizationQueryParametersError": (400, "The authorization query parameters that you provided are not valid."),
+    "BadRequest": (400, "Bad Request"),
     "BadDigest": (400, "The Content-MD5 or checksum value that you specified did not match what the server received."),
     "BucketAlreadyExists": (409, "The requested bucket name is not available. Please select a different name."),
     "BucketAlreadyOwnedByYou": (409, "Your previous request to create the named bucket succeeded and you already own it."),
@@ -19,6 +20,17 @@ CODES: Mapping[str, tuple[int, str]] = {
     "EntityTooLarge": (400, "Your proposed upload exceeds the maximum allowed size"),
     "EntityTooSmall": (400, "Your proposed upload is smaller than the minimum allowed size"),
     "ExpiredToken": (400, "The provided token has expired."),
+    "IllegalVersioningConfigurationException": (400, "The versioning configuration specified in the request is invalid."),
+    "InvalidLocationConstraint": (400, "The specified location-constraint is not valid"),
+    "InvalidPartNumber": (416, "The requested partnumber is not satisfiable"),
+    "InvalidStorageClass": (400, "The storage class you specified is not valid"),
+    "NoSuchBucketPolicy": (404, "The bucket policy does not exist"),
+    "NoSuchCORSConfiguration": (404, "The CORS configuration does not exist"),
+    "NoSuchPublicAccessBlockConfiguration": (404, "The public access block configuration was not found"),
+    "NoSuchWebsiteConfiguration": (404, "The specified bucket does not have a website configuration"),
+    "OwnershipControlsNotFoundError": (404, "The bucket ownership controls were not found"),
+    "ReplicationConfigurationNotFoundError": (404, "The replication configuration was not found"),
+    "ServerSideEncryptionConfigurationNotFoundError": (404, "The server side encryption configuration was not found"),
     "IllegalLocationConstraintException": (400, "The unspecified location constraint is incompatible for the region specific endpoint this request was sent to."),
     "IncompleteBody": (400, "You did not provide the number of bytes specified by the Content-Length HTTP header"),
     "InsufficientStorage": (507, "There is no room left for the object."),
@@ -62,6 +74,9 @@ CODES: Mapping[str, tuple[int, str]] = {
 
 class S3Error(Exception):
     """A refusal with one of S3's codes. `details` become elements of the XML, named like AWS names them."""
+
+    headers: Mapping[str, str] = {}
+    """Of the response: what a delete marker is known by."""
 
     def __init__(self, code: str, message: str = "", **details: str) -> None:
         self.code = code

@@ -73,11 +73,18 @@ class Message:
 
 def verify(message: Message, secrets: Secrets, now: datetime) -> Signed:
     """The signer of a request; one that is not signed is denied."""
+    if not is_signed(message):
+        raise S3Error("AccessDenied")
     if "authorization" in message.headers:
         return _verify_header(message, secrets, now)
-    if any(name == "X-Amz-Signature" for name, _ in message.query):
-        return _verify_presigned(message, secrets, now)
-    raise S3Error("AccessDenied")
+    return _verify_presigned(message, secrets, now)
+
+
+def is_signed(message: Message) -> bool:
+    """Whether it claims to be signed."""
+    return "authorization" in message.headers or any(
+        name in ("X-Amz-Signature", "X-Amz-Algorithm") for name, _ in message.query
+    )
 
 
 _AUTHORIZATION = re.compile(
@@ -119,7 +126,7 @@ def _verify_presigned(message: Message, secrets: Secrets, now: datetime) -> Sign
     names = words.get("X-Amz-SignedHeaders", "").split(";")
     payload = words.get("X-Amz-Content-Sha256", message.headers.get("x-amz-content-sha256", UNSIGNED))
     rest = [(name, value) for name, value in message.query if name != "X-Amz-Signature"]
-    signature = words["X-Amz-Signature"]
+    signature = words.get("X-Amz-Signature", "")
     return _compare(replace(message, query=rest), names, payload, secrets, scope, moment, signature)
 
 

@@ -38,6 +38,7 @@ from fencepost.impl.store.files.internals import Internals
 from fencepost.impl.store.files.listing import Lister
 from fencepost.impl.store.files.names import Names
 from fencepost.impl.store.files.reading import Opened, Reader
+from fencepost.impl.store.files.uploads import Content as UploadContent
 from fencepost.impl.store.files.uploads import IncomingPart, PartInfo, Uploads
 from fencepost.impl.store.files.versions import Keep, Versions
 from fencepost.impl.store.files.versions import Page as VersionsPage
@@ -163,12 +164,14 @@ class FileStore(Store):
             with session.writer.incoming(key, when, session.versions.history(keep)) as draft:
                 yield draft
 
-    def complete(self, request: ask.CompleteUpload, keep: Keep) -> ask.PutReply:
+    def complete(
+        self, request: ask.CompleteUpload, keep: Keep, content: UploadContent | None = None
+    ) -> ask.PutReply:
         """`CompleteUpload` that keeps the version which it replaces."""
         with self._failures(f"complete-upload {request.key!r}"):
             check(request)
             session = self._writing()
-            return session.uploads.complete(request, session.versions.history(keep))
+            return session.uploads.complete(request, session.versions.history(keep), content)
 
     def delete_keeping(self, key: str, when: ask.Matches | ask.Anything, keep: Keep) -> ask.DeleteReply:
         """Hide `key` behind a delete marker; without versions, remove it."""
@@ -272,6 +275,12 @@ class FileStore(Store):
             session = self._opened(writes=False)
             if session is not None:
                 session.writer.flush(key)
+
+    def upload_extra(self, key: str, upload: str) -> dict[str, str] | None:
+        """What `begin_upload` was given beside the user's metadata; None when there is no such upload."""
+        with self._failures(f"read the upload of {key!r}"):
+            session = self._opened(writes=False)
+            return None if session is None else session.uploads.begun(key, upload)
 
     @contextlib.contextmanager
     def _failures(self, what: str) -> Iterator[None]:

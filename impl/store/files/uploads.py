@@ -16,14 +16,16 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Protocol
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import check_parts, fingerprint, fingerprint_of_parts
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.files.attributes import Attributes
-from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, NO_XATTR, Disk
 from fencepost.impl.store.files.internals import Internals, old_names, read_file, remove_folder
 from fencepost.impl.store.files.reading import Reader
 from fencepost.impl.store.files.writing import Draft, History, Writer
@@ -127,7 +129,13 @@ class Uploads:
             with self._internals.draft() as (fd, draft):
                 yield IncomingPart(self, fd, draft, found[0], number)
 
-    def land(self, part: "IncomingPart", etag: str) -> ask.PartReply:
+    def land(self, part: "IncomingPart", etag: str, note: str) -> ask.PartReply:
+        if note:
+            try:
+                self._disk.set_attribute(part.fd, note.encode())
+            except OSError as error:  # then a server has less to tell of the part
+                if error.errno not in NO_XATTR:
+                    raise
         self._disk.write(part.fd, bytes.fromhex(etag))
         self._disk.fsync(part.fd)
         try:
@@ -147,9 +155,23 @@ class Uploads:
                 return None
             numbers = sorted(int(name) for name in os.listdir(found[0]) if name.isdecimal())
             with contextlib.ExitStack() as stack:
-                return [part for number in numbers if (part := _part(found[0], number, stack))]
+                found_parts = [part for number in numbers if (part := _part(found[0], number, stack))]
+                return [replace(part, note=self._note(part.fd)) for part in found_parts]
 
-    def complete(self, request: ask.CompleteUpload, history: History | None = None) -> ask.PutReply:
+    def _note(self, fd: int) -> str:
+        return (self._disk.get_attribute(fd) or b"").decode()
+
+    def begun(self, key: str, upload: str) -> dict[str, str] | None:
+        """What the upload was created with beside the user's metadata; None when there is no such upload."""
+        with self._opened(key, upload) as found:
+            return None if found is None else found[1].extra
+
+    def complete(
+        self,
+        request: ask.CompleteUpload,
+        history: History | None = None,
+        content: "Content | None" = None,
+    ) -> ask.PutReply:
         with self._opened(request.key, request.upload) as found:
             if found is None:
                 return request.ends(Outcome.GONE)
@@ -159,7 +181,7 @@ class Uploads:
                 refused = self._refusal(request, about)
                 if refused is not None:
                     return request.ends(refused)
-                return self._publish(request, about, files, history)
+                return self._publish(request, about, files, history, content)
 
     def _refusal(self, request: ask.CompleteUpload, about: _About) -> Outcome | None:
         """A conditional completion loses to whatever happened at the key since the upload was created."""
@@ -169,7 +191,12 @@ class Uploads:
         return None if self._standing(request.key) == about.standing else Outcome.CONFLICT
 
     def _publish(
-        self, request: ask.CompleteUpload, about: _About, files: list[int], history: History | None
+        self,
+        request: ask.CompleteUpload,
+        about: _About,
+        files: list[int],
+        history: History | None,
+        content: "Content | None",
     ) -> ask.PutReply:
         known = Attributes(
             fingerprint_of_parts([etag for _, etag in request.parts]),
@@ -180,7 +207,10 @@ class Uploads:
         )
         create = isinstance(request.when, ask.Absent) and history is None
         with self._writer.spot(request.key) as spot, self._writer.draft(known, create) as draft:
-            self._copy(files, draft)
+            self._copy(files, draft, content)
+            if content is not None:
+                extra = content.kept(about.extra)
+                draft.attributes = draft.attributes._replace(extra=ask.Metadata(extra))
             self._writer.finish(draft, request.key, history)
             with self._internals.key_locked(request.key):
                 outcome = self._refusal(request, about)
@@ -197,12 +227,14 @@ class Uploads:
             version = history.version(draft) if history else ""
             return self._writer.settle(spot, draft.attributes.etag, outcome, version)
 
-    def _copy(self, files: list[int], draft: Draft) -> None:
+    def _copy(self, files: list[int], draft: Draft, content: "Content | None") -> None:
         digest = hashlib.md5(usedforsecurity=False)
         for fd in files:
             at, end = 0, os.fstat(fd).st_size - _DIGEST_BYTES
             while chunk := os.pread(fd, min(_COPY_BYTES, end - at), at):
                 digest.update(chunk)
+                if content is not None:
+                    content.update(chunk)
                 self._disk.write(draft.fd, chunk)
                 at += len(chunk)
         draft.attributes = draft.attributes._replace(digest=digest.hexdigest())
@@ -303,9 +335,18 @@ class IncomingPart:
     def write(self, piece: bytes) -> None:
         self._uploads.write(self.fd, piece)
 
-    def publish(self, etag: str) -> ask.PartReply:
-        """`etag` is the MD5 of what was written."""
-        return self._uploads.land(self, etag)
+    def publish(self, etag: str, note: str = "") -> ask.PartReply:
+        """`etag` is the MD5 of what was written, `note` what a server adds where there is room for it."""
+        return self._uploads.land(self, etag, note)
+
+
+class Content(Protocol):
+    """What a server computes over the parts as they are joined."""
+
+    def update(self, piece: bytes) -> None: ...
+
+    def kept(self, begun: Mapping[str, str]) -> dict[str, str]:
+        """What to keep of the object, from what the upload was created with; raises to publish nothing."""
 
 
 def _about(folder: int) -> _About | None:
@@ -329,6 +370,7 @@ class PartInfo:
     modified_ns: int
     fd: int
     """Valid only while the upload is open."""
+    note: str = ""
 
 
 def _part(folder: int, number: int, stack: contextlib.ExitStack) -> PartInfo | None:

@@ -97,6 +97,13 @@ def _entry(moment: int, mark: str, *, marker: bool = False) -> Entry:
     return Entry(f"{_ORDER_MAX - moment:016x}{mark}{_MARKER if marker else ''}")
 
 
+def is_version(text: str) -> bool:
+    """Whether a version can be called so."""
+    return text == NULL or (
+        _NAME.fullmatch(text) is not None and not Entry(text).null and not Entry(text).marker
+    )
+
+
 def entry_of(opened: Opened) -> Entry:
     """The entry of an open version. One without a name was written before its bucket kept versions."""
     return Entry(opened.attributes.extra.get(_ATTRIBUTE) or _entry(opened.found.st_mtime_ns, NULL).name)

@@ -21,12 +21,15 @@ ROOT_TOKEN = "a root token of the tests"
 
 
 @contextlib.contextmanager
-def served(root: Path, credentials: Credentials | None = None, **limits: Any) -> Iterator[str]:
+def served(
+    root: Path, credentials: Credentials | None = None, *, domain: str = "", **limits: Any
+) -> Iterator[str]:
     """The address of a server on this directory."""
     started = threading.Event()
     buckets = Buckets(str(root))
     known = credentials or Credentials(ROOT_TOKEN)
-    service = ObjectServer(buckets, known, limits=Limits(**{"client_requests": 64, **limits}))
+    bounds = Limits(**{"client_requests": 64, **limits})
+    service = ObjectServer(buckets, known, domain=domain, limits=bounds)
     maintenance = Maintenance(buckets)
     bound = listener("127.0.0.1", 0)
     server = Server(service, on_listening=lambda _: started.set())

@@ -157,8 +157,8 @@ def test_a_header_that_is_not_implemented_is_refused(s3: Any) -> None:
         code(s3.put_object, Bucket=BUCKET, Key="k", Body=b"", ServerSideEncryption="AES256")
         == "NotImplemented"
     )
-    assert code(s3.get_bucket_acl, Bucket=BUCKET) == "NotImplemented"
-    assert code(s3.get_object, Bucket=BUCKET, Key="k", VersionId="v") == "NotImplemented"
+    assert code(s3.put_bucket_cors, Bucket=BUCKET, CORSConfiguration={"CORSRules": []}) == "NotImplemented"
+    assert code(s3.restore_object, Bucket=BUCKET, Key="k", RestoreRequest={}) == "NotImplemented"
 
 
 @pytest.mark.parametrize(
@@ -172,17 +172,17 @@ def test_keys_that_would_leave_the_directory_are_refused(s3: Any, key: str, expe
 def test_a_promise_that_cannot_be_kept_is_refused(s3: Any) -> None:
     """An ignored ACL, size or checksum would be accepted and mean nothing."""
     at = {"Bucket": BUCKET, "Key": "k"}
-    assert code(s3.put_object, **at, Body=b"", ACL="public-read") == "NotImplemented"
+    assert code(s3.put_object, **at, Body=b"", ACL="public-read-write") == "NotImplemented"
     s3.put_object(**at, Body=b"")
     source = {"Bucket": BUCKET, "Key": "k"}
     copy = {"Bucket": BUCKET, "Key": "k2", "CopySource": source}
-    assert code(s3.copy_object, **copy, ACL="public-read") == "NotImplemented"
+    assert code(s3.copy_object, **copy, ACL="authenticated-read") == "NotImplemented"
     assert code(s3.create_bucket, Bucket="bucket-open", ACL="public-read") == "NotImplemented"
     upload = s3.create_multipart_upload(**at)["UploadId"]
     etag = s3.upload_part(**at, UploadId=upload, PartNumber=1, Body=b"12345")["ETag"]
     parts = {**at, "UploadId": upload, "MultipartUpload": {"Parts": [{"PartNumber": 1, "ETag": etag}]}}
     assert code(s3.complete_multipart_upload, **parts, MpuObjectSize=4) == "InvalidRequest"
-    assert code(s3.complete_multipart_upload, **parts, ChecksumCRC32="AAAAAA==") == "NotImplemented"
+    assert code(s3.complete_multipart_upload, **parts, ChecksumCRC32="AAAAAA==") == "BadDigest"
     s3.complete_multipart_upload(**parts, MpuObjectSize=5)
 
 

@@ -1,0 +1,159 @@
+"""What the operations of one request share: the buckets, the caller, and how an object is found."""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, unquote
+
+from fencepost.impl.objects import object_state
+from fencepost.impl.objects.buckets import Buckets, Document
+from fencepost.impl.objects.conditions import holds
+from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
+from fencepost.impl.objects.wire.codec import http_date
+from fencepost.impl.objects.wire.errors import S3Error, refuse
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.files.reading import Opened
+from fencepost.impl.store.files.versions import NULL, Keep, entry_of, is_version
+from fencepost.impl.store.requests import Metadata, ObjectInfo
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a copy reads."""
+
+    place: tuple[str, str, str]
+    """Bucket, key and the version that was named."""
+    info: ObjectInfo
+    extra: Metadata
+    fd: int
+    version: str | None
+    """Of the source, where its bucket keeps versions."""
+
+
+@dataclass(frozen=True)
+class Context:
+    buckets: Buckets
+    caller: Caller
+
+    def now(self) -> datetime:
+        return moment(self.buckets.env.now_ns())
+
+    @contextlib.contextmanager
+    def store(self, p: Mapping[str, Any]) -> Iterator[FileStore]:
+        with self.buckets.using(p["Bucket"]) as store:
+            yield store
+
+    @contextlib.contextmanager
+    def reading(self, p: Mapping[str, Any]) -> Iterator[tuple[Opened, str | None]]:
+        """The object or version that a request names, and what the response calls the version.
+
+        A delete marker is refused as S3 refuses it."""
+        version = version_of(p)
+        with self.buckets.entered(p["Bucket"]) as (store, document), store.opened(p["Key"], version) as found:
+            if self.caller == ANONYMOUS and (
+                found is None or found.attributes.extra.get("Access") != object_state.PUBLIC
+            ):
+                refuse("AccessDenied")
+            if found is None:
+                raise _missing(store, document, p["Key"], version)
+            entry = entry_of(found)
+            if entry.marker:
+                error = S3Error("MethodNotAllowed", method="GET", resource_type="DeleteMarker")
+                error.headers = {
+                    **_marker_headers(version),
+                    "Allow": "DELETE",
+                    "Last-Modified": http_date(moment(found.found.st_mtime_ns)),
+                }
+                raise error
+            yield found, entry.version if document.keep is not Keep.NOTHING else None
+
+    @contextlib.contextmanager
+    def source(self, p: Mapping[str, Any]) -> Iterator[Source]:
+        """The object that `x-amz-copy-source` names, if the caller may read it."""
+        text, _, version = p["CopySource"].partition("?versionId=")
+        bucket, _, key = unquote(text).removeprefix("/").partition("/")
+        if not key or not bucket:
+            refuse(
+                "InvalidArgument",
+                "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
+            )
+        if not self.caller.may_use(bucket):
+            refuse("AccessDenied")
+        named = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
+        try:
+            with self.reading(named) as (found, shown):
+                info = found.info(key)
+                if not holds(p, info.etag, info.modified_ns, "CopySource"):
+                    refuse("PreconditionFailed")
+                yield Source((bucket, key, version), info, found.attributes.extra, found.fd, shown)
+        except S3Error as error:
+            if error.details.get("resource_type") != "DeleteMarker":
+                raise
+            refuse(
+                "InvalidRequest",
+                "The source of a copy request may not specifically refer to a delete marker by version id.",
+            )
+
+    def written(self, p: Mapping[str, Any], document: Document) -> dict[str, str]:
+        """What the server keeps of an object that is written like this."""
+        if "ACL" not in p and document.access:
+            p = {**p, "ACL": "public-read"}
+        return object_state.written(p, document.lock, self.now())
+
+    def may_bypass(self, p: Mapping[str, Any]) -> bool:
+        """Whether GOVERNANCE does not hold for this request: root may say so."""
+        if p.get("BypassGovernanceRetention") and self.caller.name != ROOT:
+            refuse("AccessDenied")
+        return bool(p.get("BypassGovernanceRetention"))
+
+
+def version_of(p: Mapping[str, Any]) -> str:
+    """The version that a request names; empty for the current one."""
+    version: str = p.get("VersionId", "")
+    if "VersionId" in p and not is_version(version):
+        refuse("InvalidArgument", "Invalid version id specified", argument="versionId", value=version)
+    return version
+
+
+def _missing(store: FileStore, document: Document, key: str, version: str) -> S3Error:
+    if version and not (version == NULL and document.keep is Keep.NOTHING):
+        return S3Error("NoSuchVersion", key=key, version_id=version)
+    error = S3Error("NoSuchKey", key=key)
+    marker = store.latest_marker(key) if document.keep is not Keep.NOTHING else ""
+    if marker:
+        error.headers = _marker_headers(marker)
+    return error
+
+
+def _marker_headers(version: str) -> dict[str, str]:
+    return {"x-amz-delete-marker": "true", "x-amz-version-id": version}
+
+
+def copy_bytes(fd: int, start: int, stop: int, write: Callable[[bytes], None]) -> str:
+    """Copy a part of a file; returns the MD5."""
+    digest = hashlib.md5(usedforsecurity=False)
+    while start < stop:
+        piece = os.pread(fd, min(_COPY_STEP, stop - start), start)
+        if not piece:
+            refuse("InternalError")
+        digest.update(piece)
+        write(piece)
+        start += len(piece)
+    return digest.hexdigest()
+
+
+_COPY_STEP = 1 << 20
+
+
+def moment(ns: int) -> datetime:
+    return datetime.fromtimestamp(ns // 1_000_000 / 1000, UTC)
+
+
+def encoder(p: Mapping[str, Any]) -> Callable[[str], str]:
+    if p.get("EncodingType") not in (None, "url"):
+        refuse("InvalidArgument", "Invalid Encoding Method specified in Request")
+    return (lambda text: quote(text, safe="/")) if "EncodingType" in p else (lambda text: text)

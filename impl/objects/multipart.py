@@ -1,0 +1,319 @@
+"""S3's operations on multipart uploads.
+
+A checksum of an object in parts is either that of the whole (`FULL_OBJECT`, CRCs only), computed while the
+parts are joined, or a digest of the parts' digests (`COMPOSITE`), as the client chose when it began.
+"""
+
+import base64
+import contextlib
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from fencepost.impl.objects import object_state
+from fencepost.impl.objects.bucket_settings import OWNER
+from fencepost.impl.objects.buckets import require_done
+from fencepost.impl.objects.conditions import COPY_IF, condition, quoted, unquoted
+from fencepost.impl.objects.context import Context, copy_bytes, encoder, moment
+from fencepost.impl.objects.object_state import CHECKSUMS
+from fencepost.impl.objects.operations import CHECKSUM_PARAMETERS, WRITING, Receiving
+from fencepost.impl.objects.wire.body import DIGESTS
+from fencepost.impl.objects.wire.errors import refuse
+from fencepost.impl.store.bucket import group_of
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.files.uploads import IncomingPart, PartInfo
+from fencepost.impl.store.requests import (
+    BINARY,
+    AbortUpload,
+    CompleteUpload,
+    CreateUpload,
+    ListUploads,
+    Metadata,
+    UploadInfo,
+)
+
+PART_BYTES_MIN = 5 << 20
+PAGE_MAX = 1000
+_AT = ("Bucket", "Key", "UploadId")
+KNOWN: Mapping[str, tuple[str, ...]] = {
+    "CreateMultipartUpload": (*WRITING, "ChecksumType", "ChecksumAlgorithm"),
+    "UploadPart": (*_AT, "PartNumber", "ContentMD5", *CHECKSUM_PARAMETERS),
+    "UploadPartCopy": (*_AT, "PartNumber", "CopySource", "CopySourceRange", *COPY_IF),
+    "CompleteMultipartUpload": (
+        *_AT, "MultipartUpload", "IfMatch", "IfNoneMatch", "MpuObjectSize",
+        "ChecksumType", *CHECKSUM_PARAMETERS,
+    ),
+    "AbortMultipartUpload": _AT,
+    "ListMultipartUploads": (
+        "Bucket", "Prefix", "Delimiter", "MaxUploads", "KeyMarker", "UploadIdMarker", "EncodingType",
+    ),
+    "ListParts": (*_AT, "MaxParts", "PartNumberMarker"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Multipart:
+    context: Context
+
+    def create_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        request = CreateUpload(p["Key"], p.get("ContentType", BINARY), Metadata(p.get("Metadata", {})))
+        sums = _chosen(p)
+        with self.context.buckets.entered(p["Bucket"]) as (store, document):
+            extra = self.context.written(p, document) | sums
+            reply = store.begin_upload(request, Metadata(extra))
+        require_done(reply.outcome)
+        return {"Bucket": p["Bucket"], "Key": p["Key"], "UploadId": reply.upload, **sums}
+
+    @contextlib.contextmanager
+    def upload_part(self, p: Mapping[str, Any]) -> Iterator[Receiving]:
+        with self.context.store(p) as store, self._part(store, p) as part:
+
+            def publish(md5: str, checksums: dict[str, str]) -> dict[str, Any]:
+                note = ",".join(f"{name.upper()}:{text}" for name, text in checksums.items())
+                reply = part.publish(md5, note)
+                require_done(reply.outcome)
+                named = {f"Checksum{name.upper()}": text for name, text in checksums.items()}
+                return {"ETag": quoted(reply.etag), **named}
+
+            yield Receiving(part.write, publish)
+
+    @contextlib.contextmanager
+    def _part(self, store: FileStore, p: Mapping[str, Any]) -> Iterator[IncomingPart]:
+        if not 1 <= p["PartNumber"] <= 10_000:
+            refuse("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive")
+        with store.incoming_part(p["Key"], p["UploadId"], p["PartNumber"]) as part:
+            if part is None:
+                refuse("NoSuchUpload", upload_id=p["UploadId"])
+            yield part
+
+    def upload_part_copy(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        with (
+            self.context.source(p) as source,
+            self.context.store(p) as store,
+            self._part(store, p) as part,
+        ):
+            start, stop = 0, source.info.size
+            if "CopySourceRange" in p:
+                found = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})", p["CopySourceRange"])
+                if found is None or int(found[2]) >= stop or int(found[1]) > int(found[2]):
+                    refuse("InvalidArgument", argument="x-amz-copy-source-range", value=p["CopySourceRange"])
+                start, stop = int(found[1]), int(found[2]) + 1
+            digests = {name: DIGESTS[name.lower()]() for name in self._algorithm(store, p)}
+
+            def write(piece: bytes) -> None:
+                part.write(piece)
+                for digest in digests.values():
+                    digest.update(piece)
+
+            md5 = copy_bytes(source.fd, start, stop, write)
+            sums = {name: base64.b64encode(digest.digest()).decode() for name, digest in digests.items()}
+            reply = part.publish(md5, ",".join(f"{name}:{text}" for name, text in sums.items()))
+            require_done(reply.outcome)
+        result = {"ETag": quoted(reply.etag), "LastModified": self.context.now()}
+        result |= {f"Checksum{name}": text for name, text in sums.items()}
+        return {"CopyPartResult": result, "CopySourceVersionId": source.version}
+
+    def _algorithm(self, store: FileStore, p: Mapping[str, Any]) -> list[str]:
+        begun = store.upload_extra(p["Key"], p["UploadId"]) or {}
+        return [begun["ChecksumAlgorithm"]] if "ChecksumAlgorithm" in begun else []
+
+    def complete_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        named = p.get("MultipartUpload", {}).get("Parts", [])
+        parts = tuple((part.get("PartNumber", 0), unquoted(part.get("ETag", ""))) for part in named)
+        if not parts:
+            refuse("MalformedXML")
+        if any(left[0] >= right[0] for left, right in itertools.pairwise(parts)):
+            refuse("InvalidPartOrder")
+        when = condition(p)
+        with self.context.buckets.entered(p["Bucket"]) as (store, document):
+            uploaded = store.parts(p["Key"], p["UploadId"])
+            if uploaded is None:
+                refuse("NoSuchUpload", upload_id=p["UploadId"])
+            known = {part.number: part for part in uploaded}
+            for wanted, (number, etag) in zip(named, parts, strict=True):
+                if number not in known or known[number].etag != etag or _differ(wanted, known[number]):
+                    refuse("InvalidPart", upload_id=p["UploadId"], part_number=str(number), etag=etag)
+            small = [number for number, _ in parts[:-1] if known[number].size < PART_BYTES_MIN]
+            if small:
+                refuse("EntityTooSmall", part_number=str(small[0]), min_size_allowed=str(PART_BYTES_MIN))
+            if p.get("MpuObjectSize") not in (None, sum(known[number].size for number, _ in parts)):
+                refuse("InvalidRequest", "The provided 'x-amz-mp-object-size' header value does not match.")
+            begun = store.upload_extra(p["Key"], p["UploadId"]) or {}
+            joined = _Joined(begun, [known[number] for number, _ in parts], p)
+            request = CompleteUpload(p["Key"], p["UploadId"], parts, when)
+            reply = store.complete(request, document.keep, joined)
+        require_done(reply.outcome)
+        return {
+            "Location": f"/{p['Bucket']}/{quote(p['Key'])}", "Bucket": p["Bucket"], "Key": p["Key"],
+            "ETag": quoted(reply.etag), "VersionId": reply.version or None, **joined.sums,
+        }  # fmt: skip
+
+    def abort_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        with self.context.store(p) as store:
+            require_done(store.send(AbortUpload(p["Key"], p["UploadId"])).outcome)
+        return {}
+
+    def list_multipart_uploads(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        limit, text = _limit(p, "MaxUploads", "max-uploads"), encoder(p)
+        prefix, delimiter = p.get("Prefix", ""), p.get("Delimiter", "")
+        after = (p.get("KeyMarker", ""), p.get("UploadIdMarker", ""))
+        shown: list[UploadInfo] = []
+        groups: list[str] = []
+        more, last = False, ("", "")
+        for one in self._uploads(p):
+            group = group_of(one.key, prefix, delimiter)
+            passed = (one.key, one.upload) <= after if after[1] else one.key <= after[0]
+            if passed or (
+                group and (group in groups or (after[0].endswith(delimiter) and group == after[0]))
+            ):
+                continue
+            if len(shown) + len(groups) == limit:
+                more = True
+                break
+            if group:
+                groups.append(group)
+                last = (group, "")
+            else:
+                shown.append(one)
+                last = (one.key, one.upload)
+        uploads = [
+            {
+                "Key": text(one.key), "UploadId": one.upload, "Initiated": moment(one.started_ns),
+                "Owner": OWNER, "Initiator": OWNER, "StorageClass": "STANDARD",
+            }
+            for one in shown
+        ]  # fmt: skip
+        return {
+            "Bucket": p["Bucket"], "Prefix": text(prefix), "MaxUploads": limit, "IsTruncated": more,
+            "Delimiter": text(delimiter) if delimiter else None,
+            "KeyMarker": text(after[0]), "UploadIdMarker": after[1],
+            "Uploads": uploads, "EncodingType": p.get("EncodingType"),
+            "CommonPrefixes": [{"Prefix": text(group)} for group in groups],
+            "NextKeyMarker": text(last[0]) if more else None,
+            "NextUploadIdMarker": last[1] if more else None,
+        }  # fmt: skip
+
+    def _uploads(self, p: Mapping[str, Any]) -> list[UploadInfo]:
+        found: list[UploadInfo] = []
+        with self.context.store(p) as store:
+            token = ""
+            while True:
+                page = store.send(ListUploads(p.get("Prefix", ""), token=token))
+                require_done(page.outcome)
+                found += page.uploads
+                token = page.next
+                if not token:
+                    return found
+
+    def list_parts(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        limit, after = _limit(p, "MaxParts", "max-parts"), p.get("PartNumberMarker", 0)
+        with self.context.store(p) as store:
+            found = store.parts(p["Key"], p["UploadId"])
+            begun = store.upload_extra(p["Key"], p["UploadId"]) or {}
+        if found is None:
+            refuse("NoSuchUpload", upload_id=p["UploadId"])
+        rest = [part for part in found if part.number > after]
+        page = rest[:limit]
+        parts = [
+            {
+                "PartNumber": part.number,
+                "ETag": quoted(part.etag),
+                "Size": part.size,
+                "LastModified": moment(part.modified_ns),
+                **_sums(part),
+            }
+            for part in page
+        ]
+        more = len(rest) > len(page)
+        return {
+            "Bucket": p["Bucket"], "Key": p["Key"], "UploadId": p["UploadId"], "Parts": parts,
+            "MaxParts": limit, "PartNumberMarker": after, "IsTruncated": more, "StorageClass": "STANDARD",
+            "NextPartNumberMarker": page[-1].number if page else 0, "Owner": OWNER, "Initiator": OWNER,
+            "ChecksumAlgorithm": begun.get("ChecksumAlgorithm"), "ChecksumType": begun.get("ChecksumType"),
+        }  # fmt: skip
+
+
+def _limit(p: Mapping[str, Any], name: str, argument: str) -> int:
+    limit: int = p.get(name, PAGE_MAX)
+    if limit < 0:
+        refuse("InvalidArgument", argument=argument, value=str(limit))
+    return min(limit, PAGE_MAX)
+
+
+def _chosen(p: Mapping[str, Any]) -> dict[str, str]:
+    """The algorithm of an upload's checksums and how they make that of the object."""
+    if "ChecksumAlgorithm" not in p:
+        return {}
+    algorithm: str = p["ChecksumAlgorithm"].upper()
+    if algorithm not in CHECKSUMS:
+        refuse(
+            "InvalidRequest",
+            "Checksum algorithm provided is unsupported. Please try again with any of the valid types: "
+            f"[{', '.join(CHECKSUMS)}]",
+        )
+    kind = p.get("ChecksumType", "FULL_OBJECT" if algorithm == "CRC64NVME" else "COMPOSITE")
+    fits = {"FULL_OBJECT": algorithm.startswith("CRC"), "COMPOSITE": algorithm != "CRC64NVME"}
+    if not fits.get(kind, False):
+        refuse(
+            "InvalidRequest",
+            f"The {kind} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
+        )
+    return {"ChecksumAlgorithm": algorithm, "ChecksumType": kind}
+
+
+def _sums(part: PartInfo) -> dict[str, str]:
+    """The checksums of a part that are known."""
+    pairs = (note.partition(":") for note in part.note.split(",") if note)
+    return {f"Checksum{name}": text for name, _, text in pairs}
+
+
+def _differ(wanted: Mapping[str, Any], part: PartInfo) -> bool:
+    known = _sums(part)
+    return any(name in known and wanted.get(name, text) != text for name, text in known.items())
+
+
+class _Joined:
+    """The object that the parts make, and its checksum."""
+
+    def __init__(self, begun: Mapping[str, str], parts: list[PartInfo], p: Mapping[str, Any]) -> None:
+        self.sums: dict[str, str] = {}
+        self._parts = parts
+        self._given = {name: p[name] for name in CHECKSUM_PARAMETERS if name in p}
+        algorithm = begun.get("ChecksumAlgorithm") or next(
+            (name.removeprefix("Checksum") for name in self._given), ""
+        )
+        self._name = f"Checksum{algorithm}"
+        self._kind = begun.get("ChecksumType") or p.get("ChecksumType", "FULL_OBJECT")
+        if p.get("ChecksumType", self._kind) != self._kind or self._given.keys() - {self._name}:
+            refuse("InvalidRequest", "The checksum is not the one that the upload was created with.")
+        self._digest = DIGESTS[algorithm.lower()]() if algorithm else None
+
+    def update(self, piece: bytes) -> None:
+        if self._digest is not None and self._kind == "FULL_OBJECT":
+            self._digest.update(piece)
+
+    def kept(self, begun: Mapping[str, str]) -> dict[str, str]:
+        kept = {
+            name: text for name, text in begun.items() if name not in ("ChecksumAlgorithm", "ChecksumType")
+        }
+        found = self._checksum()
+        if found:
+            self.sums = {self._name: found, "ChecksumType": self._kind}
+        if self._given.get(self._name, found) != found:
+            refuse("BadDigest", "The checksum you specified did not match the calculated checksum.")
+        return {**kept, **self.sums, "Parts": object_state.kept_parts(part.size for part in self._parts)}
+
+    def _checksum(self) -> str:
+        if self._digest is None:
+            return ""
+        if self._kind == "COMPOSITE":
+            known = [_sums(part).get(self._name) for part in self._parts]
+            if None in known:
+                return ""
+            for text in known:
+                self._digest.update(base64.b64decode(text or ""))
+        tail = f"-{len(self._parts)}" if self._kind == "COMPOSITE" else ""
+        return base64.b64encode(self._digest.digest()).decode() + tail
