@@ -7,7 +7,9 @@ Under pytest-xdist the results travel with the test reports, and the process tha
 """
 
 import hashlib
+import hmac
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -268,3 +270,104 @@ def _begun_as() -> list[str]:
     """How pytest was started: `python -m` also adds the current folder to the import path."""
     by_module = Path(sys.argv[0]).parts[-2:] == ("pytest", "__main__.py")
     return [Path(sys.executable).name, "-m", "pytest"] if by_module else ["pytest"]
+
+
+# A real S3 server for each test.
+
+
+class S3Server:
+    """An S3 server of one test: nothing is in it, and nobody else uses it."""
+
+    access_key = "root"
+    region = "us-east-1"
+
+    def __init__(self, url: str, secret_key: str) -> None:
+        self.url = url
+        self.secret_key = secret_key
+
+    def client(self, **options: Any) -> Any:
+        """A client of boto3."""
+        import boto3  # noqa: TID251  the test's own
+
+        return boto3.client("s3", **self._named(), **options)
+
+    def resource(self, **options: Any) -> Any:
+        import boto3  # noqa: TID251  the test's own
+
+        return boto3.resource("s3", **self._named(), **options)
+
+    def _named(self) -> dict[str, Any]:
+        from botocore.config import Config  # noqa: TID251  the test's own
+
+        return {
+            "endpoint_url": self.url,
+            "region_name": self.region,
+            "aws_access_key_id": self.access_key,
+            "aws_secret_access_key": self.secret_key,
+            "config": Config(s3={"addressing_style": "path"}),
+        }
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What the SDKs of AWS and most other clients read from the environment."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_DEFAULT_REGION": self.region,
+        }
+
+
+class _Servers:
+    """The process that has the servers of a session."""
+
+    def __init__(self, directory: Path) -> None:
+        self._process = subprocess.Popen(  # noqa: S603  our own module
+            [sys.executable, "-m", "fencepost.impl.objects.temporary", str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def send(self, line: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        try:
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline().strip()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            why = self._process.stderr.read().strip().splitlines()[-1:]
+            missing = "No module named" in "".join(why)
+            pytest.fail(
+                "the server needs more: pip install 'fencepost[objects]'"
+                if missing
+                else f"the S3 server ended: {''.join(why)}",
+                pytrace=False,
+            )
+        return answer
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture(scope="session")
+def _s3_servers(tmp_path_factory: pytest.TempPathFactory) -> Generator[_Servers]:
+    servers = _Servers(tmp_path_factory.mktemp("s3"))
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def s3_server(_s3_servers: _Servers) -> Generator[S3Server]:
+    """An S3 server on 127.0.0.1 with no buckets, for this test alone."""
+    url = _s3_servers.send("start")
+    yield S3Server(url, hmac.digest(_S3_TOKEN, S3Server.access_key.encode(), "sha256").hex())
+    _s3_servers.send(f"stop {url}")
+
+
+_S3_TOKEN = b"a token that everybody knows"

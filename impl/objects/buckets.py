@@ -28,7 +28,7 @@ from fencepost.impl.objects.credentials import ROOT
 from fencepost.impl.objects.index import Index
 from fencepost.impl.objects.recorded import RecordedStore
 from fencepost.impl.objects.wire.errors import S3Error, refuse
-from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.versions import Keep
 from fencepost.impl.store.requests import ABSENT, ANYTHING, List, ListUploads, Matches, Outcome
 
@@ -63,10 +63,11 @@ class Document:
 
 
 class Buckets:
-    def __init__(self, root: str, env: Environment | None = None) -> None:
+    def __init__(self, root: str, env: Environment | None = None, disk: Disk | None = None) -> None:
         self.root = str(Path(root).absolute())
         self.env = env or SystemEnvironment()
-        self._documents = FileStore(f"{self.root}/{_INTERNAL}", env=self.env)
+        self._disk = disk
+        self._documents = FileStore(f"{self.root}/{_INTERNAL}", env=self.env, disk=disk)
         self.index = Index(self.root, self.env)
         self.log = ChangeLog(self.root, self.env)
         self._stores: dict[str, RecordedStore] = {}
@@ -159,7 +160,9 @@ class Buckets:
     def store(self, name: str) -> RecordedStore:
         with self._lock:
             if name not in self._stores:
-                self._stores[name] = RecordedStore(f"{self.root}/{name}", name, self.index, self.env)
+                self._stores[name] = RecordedStore(
+                    f"{self.root}/{name}", name, self.index, self.env, self._disk
+                )
             return self._stores[name]
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from fencepost.impl.environment import Environment
 from fencepost.impl.objects.index import Change, Entry, Index, entry_of
 from fencepost.impl.store import requests as ask
-from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.files.reading import Opened
 from fencepost.impl.store.files.uploads import Content
@@ -34,8 +34,10 @@ _WRITES = (ask.Put, ask.Delete, ask.CompleteUpload)
 
 
 class RecordedStore(FileStore):
-    def __init__(self, path: str, bucket: str, index: Index, env: Environment) -> None:
-        super().__init__(path, env=env, verify_reads=False)
+    def __init__(
+        self, path: str, bucket: str, index: Index, env: Environment, disk: Disk | None = None
+    ) -> None:
+        super().__init__(path, env=env, verify_reads=False, disk=disk)
         self._bucket = bucket
         self._index = index
 

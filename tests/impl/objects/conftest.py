@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from fencepost.impl.objects.temporary import Unflushed
 from tests.impl.objects.serving import client, served
 
 _NUMBERS = itertools.count()
@@ -14,7 +15,7 @@ _NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(tmp_path_factory.mktemp("objects")) as found:
+    with served(tmp_path_factory.mktemp("objects"), disk=Unflushed()) as found:
         yield found
 
 

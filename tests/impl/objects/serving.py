@@ -16,17 +16,23 @@ from fencepost.impl.objects.app import ObjectServer
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Credentials
 from fencepost.impl.objects.maintenance import Maintenance
+from fencepost.impl.store.files import Disk
 
 ROOT_TOKEN = "a root token of the tests"
 
 
 @contextlib.contextmanager
 def served(
-    root: Path, credentials: Credentials | None = None, *, domain: str = "", **limits: Any
+    root: Path,
+    credentials: Credentials | None = None,
+    *,
+    domain: str = "",
+    disk: Disk | None = None,
+    **limits: Any,
 ) -> Iterator[str]:
     """The address of a server on this directory."""
     started = threading.Event()
-    buckets = Buckets(str(root))
+    buckets = Buckets(str(root), disk=disk)
     known = credentials or Credentials(ROOT_TOKEN)
     bounds = Limits(**{"client_requests": 64, **limits})
     service = ObjectServer(buckets, known, domain=domain, limits=bounds)

@@ -1,5 +1,6 @@
 """Tags, locks, lifecycle configurations, ACLs and attributes over S3, as AWS has them."""
 
+import base64
 import os
 import urllib.request
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from urllib.error import HTTPError
 import pytest
 from botocore.exceptions import ClientError
 
+from fencepost.impl.objects.wire.body import DIGESTS
 from tests.impl.objects.serving import client
 
 Code = Callable[..., str]
@@ -385,11 +387,12 @@ def test_parts_of_an_object_can_be_read(aws: Any, parts: tuple[dict[str, str], b
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC64NVME"])
 def test_a_whole_checksum_of_an_upload_is_verified(aws: Any, bucket: str, code: Code, algorithm: str) -> None:
     at = {"Bucket": bucket, "Key": "k"}
-    once = aws.put_object(**at, Body=b"content", ChecksumAlgorithm=algorithm)[f"Checksum{algorithm}"]
-    upload = aws.create_multipart_upload(**at, ChecksumAlgorithm=algorithm, ChecksumType="FULL_OBJECT")[
-        "UploadId"
-    ]
-    part = aws.upload_part(**at, UploadId=upload, PartNumber=1, Body=b"content", ChecksumAlgorithm=algorithm)
+    digest = DIGESTS[algorithm.lower()]()
+    digest.update(b"content")
+    once = base64.b64encode(digest.digest()).decode()
+    whole = {"ChecksumAlgorithm": algorithm, "ChecksumType": "FULL_OBJECT"}
+    upload = aws.create_multipart_upload(**at, **whole)["UploadId"]
+    part = aws.upload_part(**at, UploadId=upload, PartNumber=1, Body=b"content")
     named = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
     complete = {**at, "UploadId": upload, "MultipartUpload": named}
     other = {f"Checksum{algorithm}": "A" * len(once.rstrip("=")) + "=" * once.count("=")}

@@ -1,0 +1,78 @@
+"""The fixture `s3_server`: a server for each test, in a process that ends with the session."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fencepost import pytest_plugin
+from fencepost.impl.objects import temporary
+
+pytest_plugins = ["pytester"]
+TESTS = """
+import os
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_the_server_is_empty(s3_server, number):
+    s3 = s3_server.client()
+    assert s3.list_buckets()["Buckets"] == []
+    s3.create_bucket(Bucket="data")
+    s3.put_object(Bucket="data", Key="k", Body=b"%d" % number, IfNoneMatch="*")
+    assert s3.get_object(Bucket="data", Key="k")["Body"].read() == b"%d" % number
+
+def test_other_clients_find_it_in_the_environment(s3_server, monkeypatch):
+    import boto3
+
+    for name, value in s3_server.environ.items():
+        monkeypatch.setenv(name, value)
+    boto3.client("s3").create_bucket(Bucket="data")
+    assert [one.name for one in s3_server.resource().buckets.all()] == ["data"]
+
+def test_the_process_is_a_child(_s3_servers):
+    print("child", _s3_servers._process.pid)
+"""
+
+
+@pytest.mark.server
+def test_every_test_has_a_server_of_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-s", "-n", "0")
+    result.assert_outcomes(passed=5)
+    child = next(line.split()[-1] for line in result.outlines if "child " in line).rstrip(".")
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_the_token_is_that_of_the_server() -> None:
+    """Written twice, because the plugin may not import it."""
+    assert temporary.ROOT_TOKEN.encode() == pytest_plugin._S3_TOKEN
+
+
+@pytest.mark.server
+def test_the_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    code = (
+        "import os, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'fencepost.impl.objects.temporary', sys.argv[1]],"
+        " stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)\n"
+        "child.stdin.write('start\\n'); child.stdin.flush()\n"
+        "print(child.pid, child.stdout.readline(), flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    pid, address = ran.stdout.split()
+    assert address.startswith("http://127.0.0.1:")
+    wait_for(lambda: not Path(f"/proc/{pid}").exists())
+    assert [*tmp_path.iterdir()] == []
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    import time
+
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
