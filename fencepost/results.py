@@ -18,6 +18,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Verdict = Literal["holds", "violated", "undecided"]
+AuditVerdict = Literal["holds", "violated", "undecided", "error"]
 StoreVerdict = Literal["safe", "unsafe", "unsupported", "undecided"]
 Object = Mapping[str, Any]
 Counts = Mapping[str, int]
@@ -240,12 +241,22 @@ class Share:
     gaps: tuple[Gap, ...] = ()
 
 
+@dataclass(frozen=True)
+class ProgramError:
+    """What keeps a program from being audited and is no violation, with the line of the program."""
+
+    message: str
+    file: str = ""
+    line: int | None = None
+    function: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditResult(Result):
     system: str
     strategy: str
     parameters: Object = field(default_factory=dict)
-    verdict: Verdict
+    verdict: AuditVerdict
     bound: str
     schedules: int
     pruned: int = 0
@@ -262,6 +273,8 @@ class AuditResult(Result):
     counterexample: tuple[str, ...] = ()
     """The steps of the one run that `--replay` repeats."""
     token: str | None = None
+    error: ProgramError | None = None
+    """With the verdict `error`."""
     real: "RealRun | None" = None
     hash_seeds: tuple[str, ...] = ()
     """The values of PYTHONHASHSEED under which some schedules were compared; empty when it was not varied."""

@@ -271,6 +271,8 @@ def _counted(function: Callable[..., Any], processes: int | None) -> Callable[..
 
 def shortcoming(result: "AuditResult", options: Options) -> str:
     """The reason why a result is not a pass; empty when it is one."""
+    if result.verdict == "error":
+        return f"it cannot be audited: {result.bound}"
     if result.counterexamples:
         return f"{result.counterexamples[0].property}: {result.counterexamples[0].reason}"
     if result.strategy == "replay":

@@ -9,10 +9,10 @@
     result = audit(program, budget=Budget(crash=1))
     print(result)
 
-Three verdicts. `holds`: the search explored every schedule within the budget, up to swaps that no process can
+The verdicts. `holds`: the search explored every schedule within the budget, up to swaps that no process can
 notice. `violated`: the result has the shortest counterexample found and the token that repeats it.
 `undecided`: time or bounds ran out first, or only samples were taken, or everything was explored and covered
-nothing.
+nothing. `error`: something that is no violation keeps the program from being audited; the result has the line.
 """
 
 import time
@@ -25,13 +25,17 @@ from fencepost.impl.store.events import Event
 from fencepost.sim.explore import tokens
 from fencepost.sim.explore.checkpoint import Together, load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
+from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.rehearsal import rehearse
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
+from fencepost.sim.explore.watchdog import watching
 from fencepost.sim.world import Budget, Program, places
 from fencepost.sim.world.costs import AtMost
+from fencepost.sim.world.located import AuditError, CodeLine
+from fencepost.sim.world.process import Stuck
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
 SAMPLES = 2_000
@@ -108,6 +112,8 @@ class AuditResult:
     coverage: Coverage
     complete: bool = False
     """Whether every schedule was explored, so that the highest cost seen is the highest possible."""
+    error_at: CodeLine | None = None
+    """The line of the program that keeps it from being audited, when the verdict is `error`."""
     interrupted: bool = False
     """Whether Ctrl-C ended the search early."""
     flat: Mapping[str, Any] | None = None
@@ -145,6 +151,8 @@ class AuditResult:
             "faults": asdict(self.request.budget),
             "seed": self.request.seed,
         }
+        if self.verdict == "error":
+            result["error"] = {"message": self.bound, **(self.error_at._asdict() if self.error_at else {})}
         if self.replayed is not None:
             for key in ("conflicts", "sometimes"):  # one run is not compared with others
                 del result["coverage"][key]
@@ -177,27 +185,30 @@ def audit(program: Program, *, progress: Progress | None = None, **options: Any)
     return search(AuditRequest(program, **options), progress)
 
 
-def search(request: AuditRequest, progress: Progress | None = None) -> AuditResult:
-    """Explore until the first violation or a limit, minimise the counterexample, and judge."""
+def search(
+    request: AuditRequest,
+    progress: Progress | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> AuditResult:
+    """Explore until the first violation or a limit, minimise the counterexample, and judge.
+
+    `progress` ends the search between two runs, `interrupted` also in the middle of one.
+    """
     with places.held(request.program):
-        return _search(request, progress)
+        return _search(request, progress, interrupted)
 
 
-def _search(request: AuditRequest, progress: Progress | None) -> AuditResult:
-    setting, seconds, schedules = request.setting, request.seconds, request.schedules
+def _search(request: AuditRequest, progress: Progress | None, interrupted: Callable[[], bool]) -> AuditResult:
+    setting, seconds = request.setting, request.seconds
     started = time.perf_counter()
-    rehearse(setting)
     searching = _searcher(request)
-    if request.resume and request.checkpoint:
-        load(searching, request.checkpoint)
-    if request.strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
-        schedules = SAMPLES
-    limit = stop_after(seconds, schedules)
-
-    def stop(at: Any) -> bool:
-        return bool(progress is not None and progress(at)) or limit(at)
-
-    searched = searching.explore(stop) or searching
+    deadline = None if seconds is None else started + seconds
+    try:
+        with watching(deadline, interrupted):
+            rehearse(setting)
+            searched = _explored(request, searching, progress)
+    except (AuditError, Stuck) as error:
+        return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
     if request.checkpoint and not searched.failures:
         save(searched, request.checkpoint)
     elapsed = time.perf_counter() - started
@@ -208,10 +219,45 @@ def _search(request: AuditRequest, progress: Progress | None) -> AuditResult:
     return _judge(request, searched, elapsed, found)
 
 
+def _explored(request: AuditRequest, searching: Any, progress: Progress | None) -> Any:
+    """The search that decided, or came to its limit."""
+    seconds, schedules = request.seconds, request.schedules
+    if request.resume and request.checkpoint:
+        load(searching, request.checkpoint)
+    if request.strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
+        schedules = SAMPLES
+    limit = stop_after(seconds, schedules)
+
+    def stop(at: Any) -> bool:
+        return bool(progress is not None and progress(at)) or limit(at)
+
+    return searching.explore(stop) or searching
+
+
+def _without_verdict(
+    request: AuditRequest, error: AuditError | Stuck, schedules: int, elapsed: float
+) -> AuditResult:
+    """The program cannot be audited; or it was computing when the time was over, and nothing is decided."""
+    undecided = isinstance(error, Stuck) and not error.too_long
+    return AuditResult(
+        request,
+        request.strategy,
+        "undecided" if undecided else "error",
+        f"{schedules} schedules, and the last was not left" if undecided else str(error),
+        schedules,
+        0,
+        elapsed,
+        (),
+        (str(error),) if undecided else (),
+        Coverage(),
+        error_at=error.at[-1] if error.at else None,
+    )
+
+
 def _searcher(request: AuditRequest) -> Any:
     setting = request.setting
     makers: dict[str, Callable[[], Any]] = {
-        "exhaustive": lambda: Together(setting, request.jobs) if request.jobs > 1 else ReducedSearch(setting),
+        "exhaustive": lambda: _exhaustive(request),
         "plain": lambda: Plain(setting),
         "random": lambda: Random(setting),
         "pct": lambda: Pct(setting, request.depth),
@@ -220,16 +266,19 @@ def _searcher(request: AuditRequest) -> Any:
     return makers[request.strategy]()
 
 
+def _exhaustive(request: AuditRequest) -> Any:
+    if request.jobs > 1:
+        return Together(request.setting, request.jobs)
+    return ReducedSearch(request.setting) if request.checkpoint else Deepening(request.setting)
+
+
 def _judge(
     request: AuditRequest, searched: Any, elapsed: float, counterexamples: tuple[Counterexample, ...]
 ) -> AuditResult:
     complete = searched.exhausted and not searched.cut
     findings = [*getattr(searched, "findings", [])]
     if searched.cut:
-        findings.append(
-            f"{searched.cut} runs were cut after {request.steps_max} steps: some process spins, "
-            "or steps_max is too small"
-        )
+        findings += _about_cut_runs(searched, searched.setting.steps_max)
     gaps = [] if counterexamples else searched.coverage.findings()
     # What never happened cannot have been shown to go well: a pass that covered nothing is no pass.
     verdict = "violated" if counterexamples else "holds" if complete and not gaps else "undecided"
@@ -248,10 +297,26 @@ def _judge(
     )
 
 
+def _about_cut_runs(searched: Any, steps_max: int) -> list[str]:
+    coverage = searched.coverage
+    names = ", ".join(name for name, _ in coverage.cut.most_common(3))
+    found = [
+        f"{searched.cut} runs were cut after {steps_max} steps, and {names or 'some process'} went on; "
+        "raise the limit (--max-steps, steps_max=), or spawn(..., daemon=True) what is to run for ever"
+    ]
+    if coverage.unjudged:
+        found.append(
+            f"not judged in runs that were cut: {', '.join(sorted(coverage.unjudged))} "
+            "(eventually and finally_ need the end of a run)"
+        )
+    return found
+
+
 def _bound(
     request: AuditRequest, searched: Any, verdict: str, counterexamples: Sequence[Counterexample]
 ) -> str:
-    processes = counterexamples[0].processes if counterexamples else len(searched.coverage.steps)
+    coverage = searched.coverage
+    processes = counterexamples[0].processes if counterexamples else coverage.processes or len(coverage.steps)
     scope = f"{processes} process{'' if processes == 1 else 'es'} with {request.budget.sentence()}"
     if verdict == "violated":
         return f"a schedule of {scope} breaks a property"
@@ -262,7 +327,7 @@ def _bound(
     if searched.exhausted and not searched.cut:
         return f"every schedule of {scope} was explored, and showed too little: see the findings"
     if searched.exhausted:
-        return f"{searched.cut} schedules of {scope} were cut after {request.steps_max} steps"
+        return f"{searched.cut} schedules of {scope} were cut after {searched.setting.steps_max} steps"
     if isinstance(searched, ReducedSearch):
         return (
             f"{searched.schedules} schedules of {scope}, {searched.explored():.1%} of the tree found so far"

@@ -28,7 +28,7 @@ from fencepost.sim.whole_files import write_whole
 from fencepost.sim.world import Footprints, Violation
 from fencepost.sim.world.stamps import STAMPED, UNTIMED
 
-VERSION = 4
+VERSION = 5
 PIECES_EACH = 8
 """Pieces for each process: some are small, and no process should wait for long."""
 REPORT_RUNS = 500
@@ -137,6 +137,9 @@ def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "wanted": sorted(coverage.wanted),
         "limits": sorted(coverage.limits),
         "measured": dict(coverage.measured),
+        "processes": coverage.processes,
+        "cut": dict(coverage.cut),
+        "unjudged": sorted(coverage.unjudged),
         "costs": coverage.costs.packed(),
     }
 
@@ -151,6 +154,9 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
         wanted=set(data["wanted"]),
         limits=set(data["limits"]),
         measured=dict(data["measured"]),
+        processes=data["processes"],
+        cut=Counter(data["cut"]),
+        unjudged=set(data["unjudged"]),
         costs=Costs.unpacked(data["costs"]),
     )
 

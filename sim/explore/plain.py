@@ -69,6 +69,7 @@ class Plain:
                     break
                 if depth >= self.setting.steps_max:
                     self.cut += 1
+                    self.coverage.leave_off(world)
                     return
                 self._path.append((options, 0))
             options, at = self._path[depth]

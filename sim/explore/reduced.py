@@ -143,6 +143,8 @@ class ReducedSearch:
     def _node(self, world: World, enabled: list[int]) -> Node:
         """The node after the last step of the path."""
         alternatives = {actor: world.alternatives(actor) for actor in enabled}
+        if world.has_daemons:
+            self._sleep.daemons = frozenset(actor for actor in enabled if world.is_of_a_daemon(actor))
         if self.stack:
             memories = self._memory.remember(world, self.stack[-1].memories)
         else:
@@ -198,6 +200,8 @@ class ReducedSearch:
             enabled = world.enabled()
             if not enabled:
                 world.complete()
+                if world.has_daemons:
+                    self._try_all_at_the_end()
                 self.schedules += 1
                 self.coverage.end(world)
                 if self._observe is not None:
@@ -205,6 +209,7 @@ class ReducedSearch:
                 return
             if len(self.stack) >= steps_max:
                 self.cut += 1
+                self._leave_off(world, enabled)
                 return
             node = self._node(world, enabled)
             if self._merge and self._states.seen(world, node, self.runs):
@@ -239,6 +244,23 @@ class ReducedSearch:
             del node.alternatives[POWER_ACTOR]
         else:
             node.alternatives[POWER_ACTOR] = ("ok",)
+
+    def _try_all_at_the_end(self) -> None:
+        """The last step of the processes ended the run, and so it conflicts with all that could have come."""
+        last = next((node for node in reversed(self.stack) if node.actor != POWER_ACTOR), None)
+        if last is not None:
+            last.backtrack.update(last.alternatives.keys() - {POWER_ACTOR})
+
+    def _leave_off(self, world: World, enabled: list[int]) -> None:
+        """The run is too long: have tried what the others would have done, and keep no state above."""
+        self.coverage.leave_off(world)
+        for node in self.stack:
+            node.key = None
+        if self._reversing:
+            for actor in enabled:
+                if actor not in (CLOCK_ACTOR, POWER_ACTOR):
+                    r, w = self.footprints.expected(world.pending(actor))
+                    self._races.take_in(actor, r, w, world.past(actor))
 
     def _take(self, world: World) -> None:
         """Take the step of the last node, and look for its races."""

@@ -126,6 +126,18 @@ class RaceTracker:
             starters.append((actor, alternative))
         self._schedule(node, starters)
 
+    def take_in(self, actor: int, r: int, w: int, past: int) -> None:
+        """Have the step tried that `actor` would take after the end of a run that was cut."""
+        place = len(self._stack)
+        past = self.closure(past)
+        happened, races = self.conflicts(actor, r, w, past, place)
+        for earlier in races:
+            self.reverse(earlier, place, actor, "ok", happened)
+        possible = past.bit_length()
+        if possible < place:
+            # Where it became possible; if nothing conflicts with it, one place is as good as another.
+            self._schedule(self._stack[possible], [(actor, "ok")])
+
     def _schedule(self, node: Node, starters: list[Choice]) -> None:
         """Add one of `starters` to what is tried at `node`, unless one is there already or sleeps."""
         for choice in starters:
@@ -146,6 +158,8 @@ class SleepSets:
     def __init__(self, stack: list[Node], *, on: bool) -> None:
         self._stack = stack
         self._on = on
+        self.daemons: frozenset[int] = frozenset()
+        """Their turn comes when no other actor is awake: what they could go on with never ends."""
 
     def sleepers(self) -> dict[Choice, Footprint]:
         """What sleeps after the last step of the path."""
@@ -163,6 +177,8 @@ class SleepSets:
     def choose_first(self, node: Node) -> bool:
         """Choose the first step here: the last actor's, if it may step and is wide awake."""
         last = self._stack[-1].actor if self._stack else -1
+        if last in self.daemons:
+            last = -1
         asleep = {choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())}
         for actor in [last, *node.alternatives]:
             # No race may ever require the clock to move as it could here, so it does not count as awake; nor

@@ -56,7 +56,7 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
 
         resume = request.checkpoint is not None and Path(request.checkpoint).exists()
         with _silence():
-            result = search(replace(request, resume=resume), stop)
+            result = search(replace(request, resume=resume), stop, lambda: bool(interrupted))
         result = replace(result, interrupted=bool(interrupted))
     for counterexample in result.counterexamples:
         again = _follow(request, counterexample.token)

@@ -10,7 +10,7 @@ from fencepost.sim.faults import PASSING_TIME
 from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.monitor import SOMETIMES
+from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, SOMETIMES
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Diverged, Recall
 from fencepost.sim.world.scheduler import SPINS
@@ -53,6 +53,8 @@ class Failure:
 
 
 UNITS = ("requests", "hops")
+GOING_ON = 30
+"""Steps at the end of a run that was cut, by which it is known which process goes on and on."""
 
 Row = dict[str, Any]
 
@@ -171,6 +173,12 @@ class Coverage:
     measured: dict[str, int] = field(default_factory=dict)
     """The largest numbers that any run's measures gave."""
     costs: Costs = field(default_factory=Costs)
+    processes: int = 0
+    """How many the program spawned."""
+    cut: Counter[str] = field(default_factory=Counter)
+    """By process that went on at the end of a run that was cut: how many such runs."""
+    unjudged: set[str] = field(default_factory=set)
+    """The properties that runs that were cut leave undecided."""
     reports: tuple[Callable[[], Any], ...] = ()
     """Those of the last run; not handed on from one operating-system process to another."""
     touched: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)
@@ -184,6 +192,8 @@ class Coverage:
         if alternative not in ("ok", "land", "advance"):
             self.faults[alternative if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
+        if world.rested:
+            self.limits.add(f"a daemon takes {world.daemon_steps} steps while others can go on")
         if world.held_back:
             self.limits.add(f"a process that gets the same reply {SPINS} times more waits for a change")
         outcome = getattr(answer, "outcome", None)
@@ -200,6 +210,17 @@ class Coverage:
             self.limits.add(f"a pause lasts {pause}, and no other time")
         elif alternative in ("skew+", "skew-"):
             self.limits.add(f"a skewed clock is {world.skew_ns / 1e9:g} s off, and no other time")
+
+    def leave_off(self, world: World) -> None:
+        """Take up a run that was cut."""
+        self.processes = max(self.processes, len(world.processes))
+        going = {step[2].name for step in world.trace[-GOING_ON:] if step[2] is not None and step[2].index}
+        self.cut.update(going)
+        self.unjudged.update(
+            promise.name
+            for promise in world.properties
+            if promise.kind == FINALLY or (promise.kind == EVENTUALLY and not promise.met)
+        )
 
     def meet(self, world: World) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""
@@ -218,6 +239,7 @@ class Coverage:
 
     def end(self, world: World) -> None:
         """Take up what a complete run showed."""
+        self.processes = max(self.processes, len(world.processes))
         for promise in world.properties:
             if promise.kind == SOMETIMES:
                 self.wanted.add(promise.name)
@@ -240,6 +262,9 @@ class Coverage:
         self.met |= other.met
         self.wanted |= other.wanted
         self.limits |= other.limits
+        self.processes = max(self.processes, other.processes)
+        self.cut.update(other.cut)
+        self.unjudged |= other.unjudged
         self._keep(other.measured)
         self.costs.add(other.costs)
         self.reports = other.reports or self.reports

@@ -83,6 +83,8 @@ class Sampled:
         self.cut += not ended
         if ended:
             self.coverage.end(world)
+        else:
+            self.coverage.leave_off(world)
         self.findings.extend(found for found in world.findings if found not in self.findings)
 
 

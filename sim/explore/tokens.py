@@ -219,8 +219,9 @@ class _Following:
 
 
 def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
-    """The actor that stepped last goes on, else the first that can; without a fault."""
-    if last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR):
+    """The actor that stepped last goes on, else the first that can; without a fault. Daemons come last."""
+    goes_on = last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR)
+    if goes_on and not (world.has_daemons and world.is_of_a_daemon(last)):
         return last, world.alternatives(last)[0]
     return enabled[0], world.alternatives(enabled[0])[0]
 

@@ -376,8 +376,11 @@ class RealWorld(Declaring):
         name: str = "",
         restart: bool = True,
         may_raise: tuple[type[BaseException], ...] = (),
+        daemon: bool = False,
         **kwargs: Any,
     ) -> str:
+        if daemon:
+            raise NotForReal("a daemon never ends, and a round of a real run waits for every thread")
         del restart  # nobody crashes
         name = self._name_for(fn, name)
         self.processes.append(Member(name, fn, args, kwargs, may_raise))

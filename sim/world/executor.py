@@ -25,7 +25,7 @@ from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Outcome
 from fencepost.sim.world import budget as fault
-from fencepost.sim.world.footprints import CLOCK, EVERY_STEP, EVERYTHING
+from fencepost.sim.world.footprints import CLOCK, EVERY_STEP, EVERYTHING, FLIGHTS_FROM
 from fencepost.sim.world.monitor import Monitor, Violation
 from fencepost.sim.world.operations import (
     ADVANCE,
@@ -44,7 +44,7 @@ from fencepost.sim.world.operations import (
     Wake,
     same,
 )
-from fencepost.sim.world.process import Flight, Group, Process
+from fencepost.sim.world.process import Flight, Group, Process, Stuck
 from fencepost.sim.world.stamps import CLOCKED, STAMPED
 
 CLOCK_ACTOR = 900
@@ -115,6 +115,23 @@ class Executor:
             self._wake_spinners()
             if world.w & monitor.watched and monitor.judging:
                 monitor.judge()
+        if world.has_daemons:
+            self._count_daemons(actor)
+
+    def _count_daemons(self, actor: int) -> None:
+        """The end of the others ends the run, and with it what daemons and time could still do."""
+        world = self._world
+        process = world.trace[-1][2]
+        others = world.footprints.bit("end", "")
+        if process is None or process.daemon:
+            world.r |= others
+            if process is not None and world.trace[-1][1] not in ("land", "never"):
+                process.taken += 1
+                if process.taken > world.daemon_steps:
+                    # Only the end of the others made this possible: their steps come before it.
+                    world.w = EVERYTHING
+        elif process.pending is None or actor >= FLIGHTS_FROM:
+            world.w |= others
 
     def past(self, actor: int) -> int:
         """The steps that certainly come before the actor's next one, as far as they are known."""
@@ -523,8 +540,11 @@ class Executor:
                 world.flights[actor] = Flight(
                     actor, process, request, number, slot, process.last, zombie=False
                 )
-        elif kind is Finish and process is world.setup:
-            self._open(process, op)
+        elif kind is Finish:
+            if type(op.error) is Stuck:
+                raise op.error
+            if process is world.setup:
+                self._open(process, op)
 
     def _open(self, setup: Process, op: Finish) -> None:
         """The program is set up: the processes start, and the properties are judged for the first time."""

@@ -100,6 +100,23 @@ class Footprints:
             found = self._bits[family, name] = 1 << len(self._bits)
         return found
 
+    def expected(self, op: Any) -> Footprint:
+        """What an operation that was not taken may read and write, at most."""
+        kind = type(op)
+        if kind in (req.Put, req.Delete):
+            return self.changing(op.key)
+        if kind in self._rules and op.reads:
+            return self._rules[kind](op, None)
+        if kind in self._rules:
+            return EVERYTHING, EVERYTHING
+        if op.kind in ("note", "channel"):
+            return self.writing(op.kind, op.subject)
+        if op.kind in ("post", "receive"):
+            return self.writing("channel", op.subject)
+        if op.kind in ("clock", "sleep", "wake"):
+            return EVERY_STEP | CLOCK, 0
+        return LOCAL if op.kind in ("pick", "finish") else (EVERYTHING, EVERYTHING)
+
     def reading(self, family: str, name: str) -> Footprint:
         """The masks of a step that only reads one object."""
         return (EVERY_STEP | self.bit(family, name), 0)

@@ -6,6 +6,7 @@ counterexample is repeated with it.
 
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 from fencepost.sim.world.present import is_library_file
@@ -29,15 +30,38 @@ class CodeLine(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-def users_lines() -> tuple[CodeLine, ...]:
-    """The calling lines of the user's code, innermost last."""
+class AuditError(Exception):
+    """What keeps a program from being audited, and is no violation of a property: a mistake of its set-up, of
+    a check, or something that the world cannot control.
+    """
+
+    def __init__(self, text: str, at: tuple[CodeLine, ...] = ()) -> None:
+        super().__init__(f"{text} (at {at[-1]})" if at else text)
+        self.at = at
+        """The lines of the user's code, innermost last."""
+
+
+def users_lines_of(error: BaseException) -> tuple[CodeLine, ...]:
+    """The lines of the user's code through which an exception came, innermost last."""
+    found = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if _is_shown(trace.tb_frame.f_globals.get("__name__", ""), code.co_filename):
+            found.append(CodeLine(_relative(code.co_filename), trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    return tuple(found[-FRAMES_MAX:])
+
+
+def users_lines(frame: FrameType | None = None) -> tuple[CodeLine, ...]:
+    """The lines of the user's code that lead to this frame, or to the caller; innermost last."""
     found: list[CodeLine] = []
-    frame = sys._getframe(1)  # noqa: SLF001 - as `inspect` does, which also reads the source files
+    frame = frame or sys._getframe(1)  # noqa: SLF001 - as `inspect` does, which also reads the source files
     while frame is not None and len(found) < FRAMES_MAX:
         module, code = frame.f_globals.get("__name__", ""), frame.f_code
         if _is_shown(module, code.co_filename):
             found.append(CodeLine(_relative(code.co_filename), frame.f_lineno, code.co_name))
-        frame = frame.f_back  # type: ignore[assignment]  # the outermost has none
+        frame = frame.f_back
     return tuple(reversed(found))
 
 

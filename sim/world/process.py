@@ -50,6 +50,17 @@ START = object()
 CRASH = object()
 
 
+class Stuck(BaseException):
+    """Raised in a process that computes without end; no code may handle it."""
+
+    def __init__(self, text: str, at: tuple[Any, ...] = (), *, too_long: bool = True) -> None:
+        super().__init__(text)
+        self.at = at
+        """The lines of the user's code, innermost last."""
+        self.too_long = too_long
+        """Whether that is the reason, and not the end of the audit."""
+
+
 class Diverged(Exception):
     """The program did something else although every choice was the same: it is not deterministic."""
 
@@ -127,6 +138,7 @@ class Process:
         "behind",
         "clean",
         "crashing",
+        "daemon",
         "effective",
         "error",
         "fn",
@@ -155,6 +167,7 @@ class Process:
         "spins",
         "state",
         "streams",
+        "taken",
         "trace",
         "waits",
         "worker",
@@ -172,6 +185,7 @@ class Process:
         trace: Sequence[Any] = (),
         *,
         after_power_loss: bool = False,
+        daemon: bool = False,
     ) -> None:
         self.index = index
         self.name = name
@@ -182,6 +196,10 @@ class Process:
         self.may_raise = may_raise
         self.after_power_loss = after_power_loss
         """Whether it runs when power is back, and not before."""
+        self.daemon = daemon
+        """Whether a run may end before it has."""
+        self.taken = 0
+        """Steps of a daemon so far, over all incarnations."""
         self.incarnation = 0
         self.ops = 0
         """Operations issued so far, over all incarnations."""

@@ -21,6 +21,10 @@ more when everybody has ended. What is left of the disk is picked in a step of i
 rounds in vain while others could go on; then it waits until something it reads has changed, or until no other
 actor can step. So an attempt counted beyond that, while others could go on, is not explored.
 
+*Daemons* go on and on. A run ends when all other processes have ended, so the end of a process conflicts with
+every step of a daemon (see `Executor`). A daemon takes `daemon_steps` steps; then it waits until no other
+actor can step.
+
 A run is a function of the choices (actor, alternative), and of nothing else.
 """
 
@@ -68,9 +72,11 @@ class Scheduler:
     def _able(self) -> list[int]:
         """The actors besides power that may step."""
         world = self._world
+        if world.has_daemons and self._only_daemons_left():
+            return []
         ready = []
         asleep = early = again = False
-        spinning = None
+        spinning = resting = None
         for process in world.processes:
             op = process.pending
             if op is None or process.group is not None:
@@ -83,10 +89,17 @@ class Scheduler:
                     again = True
             elif process.spins >= SPINS and same(op, process.last_idle[0]):
                 spinning = spinning or process
+            elif process.daemon and process.taken >= world.daemon_steps:
+                resting = resting or process.index
             else:
                 ready.append(process.index)
         if world.flights:
-            ready.extend(world.flights)
+            if world.has_daemons:
+                rests = [flight.actor for flight in world.flights.values() if self._rests(flight)]
+                ready.extend(actor for actor in world.flights if actor not in rests)
+                resting = resting or (rests[0] if rests else None)
+            else:
+                ready.extend(world.flights)
         exhausted = again and self._slept_in_vain()
         early = early or (again and not exhausted)
         if ready:
@@ -94,6 +107,12 @@ class Scheduler:
             world.held_back = world.held_back or exhausted or held
             if world.timed and (early or world.left[fault.PAUSE] or (world.observed and world.ticks)):
                 ready.append(CLOCK_ACTOR)
+            if world.has_daemons:
+                world.rested = world.rested or resting is not None
+                ready.sort(key=self.is_of_a_daemon)
+        elif resting is not None and (exhausted or not asleep):
+            # All others wait for something, which may be the daemon.
+            ready.append(resting)
         elif asleep:
             ready.append(CLOCK_ACTOR)
         elif spinning is not None:
@@ -101,6 +120,26 @@ class Scheduler:
             world.alone = True
             ready.append(spinning.index)
         return ready
+
+    def _rests(self, flight: Flight) -> bool:
+        """Whether a request is of a parallel step of a daemon that has taken its steps."""
+        process = flight.process
+        return process.daemon and not flight.zombie and process.taken >= int(self._world.daemon_steps)
+
+    def _only_daemons_left(self) -> bool:
+        world = self._world
+        return all(process.daemon or process.pending is None for process in world.processes) and all(
+            flight.process.daemon for flight in world.flights.values()
+        )
+
+    def is_of_a_daemon(self, actor: int) -> bool:
+        """Whether a daemon takes this step, or it is a request of one."""
+        world = self._world
+        if actor in (CLOCK_ACTOR, POWER_ACTOR):
+            return False
+        flight = world.flights.get(actor)
+        process: Any = world.processes[actor - 1] if flight is None else flight.process
+        return bool(process.daemon)
 
     def alternatives(self, actor: int) -> tuple[str, ...]:
         """The alternatives of the actor's next step, the harmless one first."""
@@ -180,8 +219,8 @@ class Scheduler:
         world = self._world
         sleepers: list[int] = []
         early: list[int] = []
-        idle = not world.flights
-        held = False
+        idle = not world.flights or (world.has_daemons and all(map(self._rests, world.flights.values())))
+        held = bool(world.flights) and idle
         exhausted = self._slept_in_vain()
         for process in world.processes:
             op = process.pending
@@ -191,7 +230,9 @@ class Scheduler:
                     early.append(op.until_ns)
             elif op is None or process.group is not None:
                 continue
-            elif process.spins >= SPINS and same(op, process.last_idle[0]):
+            elif (process.spins >= SPINS and same(op, process.last_idle[0])) or (
+                process.daemon and process.taken >= world.daemon_steps
+            ):
                 held = True
             else:
                 idle = False

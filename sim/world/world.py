@@ -44,6 +44,8 @@ Step = tuple[int, str, Process | None, int, int, Any, Any, int]
 """Actor, alternative, process, incarnation, number of the operation, operation, answer, clock."""
 
 START_NS = 1_700_000_000_000_000_000
+DAEMON_STEPS = 8
+"""Steps that a daemon may take while others can go on."""
 
 
 class World(Declaring):
@@ -86,6 +88,10 @@ class World(Declaring):
         """The program, until it returns."""
         self.processes: list[Process] = []
         self.process_type = Process
+        self.has_daemons = False
+        self.daemon_steps = DAEMON_STEPS
+        self.rested = False
+        """Whether a daemon had to wait although others could go on."""
         self.has_step_properties = False
         self.flights: dict[int, Flight] = {}
         self.files: Any = None
@@ -148,6 +154,7 @@ class World(Declaring):
         self.pending = scheduler.pending
         self.rivals = scheduler.rivals
         self.next_wake = scheduler.next_wake
+        self.is_of_a_daemon = scheduler.is_of_a_daemon
         self.step = self._executor.step
         self.past = self._executor.past
 
@@ -203,13 +210,15 @@ class World(Declaring):
         restart: bool = True,
         may_raise: tuple[type[BaseException], ...] = (),
         after_power_loss: bool = False,
+        daemon: bool = False,
         **kwargs: Any,
     ) -> str:
         """Run `fn(*args)` as a process. Returns its name.
 
         After a crash it starts again from the beginning, unless `restart` is off. An exception that leaves it
         is a violation, unless it is one of `may_raise`. With `after_power_loss` it runs only when power was
-        lost and is back, beside the processes that start again.
+        lost and is back, beside the processes that start again. A daemon goes on and on: a run ends when all
+        the others have ended.
         """
         name = self._name_for(fn, name)
         number = len(self.processes) + 1
@@ -224,8 +233,10 @@ class World(Declaring):
                 may_raise,
                 self.trace,
                 after_power_loss=after_power_loss,
+                daemon=daemon,
             )
         )
+        self.has_daemons = self.has_daemons or daemon
         return name
 
     def share_nothing(self) -> None:
@@ -243,17 +254,20 @@ class World(Declaring):
         skew_s: float = 30.0,
         pause_s: float = 60.0,
         ticks: int = 1,
+        daemon_steps: int = DAEMON_STEPS,
     ) -> None:
         """Configure the bucket; call it before anything is stored.
 
         `stamped=False` gives every object the same time of modification: right for code that never reads it,
         and fewer schedules when somebody else reads it. `ticks` says how often a second may pass by itself.
+        `daemon_steps`: after so many steps a daemon waits until no other process can go on.
         """
         self.bucket = WorldBucket(versioned=versioned, part_bytes_min=part_bytes_min)
         self.stamped = stamped
         self.skew_ns = round(skew_s * 1e9)
         self.pause_ns = round(pause_s * 1e9)
         self.ticks = self.ticks_max = ticks
+        self.daemon_steps = daemon_steps
 
     def step_property(self, name: str, check: Callable[[View, View], Any]) -> None:
         """`check(before, after)` must hold for every step, and where nothing changes."""
@@ -406,6 +420,7 @@ class World(Declaring):
                 process.naps and (process.naps, process.nap_reads),
                 process.skew_ns,
                 None if process.group is None else tuple(process.group.replies),
+                process.taken,
             )
             for process in self.processes
         ]

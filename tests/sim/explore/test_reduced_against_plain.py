@@ -23,6 +23,7 @@ from tests.sim.explore.programs import (
     ON_KEYS,
     OTHERS,
     WATCHES,
+    interpret,
     program_of,
     random_step,
 )
@@ -53,24 +54,28 @@ BUDGETS = st.sampled_from(
 def seen_by(search: Any) -> tuple[set[Any], set[str]]:
     endings: set[Any] = set()
     search._observe = lambda world: endings.add(final_state(world))
-    search.explore(lambda s: s.schedules > PLAIN_MAX)
+    search.explore(lambda s: s.schedules + s.cut > PLAIN_MAX)
     return endings, {str(failure.violation) for failure in search.failures}
 
 
 def compare(
     codes: list[list[tuple[str, str]]], budget: Budget, watch: str, ticks: int = 1, **options: Any
 ) -> tuple[int, int]:
-    """Explore both ways; the numbers of schedules. (0, 0) when there is too much to enumerate."""
+    """As `compare_settings`, for straight-line code."""
     declared = program_of(codes, watch)
 
     def program(world: World) -> None:
         world.configure(ticks=ticks)
         declared(world)
 
-    setting = Setting(program, budget)
+    return compare_settings(Setting(program, budget), **options)
+
+
+def compare_settings(setting: Setting, **options: Any) -> tuple[int, int]:
+    """Explore both ways; the numbers of schedules. (0, 0) when there is too much to enumerate."""
     plain = Plain(setting, first_only=False)
     endings, error = seen_by(plain)
-    if not plain.exhausted:
+    if not plain.exhausted or plain.cut:
         return 0, 0
     reduced = ReducedSearch(setting, first_only=False, **options)
     fewer_endings, fewer_violated = seen_by(reduced)
@@ -85,6 +90,46 @@ def compare(
 @given(codes=CODES, budget=BUDGETS, watch=st.sampled_from(WATCHES))
 def test_random_programs_end_alike(merge: bool, codes: Any, budget: Budget, watch: str) -> None:
     compare(codes, budget, watch, merge=merge, timed=STAMPED)
+
+
+def ending_daemon(codes: list[list[tuple[str, str]]], watch: str, steps: int) -> Any:
+    """The first process goes round for ever."""
+
+    def program(world: World) -> None:
+        world.configure(ticks=0, daemon_steps=steps)
+        program_of(codes[1:], watch)(world)
+        store = world.store()
+
+        def go_round() -> None:
+            while True:
+                interpret(world, store, 9, codes[0])
+
+        world.spawn(go_round, name="daemon", daemon=True, may_raise=(Exception,))
+
+    return program
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(codes=CODES, budget=BUDGETS, watch=st.sampled_from(WATCHES), steps=st.integers(1, 3))
+def test_programs_with_a_daemon_end_alike(
+    merge: bool, codes: Any, budget: Budget, watch: str, steps: int
+) -> None:
+    compare_settings(
+        Setting(ending_daemon(codes, watch, steps), budget, steps_max=60), merge=merge, timed=STAMPED
+    )
+
+
+def test_the_comparison_of_daemons_compares() -> None:
+    """Of small programs with a daemon, most can be enumerated, and the daemon matters in them."""
+    compared = [
+        compare_settings(
+            Setting(ending_daemon([[random_step(draw)] for _ in range(2)], "nothing", 2), NO_FAULTS),
+            timed=STAMPED,
+        )
+        for draw in map(Random, range(40))
+    ]
+    assert sum(plain > 1 for plain, _ in compared) > 30
 
 
 LARGER = 300

@@ -1,0 +1,179 @@
+"""Processes that never end: heartbeats, servers, loops that wait for nothing."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome
+from fencepost.sim.explore import audit, watchdog
+from fencepost.sim.explore.reporting import run_audit
+from fencepost.sim.world import NO_FAULTS, Budget, World
+from fencepost.testing import Options, request_of
+
+ONE_CRASH = Budget(crash=1, reply_lost=0, request_lost=0, pause=0)
+
+
+def check_then_put(world: World, store: Any, name: str) -> None:
+    if store.head("leader").outcome is Outcome.MISSING and store.put("leader", b"", when=ANYTHING).done:
+        world.note("leads", name)
+
+
+def create(world: World, store: Any, name: str) -> None:
+    if store.put("leader", name.encode(), when=ABSENT).done:
+        world.note("leads", name)
+
+
+def beat(store: Any) -> None:
+    count = 0
+    while True:
+        count += 1
+        store.put("heartbeat", str(count).encode(), when=ANYTHING)
+        store.env.sleep(1)
+
+
+def serve(store: Any) -> None:
+    """Looks at what the others fight for."""
+    while True:
+        store.head("leader")
+        store.list("jobs/")
+
+
+def election(claim: Any, endless: Any, *, first: bool, daemon: bool) -> Any:
+    def program(world: World) -> None:
+        store = world.store()
+        if first:
+            world.spawn(endless, store, name="endless", daemon=daemon)
+        for name in ("ann", "bob"):
+            world.spawn(claim, world, store, name, name=name)
+        if not first:
+            world.spawn(endless, store, name="endless", daemon=daemon)
+        world.always("one leader", lambda view: len(view.notes("leads")) < 2)
+
+    return program
+
+
+@pytest.mark.parametrize("daemon", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("endless", [beat, serve])
+def test_a_race_beside_an_endless_process_is_found(endless: Any, first: bool, daemon: bool) -> None:
+    """Before, the endless process starved the others, or was cut at the end of every run."""
+    program = election(check_then_put, endless, first=first, daemon=daemon)
+    result = audit(program, budget=ONE_CRASH, schedules=20_000, minimise_seconds=20.0)
+    assert result.verdict == "violated"
+    (found,) = result.counterexamples
+    assert found.property == "one leader"
+    assert {line.process for line in found.lines} == {"ann", "bob"}, "what the endless one does is left out"
+    assert result.bound.startswith("a schedule of 3 processes")
+
+
+@pytest.mark.parametrize("endless", [beat, serve])
+def test_beside_a_daemon_a_good_program_holds(endless: Any) -> None:
+    result = audit(election(create, endless, first=True, daemon=True), budget=NO_FAULTS)
+    assert result.verdict == "holds"
+    assert "a daemon takes 8 steps while others can go on" in result.bound
+
+
+def test_what_only_a_daemon_breaks_is_found() -> None:
+    """The daemon may go on after every step of the others but the last."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def sweep() -> None:
+            while True:
+                for found in store.list("tmp/").objects:
+                    store.delete(found.key, when=ANYTHING)
+
+        def work() -> None:
+            store.put("tmp/a", b"", when=ANYTHING)
+            world.note("kept", store.head("tmp/a").done)
+
+        world.spawn(sweep, name="sweeper", daemon=True)
+        world.spawn(work, name="worker")
+        world.always("work is kept", lambda view: all(view.notes("kept")))
+
+    assert audit(program, budget=NO_FAULTS).verdict == "violated"
+
+
+def test_others_may_wait_for_a_daemon() -> None:
+    """It has taken all its steps, and goes on because nobody else can."""
+
+    def program(world: World) -> None:
+        world.configure(daemon_steps=2)
+        store = world.store()
+
+        def serve() -> None:
+            for number in range(1000):
+                store.head("idle")
+                store.list("idle")
+                store.put(f"reply/{number}", b"", when=ANYTHING)
+
+        def wait() -> None:
+            while not store.head("reply/1").done:
+                pass
+
+        world.spawn(serve, name="server", daemon=True)
+        world.spawn(wait, name="client")
+        world.finally_("it was answered", lambda view: view.get("reply/1") is not None)
+
+    assert audit(program, budget=NO_FAULTS).verdict == "holds"
+
+
+def test_a_cut_run_names_the_process_and_the_option() -> None:
+    def program(world: World) -> None:
+        world.spawn(beat, world.store(), name="beats")
+        world.spawn(create, world, world.store(), "ann", name="ann")
+        world.eventually("ann leads", lambda view: bool(view.notes("leads")))
+        world.finally_("somebody leads", lambda view: bool(view.notes("leads")))
+
+    result = audit(program, budget=NO_FAULTS, schedules=500, steps_max=50)
+    assert result.verdict == "undecided"
+    text = "\n".join(result.findings)
+    assert "steps, and beats went on" in text
+    assert "--max-steps" in text
+    assert "daemon=True" in text
+    assert "not judged in runs that were cut: " in text
+    assert "somebody leads" in text
+
+
+def spin(world: World) -> None:
+    world.store().put("k", b"", when=ANYTHING)
+    flag: list[int] = []
+    while not flag:  # the busy line
+        pass
+
+
+def spinning(world: World) -> None:
+    world.spawn(spin, world, name="spins")
+    world.spawn(create, world, world.store(), "ann", name="ann")
+
+
+def test_a_busy_loop_is_an_error_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, only SIGKILL ended the command."""
+    monkeypatch.setattr(watchdog, "SECONDS", 0.3)
+    result = audit(spinning, budget=NO_FAULTS)
+    assert result.verdict == "error"
+    assert "spins computed without a request or a sleep" in result.bound
+    assert result.error_at is not None
+    line = Path(__file__).read_text().splitlines()[result.error_at.line - 1]
+    assert "the busy line" in line or "pass" in line
+    assert result.to_json()["error"]["file"].endswith("test_endless.py")
+
+
+def test_a_busy_loop_ends_with_the_time_of_the_audit() -> None:
+    result = audit(spinning, budget=NO_FAULTS, seconds=0.5)
+    assert result.verdict == "undecided"
+    assert "when the time was over" in result.findings[0]
+
+
+def test_a_busy_loop_ends_with_ctrl_c() -> None:
+    def interrupt(world: World) -> None:
+        spinning(world)
+        world.spawn(lambda: signal.raise_signal(signal.SIGINT), name="presses Ctrl-C")
+
+    result = run_audit(request_of(interrupt, Options(faults={"crash": 0}), {}, "spinning"))
+    assert result.verdict == "undecided"
+    assert result.interrupted
+    assert "when it was interrupted" in result.findings[0]
