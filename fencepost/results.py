@@ -205,6 +205,8 @@ class Violation:
     events: tuple[Object, ...] = ()
     nearest_pass: NearestPass | None = None
     steps: tuple[CounterexampleStep, ...] = ()
+    back_to: int | None = None
+    """Of a run without end: the number of the step from which it goes round again."""
 
 
 @dataclass(frozen=True)

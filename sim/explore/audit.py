@@ -12,7 +12,7 @@
 The verdicts. `holds`: the search explored every schedule within the budget, up to swaps that no process can
 notice. `violated`: the result has the shortest counterexample found and the token that repeats it.
 `undecided`: time or bounds ran out first, or only samples were taken, or everything was explored and covered
-nothing. `error`: something that is no violation keeps the program from being audited; the result has the line.
+nothing. `error`: no violation, but the program cannot be audited; the result names its line.
 """
 
 import time
@@ -26,6 +26,7 @@ from fencepost.sim.explore import tokens
 from fencepost.sim.explore.checkpoint import Together, load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
+from fencepost.sim.explore.liveness import lasso
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.rehearsal import rehearse
@@ -206,9 +207,12 @@ def _search(request: AuditRequest, progress: Progress | None, interrupted: Calla
     try:
         with watching(deadline, interrupted):
             rehearse(setting)
-            searched = _explored(request, searching, progress)
+            endless = lasso(setting)
+            searched = None if endless is not None else _explored(request, searching, progress)
     except (AuditError, Stuck) as error:
         return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
+    if endless is not None or searched is None:
+        return _never_ends(request, endless, time.perf_counter() - started)
     if request.checkpoint and not searched.failures:
         save(searched, request.checkpoint)
     elapsed = time.perf_counter() - started
@@ -232,6 +236,13 @@ def _explored(request: AuditRequest, searching: Any, progress: Progress | None) 
         return bool(progress is not None and progress(at)) or limit(at)
 
     return searching.explore(stop) or searching
+
+
+def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditResult:
+    """A fair run goes round for ever, and what was promised does not happen."""
+    scope = f"{found.processes} process{'' if found.processes == 1 else 'es'}"
+    bound = f"a schedule of {scope} without faults, in which all take turns, goes round for ever"
+    return AuditResult(request, request.strategy, "violated", bound, 1, 0, elapsed, (found,), (), Coverage())
 
 
 def _without_verdict(

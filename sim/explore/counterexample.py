@@ -55,6 +55,8 @@ class Counterexample:
     moves: int | None = None
     nearest_pass: dict[str, Any] | None = None
     """The run that goes along with this one for as long as a run can that violates nothing."""
+    back_to: int | None = None
+    """The number of the step from which a run without end goes round again."""
 
     @classmethod
     def of(cls, replay: Replay, token: str, objects: Objects | None = None) -> "Counterexample":
@@ -73,7 +75,8 @@ class Counterexample:
 
     def text(self) -> list[str]:
         """For people: the steps, and what they lead to."""
-        return [*map(str, self.lines), f"  => {self.property}: {self.reason}"]
+        again = [] if self.back_to is None else [f"      ... and again from step {self.back_to}"]
+        return [*map(str, self.lines), *again, f"  => {self.property}: {self.reason}"]
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; without what was not looked for."""
@@ -86,6 +89,8 @@ class Counterexample:
         }
         if self.raised_at is not None:
             found["raised_at"] = list(self.raised_at)
+        if self.back_to is not None:
+            found |= {"back_to": self.back_to, "events": event_rows(self.events)}
         if self.moves is not None:
             found |= {
                 "moves": self.moves,

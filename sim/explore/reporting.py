@@ -19,6 +19,7 @@ from typing import Any
 
 import fencepost.impl.store
 import fencepost.sim
+from fencepost.sim.explore import liveness
 from fencepost.sim.explore.audit import AuditRequest, AuditResult, search
 from fencepost.sim.explore.counterexample import Counterexample, event_rows, follow_located, moves_of
 from fencepost.sim.explore.runs import Coverage, Diverged
@@ -59,6 +60,8 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
             result = search(replace(request, resume=resume), stop, lambda: bool(interrupted))
         result = replace(result, interrupted=bool(interrupted))
     for counterexample in result.counterexamples:
+        if counterexample.back_to is not None:
+            return replace(result, events=counterexample.events)
         again = _follow(request, counterexample.token)
         _check_repeated(again, counterexample)
         with _silence():
@@ -76,6 +79,9 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
 def run_token(request: AuditRequest, token: str) -> AuditResult:
     """The one run that `token` stands for, as a result like any other."""
     started = time.perf_counter()
+    fair = liveness.parse(token)
+    if fair is not None:
+        return _run_fair(request, fair)
     again, objects = follow_located(request.setting, read(token))
     lines = lines_of(again.world, objects)
     counterexamples: tuple[Counterexample, ...] = ()
@@ -100,6 +106,29 @@ def run_token(request: AuditRequest, token: str) -> AuditResult:
         events=again.events(f"replay {request.name}"),
         replayed=[str(line) for line in lines],
         token=token,
+    )
+
+
+def _run_fair(request: AuditRequest, fair: liveness.Fair) -> AuditResult:
+    """The result of a token that names a schedule in which all take turns."""
+    started = time.perf_counter()
+    found = liveness.follow_fair(request.setting, fair)
+    verdict = "holds" if found is None else "violated"
+    lines = () if found is None else found.lines
+    return AuditResult(
+        request,
+        "replay",
+        verdict,
+        _BOUNDS[verdict],
+        1,
+        0,
+        time.perf_counter() - started,
+        () if found is None else (found,),
+        (),
+        Coverage(),
+        events=() if found is None else found.events,
+        replayed=[str(line) for line in lines],
+        token=fair.token,
     )
 
 

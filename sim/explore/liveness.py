@@ -1,0 +1,222 @@
+"""Runs that go round for ever while something that was promised has not happened.
+
+Theory. `eventually` is violated by an infinite fair run in which the good thing never happens, and no search
+of finite runs shows one. Such a run is a *lasso*: a beginning, and a loop that can be repeated without end.
+It is looked for directly, among schedules that are fair by construction: all processes take turns of a few
+steps each, from several beginnings. These are the schedules under which processes that undo each other's work
+(two owners that fence each other, two writers that abort each other) keep on doing so.
+
+Whether real code repeats itself is judged by what it does: the same processes issue the same operations on
+the same keys with the same outcomes in the same order, where numbers and identifiers may differ, because
+epochs and versions grow. A loop that the code itself ends after a few attempts is distinguished from one
+without end by following it: a run counts when its loop still goes on after `FOLLOWED` times the limit of
+steps.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from fencepost.sim.explore.counterexample import Counterexample, has_effect
+from fencepost.sim.explore.runs import Choice, Setting, run
+from fencepost.sim.explore.steps import Objects, lines_of
+from fencepost.sim.world import CLOCK_ACTOR, World
+from fencepost.sim.world.monitor import EVENTUALLY
+from fencepost.sim.world.trace import events
+
+QUANTA = (0, 1, 2, 3, 4, 5, 6)
+"""Steps of a turn; 0: until a write takes effect, which is when one process undoes the work of another."""
+LEADS = (0, 1, 2, 3)
+"""Steps of the first turn of each process; 0: like the others."""
+TURN_MAX = 40
+"""Steps of a turn in which nothing takes effect."""
+FOLLOWED = 10
+ROUNDS = 8
+"""How often a loop must be seen to be followed at all."""
+TOKEN = re.compile(r"fair=(\d+)\.(\d+)\.(\d+)")
+_NAMES = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f-]{32,36}|\d+")
+
+
+@dataclass(frozen=True)
+class Fair:
+    """A schedule in which all processes take turns."""
+
+    quantum: int
+    first: int
+    lead: int
+
+    @property
+    def token(self) -> str:
+        return f"fair={self.quantum}.{self.first}.{self.lead}"
+
+
+class _Turns:
+    """The choices of one run."""
+
+    def __init__(self, fair: Fair) -> None:
+        self._fair = fair
+        self._owner = fair.first
+        self._turns = 0
+        self._taken = 0
+
+    def __call__(self, world: World, enabled: Sequence[int]) -> Choice:
+        ready: dict[int, int] = {}
+        for actor in enabled:
+            # Time passes when a sleep can end; a moment that passes by itself is not needed.
+            if actor != CLOCK_ACTOR or world.alternatives(actor)[0] == "advance" or len(enabled) == 1:
+                ready.setdefault(_owner(world, actor), actor)
+        if self._is_over(world) or self._owner not in ready:
+            later = [owner for owner in sorted(ready) if owner > self._owner]
+            self._owner = later[0] if later else min(ready)
+            self._turns += 1
+            self._taken = 0
+        self._taken += 1
+        actor = ready[self._owner]
+        return actor, world.alternatives(actor)[0]
+
+    def _is_over(self, world: World) -> bool:
+        """Whether the present turn is."""
+        steps = self._fair.lead if self._turns < len(world.processes) else 0
+        steps = steps or self._fair.quantum
+        if steps:
+            return self._taken >= steps
+        wrote = bool(world.trace) and has_effect(world, len(world.trace) - 1)
+        return self._taken >= TURN_MAX or (wrote and self._taken > 0)
+
+
+def _owner(world: World, actor: int) -> int:
+    return actor if actor <= max(CLOCK_ACTOR, len(world.processes)) else world.footprints.owner(actor)
+
+
+def lasso(setting: Setting) -> Counterexample | None:
+    """The first fair schedule that goes round for ever without what was promised."""
+    processes = _promising(setting)
+    for quantum in QUANTA if processes else ():
+        for first in range(1, processes + 1):
+            for lead in LEADS:
+                found = follow_fair(setting, Fair(quantum, first, lead))
+                if found is not None:
+                    return found
+    return None
+
+
+def parse(token: str) -> Fair | None:
+    """The schedule that a token names; None when it is a token of another kind."""
+    found = TOKEN.fullmatch(token.strip())
+    return Fair(*map(int, found.groups())) if found else None
+
+
+def _promising(setting: Setting) -> int:
+    """How many processes the program has, if it declares an `eventually`; else 0."""
+    world = setting.world()
+    try:
+        world.start(setting.program)
+        return len(world.processes) if any(p.kind == EVENTUALLY for p in world.properties) else 0
+    finally:
+        world.close()
+
+
+def follow_fair(setting: Setting, fair: Fair) -> Counterexample | None:
+    """The counterexample, if this schedule never ends and something that was promised never happens."""
+    loop = _loop(setting, fair, setting.steps_max)
+    if loop is None:
+        return None
+    longer = _loop(setting, fair, setting.steps_max * FOLLOWED)
+    if longer is None or longer[1] != loop[1]:
+        return None
+    begin, period, name = longer
+    rounds = (setting.steps_max * FOLLOWED - begin) // period
+    return _counterexample(setting, fair, begin, period, name, rounds)
+
+
+def _loop(setting: Setting, fair: Fair, steps: int) -> tuple[int, int, str] | None:
+    """Where the loop of a run of so many steps begins, its length, and the property that stays open."""
+    world = setting.world()
+    try:
+        if run(world, setting.program, _Turns(fair), steps) or world.violation is not None:
+            return None
+        open_ = [p.name for p in world.properties if p.kind == EVENTUALLY and not p.met]
+        names = [_name(step) for step in world.trace]
+        going = {process.index for process in world.processes if process.pending is not None}
+        for period in range(1, len(names) // ROUNDS + 1 if open_ else 1):
+            begin = _begin(names, period)
+            if len(names) - begin < max(ROUNDS * period, len(names) // 2):
+                continue
+            taking = {step[2].index for step in world.trace[-period:] if step[2] is not None}
+            return (begin, period, open_[0]) if going <= taking | _waiting(world) else None
+        return None
+    finally:
+        world.close()
+
+
+def _waiting(world: World) -> set[int]:
+    """Processes that cannot go on although it is their turn, or wait for a change."""
+    return {process.index for process in world.processes if process.spins}
+
+
+def _begin(names: Sequence[Any], period: int) -> int:
+    """Where the last stretch begins in which everything repeats after `period` steps."""
+    at = len(names) - period
+    while at > 0 and names[at - 1] == names[at - 1 + period]:
+        at -= 1
+    return at
+
+
+def _name(step: Any) -> Any:
+    """What a step is, without numbers and identifiers."""
+    actor, alternative, process, incarnation, _, op, answer, _ = step
+    outcome = getattr(getattr(answer, "outcome", None), "value", "")
+    who = actor if process is None else process.index
+    return (who, incarnation, alternative, op.kind, _NAMES.sub("#", op.subject), outcome)
+
+
+def _counterexample(
+    setting: Setting, fair: Fair, begin: int, period: int, name: str, rounds: int
+) -> Counterexample:
+    """The beginning of the run, and the loop once."""
+    world = setting.world()
+    world.located = {}
+    objects = Objects()
+    turns = _Turns(fair)
+
+    def choose(at: World, enabled: Sequence[int]) -> Choice:
+        objects.look(at)
+        return turns(at, enabled)
+
+    try:
+        run(world, setting.program, choose, begin + period)
+        objects.look(world)
+        lines = tuple(lines_of(world, objects))
+        first = len(lines_of(_Beginning(world, begin))) + 1
+    finally:
+        world.close()
+    going = sorted({line.process for line in lines[first - 1 :]} - {"clock"})
+    return Counterexample(
+        name,
+        f"it never happens: steps {first} to {len(lines)} repeat for ever, but for numbers (followed for "
+        f"{rounds} rounds), and {' and '.join(going)} take turns",
+        lines,
+        fair.token,
+        switches=sum(1 for _ in _switches(lines)),
+        faults=0,
+        processes=len(world.processes),
+        events=tuple(events(world)),
+        back_to=first,
+    )
+
+
+class _Beginning:
+    """The first steps of a run."""
+
+    def __init__(self, world: World, steps: int) -> None:
+        self.trace = world.trace[:steps]
+        self.located: Any = None
+        self.pause_ns = world.pause_ns
+
+
+def _switches(lines: Sequence[Any]) -> Iterator[int]:
+    for number, (one, other) in enumerate(pairwise(lines)):
+        if one.process != other.process:
+            yield number
