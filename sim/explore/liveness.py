@@ -22,7 +22,8 @@ from typing import Any
 from fencepost.sim.explore.counterexample import Counterexample, has_effect
 from fencepost.sim.explore.runs import Choice, Setting, run
 from fencepost.sim.explore.steps import Objects, lines_of
-from fencepost.sim.world import CLOCK_ACTOR, World
+from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, World
+from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.monitor import EVENTUALLY
 from fencepost.sim.world.trace import events
 
@@ -65,6 +66,8 @@ class _Turns:
         ready: dict[int, int] = {}
         for actor in enabled:
             # Time passes when a sleep can end; a moment that passes by itself is not needed.
+            if actor == POWER_ACTOR and len(enabled) > 1:
+                continue
             if actor != CLOCK_ACTOR or world.alternatives(actor)[0] == "advance" or len(enabled) == 1:
                 ready.setdefault(_owner(world, actor), actor)
         if self._is_over(world) or self._owner not in ready:
@@ -87,7 +90,7 @@ class _Turns:
 
 
 def _owner(world: World, actor: int) -> int:
-    return actor if actor <= max(CLOCK_ACTOR, len(world.processes)) else world.footprints.owner(actor)
+    return actor if actor < FLIGHTS_FROM else world.footprints.owner(actor)
 
 
 def lasso(setting: Setting) -> Counterexample | None:
