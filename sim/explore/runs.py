@@ -245,6 +245,8 @@ class Coverage:
                 self.wanted.add(promise.name)
                 if promise.met:
                     self.met.add(promise.name)
+        for kind in world.forbidden:
+            self.limits.add(f"the program forbids {kind} in some runs")
         for measure in world.measures:
             self._keep(measure(world))
         self.costs.look(world)

@@ -20,8 +20,10 @@ restarted process. A crash after a landing equals the crash before the next step
 step, if only its end. A crash with a request still in flight is `late`, then `crash`.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from fencepost.impl.store.errors import Misuse
 from fencepost.sim.faults import ALTERNATIVES, KINDS
 
 
@@ -136,6 +138,14 @@ def price(alternative: str) -> int:
     could no longer be swapped.
     """
     return _PRICES.get(alternative, -1)
+
+
+def without(left: tuple[int, ...], kinds: Sequence[str]) -> tuple[int, ...]:
+    """The budget with no fault of these kinds."""
+    unknown = [kind for kind in kinds if kind not in _PARTS]
+    if unknown:
+        raise Misuse(f"no fault is called {unknown[0]!r}; known: {', '.join(_PARTS)}")
+    return tuple([0 if name in kinds else count for name, count in zip(_PARTS, left, strict=True)])
 
 
 def spend(left: tuple[int, ...], part: int) -> tuple[int, ...]:

@@ -98,6 +98,8 @@ class World(Declaring):
         """The file system, where the program mounted one, see `sim.filesystem`."""
         self.survivors: list[Any] | None = None
         """After a power loss, the states of the disk of which one is to be picked."""
+        self.forbidden: set[str] = set()
+        """The faults that the program forbids in this run."""
         self.stays_on = False
         """Whether it is decided that power is not lost any more."""
         self.properties: list[Property] = []
@@ -238,6 +240,14 @@ class World(Declaring):
         )
         self.has_daemons = self.has_daemons or daemon
         return name
+
+    def forbid(self, *kinds: str) -> None:
+        """Let this run have no fault of these kinds, whatever the budget: after a `pick`, for one or the
+        other. The bound of the result says so.
+        """
+        self._only_at_first("faults are forbidden")
+        self.forbidden |= set(kinds)
+        self.left = fault.without(self.left, kinds)
 
     def share_nothing(self) -> None:
         """Promise that processes share nothing but this world: no other process and no check reads a variable

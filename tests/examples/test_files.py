@@ -36,7 +36,8 @@ def audited(program: Any, **options: Any) -> AuditResult:
 @pytest.mark.parametrize("program", programs("mutant_"))
 def test_a_missing_flush_lock_or_order_is_found_and_repeated_by_its_token(program: Any) -> None:
     found = audited(program).counterexamples[0]
-    again = replay(unwrapped(program)[0], found.token)
+    function, options = unwrapped(program)
+    again = replay(function, found.token, budget=Budget(**options.faults))
     assert not again.misfit
     assert again.violation is not None
     assert again.violation.name == found.property

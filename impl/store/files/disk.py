@@ -5,6 +5,7 @@ fsync, or have a call fail. Reads need no seam: an incorrect answer there destro
 """
 
 import errno
+import fcntl
 import os
 import sys
 from typing import Any
@@ -122,12 +123,15 @@ class Disk:
         """Move a file to a name, whatever file stands there."""
         os.rename(source, name, src_dir_fd=source_fd, dst_dir_fd=folder_fd)
 
+    def lock(self, fd: int) -> None:
+        """Wait until nobody else holds this lock; closing the descriptor releases it."""
+        fcntl.flock(fd, fcntl.LOCK_EX)
+
     def unlink(self, name: str, folder_fd: int) -> None:
         os.unlink(name, dir_fd=folder_fd)
 
 
 if sys.platform == "darwin":
-    import fcntl
 
     def _fsync(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # there fsync leaves the data in the drive's cache

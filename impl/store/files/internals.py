@@ -14,6 +14,7 @@ of its own, so that it excludes threads as well as processes, and dies with its 
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
 import stat
@@ -47,7 +48,7 @@ class Internals:
         self._temp_age_s = temp_age_s
         self._fds: dict[str, int] = {}
         self._making = threading.Lock()
-        self._drafts = 0
+        self._drafts = itertools.count(1)
         self.nameless_works = hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir()
         """Whether there are files without a name, as far as is known."""
 
@@ -161,8 +162,7 @@ class Internals:
     def draft(self, tail: str = "") -> Iterator[tuple[int, str]]:
         """A new file in tmp, locked as long as it is open, gone afterwards unless it was renamed."""
         folder = self.folder("tmp")
-        self._drafts += 1
-        name = f"{self._env.new_id().lower()}-{os.getpid()}-{threading.get_ident():x}-{self._drafts}{tail}"
+        name = f"{self._env.new_id().lower()}-{os.getpid()}-{next(self._drafts)}{tail}"
         fd = os.open(name, _MADE | os.O_EXCL, 0o666, dir_fd=folder)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -202,7 +202,7 @@ class Internals:
         """Hold one lock: nobody else does, in this or another process."""
         fd = os.open(name, _MADE, 0o666, dir_fd=self.folder("locks"))
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            self._disk.lock(fd)
             yield
         finally:
             os.close(fd)
