@@ -11,10 +11,12 @@ fit.
 
 import enum
 import functools
+import json
 import shlex
 import types
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Verdict = Literal["holds", "violated", "undecided"]
@@ -42,6 +44,12 @@ class Result:
     """What the results of all commands have."""
 
     provenance: Provenance | None = None
+
+    def _repr_html_(self) -> str:
+        """The report's page of this one result, for notebooks."""
+        from fencepost.reports.page.notebook import notebook_html  # what reads results is loaded when needed
+
+        return notebook_html(self)
 
 
 # fencepost check
@@ -457,6 +465,12 @@ class RunVerdict:
     rule: str = ""
     state: str = ""
     possible: str = ""
+    file: str = ""
+    """The file that holds the event, where it was found again."""
+    line: int = 0
+    """Its line, or its row in a Parquet file, counted from 1."""
+    time: str = ""
+    """When it happened, in UTC."""
 
 
 @dataclass(frozen=True)
@@ -487,6 +501,8 @@ class ReplayResult(Result):
     undecided_runs: tuple[RunVerdict, ...] = ()
     problems: tuple[str, ...] = ()
     """Why parts of the input could not be read."""
+    damaged_lines: int = 0
+    """Lines that are no events."""
     left_out: int = 0
     events_read: int = 0
     grouped_by: str = ""
@@ -519,6 +535,16 @@ KEYS: Mapping[str, set[str]] = {
     "replay": {"model", "engine", "accepted", "rejected"},
 }
 """The keys by which a command's results are recognized: the first command whose keys are all there."""
+
+
+def read_result(path: str | Path) -> Result:
+    """A result that a command wrote with --json; ValueError when it is none."""
+    data = json.loads(Path(path).read_text(encoding="utf-8"))
+    command = command_of(data) if isinstance(data, dict) else ""
+    if not command:
+        raise ValueError(f"{path} is no result of a fencepost command")
+    found: Result = from_json(COMMANDS[command], data)
+    return found
 
 
 def to_json(value: Any) -> Any:

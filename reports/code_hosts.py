@@ -1,14 +1,15 @@
-"""Results in the forms that code hosts understand: a Markdown comment, JUnit XML, and SARIF 2.1.0.
+"""Results in the forms of code hosts: a Markdown comment, JUnit XML, SARIF 2.1.0, annotations of GitHub.
 
 In Markdown, a table of verdicts and a folded counterexample for each violation, with its sequence diagram in
 Mermaid where the events are known. In JUnit, a suite a result and a case a property; what is undecided is
-`skipped`, which is not passed. In SARIF, what is violated: a result points at the file of the program when
-the program is the user's own (`file.py:function`), and at the line that raised when one did. A violation in a
-shipped system points nowhere: there is no line to blame.
+`skipped`, which is not passed. In SARIF and in annotations, what is violated: a result points at the file of
+the program when the program is the user's own (`file.py:function`), and at the line that raised when one
+did. A violation in a shipped system points nowhere: there is no line to blame. The steps of a counterexample
+are the code flow of its SARIF result. A violation that was provoked (a mutant, `--without`) is no finding in
+any of these.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from fencepost.reports.folder import Entry, Findings
 from fencepost.reports.page.elements import printable
 from fencepost.reports.page.sequence import mermaid
 from fencepost.reports.page.verdicts import summary, within
+from fencepost.reports.places import place
 from fencepost.results import (
     AuditResult,
     CheckResult,
@@ -32,11 +34,10 @@ from fencepost.results import (
 
 BAD = ("violated", "unsafe")
 OPEN = ("undecided", "unsupported")
-SIGNS = {"holds": "✅", "safe": "✅", "violated": "❌", "unsafe": "❌"}
+SIGNS = {"error": "❌", "holds": "✅", "safe": "✅", "violated": "❌", "unsafe": "❌"}
 LINES_MAX = 60
 """Of one counterexample: a comment has a limit, and a reader too."""
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-RAISED = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,36 @@ def counterexamples(entry: Entry) -> Iterator[Case]:
         yield from (case for case in cases(entry) if case.verdict == "violated")
 
 
+def findings(found: Findings) -> list[tuple[Entry, Case]]:
+    """The violations that somebody must look at: those that nobody provoked."""
+    return [(entry, case) for entry in found.results if not entry.expected for case in counterexamples(entry)]
+
+
 def markdown(found: Findings) -> str:
     """The text of a comment."""
-    lines = [f"### Fencepost: {summary(found)}", "", "| what | verdict | within |", "|---|---|---|"]
+    lines = [
+        f"### Fencepost: {SIGNS.get(found.verdict, '❔')} {found.verdict}. {summary(found)}",
+        "",
+        "| what | verdict | within |",
+        "|---|---|---|",
+    ]
     for entry in found.results:
-        sign = SIGNS.get(entry.verdict, "❔")
-        lines.append(f"| {_cell(entry.title)} | {sign} {entry.verdict} | {_cell(within(entry))} |")
+        shown = (
+            "✅ violated, as expected"
+            if entry.expected
+            else f"{SIGNS.get(entry.verdict, '❔')} {entry.verdict}"
+        )
+        lines.append(f"| {_cell(entry.title)} | {shown} | {_cell(within(entry))} |")
     lines += [f"\n**{name} could not be read:** {_cell(why)}" for name, why in found.unread.items()]
     for entry in found.results:
         for case in counterexamples(entry):
             shown = case.trace if len(case.trace) <= LINES_MAX else [*case.trace[:LINES_MAX], "..."]
-            lines += ["", f"<details><summary>{_escaped(f'{entry.title}: {case.name}')}</summary>", ""]
+            expected = " (expected)" if entry.expected else ""
+            lines += [
+                "",
+                f"<details><summary>{_escaped(f'{entry.title}: {case.name}')}{expected}</summary>",
+                "",
+            ]
             lines += ["    " + line for line in shown]
             if case.violation is not None and case.violation.events:
                 lines += ["", "```mermaid", mermaid(case.violation.events), "```"]
@@ -127,7 +147,7 @@ def junit(found: Findings) -> str:
         every = list(cases(entry))
         for case in every:
             _add(suite, entry, case)
-        suite.set("failures", str(sum(case.verdict in BAD for case in every)))
+        suite.set("failures", str(sum(case.verdict in BAD and not entry.expected for case in every)))
         suite.set("skipped", str(sum(case.verdict in OPEN for case in every)))
         suite.set("tests", str(len(every)))
         seconds = getattr(entry.data, "seconds", None)
@@ -144,7 +164,9 @@ def junit(found: Findings) -> str:
 def _add(suite: ET.Element, entry: Entry, case: Case) -> None:
     element = ET.SubElement(suite, "testcase", name=printable(case.name), classname=printable(entry.title))
     message = printable(case.message or case.verdict)
-    if case.verdict in BAD:
+    if case.verdict in BAD and entry.expected:
+        ET.SubElement(element, "system-out").text = printable(f"expected: {case.message}")
+    elif case.verdict in BAD:
         ET.SubElement(element, "failure", message=message).text = printable("\n".join(case.trace))
     elif case.verdict in OPEN:
         ET.SubElement(element, "skipped", message=message)
@@ -153,7 +175,7 @@ def _add(suite: ET.Element, entry: Entry, case: Case) -> None:
 def sarif(found: Findings) -> str:
     """The JSON text."""
     versions = [entry.data.provenance.fencepost for entry in found.results if entry.data.provenance]
-    results = [_finding(entry, case) for entry in found.results for case in counterexamples(entry)]
+    results = [_finding(entry, case) for entry, case in findings(found)]
     rules = sorted({row["ruleId"] for row in results})
     driver = {
         "name": "fencepost",
@@ -172,19 +194,46 @@ def _finding(entry: Entry, case: Case) -> dict[str, Any]:
         else f"{text} Violated in {len(case.trace) - 1} steps."
     )
     row: dict[str, Any] = {"ruleId": case.name, "level": "error", "message": {"text": text}}
-    where = place(entry, case.violation)
+    where = place(entry.data, [case.violation] if case.violation else [])
+    location: dict[str, Any] = {}
     if where is not None:
         uri, line = where[0].replace("\\", "/"), where[1]
-        location = {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}
-        row["locations"] = [{"physicalLocation": location}]
+        location = {
+            "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}},
+        }
+        row["locations"] = [location]
+    steps = [
+        {"executionOrder": number, "location": {**location, "message": {"text": " ".join(step.split())}}}
+        for number, step in enumerate(case.trace, start=1)
+    ]
+    if steps:
+        row["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
     return row
 
 
-def place(entry: Entry, violation: Violation | None) -> tuple[str, int] | None:
-    """The innermost line of the user's code, else the file of the program or model."""
-    for line in reversed(violation.raised_at if violation else ()):
-        match = RAISED.match(line)
-        if match:
-            return match["file"], int(match["line"])
-    file, colon, _ = str(getattr(entry.data, "system", "") or entry.data.model).rpartition(":")
-    return (file, 1) if colon and file.endswith(".py") else None
+def annotations(found: Findings) -> str:
+    """Workflow commands of GitHub, a line each: a violation is an error, an open verdict a warning."""
+    lines = []
+    for entry, case in findings(found):
+        where = place(entry.data, [case.violation] if case.violation else [])
+        at = f"file={_property(where[0])},line={where[1]}," if where else ""
+        message = _message("\n".join([case.message or "violated", *case.trace]))
+        lines.append(f"::error {at}title={_property(f'{entry.title}: {case.name}')}::{message}")
+    for entry in found.results:
+        if entry.verdict in OPEN:
+            lines.append(f"::warning title={_property(entry.title)}::not decided: {_message(within(entry))}")
+        elif entry.verdict in (*BAD, "error") and not entry.expected and not [*counterexamples(entry)]:
+            lines.append(
+                f"::error title={_property(entry.title)}::{entry.verdict}: {_message(within(entry))}"
+            )
+    for name, why in found.unread.items():
+        lines.append(f"::error file={_property(name)},title=Could not be read::{_message(why)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _message(text: str) -> str:
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")

@@ -5,12 +5,13 @@ read is named in the report, and hides none of the others.
 """
 
 import json
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fencepost.results import COMMANDS, CheckResult, Result, ZooResult, command_of, from_json
+from fencepost.results import COMMANDS, AuditResult, CheckResult, Result, ZooResult, command_of, from_json
 
 BYTES_MAX = 64 << 20
 """Of one result. A trace belongs beside a result, not into it."""
@@ -24,6 +25,8 @@ class Entry:
     """Its path within the folder."""
     data: Any
     """One of the types of `fencepost.results`."""
+    written: float = 0.0
+    """When the file was last changed, in seconds since the epoch."""
 
     @property
     def command(self) -> str:
@@ -37,12 +40,35 @@ class Entry:
         if isinstance(self.data, ZooResult):
             models = {str(row.model) for row in self.data.rows}
             subject = models.pop() if len(models) == 1 else ""
-        without = self.data.without if isinstance(self.data, CheckResult) else ()
-        return f"{self.command} {subject}{''.join(f' without {name}' for name in without)}".strip()
+        return f"{self.command} {subject}{''.join(f' without {name}' for name in self.switched_off)}".strip()
 
     @property
     def verdict(self) -> str:
         return str(self.data.verdict)
+
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """The safeguards that were switched off on purpose: of a model, or by a mutant of the code."""
+        if isinstance(self.data, CheckResult):
+            return self.data.without
+        if isinstance(self.data, AuditResult) and self.data.provenance:
+            return tuple(_options(self.data.provenance.command, "--mutant"))
+        return ()
+
+    @property
+    def expected(self) -> bool:
+        """Whether this is a violation that was provoked: it shows what the safeguard is for."""
+        return self.verdict == "violated" and bool(self.switched_off)
+
+
+def _options(command: str, name: str) -> Iterator[str]:
+    """The values of an option in a command line."""
+    words = shlex.split(command)
+    for at, word in enumerate(words):
+        if word == name and at + 1 < len(words):
+            yield words[at + 1]
+        elif word.startswith(f"{name}="):
+            yield word.partition("=")[2]
 
 
 @dataclass
@@ -52,6 +78,16 @@ class Findings:
     results: list[Entry] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     """Files that should be results, and why they could not be read."""
+
+    @property
+    def verdict(self) -> str:
+        """The worst of all, expected violations aside. What cannot be read might be anything: an error."""
+        verdicts = {entry.verdict for entry in self.results if not entry.expected}
+        if self.unread or "error" in verdicts:
+            return "error"
+        if verdicts & {"violated", "unsafe"}:
+            return "violated"
+        return "undecided" if verdicts & {"undecided", "unsupported"} else "holds"
 
     def of(self, kind: type[Result]) -> list[Entry]:
         return [entry for entry in self.results if type(entry.data) is kind]
@@ -68,7 +104,7 @@ def read_folder(folder: Path) -> Findings:
             data = _read_json(path)
             command = command_of(data)
             if command:
-                found.results.append(Entry(name, _typed(command, data)))
+                found.results.append(Entry(name, _typed(command, data), path.stat().st_mtime))
         except ValueError as error:
             found.unread[name] = str(error)
     return found

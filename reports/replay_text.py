@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fencepost.reports.audit_text import model_lines
-from fencepost.reports.text import amount, first, verdict_line
+from fencepost.reports.text import amount, first, plural, verdict_line
 from fencepost.results import LabelCoverage, ReplayResult, RunVerdict
 
 SHOWN = 20
@@ -27,6 +27,8 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
             for line in first((f"NOT READ  {p}" for p in result.problems), verbose=False, shown=shown)
         ),
     ]
+    if result.damaged_lines:
+        lines.append(f"DAMAGED  {plural(result.damaged_lines, 'line')} could not be read as events")
     if result.left_out:
         lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run")
     if result.not_judged:
@@ -39,10 +41,10 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
 def _about(result: ReplayResult) -> str:
     what = "requests" if result.source == "access-log" else "events"
     judged = (
-        f"{result.runs:,} runs: {result.accepted:,} accepted, {result.rejected:,} rejected, "
+        f"{plural(result.runs, 'run')}: {result.accepted:,} accepted, {result.rejected:,} rejected, "
         f"{result.undecided:,} undecided"
         if result.source == "traces"
-        else f"{result.rejected:,} broken promises, {result.undecided:,} undecided"
+        else f"{plural(result.rejected, 'broken promise')}, {result.undecided:,} undecided"
     )
     return (
         f"{judged}; {result.events:,} {what} in {result.seconds:.2f} s "
@@ -54,6 +56,8 @@ def _runs(kind: str, rows: Sequence[RunVerdict], count: int, shown: int) -> Iter
     for row in rows[:shown]:
         place = f"event {row.seq}: " if row.seq >= 0 else ""
         yield f"{kind}  {row.rule or 'run ' + row.run}  {place}{row.event}"
+        if row.file:
+            yield f"  at {row.file}:{row.line}{', ' + row.time if row.time else ''}"
         yield f"  {row.reason}"
         yield from [f"  before: {row.state}"] if row.state else []
         yield from [f"  possible: {row.possible}"] if row.possible else []
@@ -64,19 +68,22 @@ def _runs(kind: str, rows: Sequence[RunVerdict], count: int, shown: int) -> Iter
 def _coverage(covered: LabelCoverage | None, *, verbose: bool, gaps: bool) -> Iterator[str]:
     if covered is None:
         return
-    yield f"labels of the model that these runs took: {covered.taken:,} of {covered.of:,}"
+    driven = covered.model
+    share = (
+        f"; {driven.driven:,} of {driven.transitions:,} transitions ({driven.share:.1%})" if driven else ""
+    )
+    yield f"coverage: {covered.taken:,} of {plural(covered.of, 'label')} of the model{share}"
     if covered.missing and verbose:
         yield "  never: " + ", ".join(covered.missing[:10]) + (" ..." if len(covered.missing) > 10 else "")
-    if covered.model is not None:
-        shares = [*model_lines(covered.model, gaps=gaps)]
-        yield from shares if verbose or gaps else shares[:1]
+    if covered.model is not None and (verbose or gaps):
+        yield from model_lines(covered.model, gaps=gaps)
 
 
 def _statistics(counted: Mapping[str, Any]) -> Iterator[str]:
     for kind, one in counted["operations"].items():
         outcomes = ", ".join(f"{name or 'no outcome'} {amount(n)}" for name, n in one["outcomes"].items())
         times = " ".join(f"{name} {one[name]:g}" for name in ("p50", "p90", "p99", "max") if name in one)
-        yield f"{kind:16} {outcomes}{times and f'  {times} ms'}"
+        yield f"{kind:16} {outcomes}  {f'{times} ms' if times else 'latency unknown'}"
     rates = ", ".join(f"{code} {share:.2%}" for code, share in counted["rates"].items())
     yield (
         f"rates {rates}; duplicates {amount(counted['duplicates'])}; "

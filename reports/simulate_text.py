@@ -29,10 +29,20 @@ def simulate_text(result: SimulateResult, *, verbose: bool = False) -> Renderabl
     failed = [check for check in result.checks if not check.ok]
     if result.checks and (verbose or failed):
         parts += [Uncut(_checks(result.checks if verbose else failed)), *_errors(result.checks)]
+    parts += _conflicts(result)
     complete = len(result.runs) == result.planned
     shown = (one for one in result.objectives if verbose or one.broken_runs or not complete)
     parts += [objective_text(one, complete=complete) for one in shown]
     return Group(*parts)
+
+
+def _conflicts(result: SimulateResult) -> Iterator[Text]:
+    """How often conditional writes were refused, where writers contended."""
+    counted = [(run.counters["conflicts"], run) for run in result.runs if "conflicts" in run.counters]
+    if counted:
+        most, run = max(counted, key=lambda pair: pair[0])
+        where = ", ".join(f"{name} = {setting(value)}" for name, value in run.parameters.items())
+        yield Text(f"Refused conditional writes: {amount(most)}{f', at {where}' if where else ''}.")
 
 
 def _about(result: SimulateResult) -> str:

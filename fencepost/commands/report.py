@@ -7,7 +7,7 @@ import click
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import write_file, write_result
-from fencepost.reports.code_hosts import junit, markdown, sarif
+from fencepost.reports.code_hosts import annotations, junit, markdown, sarif
 from fencepost.reports.folder import Findings, read_folder
 from fencepost.reports.page.page import page
 from fencepost.reports.text import plural
@@ -16,7 +16,7 @@ EPILOG = """Exit codes: 0 every result holds, 1 something is violated, 2 a resul
 read, or the request made no sense, 3 something is not decided. Example: fencepost check two-phase --json
 out/check.json; fencepost audit election --json out/audit.json; fencepost report out."""
 
-FORMS = {"markdown": markdown, "junit": junit, "sarif": sarif}
+FORMS = {"markdown": markdown, "junit": junit, "sarif": sarif, "annotations": annotations}
 
 
 @click.command("report", short_help="One page of what the other commands wrote.", epilog=EPILOG)
@@ -26,6 +26,7 @@ FORMS = {"markdown": markdown, "junit": junit, "sarif": sarif}
 @click.option("--markdown", metavar="FILE", help="Write a summary for a comment; - is standard output.")
 @click.option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML, for a code host.")
 @click.option("--sarif", metavar="FILE", help="Write the violations as SARIF, for a code host.")
+@click.option("--annotations", metavar="FILE", help="Write annotations for GitHub; - is standard output.")
 @click.option("--json", metavar="FILE", help="Write the summary as JSON; - is standard output.")
 @click.option("--list", "listing", is_flag=True, help="List the results in DIR.")
 def command(folder: str | None, title: str, listing: bool, **files: str | None) -> int:
@@ -35,8 +36,9 @@ def command(folder: str | None, title: str, listing: bool, **files: str | None) 
     if folder is None:
         raise BadRequest("name the folder that holds the results, as in: fencepost report out")
     json_file = files["json"]
-    if (files["markdown"], json_file) == ("-", "-"):
-        raise BadRequest("--markdown - and --json - would mix on standard output; give one of them a file")
+    on_output = [f"--{name} -" for name in (*FORMS, "json") if files[name] == "-"]
+    if len(on_output) > 1:
+        raise BadRequest(f"{' and '.join(on_output)} would mix on standard output; give all but one a file")
     found = _read(Path(folder))
     if listing:
         for result in found.results:
@@ -50,13 +52,16 @@ def command(folder: str | None, title: str, listing: bool, **files: str | None) 
             click.echo(make(found), nl=False)
         elif file:
             _write(Path(file), make(found), f"--{option}")
-    verdict = verdict_of(found)
+    verdict = found.verdict
     if json_file:
         write_result(
             {
                 "verdict": verdict,
                 "page": str(target),
-                "results": [{"file": r.file, "title": r.title, "verdict": r.verdict} for r in found.results],
+                "results": [
+                    {"file": r.file, "title": r.title, "verdict": r.verdict, "expected": r.expected}
+                    for r in found.results
+                ],
                 "unread": found.unread,
             },
             json_file,
@@ -64,20 +69,12 @@ def command(folder: str | None, title: str, listing: bool, **files: str | None) 
     for name, why in found.unread.items():
         click.echo(f"fencepost: {name}: {why}", err=True)
     count = plural(len(found.results), "result")
+    if expected := sum(entry.expected for entry in found.results):
+        count += f", {plural(expected, 'violation')} of them expected,"
     if found.unread:
         count += f", {plural(len(found.unread), 'file')} that could not be read,"
-    click.echo(f"{verdict}: {count} in {target}", err="-" in (files["markdown"], json_file))
+    click.echo(f"{verdict}: {count} in {target}", err=bool(on_output))
     return VERDICT_EXITS[verdict]
-
-
-def verdict_of(found: Findings) -> str:
-    """The worst of all. What cannot be read might be anything, so there is no verdict then."""
-    verdicts = {result.verdict for result in found.results}
-    if found.unread or "error" in verdicts:
-        return "error"
-    if verdicts & {"violated", "unsafe"}:
-        return "violated"
-    return "undecided" if verdicts & {"undecided", "unsupported"} else "holds"
 
 
 def _read(folder: Path) -> Findings:

@@ -21,11 +21,15 @@ class Line:
 
 
 def chart(lines: Sequence[Line], *, title: str, x: str, y: str, number: str) -> Markup:
-    """The picture. Axes begin at zero where the values do not forbid it; x is logarithmic over decades."""
+    """The picture. Axes begin at zero where the values do not forbid it, and are logarithmic over decades."""
     points = [point for line in lines for point in line.points]
     xs, ys = [px for px, _ in points], [py for _, py in points]
-    along = _Scale(xs, LEFT, WIDTH - RIGHT, logarithmic=min(xs) > 0 and max(xs) / min(xs) > 50)
-    up = _Scale([0.0, *ys], HEIGHT - BOTTOM, TOP)
+    along = _Scale(xs, LEFT, WIDTH - RIGHT, logarithmic=_decades(xs))
+    up = (
+        _Scale(ys, HEIGHT - BOTTOM, TOP, logarithmic=True)
+        if _decades(ys)
+        else _Scale([0.0, *ys], HEIGHT - BOTTOM, TOP)
+    )
     text = "; ".join(
         f"{line.name} from {short(line.points[0][1])} to {short(line.points[-1][1])}" for line in lines
     )
@@ -46,6 +50,11 @@ def chart(lines: Sequence[Line], *, title: str, x: str, y: str, number: str) -> 
         aria_labelledby=f"{number}-title {number}-about",
         class_="chart",
     )
+
+
+def _decades(values: Sequence[float]) -> bool:
+    """Whether the values span so much that the small ones could not be told apart on a plain axis."""
+    return min(values) > 0 and max(values) / min(values) > 50
 
 
 class _Scale:
@@ -118,14 +127,12 @@ def _line(line: Line, at: int, along: _Scale, up: _Scale) -> Markup:
         ),
         [
             tag(
-                "circle",
-                tag("title", f"{line.name}: {short(value)}"),
-                cx=x,
-                cy=y,
-                r=3,
-                class_=f"dot series-{at % 6}",
+                "g",
+                tag("title", f"{line.name}: {short(value)} at {short(given)}"),
+                tag("circle", cx=x, cy=y, r=3, class_=f"dot series-{at % 6}"),
+                tag("circle", cx=x, cy=y, r=10, class_="touch"),
             )
-            for (x, y), (_, value) in zip(places, line.points, strict=True)
+            for (x, y), (given, value) in zip(places, line.points, strict=True)
         ],
         tag("line", x1=LEFT, x2=LEFT + 34, y1=legend, y2=legend, class_=kind, stroke_dasharray=dash),
         tag("text", line.name, x=LEFT + 42, y=legend + 4),

@@ -104,7 +104,10 @@ def each(*parts: tuple[type[Result], Callable[[Entry], Markup]]) -> Callable[[Fi
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[Content]], *, numbers: str = ""
 ) -> Markup:
-    """A table whose first column names its rows. `numbers` has an `n` for each column of numbers."""
+    """A table whose first column names its rows. `numbers` has an `n` for each column of numbers.
+
+    A cell carries the name of its column: on a phone a row becomes a block, with a line for each cell.
+    """
     cells = list(rows)
     left_out = max(0, len(cells) - ROWS_MAX)
     kinds = [("n" if at < len(numbers) and numbers[at] == "n" else None) for at in range(len(head))]
@@ -112,7 +115,10 @@ def table(
         tag(
             "tr",
             tag("th", row[0], scope="row"),
-            (tag("td", c, class_=k) for c, k in zip(row[1:], kinds[1:], strict=True)),
+            (
+                tag("td", cell, class_=kind, data_head=name)
+                for cell, kind, name in zip(row[1:], kinds[1:], head[1:], strict=True)
+            ),
         )
         for row in cells[:ROWS_MAX]
     ]

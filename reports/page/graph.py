@@ -2,24 +2,31 @@
 
 Graphviz places the states where its `dot` is installed. Otherwise they stand in levels by distance from the
 start, and within a level under those they are reached from, which keeps most arrows short. Steps that lead
-back are drawn as bows on the side. The numbers of the states refer to the list below the picture.
+back are drawn as bows on the side. The numbers of the states refer to the list below the picture. The steps
+of a counterexample are drawn thick, and the state that violates the property is marked.
 """
 
 import itertools
+import re
 import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from fencepost.reports.page.elements import Markup, tag
+from fencepost.results import Graph
+from fencepost.results import Step as TraceStep
 
 RADIUS = 13
 LEVEL_HEIGHT = 74
 NODE_WIDTH = 58
 MARGIN = 30
-LABELLED_STEPS = 14
+LABELLED_STEPS = 40
 """With more steps than this, names on the arrows would cover each other; they are in the list."""
 SWEEPS = 4
+SPREAD = 1.8
+"""Of a picture with names on its arrows, against one without."""
+WAYS_MAX = 1000
 DOT_SECONDS = 10
 DOT_INCH = 72
 """Points of Graphviz's unit of length."""
@@ -60,21 +67,31 @@ def _ordered(levels: list[list[int]], steps: Sequence[Step]) -> list[list[int]]:
 
 
 def picture(
-    states: Sequence[str], initial: Sequence[int], steps: Sequence[Step], *, title: str, number: str
+    states: Sequence[str],
+    initial: Sequence[int],
+    steps: Sequence[Step],
+    *,
+    title: str,
+    number: str,
+    path: Sequence[Step] = (),
 ) -> Markup:
-    """The graph as SVG; `number` makes its ids unique on the page."""
+    """The graph as SVG; `number` makes its ids unique on the page, `path` is the way to a violation."""
     levels = levels_of(len(states), initial, steps)
+    named = len(steps) <= LABELLED_STEPS
     where = _by_graphviz(levels, steps) or _by_levels(_ordered(levels, steps))
+    if named:
+        where = {state: (x * SPREAD, y * 1.3) for state, (x, y) in where.items()}
+    ends = {path[-1][1]} if path else set()
+    marked = set(path)
     width = max(320, *(x + 2 * MARGIN for x, _ in where.values()))
     height = max([0.0, *(y for _, y in where.values())]) + MARGIN + 10
-    named = len(steps) <= LABELLED_STEPS
     about = f"{len(states)} states, {len(steps)} steps, {len(levels)} levels. The list below names them."
     return tag(
         "svg",
         tag("title", title, id=f"{number}-title"),
         tag("desc", about, id=f"{number}-about"),
-        [_edge(where, source, target, label, named) for source, target, label in steps if source in where],
-        [_node(state, *where[state], states[state], state in initial) for state in where],
+        [_edge(where, step, named, step in marked) for step in steps if step[0] in where],
+        [_node(state, *where[state], states[state], (state in initial, state in ends)) for state in where],
         viewBox=f"0 0 {width:g} {height:g}",
         width=f"{width:g}",
         height=f"{height:g}",
@@ -118,18 +135,43 @@ def _by_graphviz(levels: Sequence[Sequence[int]], steps: Sequence[Step]) -> dict
     return places if set(places) == set(states) else {}
 
 
-def _node(state: int, x: float, y: float, text: str, initial: bool) -> Markup:
+def error_path(graph: Graph, trace: Sequence[TraceStep]) -> list[Step]:
+    """The steps of a counterexample in the graph, found by their labels; empty when one is missing."""
+    labels = [
+        f"{step.action}({', '.join(f'{name}={value}' for name, value in step.parameters.items())})"
+        for step in trace
+        if step.action is not None
+    ]
+    after: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for source, target, label in graph.steps:
+        after[source, _plain(str(label))].append(target)
+    ways = [([], at) for at, state in enumerate(graph.states) if state.initial]
+    for label in labels:
+        ways = [
+            ([*way, (at, target, label)], target) for way, at in ways for target in after[at, _plain(label)]
+        ][:WAYS_MAX]
+    named = {(source, target, _plain(str(label))): str(label) for source, target, label in graph.steps}
+    return [(s, t, named[s, t, _plain(label)]) for s, t, label in ways[0][0]] if ways and labels else []
+
+
+def _plain(label: str) -> str:
+    """A label without what its writers differ in: empty parentheses, names of parameters, spaces."""
+    return re.sub(r"\w+=|[\s()]", "", label)
+
+
+def _node(state: int, x: float, y: float, text: str, kinds: tuple[bool, bool]) -> Markup:
+    initial, violated = kinds
+    kind = f"state{' initial' if initial else ''}{' violated' if violated else ''}"
     return tag(
         "g",
-        tag("title", f"state {state}: {text}"),
-        tag("circle", cx=x, cy=y, r=RADIUS, class_="state initial" if initial else "state"),
+        tag("title", f"state {state}: {text}{' (violates the property)' if violated else ''}"),
+        tag("circle", cx=x, cy=y, r=RADIUS, class_=kind),
         tag("text", state, x=x, y=y + 4, text_anchor="middle"),
     )
 
 
-def _edge(
-    where: Mapping[int, tuple[float, float]], source: int, target: int, label: str, named: bool
-) -> Markup:
+def _edge(where: Mapping[int, tuple[float, float]], step: Step, named: bool, marked: bool) -> Markup:
+    source, target, label = step
     (x1, y1), (x2, y2) = where[source], where[target]
     if source == target:
         path = f"M{x1 + 10:g} {y1 - 8:g} q22 -14 20 4 q0 14 -16 8"
@@ -141,5 +183,6 @@ def _edge(
         sx, sy, ex, ey = x1 + ux * RADIUS, y1 + uy * RADIUS, x2 - ux * (RADIUS + 5), y2 - uy * (RADIUS + 5)
         middle = ((sx + ex) / 2 + bow * uy, (sy + ey) / 2 - bow * ux)
         path = f"M{sx:g} {sy:g} Q{middle[0]:g} {middle[1]:g} {ex:g} {ey:g}"
-    name = tag("text", label, x=middle[0] + 4, y=middle[1], class_="step") if named else None
-    return tag("g", tag("title", label), tag("path", d=path, class_="step", marker_end="url(#tip)"), name)
+    kind = "step error" if marked else "step"
+    name = tag("text", label, x=middle[0] + 4, y=middle[1], class_=kind) if named or marked else None
+    return tag("g", tag("title", label), tag("path", d=path, class_=kind, marker_end="url(#tip)"), name)

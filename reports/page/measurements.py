@@ -17,8 +17,10 @@ from fencepost.reports.page.elements import (
 )
 from fencepost.results import ProbeResult, ReplayResult, SimulatedRun, SimulateResult, SimulationCheck
 
-LINES_MAX = 5
+LINES_MAX = 8
 """Of one chart; with more, none can be followed."""
+ROWS_OPEN = 12
+"""Runs whose table stands open beside the charts."""
 TOTALS = ("runs", "events", "accepted", "rejected", "undecided", "events_per_second")
 QUANTILES = ("p50", "p90", "p99")
 
@@ -30,8 +32,8 @@ def scenario(entry: Entry) -> Markup:
         entry,
         tag("p", data.about) if data.about else None,
         _checks(data.checks) if data.checks else None,
-        list(_charts(entry, data.runs)),
-        folded("Every run", _runs(data.runs)),
+        tag("div", list(_charts(entry, data)), class_="charts") if len(data.runs) > 1 else None,
+        folded("Every run", _runs(data.runs), open_=len(data.runs) <= ROWS_OPEN),
     )
 
 
@@ -50,52 +52,86 @@ def _checks(checks: Sequence[SimulationCheck]) -> Markup:
 
 
 def swept(runs: Sequence[SimulatedRun]) -> list[str]:
-    """The parameters that differ between runs and are numbers in all of them."""
+    """The parameters that differ between runs and are numbers in all of them, most values first."""
     names = dict.fromkeys(name for run in runs for name in run.parameters)
-    values = {name: [run.parameters.get(name) for run in runs] for name in names}
-    return [
-        name
-        for name, column in values.items()
-        if len({str(value) for value in column}) > 1
-        and all(isinstance(value, int | float) and not isinstance(value, bool) for value in column)
-    ]
+    values = {name: [_number(run, name) for run in runs] for name in names}
+    found = [name for name, column in values.items() if None not in column and len(set(column)) > 1]
+    return sorted(found, key=lambda name: -len(set(values[name])))
 
 
-def _charts(entry: Entry, runs: Sequence[SimulatedRun]) -> Iterator[Markup]:
-    names = swept(runs)
-    if len(names) != 1:
-        return  # over two values at once a line shows nothing; the table of runs has them all
+def _number(run: SimulatedRun, name: str) -> float | None:
+    """The value of a parameter as a number: times, which are texts in the scenario, in milliseconds."""
+    for given in (run.parameters.get(name), run.values.get(name)):
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return float(given)
+    return None
+
+
+def _charts(entry: Entry, data: SimulateResult) -> Iterator[Markup]:
+    """Over the parameter with the most values; a line for each case of the others."""
+    names = swept(data.runs)
+    if not names:
+        return  # nothing to draw over: the table of runs has them all
     name = names[0]
-    ordered = sorted(runs, key=lambda run: run.parameters[name])
-    for what, unit, lines in (
-        ("latency", "milliseconds", _latencies(ordered, name)),
-        ("throughput", "operations a second", _values(ordered, name, "throughput")),
-        ("cost", "dollars a month", _values(ordered, name, "dollars_month")),
+    unit = data.units.get(name)
+    cases = _cases(data.runs, name)
+    for what, of, lines in (
+        ("latency", "milliseconds", _latencies(cases, name)),
+        ("throughput", "operations a second", _values(cases, name, "throughput")),
+        ("cost", "dollars a month", _values(cases, name, "dollars_month")),
     ):
         if lines:
             title = f"{entry.title}: {what} over {name}"
             number = f"{anchor(entry)}-{what}"
-            yield scrolling(chart(lines[:LINES_MAX], title=title, x=name, y=unit, number=number), title)
+            drawn = chart(
+                lines[:LINES_MAX], title=title, x=f"{name} ({unit})" if unit else name, y=of, number=number
+            )
+            more = len(lines) - LINES_MAX
+            note = tag("p", f"{more} more lines are in the table.") if more > 0 else None
+            yield tag("div", scrolling(drawn, title), note)
 
 
-def _latencies(runs: Sequence[SimulatedRun], name: str) -> list[Line]:
-    operations = dict.fromkeys(operation for run in runs for operation in run.operations)
+def _cases(runs: Sequence[SimulatedRun], name: str) -> dict[str, list[SimulatedRun]]:
+    """Runs by the values of the other parameters that differ; a parameter that a case sets is part of it."""
+    others = dict.fromkeys(other for run in runs for other in run.parameters if other != name)
+    differing = [other for other in others if len({str(run.parameters.get(other)) for run in runs}) > 1]
+    shown = ["case"] if "case" in differing else differing
+    cases: dict[str, list[SimulatedRun]] = {}
+    for run in sorted(runs, key=lambda run: _number(run, name) or 0.0):
+        case = ", ".join(
+            str(run.parameters.get(other)) if other == "case" else f"{other} {run.parameters.get(other)}"
+            for other in shown
+        )
+        cases.setdefault(case, []).append(run)
+    return cases
+
+
+def _latencies(cases: Mapping[str, Sequence[SimulatedRun]], name: str) -> list[Line]:
+    """Median and tail of one case; only the tail of several, so that each is one line."""
     lines = []
-    for operation in operations:
-        for quantile in ("p50", "p99"):
-            points = [
-                (float(run.parameters[name]), float(getattr(run.operations[operation], quantile)))
-                for run in runs
-                if operation in run.operations
-            ]
-            lines.append(Line(f"{operation} {quantile}", points))
+    quantiles = ("p50", "p99") if len(cases) == 1 else ("p99",)
+    for case, runs in cases.items():
+        for operation in dict.fromkeys(operation for run in runs for operation in run.operations):
+            for quantile in quantiles:
+                points = [
+                    (_number(run, name) or 0.0, float(getattr(run.operations[operation], quantile)))
+                    for run in runs
+                    if operation in run.operations
+                ]
+                lines.append(Line(f"{case} {operation} {quantile}".strip(), points))
     return lines
 
 
-def _values(runs: Sequence[SimulatedRun], name: str, key: str) -> list[Line]:
-    points = [(float(run.parameters[name]), float(getattr(run, key))) for run in runs]
-    useful = len(points) > 1 and any(value for _, value in points)
-    return [Line(key.replace("_", " "), points)] if useful else []
+def _values(cases: Mapping[str, Sequence[SimulatedRun]], name: str, key: str) -> list[Line]:
+    lines = [
+        Line(
+            case or key.replace("_", " "),
+            [(_number(run, name) or 0.0, float(getattr(run, key))) for run in runs],
+        )
+        for case, runs in cases.items()
+    ]
+    useful = any(len(line.points) > 1 for line in lines) and any(y for line in lines for _, y in line.points)
+    return lines if useful else []
 
 
 def _runs(runs: Sequence[SimulatedRun]) -> Markup:
@@ -121,8 +157,20 @@ def replay(entry: Entry) -> Markup:
     """Traces, and whether the model allows them."""
     data: ReplayResult = entry.data
     totals = [(name.replace("_", " "), amount(getattr(data, name))) for name in TOTALS]
-    rejected = [(row.run, amount(row.seq), row.event, row.reason) for row in data.violations]
-    head = ("run", "at", "event", "why")
+    if data.damaged_lines:
+        totals.append(("damaged lines", amount(data.damaged_lines)))
+    rejected = [
+        (
+            row.run,
+            amount(row.seq),
+            row.event,
+            row.reason,
+            f"{row.file}:{row.line}" if row.file else "",
+            row.time,
+        )
+        for row in data.violations
+    ]
+    head = ("run", "at", "event", "why", "where", "when")
     return article(
         entry,
         table("Totals", ("what", "number"), totals, numbers=".n"),

@@ -1,7 +1,8 @@
 """The page as a whole: one file, which fetches nothing, from the results of a folder.
 
-The order is a reviewer's: the verdicts, what each safeguard is for, how it failed, what was covered and what
-not, what it costs, how fast it is, and how the results were made.
+The order is a reviewer's: the verdict of all and of each, what the change did, which objectives broke, how it
+failed, what each safeguard is for, what was covered and what not, what it costs, how fast it is, and how the
+results were made.
 """
 
 import base64
@@ -29,8 +30,10 @@ BYTES_MAX = 5_000_000
 SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
     ("verdicts", "Verdicts", verdicts.verdicts),
     ("changes", "What the change did", each((CompareResult, verdicts.comparison))),
-    ("safeguards", "Safeguards", each((ZooResult, protocols.zoo), (MutantsResult, protocols.mutants))),
+    ("objectives", "Objectives", verdicts.objectives),
     ("counterexamples", "Counterexamples", protocols.counterexamples),
+    ("expected", "Expected violations", protocols.expected_violations),
+    ("safeguards", "Safeguards", each((ZooResult, protocols.zoo), (MutantsResult, protocols.mutants))),
     ("states", "State graphs", protocols.states),
     (
         *("coverage", "Coverage"),
@@ -52,7 +55,7 @@ def page(found: Findings, *, title: str = "Fencepost report") -> str:
         tag(
             "header",
             tag("h1", title),
-            tag("p", "What Fencepost checked, and what it found."),
+            verdicts.banner(found),
         ),
         tag(
             "nav",

@@ -1,5 +1,7 @@
 """Sections about models and programs: safeguards, counterexamples, state graphs, coverage and costs."""
 
+import copy
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,8 +20,10 @@ from fencepost.reports.page.elements import (
     tag,
     verdict,
 )
-from fencepost.reports.page.graph import picture
-from fencepost.reports.page.sequence import diagram, mermaid
+from fencepost.reports.page.graph import error_path, picture
+from fencepost.reports.page.sequence import diagram, mermaid, moments
+from fencepost.reports.places import place
+from fencepost.reports.text import plural
 from fencepost.results import (
     PRINTING,
     SEARCHING,
@@ -95,44 +99,135 @@ def consequence(row: Row) -> Markup:
 
 
 def counterexamples(found: Findings) -> Markup | None:
-    """Each violated property of each model and each program."""
+    """Each violated property of each model and each program, where nothing was switched off."""
+    return _violated(found, expected=False)
+
+
+def expected_violations(found: Findings) -> Markup | None:
+    """The same, where a safeguard was switched off on purpose. Folded: nothing is to be done about them."""
+    return _violated(found, expected=True)
+
+
+def _violated(found: Findings, *, expected: bool) -> Markup | None:
     of_models = (
-        _violated_model(entry, row)
+        _violated_model(entry, row, f"{anchor(entry)}-{at}")
         for entry in found.of(CheckResult)
-        for row in entry.data.properties
-        if row.verdict == "violated"
+        for at, row in enumerate(entry.data.properties)
+        if row.verdict == "violated" and entry.expected == expected
     )
     of_programs = (
         _violated_program(entry, violation, f"{anchor(entry)}-{at}")
         for entry in found.of(AuditResult)
         for at, violation in enumerate(entry.data.violations)
+        if entry.expected == expected
     )
     return join(*of_models, *of_programs) or None
 
 
-def _violated_model(entry: Entry, row: PropertyResult) -> Markup:
-    more = len(row.trace) - LINES_MAX
+def _counterexample(entry: Entry, name: str, number: str, reason: str, *content: Content) -> Markup:
+    """One counterexample: a heading that folds it, what was violated, and how."""
+    kind = "holds" if entry.expected else "violated"
+    text = f"{reason} (expected without {', '.join(entry.switched_off)})" if entry.expected else reason
+    where = place(entry.data, entry.data.violations) if isinstance(entry.data, AuditResult) else None
     return tag(
         "article",
-        tag("h3", f"{entry.title}: {row.name}"),
-        tag("p", row.doc, " ", verdict("violated", row.reason or "violated")),
-        tag("ol", [_step(step) for step in row.trace[:LINES_MAX]], class_="counterexample", start=0),
-        tag("p", f"and {more} more steps, in the result itself") if more > 0 else None,
-        id=f"{anchor(entry)}-{row.name}",
+        tag(
+            "details",
+            tag("summary", tag("h3", f"{entry.title}: {name}")),
+            tag("p", verdict(kind, text)),
+            tag("p", "At ", tag("code", f"{where[0]}:{where[1]}")) if where else None,
+            *content,
+            open=not entry.expected,
+        ),
+        id=number,
     )
 
 
-def _step(step: Step) -> Markup:
-    """One step of a model: the action, and what it changed."""
-    if step.action is None:
-        state = ", ".join(f"{name}: {_value(value)}" for name, value in (step.state or {}).items())
-        return tag("li", tag("b", "at the start"), f" {state}")
+def _violated_model(entry: Entry, row: PropertyResult, number: str) -> Markup:
+    more = len(row.trace) - LINES_MAX
+    shown = row.trace[:LINES_MAX]
+    return _counterexample(
+        entry,
+        row.name,
+        number,
+        row.reason or "violated",
+        tag("p", row.doc),
+        tag(
+            "ol",
+            [
+                _step(step, state, f"{number}-state")
+                for step, state in zip(shown, states_of(shown), strict=True)
+            ],
+            class_="counterexample",
+            start=0,
+        ),
+        tag("p", f"and {more} more steps, in the result itself") if more > 0 else None,
+    )
+
+
+def states_of(trace: Sequence[Step]) -> Iterator[dict[str, Any]]:
+    """The whole state after each step, each a value of its own."""
+    state: dict[str, Any] = {}
+    for step in trace:
+        if step.state is not None:
+            state = dict(step.state)
+        state = copy.deepcopy(state)
+        for name, (_, new) in (step.changes or {}).items():
+            _set(state, name, new)
+        yield state
+
+
+def _set(state: dict[str, Any], name: str, value: Any) -> None:
+    """Set `name`, or one element of it as in `manager[1]` and `at[0][2]`."""
+    field, *indices = re.findall(r"[^\[\]]+", name)
+    holder: Any = state
+    keys: list[Any] = [field, *(int(i) if i.isdigit() else i for i in indices)]
+    try:
+        for key in keys[:-1]:
+            holder = holder[key]
+        holder[keys[-1]] = value
+    except (KeyError, IndexError, TypeError):
+        state[name] = value  # of a shape that is not known here: shown under its own name
+
+
+def _step(step: Step, state: Mapping[str, Any], group: str) -> Markup:
+    """One step of a model: the action and what it changed; opened, the whole state with the changes marked.
+
+    The steps of a counterexample are one group: opening the next one closes the last, without any script.
+    """
+    changed = step.changes or {}
     parameters = ", ".join(f"{name}={value}" for name, value in step.parameters.items())
     changes = [
         tag("span", tag("i", name), f" {_value(old)} → {_value(new)}", class_="change")
-        for name, (old, new) in (step.changes or {}).items()
+        for name, (old, new) in changed.items()
     ]
-    return tag("li", tag("b", f"{step.action}({parameters})"), " ", join(*changes))
+    title = "at the start" if step.action is None else f"{step.action}({parameters})"
+    tree = tag("ul", [_branch(name, value, changed) for name, value in state.items()], class_="tree")
+    return tag(
+        "li",
+        tag("details", tag("summary", tag("b", title), " ", join(*changes)), tree, name=group),
+    )
+
+
+def _branch(name: str, value: object, changed: Mapping[str, Any], path: str = "") -> Markup:
+    """A field of a state, with a branch for each element when one of them changed or is not plain."""
+    path = path or name
+    mark = "changed" if path in changed else None
+    inner: Sequence[tuple[str, object]] = ()
+    if isinstance(value, Mapping):
+        inner = [(f"{path}[{key}]", one) for key, one in value.items()]
+    elif isinstance(value, list) and (
+        any(isinstance(one, list | Mapping) for one in value)
+        or any(c.startswith(f"{path}[") for c in changed)
+    ):
+        inner = [(f"{path}[{at}]", one) for at, one in enumerate(value)]
+    if inner:
+        return tag(
+            "li", name, tag("ul", [_branch(key[len(path) :], one, changed, key) for key, one in inner])
+        )
+    text = join(f"{name} = ", tag("mark", _value(value)) if mark else _value(value))
+    old = changed[path][0] if mark else None
+    return tag("li", text, f" (was {_value(old)})" if mark else None, class_=mark)
 
 
 def _value(value: object) -> str:
@@ -144,11 +239,15 @@ def _value(value: object) -> str:
 def _violated_program(entry: Entry, violation: Violation, number: str) -> Markup:
     name = f"{entry.title}: {violation.property}"
     drawn = _drawn(violation.events, f"How it came to it: {name}", f"Sequence diagram of {name}", number)
-    return tag(
-        "article",
-        tag("h3", name),
-        tag("p", verdict("violated", violation.reason)),
-        tag("div", drawn, class_="stepping", data_counterexample=number) if drawn else None,
+    return _counterexample(
+        entry,
+        violation.property,
+        number,
+        violation.reason,
+        [tag("p", "Raised at ", tag("code", line)) for line in violation.raised_at],
+        tag("div", _moments(violation.events, number), drawn, class_="stepping", data_counterexample=number)
+        if drawn
+        else None,
         folded(
             "The same as a list of steps",
             _lines(violation.counterexample, f"The steps of {name}"),
@@ -157,8 +256,16 @@ def _violated_program(entry: Entry, violation: Violation, number: str) -> Markup
         _mermaid(violation.events),
         _nearest(violation.nearest_pass, name, number) if violation.nearest_pass else None,
         tag("p", "To reproduce: ", tag("code", replay_command(entry, violation))),
-        id=number,
     )
+
+
+def _moments(events: Sequence[Mapping[str, Any]], number: str) -> Markup:
+    """Step controls that need no script: the moment that a link points at is the last in full."""
+    links = [
+        tag("a", at, href=f"#{number}-m{at}", aria_label=f"Moment {at}")
+        for at in range(1, moments(events) + 1)
+    ]
+    return tag("p", "Up to moment ", join(*links), tag("a", "all", href=f"#{number}"), class_="moments")
 
 
 def _drawn(events: Sequence[Mapping[str, Any]], title: str, label: str, number: str) -> Markup | None:
@@ -170,7 +277,7 @@ def _mermaid(events: Sequence[Mapping[str, Any]]) -> Markup | None:
 
 
 def _nearest(near: NearestPass, name: str, number: str) -> Markup:
-    steps = "1 step" if near.same_steps == 1 else f"{near.same_steps} steps"
+    steps = plural(near.same_steps, "step")
     title = f"The nearest run that passes: the same for {steps}, then it goes another way"
     label = f"Sequence diagram of a run that passes, next to {name}"
     return folded(
@@ -213,11 +320,19 @@ def _states(entry: Entry, graph: Graph) -> Markup:
         (str(at), text, "; ".join(f"{label} → {target}" for source, target, label in steps if source == at))
         for at, text in enumerate(texts)
     ]
-    drawing = picture(texts, initial, steps, title=name, number=f"{anchor(entry)}-graph")
+    violated = next((row for row in entry.data.properties if row.verdict == "violated"), None)
+    path = error_path(graph, violated.trace) if violated else []
+    drawing = picture(texts, initial, steps, title=name, number=f"{anchor(entry)}-graph", path=path)
+    way = (
+        f"Thick: the way to the violation of {violated.name}, at state {path[-1][1]}."
+        if violated and path
+        else ""
+    )
     listed = table(f"{name}, as a list", ("state", "holds", "leads to"), rows)
     return tag(
         "article",
         tag("h3", name),
+        tag("p", way) if way else None,
         scrolling(drawing, name),
         folded("What each state holds, and where it leads", listed),
     )
@@ -232,23 +347,24 @@ def model_coverage(entry: Entry) -> Markup:
     rows = [(name, amount(count)) for name, count in fired.items()]
     return article(
         entry,
-        _gaps("Actions that never fired", never, stopped=bool(entry.data.stopped_by)),
+        _gaps("Actions that never fired", never),
         [tag("p", verdict("undecided", warning)) for warning in entry.data.vacuity_warnings],
         folded("How often each action fired", table("Actions", ("action", "fired"), rows, numbers=".n")),
     )
 
 
-def _gaps(what: str, names: list[str], *, stopped: bool = False) -> Markup:
+def _gaps(what: str, names: list[str]) -> Markup:
     if not names:
         return tag("p", verdict("holds", f"{what}: none"))
-    return tag("p", verdict("undecided" if stopped else "violated", f"{what}: {', '.join(names)}"))
+    return tag("p", verdict("undecided", f"{what}: {', '.join(names)}"))
 
 
 def program_coverage(entry: Entry) -> Markup:
     data: AuditResult = entry.data
     covered = data.coverage
     never = [name for name, happened in covered.sometimes.items() if not happened]
-    counts = f"{amount(data.schedules)} schedules, {amount(covered.conflicts)} pairs of steps in conflict."
+    pairs = f"{plural(covered.conflicts, 'pair')} of steps in conflict"
+    counts = f"{plural(data.schedules, 'schedule')}, {pairs}."
     return article(
         entry,
         tag("p", counts),
@@ -271,11 +387,11 @@ def _share(share: Share) -> Iterator[Markup]:
     driven = f"{amount(share.driven)} were driven ({share.share:.1%})."
     yield tag("p", f"Of the model's {amount(share.transitions)} transitions, {driven}")
     if share.runs_beyond_the_bound:
-        yield tag("p", f"{amount(share.runs_beyond_the_bound)} runs left that bound.")
+        yield tag("p", f"{plural(share.runs_beyond_the_bound, 'run')} left that bound.")
     if share.gaps:
         rows = [(gap.label, " → ".join(gap.path)) for gap in share.gaps]
         gaps = table("Never driven", ("step", "the model's way there"), rows)
-        yield folded(f"{len(share.gaps)} gaps, with the model's way to each", gaps)
+        yield folded(f"{plural(len(share.gaps), 'gap')}, with the model's way to each", gaps)
 
 
 # The cost contract: what each operation took at most, over every schedule that was run.

@@ -1,4 +1,5 @@
-// Two conveniences; the page says everything without them: a filter for long tables, and a counterexample step by step.
+// Conveniences; the page says everything without them: filters, folding everything at once, and buttons that step
+// through a counterexample (without a script, links do that).
 (function () {
   "use strict";
   function make(name, text, attributes) {
@@ -27,10 +28,34 @@
     });
   });
 
+  var main = document.querySelector("main");
+  var every = make("div", "", { class: "controls" });
+  var find = make("input", "", { id: "filter-page", type: "search" });
+  var count = make("span", "", { role: "status" });
+  every.append(make("label", "Show results with", { for: "filter-page" }), find, count);
+  [["Fold all", false], ["Unfold all", true]].forEach(function (way) {
+    var button = make("button", way[0], { type: "button" });
+    button.addEventListener("click", function () {
+      main.querySelectorAll("details:not([name])").forEach(function (one) { one.open = way[1]; });
+    });
+    every.append(button);
+  });
+  main.prepend(every);
+  find.addEventListener("input", function () {
+    var wanted = find.value.toLowerCase(), shown = 0, all = main.querySelectorAll("article");
+    all.forEach(function (one) {
+      one.hidden = one.textContent.toLowerCase().indexOf(wanted) < 0;
+      shown += one.hidden ? 0 : 1;
+    });
+    count.textContent = wanted ? shown + " of " + all.length : "";
+  });
+
   document.querySelectorAll("[data-counterexample]").forEach(function (counterexample) {
     var rows = counterexample.querySelectorAll("g.row");
     if (rows.length < 2) return;
     var now = rows.length;
+    var links = counterexample.querySelector(".moments");
+    if (links) links.hidden = true;
     var bar = make("div", "", { class: "controls" });
     var status = make("span", "", { role: "status" });
     function show(step) {

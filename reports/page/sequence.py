@@ -1,9 +1,11 @@
 """A run as a picture: a lane for each process on the left, a lane for each key on the right, time downwards.
 
-A request leaves its process where it was issued and meets its key where it landed, so a request that was
-overtaken is seen to be: its line crosses those of others. The content of a key is shown in its lane, as the
-short name of the version and the trace fields of its body (epoch, plan), until the next write. A reply that
-was lost ends in a cross before it reaches its process; a crash ends the lane.
+A request is a dot where it was sent, a rail beside its process for as long as it was under way, and an arrow
+to its key at the moment it took effect: a request that was overtaken has others beside its rail, and no line
+crosses the picture. On the arrow stands the condition, with the version that it names. The content of a key
+is shown in its lane when it changes: the short name of the version, the one it replaces, and the trace
+fields of its body (epoch, plan). A reply that was lost ends in a cross before it reaches its process; a
+crash ends the lane.
 
 The page has the same steps as a list next to the picture, for readers who cannot see it.
 """
@@ -14,8 +16,8 @@ from typing import Any
 
 from fencepost.reports.page.elements import Markup, join, tag
 
-PROCESS_WIDTH = 150
-KEY_WIDTH = 176
+PROCESS_WIDTH = 170
+KEY_WIDTH = 200
 ROW_HEIGHT = 40
 TOP = 64
 ROWS_MAX = 80
@@ -24,6 +26,9 @@ KEYS_MAX = 7
 """Keys with a lane of their own; the others share one."""
 OTHERS = "other keys"
 NAME_LENGTH = 19
+HELD_LENGTH = 30
+RAIL = 14
+"""How far beside its process the rail of a request under way stands."""
 TRACE_FIELDS_LENGTH = 24
 
 Event = Mapping[str, Any]
@@ -45,6 +50,8 @@ class Row:
     lost: bool = False
     holds: str = ""
     """What the key holds from now on, when the request changed it."""
+    difference: str = ""
+    """How that differs from what it held before."""
 
 
 @dataclass
@@ -59,6 +66,8 @@ class _Reader:
     rows: list[Row] = field(default_factory=list)
     open: dict[int, _Open] = field(default_factory=dict)
     last_landed: int = -1
+    contents: dict[str, Event] = field(default_factory=dict)
+    """The last write of each key: what a body differs from."""
 
     def take(self, event: Event) -> None:
         phase = event.get("phase", "")
@@ -82,17 +91,22 @@ class _Reader:
 
     def _landed(self, event: Event) -> None:
         opened = self._opened(event)
+        key, held = str(event.get("key", "")), _held(event, opened.event)
+        written = {**opened.event, **event}
         self.rows.append(
             Row(
                 "request",
                 str(event.get("process", "")),
                 opened.text,
-                key=str(event.get("key", "")),
+                key=key,
                 issued=opened.row,
                 outcome=str(event.get("outcome", "")),
-                holds=_held(event, opened.event),
+                holds=held,
+                difference=difference(self.contents.get(key), written) if held else "",
             )
         )
+        if held:
+            self.contents[key] = written
 
     def _response(self, event: Event) -> None:
         outcome = str(event.get("outcome", ""))
@@ -129,15 +143,42 @@ def rows_of(events: Sequence[Event]) -> list[Row]:
 
 
 def request_text(event: Event) -> str:
-    """`put if absent`: the request without its key, which is the lane."""
+    """`put if absent`, `put if 9f9d51`: the request without its key, which is the lane."""
+    named = str(event.get("etag", ""))[:6] or "as given"
     words = {
         "absent": " if absent",
-        "matches": " if unchanged",
-        "anything": "",
-        "only-if": " if as given",
-        "unless": " unless as given",
+        "matches": f" if {named}",
+        "anything": " unconditionally" if event.get("kind") != "delete" else "",
+        "only-if": f" if {named}",
+        "unless": f" unless {named}",
     }
     return f"{event.get('kind', '')}{words.get(str(event.get('condition', '')), '')}"
+
+
+def difference(before: Event | None, after: Event) -> str:
+    """What a write changed of a key: the version, the size and the trace fields that changed."""
+    if before is None:
+        return "new"
+    parts = [f"was {str(before.get('etag', '') or before.get('hash', ''))[:6] or 'another'}"]
+    if str(after.get("kind", "")).startswith("delete"):
+        return parts[0]
+    if before.get("size") != after.get("size"):
+        parts.append(f"{before.get('size', '?')} → {after.get('size', '?')} bytes")
+    old, new = (
+        dict(pair.split("=", 1) for pair in str(one.get("trace_fields", "")).split() if "=" in pair)
+        for one in (before, after)
+    )
+    parts += [
+        f"{name} {old.get(name, 'none')} → {new.get(name, 'none')}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    ]
+    return ", ".join(parts)
+
+
+def moments(events: Sequence[Event]) -> int:
+    """The number of moments that `diagram` draws."""
+    return min(len(rows_of(events)), ROWS_MAX + 1)
 
 
 WRITES = ("put", "complete", "delete", "copy")
@@ -157,6 +198,11 @@ def _held(landed: Event, request: Event) -> str:
 def shortened(text: str, length: int) -> str:
     """Keeps the end, which distinguishes names with a common beginning."""
     return text if len(text) <= length else f"…{text[1 - length :]}"
+
+
+def shortened_end(text: str, length: int) -> str:
+    """Keeps the beginning."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def diagram(events: Sequence[Event], title: str, *, number: str) -> Markup:
@@ -252,15 +298,24 @@ class _Drawing:
 
     def _row(self, at: int, row: Row) -> Markup:
         draw = {"request": self._request, "answer": self._answer, "gap": self._gap}.get(row.kind, self._mark)
-        return tag("g", draw(at, row), class_=f"row {row.kind}", data_row=at + 1)
+        return tag(
+            "g", draw(at, row), class_=f"row {row.kind}", data_row=at + 1, id=f"{self._number}-m{at + 1}"
+        )
 
     def _request(self, at: int, row: Row) -> Iterator[Markup]:
         x, y, key_x = self._x(row.process), self._y(at), self._key_x(row.key)
         at_once = row.issued > at - 0.5
-        issued = y - 4 if at_once else self._y(row.issued)
-        if not at_once:
+        if at_once:
+            yield tag("line", x1=x, y1=y - 4, x2=key_x - 5, y2=y - 4, class_="sent")
+        else:
+            issued, rail = self._y(row.issued), x - RAIL - 5 * (at % 3)  # several can be under way
             yield tag("circle", cx=x, cy=issued, r=2.5, class_="issued")
-        yield tag("line", x1=x, y1=issued, x2=key_x - 5, y2=y - 4, class_="sent")
+            yield tag(
+                "path",
+                tag("title", f"under way since moment {int(row.issued + 1.5)}"),
+                d=f"M{x:g} {issued:g} H{rail:g} V{y - 4:g} H{key_x - 5:g}",
+                class_="sent",
+            )
         yield _head(key_x, y - 4, right=True)
         yield from self._label(x + 8, y - 10, f"{row.text} → {row.outcome}" if row.outcome else row.text, row)
         if row.answered:
@@ -270,8 +325,13 @@ class _Drawing:
             )
             yield _cross(end, y + 10) if row.lost else _head(x, y + 10, right=False)
         if row.holds:
-            yield tag("rect", x=key_x - 78, y=y - 1, width=156, height=20, rx=4, class_="held")
-            yield tag("text", row.holds, x=key_x, y=y + 13, text_anchor="middle", class_="held")
+            yield tag("rect", x=key_x - 94, y=y - 1, width=188, height=20, rx=4, class_="held")
+            shown = shortened_end(f"{row.holds} ({row.difference})", HELD_LENGTH)
+            yield tag(
+                "g",
+                tag("title", f"{row.holds}: {row.difference}"),
+                tag("text", shown, x=key_x, y=y + 13, text_anchor="middle", class_="held"),
+            )
 
     def _answer(self, at: int, row: Row) -> Iterator[Markup]:
         x, y = self._x(row.process), self._y(at)

@@ -25,6 +25,8 @@ def write_samples(folder: Path) -> None:
 def write_everything(folder: Path) -> None:
     """A result of every command."""
     write_samples(folder)
+    found = json.loads((folder / "deep" / "audit.json").read_text())
+    write(folder, "found.json", {**found, "system": "src/claim.py:claim", "provenance": None})
     write(folder, "probe.json", PROBE)
     write(folder, "sim.json", SIMULATE)
     write(folder, "replay.json", REPLAY)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.reports.page.chart import Line, chart, short
-from fencepost.reports.page.graph import levels_of, picture
+from fencepost.reports.page.graph import SPREAD, error_path, levels_of, picture
+from fencepost.results import Graph, GraphState, Step
 
 DIAMOND = [(0, 1, "left"), (0, 2, "right"), (1, 3, "join"), (2, 3, "join"), (3, 0, "again"), (3, 3, "stay")]
 
@@ -53,7 +54,30 @@ def test_graphviz_places_the_states_where_it_is_installed(
     found = [(float(node.get("cx", "")), float(node.get("cy", ""))) for node in drawn.iter("circle")]
     assert "0 -> 1; 0 -> 2; 1 -> 3; 2 -> 3; 3 -> 0; 3 -> 3" in (tmp_path / "graph").read_text()
     assert len(found) == 4
-    assert (found == [(138, 66), (66, 138), (210, 138), (138, 210)]) is (output == PLAIN)
+    placed = [(138, 66), (66, 138), (210, 138), (138, 210)]
+    spread = [pytest.approx((x * SPREAD, y * 1.3)) for x, y in placed]  # room for the names of the steps
+    assert (found == spread) is (output == PLAIN)
+
+
+def test_the_way_to_a_violation_is_marked() -> None:
+    """Two steps have the label `go(n=1)`; only one of them leads on to `fail`."""
+    states = tuple(GraphState(text, text == "a") for text in "abcd")
+    labelled = ((0, 1, "go(n=1)"), (0, 2, "go(n=1)"), (2, 3, "fail()"))
+    trace = [Step(0, None, state={}), Step(1, "go", {"n": 1}), Step(2, "fail")]
+    path = error_path(Graph(states, labelled), trace)
+    assert path == [(0, 2, "go(n=1)"), (2, 3, "fail()")]
+    markup = picture(list("abcd"), [0], labelled, title="t", number="n", path=path)
+    drawn = ET.fromstring(markup)
+    assert [node.get("class") for node in drawn.iter("circle")].count("state violated") == 1
+    assert [one.get("class") for one in drawn.iter("path")].count("step error") == 2
+    assert error_path(Graph(states, labelled), [*trace, Step(3, "elsewhere")]) == []
+
+
+def test_values_over_decades_have_a_logarithmic_axis_upwards_too() -> None:
+    (_, y1), (_, y2), (_, y3) = places(
+        chart([Line("l", [(1, 1), (2, 10), (3, 100)])], title="t", x="x", y="y", number="n")
+    )
+    assert y1 - y2 == pytest.approx(y2 - y3, abs=0.1)
 
 
 def places(markup: str, index: int = 0) -> list[tuple[float, float]]:

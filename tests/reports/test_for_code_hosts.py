@@ -1,10 +1,14 @@
 """The same results as a comment, as tests, and as findings beside the code."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
-from fencepost.reports.code_hosts import junit, markdown, sarif
+import pytest
+
+from fencepost.reports.code_hosts import annotations, junit, markdown, sarif
 from fencepost.reports.folder import Entry, Findings, read_folder
 from fencepost.results import AuditResult, ProbeResult, from_json
 from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
@@ -21,9 +25,12 @@ def everything(folder: Path) -> Findings:
 
 def test_a_comment_has_a_line_for_each_result_and_folds_the_counterexamples(tmp_path: Path) -> None:
     text = markdown(everything(tmp_path))
-    assert text.splitlines()[0] == "### Fencepost: 7 results: 2 hold, 5 violated."
-    assert "| audit election | ❌ violated | a schedule of 3 processes" in text
-    assert "<details><summary>audit election: at most one leads</summary>" in text
+    assert (
+        text.splitlines()[0]
+        == "### Fencepost: ❌ error. 7 results: 2 hold, 3 violated, 2 violated as expected."
+    )
+    assert "| audit election without check-then-create | ✅ violated, as expected | a schedule of 3 " in text
+    assert "audit election without check-then-create: at most one leads (expected)</summary>" in text
     assert "      5   ann          put leader unconditionally b'ann'" in text
     assert "**cut.json could not be read:**" in text
 
@@ -38,12 +45,9 @@ def test_junit_has_a_case_for_each_property(tmp_path: Path) -> None:
     """What is not decided is skipped: code hosts would count it as passed else."""
     root = ET.fromstring(junit(everything(tmp_path)).encode())
     suites = {suite.get("name"): suite for suite in root}
-    election = suites["audit election"]
-    assert (election.get("tests"), election.get("failures"), election.get("skipped")) == ("1", "1", "0")
-    failure = election.find("testcase/failure")
-    assert failure is not None
-    assert failure.get("message") == "ann and bob both lead"
-    assert "put leader" in (failure.text or "")
+    election = suites["audit election without check-then-create"]
+    assert (election.get("tests"), election.get("failures"), election.get("skipped")) == ("1", "0", "0")
+    assert election.findtext("testcase/system-out") == "expected: ann and bob both lead"
     probe = suites["probe memory://"]
     assert (probe.get("tests"), probe.get("failures"), probe.get("skipped")) == ("3", "1", "1")
     assert suites["simulate cap"].get("failures") == "1"
@@ -77,6 +81,49 @@ def test_sarif_points_at_the_users_own_file() -> None:
 
 
 def test_sarif_of_models(tmp_path: Path) -> None:
-    found = json.loads(sarif(everything(tmp_path)))["runs"][0]
-    assert {row["ruleId"] for row in found["results"]} == {"agreement", "at most one leads"}
+    """The steps of the counterexample are a code flow, which code hosts show one by one."""
+    findings = everything(tmp_path)
+    check = next(entry for entry in findings.results if entry.title.startswith("check two-phase"))
+    unprovoked = Entry(check.file, replace(check.data, without=()))
+    found = json.loads(sarif(Findings([unprovoked])))["runs"][0]
+    (row,) = found["results"]
+    assert row["ruleId"] == "agreement"
+    (flow,) = row["codeFlows"]
+    steps = flow["threadFlows"][0]["locations"]
+    assert [step["executionOrder"] for step in steps] == [1, 2, 3, 4]
+    assert "choose_to_abort(m=0)" in steps[-1]["location"]["message"]["text"]
     assert found["tool"]["driver"]["version"]
+
+
+def test_junit_of_a_violation_that_nobody_provoked() -> None:
+    root = ET.fromstring(junit(Findings([mine()])).encode())
+    failure = root.find("testsuite/testcase/failure")
+    assert failure is not None
+    assert (failure.get("message"), failure.text) == ("50% off,\nx", "1 a put")
+
+
+def mine(**more: Any) -> Entry:
+    """An audit of the user's own file that found something."""
+    violation = {"property": "one: leads", "reason": "50% off,\nx", "counterexample": ["1 a put"]}
+    data = {"strategy": "exhaustive", "schedules": 1, "verdict": "violated", "bound": "b", "seconds": 1.0}
+    return Entry(
+        "a.json", from_json(AuditResult, {**data, "system": "m.py:f", "violations": [violation], **more})
+    )
+
+
+def test_annotations_are_commands_that_github_reads() -> None:
+    """A comma or colon in a property, or a line break in a message, would end it."""
+    found = Findings([mine(), mine(verdict="undecided", violations=[])], {"x.json": "cut"})
+    assert annotations(found).splitlines() == [
+        "::error file=m.py,line=1,title=audit m.py%3Af%3A one%3A leads::50%25 off,%0Ax%0A1 a put",
+        "::warning title=audit m.py%3Af::not decided: b (1 schedule)",
+        "::error file=x.json,title=Could not be read::cut",
+    ]
+
+
+def test_a_finding_points_at_the_line_that_defines_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.py").write_text("import x\n\n\ndef f(world):\n    pass\n")
+    assert annotations(Findings([mine()])).startswith("::error file=m.py,line=4,")

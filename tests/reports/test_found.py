@@ -25,8 +25,9 @@ def test_every_command_is_known_again(tmp_path: Path) -> None:
     assert [r.title for r in found.results][:3] == [
         "check two-phase without all-prepared",
         "check peterson",
-        "audit election",
+        "audit election without check-then-create",
     ]
+    assert [r.expected for r in found.results] == [True, False, True, False, False, False, False]
 
 
 def test_what_is_no_result_is_passed_over(tmp_path: Path) -> None:

@@ -5,16 +5,19 @@ import re
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fencepost.commands.exit_codes import Exit
-from fencepost.reports.folder import read_folder
+from fencepost.commands.exit_codes import VERDICT_EXITS, Exit
+from fencepost.reports.folder import Entry, Findings, read_folder
 from fencepost.reports.page.elements import VOID
 from fencepost.reports.page.page import BYTES_MAX, page
+from fencepost.reports.page.protocols import states_of
+from fencepost.results import Step
 from tests.commands.running import exit_of
-from tests.reports.samples import AUDIT, PROBE, REPLAY, write, write_everything
+from tests.reports.samples import AUDIT, PROBE, REPLAY, SIMULATE, write, write_everything, write_samples
 
 
 class Reader(HTMLParser):
@@ -82,7 +85,7 @@ def test_ids_are_unique(folder: Path) -> None:
 def test_every_section_says_what_its_results_say(folder: Path) -> None:
     output = read(page(read_folder(folder))).text
     for expected in (
-        "10 results: 4 hold, 6 violated.",
+        "11 results: 4 hold, 5 violated, 2 violated as expected.",
         "ann and bob both lead",
         "The nearest run that passes: the same for 1 step",
         "--replay ann:head:leader:1",
@@ -93,7 +96,7 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         "1,000,000",
         "epoch 3 was fenced",
         "+52.5%",
-        "against 0123456789ab: 1 worse, 0 better",
+        "0123456789ab: 1 worse, 0 better",
         "at most, append requests",
         "Of the model's 3,264,210 transitions, 23,320 were driven (0.7%).",
         "claim() → move_boundary()",
@@ -108,9 +111,76 @@ def test_every_section_says_what_its_results_say(folder: Path) -> None:
         assert expected in output
 
 
-def test_the_worst_comes_first(folder: Path) -> None:
+def test_the_worst_comes_first_and_what_was_provoked_last(folder: Path) -> None:
+    """A reviewer looks for what nobody expected."""
     output = read(page(read_folder(folder))).text
-    assert output.index("check two-phase without all-prepared") < output.index("check peterson")
+    places = [output.index(text) for text in ("probe memory://", "check peterson", "Switched off on purpose")]
+    assert places == sorted(places)
+    assert output.index("Switched off on purpose") < output.index("check two-phase without all-prepared")
+
+
+def test_the_banner_says_what_of_which_commit_and_when(folder: Path) -> None:
+    banner = page(read_folder(folder)).split('class="banner bad"')[1].split("</dl>")[0]
+    for name in ("violated", "commit", "date", "duration", "against"):
+        assert name in banner
+
+
+def test_violations_that_were_provoked_are_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mutant that is found, and a model without a safeguard, show that the properties can fail."""
+    write_samples(tmp_path)
+    words = ["--junit", str(tmp_path / "j.xml"), "--sarif", str(tmp_path / "s.json")]
+    assert ends(str(tmp_path), "--json", str(tmp_path / "r.json"), *words) == Exit.HOLDS
+    assert "holds: 4 results, 2 violations of them expected, in" in capsys.readouterr().out
+    assert "<failure" not in (tmp_path / "j.xml").read_text()
+    assert json.loads((tmp_path / "s.json").read_text())["runs"][0]["results"] == []
+    text = page(read_folder(tmp_path))
+    assert 'class="banner good"' in text
+    assert 'id="counterexamples"' not in text
+    assert 'id="expected"' in text
+
+
+def test_an_error_is_the_worst_verdict(tmp_path: Path) -> None:
+    entry = Entry("a.json", SimpleNamespace(verdict="error", provenance=None))
+    assert Findings([entry]).verdict == "error"
+    assert VERDICT_EXITS["error"] == Exit.BAD_REQUEST
+
+
+def test_a_model_state_is_a_tree_with_its_changes_marked(tmp_path: Path) -> None:
+    """`manager[1]` changed: its branch is marked, with what it was; the others are not."""
+    write_samples(tmp_path)
+    text = page(read_folder(tmp_path))
+    assert '<li class="changed">[1] = <mark>committed</mark> (was working)</li>' in text
+    assert "<li>[0] = working</li>" in text
+    assert text.count("<details name=") == 4, "one group: opening a step closes the last"
+
+
+def test_states_follow_from_the_changes() -> None:
+    trace = [
+        Step(0, None, state={"at": ["a", ["b", "c"]], "n": 1}),
+        Step(1, "go", changes={"at[1][0]": ["b", "d"], "n": [1, 2]}),
+        Step(2, "odd", changes={"gone[7]": [0, 1]}),
+    ]
+    assert [*states_of(trace)] == [
+        {"at": ["a", ["b", "c"]], "n": 1},
+        {"at": ["a", ["d", "c"]], "n": 2},
+        {"at": ["a", ["d", "c"]], "n": 2, "gone[7]": 1},
+    ]
+
+
+def test_a_broken_objective_is_listed_with_the_first_value(tmp_path: Path) -> None:
+    row = {
+        "objective": "p99 < 1 s",
+        "broken_runs": 1,
+        "runs": 5,
+        "first_broken": {"cap": 4},
+        "first_value": 1200.0,
+    }
+    write(tmp_path, "sim.json", {**SIMULATE, "objectives": [{**row, "violated": True}]})
+    output = read(page(read_folder(tmp_path))).text
+    assert "cap = 4: 1,200" in output
+    assert "1 of 5 runs" in output
 
 
 def test_nothing_of_a_result_becomes_markup(tmp_path: Path) -> None:
@@ -214,8 +284,8 @@ def test_the_command_writes_all_forms(
         ends(str(folder), "--out", str(target), *words, "--json", str(tmp_path / "r.json")) == Exit.VIOLATED
     )
     output = capsys.readouterr()
-    assert output.out.startswith("### Fencepost: 10 results")
-    assert output.err.splitlines()[-1] == f"violated: 10 results in {target}"
+    assert output.out.startswith("### Fencepost: ❌ violated. 11 results")
+    assert output.err.splitlines()[-1] == f"violated: 11 results, 2 violations of them expected, in {target}"
     assert target.read_text() == page(read_folder(folder))
     assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "violated"
     assert (tmp_path / "j.xml").read_text().startswith("<?xml")

@@ -57,8 +57,27 @@ def test_the_moments_of_a_run() -> None:
     assert rows[1].holds == ""
 
 
+def test_the_arrow_has_the_condition_and_the_key_what_changed() -> None:
+    first = {"etag": "9f9d51aa", "size": 3, "trace_fields": "epoch=3 plan=a"}
+    second = {"etag": "7e0d7faa", "size": 5, "trace_fields": "epoch=4 plan=a"}
+    rows = rows_of(
+        [
+            landed(1, "a", "k", "done", **first),
+            request(2, "b", "k", condition="matches", etag="9f9d51aa"),
+            landed(2, "b", "k", "done", **second),
+            landed(3, "b", "k", "done", kind="delete"),
+        ]
+    )
+    assert rows[1].text == "put if 9f9d51"
+    assert [row.difference for row in rows] == [
+        "new",
+        "was 9f9d51, 3 → 5 bytes, epoch 3 → 4",
+        "was 7e0d7f",
+    ]
+
+
 def test_a_request_that_was_overtaken_starts_above_what_overtook_it() -> None:
-    """Its line crosses the other's: that is what the eye is to see."""
+    """Beside its rail stand those that overtook it: that is what the eye is to see."""
     first, second, *_ = rows_of(RUN)
     assert second.issued < 0.5
     assert first.issued < second.issued + 1
@@ -69,7 +88,7 @@ def test_the_picture_names_lanes_and_what_was_lost() -> None:
     assert output[:3] == ["a", "b", "lock"]
     assert "put if absent → done" in output
     assert "put if absent → exists, reply lost" in output
-    assert "abcdef epoch=3" in output
+    assert "abcdef epoch=3 (new)" in output
     assert "CRASH" in output
 
 

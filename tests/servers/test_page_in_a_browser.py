@@ -27,6 +27,8 @@ QUIET = [
     "--disable-component-update",
     "--disable-sync",
 ]
+OUT = Path("out") / "pages"
+"""Where screenshots are written."""
 WAYS: dict[str, dict[str, Any]] = {
     "desk": {"viewport": {"width": 1280, "height": 900}},
     "phone": {"viewport": {"width": 390, "height": 844}},
@@ -89,7 +91,77 @@ def test_without_javascript_everything_is_there(browser: Any, file: Path) -> Non
     assert tab.locator("svg.chart").count() == 3
     assert tab.locator("button").count() == 0
     assert "ann and bob both lead" in tab.inner_text("main")
+    assert tab.locator(".banner .word").inner_text() == "✗ violated"
     plain.close()
+
+
+def test_without_javascript_links_step_through_a_run_and_folds_through_states(
+    browser: Any, file: Path
+) -> None:
+    plain = browser.new_context(java_script_enabled=False)
+    tab = plain.new_page()
+    tab.goto(file.as_uri())
+    found = tab.locator("[data-counterexample]").first
+    found.get_by_role("link", name="Moment 2").click()
+    opacities = found.locator("g.row").evaluate_all("all => all.map(row => getComputedStyle(row).opacity)")
+    assert opacities[:2] == ["1", "1"]
+    assert set(opacities[2:]) == {"0.12"}
+    tab.locator("#expected summary h3").first.click()
+    steps = tab.locator("ol.counterexample details")
+    steps.nth(1).locator("summary").click()
+    steps.nth(2).locator("summary").click()
+    assert [one.get_attribute("open") is not None for one in steps.all()].count(True) == 1
+    assert "(was working)" in steps.nth(2).inner_text()
+    plain.close()
+
+
+def test_on_a_phone_no_table_is_clipped(browser: Any, file: Path) -> None:
+    context = browser.new_context(**WAYS["phone"])
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    tables = "[...document.querySelectorAll('table')].filter(t => t.offsetParent)"
+    assert tab.evaluate(f"{tables}.every(t => t.getBoundingClientRect().right <= innerWidth)")
+    wide = tab.locator("article[open], .scroll:has(svg.sequence)").first
+    assert wide.evaluate("e => e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX === 'auto'")
+    context.close()
+
+
+def test_results_can_be_filtered_and_folded(browser: Any, file: Path) -> None:
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    tab.get_by_role("button", name="Fold all", exact=True).click()
+    assert tab.locator("main details[open]:not([name])").count() == 0
+    tab.get_by_role("button", name="Unfold all").click()
+    assert tab.locator("main details:not([open]):not([name])").count() == 0
+    tab.get_by_label("Show results with").fill("peterson")
+    shown = tab.locator("main article:visible")
+    assert 0 < shown.count() < tab.locator("main article").count()
+    assert all("peterson" in text for text in shown.all_inner_texts())
+    context.close()
+
+
+def test_no_request_is_drawn_as_a_long_diagonal(browser: Any, file: Path) -> None:
+    """Lines across the picture that cross others cannot be followed."""
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    steep = """all => all.filter(l => Math.abs(l.y1.baseVal.value - l.y2.baseVal.value) > 10
+        && Math.abs(l.x1.baseVal.value - l.x2.baseVal.value) > 10
+        && !l.classList.contains('cross')).length"""
+    assert tab.locator("svg.sequence line").evaluate_all(steep) == 0
+    assert tab.locator("svg.sequence path.sent").count() > 0
+    context.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_screenshot_of_each_way_is_written_for_people(browser: Any, file: Path, way: str) -> None:
+    context = browser.new_context(**WAYS[way])
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    OUT.mkdir(parents=True, exist_ok=True)
+    assert tab.screenshot(path=OUT / f"{way}.png", full_page=True).startswith(b"\x89PNG")
+    context.close()
 
 
 def test_a_counterexample_can_be_stepped_through_by_keyboard(browser: Any, file: Path) -> None:
@@ -104,7 +176,11 @@ def test_a_counterexample_can_be_stepped_through_by_keyboard(browser: Any, file:
     tab.keyboard.press("Tab")
     tab.keyboard.press("Enter")
     assert counterexample.locator("g.row:not(.hidden)").count() == 2
-    assert tab.locator(".controls [role=status]").first.inner_text().startswith("moment 2 of")
+    assert (
+        tab.locator('.stepping .controls [role=status], .controls:has(button:text-is("First")) [role=status]')
+        .first.inner_text()
+        .startswith("moment 2 of")
+    )
     context.close()
 
 

@@ -1,0 +1,31 @@
+"""Where in the user's code a finding is: the file and line that an editor or a code host can show."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fencepost.results import Violation
+
+RAISED = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
+
+
+def place(result: Any, violations: Sequence[Violation] = ()) -> tuple[str, int] | None:
+    """The innermost line of the user's code that raised, else the file of the program or model and the line
+    that defines it; None for what is shipped."""
+    for violation in violations:
+        for line in reversed(violation.raised_at):
+            if match := RAISED.match(line):
+                return match["file"], int(match["line"])
+    file, colon, name = str(getattr(result, "system", "") or getattr(result, "model", "")).rpartition(":")
+    return (file, _defined_at(file, name)) if colon and file.endswith(".py") else None
+
+
+def _defined_at(file: str, name: str) -> int:
+    """The line that defines `name`; 1 when the file cannot be read here."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return 1
+    found = re.search(rf"^(?:def|class) {re.escape(name)}\b|^{re.escape(name)} *=", text, re.MULTILINE)
+    return text.count("\n", 0, found.start()) + 1 if found else 1
