@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,6 +25,8 @@ fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from 
 {_EXAMPLE}."""
 
 SOURCES = ("traces", "access-log")
+LOCATED_MAX = 20
+"""Events whose places in the files are looked up, of each kind."""
 
 
 @click.command("replay", short_help="Hold traces of real runs against a model.", epilog=EPILOG)
@@ -178,7 +181,21 @@ def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
         **outcome.as_json(seconds),
     }
     result: ReplayResult = from_json(ReplayResult, {**data, "coverage": data["coverage"] or None})
-    return result
+    return _located(result, files, as_recorded=grouping == "run")
+
+
+def _located(result: ReplayResult, files: list[Path], *, as_recorded: bool) -> ReplayResult:
+    """The result with the places of the events that it lists first."""
+    from fencepost.sim.replay.places import located
+
+    rows = (*result.violations[:LOCATED_MAX], *result.undecided_runs[:LOCATED_MAX])
+    count = min(len(result.violations), LOCATED_MAX)
+    found = located(rows, files, as_recorded=as_recorded)
+    return replace(
+        result,
+        violations=(*found[:count], *result.violations[count:]),
+        undecided_runs=(*found[count:], *result.undecided_runs[LOCATED_MAX:]),
+    )
 
 
 def _locally(

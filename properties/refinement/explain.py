@@ -4,6 +4,7 @@ Of the states that the model may have been in, the explanation shows the ones th
 label that the event may have been, the guard that refused the last of them, and one such state.
 """
 
+import re
 from dataclasses import dataclass
 
 from fencepost.model import Label
@@ -97,6 +98,13 @@ def _event(kind: SymbolKind, observation: Observation) -> str:
     return str(observation) if kind is SymbolKind.LANDED else f"{observation}, {kind.value}"
 
 
+def guard_values(automaton: Automaton, rows: U64, row: int, guard: str) -> str:
+    """The values of the fields that a guard names, in one state: `epoch: 2, head: [1, 0]`."""
+    state = automaton.model.unpack(tuple(int(word) for word in rows[:, row]))
+    named = dict.fromkeys(re.findall(r"\b\w+\.(\w+)", guard))
+    return ", ".join(f"{name}: {format_value(state[name])}" for name in named if name in state)
+
+
 def show_state(automaton: Automaton, rows: U64, row: int) -> str:
     """One state in words, without the fields that have their initial values."""
     model = automaton.model
@@ -121,6 +129,7 @@ def _refused(automaton: Automaton, rows: U64, action: Action) -> tuple[Refused, 
     if action.label is not None:
         refusal = automaton.model.failed_guard(rows, action.label)
     if refusal is not None:
-        return Refused(name, str(refusal)), refusal.row
+        values = guard_values(automaton, rows, refusal.row, refusal.text)
+        return Refused(name, f"{refusal}{values and f'; {values}'}"), refusal.row
     row = int(automaton.model.successors(rows, action.label).origin[0]) if action.label else 0
     return Refused(name, f"then {action.description}"), row

@@ -24,6 +24,10 @@ from fencepost.sim.replay.coverage import DrivenTransitions
 from fencepost.sim.replay.lockstep import Ends, Lockstep
 from fencepost.sim.trace.schema import KINDS
 
+POSSIBLE_MAX = 10
+"""Actions that are listed as possible."""
+IN_WORDS = ("process", "phase", "kind", "key", "condition", "trace_fields", "outcome")
+"""The columns of an event that its text has."""
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
 VERDICTS = pa.schema(
     [
@@ -159,7 +163,9 @@ class Judge:
             # It cannot have landed since its request, nor now; the latter can be explained.
             symbol = self.automaton.symbol(read.observation)
         found = explain(self.automaton, before, symbol)
-        return found.sentence(), found.state, ", ".join(found.possible)
+        more = len(found.possible) - POSSIBLE_MAX
+        possible = [*found.possible[:POSSIBLE_MAX], *([f"and {more} more"] if more > 0 else [])]
+        return found.sentence(), found.state, ", ".join(possible)
 
 
 def _under_way(seen: Events, lives: Lives | None, run: int, row: int) -> str:
@@ -178,10 +184,12 @@ def _gaps(seen: Events, run: int, row: int) -> str:
 
 def _event(seen: Events, row: int) -> str:
     """An event in words, with its own names."""
-    process, *words, outcome = (
-        getattr(seen, name).at(row)
-        for name in ("process", "phase", "kind", "key", "condition", "trace_fields", "outcome")
-    )
+    return event_text(*(getattr(seen, name).at(row) for name in IN_WORDS))
+
+
+def event_text(process: str, *columns: str) -> str:
+    """The text of an event with these values of `IN_WORDS`."""
+    *words, outcome = columns
     words = [f"{process}:", *words, f"-> {outcome}" if outcome else ""]
     return " ".join(word for word in words if word)
 

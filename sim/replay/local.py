@@ -81,6 +81,7 @@ class Outcome:
             "violations": rejected,
             "undecided_runs": [row for row in self.not_accepted if row["verdict"] == UNDECIDED],
             "problems": [str(problem) for problem in self.problems],
+            "damaged_lines": sum(problem.lines for problem in self.problems),
             "coverage": self.coverage,
             "not_judged": list(self.not_judged),
             "statistics": self.statistics.as_json(),

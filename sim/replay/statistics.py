@@ -173,7 +173,7 @@ def _count_latencies(found: Statistics, seen: Events, time: I64, request: I64, r
     found.open = int((issued != NONE).sum() - (answered & (issued != NONE)).sum())
     ends = response[from_row != NONE]
     taken = time[ends] - time[from_row[from_row != NONE]]
-    known = taken >= 0
+    known = taken > 0  # equal or reversed times are no measurement: the latency is unknown
     ends, taken = ends[known], taken[known]
     buckets = (np.log2(np.maximum(taken, 1)) * _PER_OCTAVE).astype(np.int64)
     kind = seen.kind.codes[ends]

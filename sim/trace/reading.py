@@ -191,12 +191,12 @@ class _BadLines:
         self._count += 1
         if self._count <= _BAD_LINES_NAMED:
             start = line.strip()[:40].decode("utf-8", "replace")
-            self._report(Problem(f"{self._path}, line {number}", f"is no event: {start!r} ({why})"))
+            self._report(Problem(f"{self._path}, line {number}", f"is no event: {start!r} ({why})", 1))
 
     def end(self) -> None:
         if self._count > _BAD_LINES_NAMED:
             rest = self._count - _BAD_LINES_NAMED
-            self._report(Problem(str(self._path), f"has {rest} more lines that are no events"))
+            self._report(Problem(str(self._path), f"has {rest} more lines that are no events", rest))
 
 
 def _line(error: BaseException) -> str:

@@ -136,6 +136,55 @@ def test_publish_ships(tmp_path: Path) -> None:
     assert 's.require((s.at[w] == "heads") & s.touches(w, ' in found["violations"][0]["reason"]  # type: ignore[index]
 
 
+def test_a_violation_names_file_line_time_action_and_the_false_guard_with_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What an operator needs at night; and at most ten of the actions that were possible instead."""
+    bad = [
+        replace(event, t_ns=1_700_000_000_000_000_000) for event in history() if "recovery" not in event.key
+    ]
+    file = tmp_path / "t.jsonl"
+    write_json_lines(file, table_of(bad))
+    file.write_text("no event\n{\n" + file.read_text())
+    ended, found = replayed(tmp_path, str(file), "--model", "publish")
+    assert ended == 1
+    (row,) = found["violations"]  # type: ignore[misc]
+    lines = file.read_text().splitlines()
+    assert json.loads(lines[row["line"] - 1])["seq"] == row["seq"]
+    assert (row["file"], row["time"]) == (str(file), "2023-11-14T22:13:20.000Z")
+    assert "is not possible: s.require(" in row["reason"]
+    assert "; at: [" in row["reason"]
+    assert row["possible"].count("(") <= 10
+    assert found["damaged_lines"] == 2
+    shown = capsys.readouterr().out
+    assert f"  at {file}:{row['line']}, 2023-11-14T22:13:20.000Z" in shown
+    assert "DAMAGED  2 lines could not be read as events" in shown
+    assert sum("coverage" in line for line in shown.splitlines()) == 1
+
+
+def test_a_place_in_a_parquet_file_is_its_row(tmp_path: Path) -> None:
+    bad = [event for event in history() if "recovery" not in event.key]
+    write_parquet(tmp_path / "t.parquet", table_of(bad))
+    _, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", "publish")
+    (row,) = found["violations"]  # type: ignore[misc]
+    assert row["file"].endswith("t.parquet")
+    assert row["line"] == [event.seq for event in bad].index(row["seq"]) + 1
+
+
+def test_a_place_is_found_where_each_process_numbers_its_own_events(tmp_path: Path) -> None:
+    """The event is then numbered anew; its line in its own file is still the right one."""
+    bad = [event for event in history() if "recovery" not in event.key]
+    counts: dict[str, int] = {}
+    for name in {event.process for event in bad}:
+        own = [replace(event, seq=at) for at, event in enumerate(e for e in bad if e.process == name)]
+        write_json_lines(tmp_path / f"{name}.jsonl", table_of(own))
+        counts[name] = len(own)
+    _, found = replayed(tmp_path, *(str(tmp_path / f"{name}.jsonl") for name in counts), "--model", "publish")
+    (row,) = found["violations"]  # type: ignore[misc]
+    line = json.loads(Path(row["file"]).read_text().splitlines()[row["line"] - 1])
+    assert row["event"].startswith(f"{line['process']}: {line['phase']} {line['kind']} {line['key']}")
+
+
 def test_damage_is_named_hides_nothing_and_leaves_it_undecided(
     tmp_path: Path, mine: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
