@@ -1,19 +1,26 @@
 """A described path, simulated: its steps are sent through the same store, clients and limits as real code."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store.requests import Outcome
 from fencepost.sim.des.client import Client
-from fencepost.sim.des.drive import Drive
+from fencepost.sim.des.drive import Drive, Failed
 from fencepost.sim.des.engine import Signal
 from fencepost.sim.des.expressions import BadExpression
 from fencepost.sim.des.meter import Operation
-from fencepost.sim.des.paths import Maintenance, Path, Step, nominal
+from fencepost.sim.des.paths import READS, Contended, Maintenance, Path, Step, nominal
 from fencepost.sim.des.simulation import Simulation
 
 REQUESTS_MAX = 1_000_000
 """Of one step: more is a slip in its arithmetic."""
+
+
+class Refused(Exception):
+    """A conditional write was refused: somebody else was first."""
 
 
 class Describing:
@@ -34,6 +41,12 @@ class Describing:
             given = workload.counters.get(name)
             self.values[name] = counter.starts.value(self.values) if given is None else given
         self.parts: dict[str, int] = {}
+        self.versions: dict[str, int] = {}
+        """Of the keys that writers contend for."""
+        self._contends = any(step.when for step in self.path.steps)
+        if self._contends:
+            simulation.counters["conflicts"] = 0.0
+        self._dice = SeededEnvironment(0).stream(f"{simulation.engine.seed}/conflicts")
         self._queue: list[Signal] = []
         self._publish_counters()
 
@@ -63,23 +76,45 @@ class Describing:
             other.set()
 
     def _walk_once(self, client: Client, batch: int) -> None:
-        self.walk(client, self.path.steps, {**self.values, "batch": float(batch)}, self.parts)
+        self._walk_until_done(client, batch)
         values = self.values
         for name, counter in self.path.counters.items():
             values[name] += counter.grows.value({**values, "batch": float(batch)})
         values["history"] += batch
         self._publish_counters()
 
+    def _walk_until_done(self, client: Client, batch: int) -> None:
+        """The steps, from the first again whenever a conditional write is refused."""
+        for attempt in range(self.path.attempts):
+            known = dict(self.versions) if self._contends else {}
+            try:
+                values = {**self.values, "batch": float(batch)}
+                self.walk(client, self.path.steps, values, self.parts, known)
+                return
+            except Refused:
+                actor = self.simulation.engine.current
+                if actor is not None and actor.operation is not None:
+                    actor.operation.retries += 1
+                self.simulation.counters["conflicts"] = self.simulation.counters.get("conflicts", 0.0) + 1
+                if attempt + 1 < self.path.attempts and self.path.pause_ns:
+                    self.simulation.engine.sleep_ns(int(2 * self.path.pause_ns * self._dice.random()))
+        raise Failed(f"refused {self.path.attempts} times")
+
     def walk(
-        self, client: Client, steps: tuple[Step, ...], values: dict[str, float], parts: dict[str, int] | None
+        self,
+        client: Client,
+        steps: tuple[Step, ...],
+        values: dict[str, float],
+        parts: dict[str, int] | None,
+        known: dict[str, int],
     ) -> None:
-        """Send what the steps say, with these values."""
+        """Send what the steps say, with these values. Raises `Refused` after a conditional write that was."""
         together: list[Any] = []
         for at, step in enumerate(steps):
             if step.compute_ns:
                 self.simulation.engine.sleep_ns(step.compute_ns)
             for _ in range(_whole(step.repeat.value(values))):
-                requests = _requests(step, values)
+                requests = self._requests(step, values, known)
                 if parts is not None and requests:
                     name = step.part or step.name
                     parts[name] = parts.get(name, 0) + len(requests)
@@ -88,11 +123,22 @@ class Describing:
                 if follows:
                     continue
                 if step.parallel or step.beside:
-                    client.send_all(together)
+                    _accept(together, client.send_all(together))
                 else:
                     for request in together:
-                        client.send(request)
+                        _accept([request], [client.send(request)])
+                        if step.when:  # what it wrote itself it knows
+                            known[request.key] = self.versions.get(request.key, 0)
                 together = []
+
+    def _requests(self, step: Step, values: dict[str, float], known: dict[str, int]) -> list[Any]:
+        count = _whole(step.count.value(values))
+        if count < 1:
+            return []
+        if step.key:
+            shared = (step.kind, step.key, step.size, step.kind in READS, step.when)
+            return [Contended(*shared, versions=self.versions, known=known)] * count
+        return [nominal(step.kind, f"{step.prefix or step.part or step.name}/object", step.size)] * count
 
     # Maintenance.
 
@@ -109,7 +155,7 @@ class Describing:
     def _maintain(self, client: Client, maintenance: Maintenance) -> None:
         """Its steps; what it takes off is reckoned on the values it began with."""
         values = dict(self.values)
-        self.walk(client, maintenance.steps, values, None)
+        self.walk(client, maintenance.steps, values, None, {})
         for name, taken in maintenance.takes.items():
             self.values[name] -= taken.value(values)
         self._publish_counters()
@@ -132,11 +178,11 @@ class _Walker:
         self._describing.operate(self._client)
 
 
-def _requests(step: Step, values: dict[str, float]) -> list[Any]:
-    count = _whole(step.count.value(values))
-    if count < 1:
-        return []
-    return [nominal(step.kind, f"{step.prefix or step.part or step.name}/object", step.size)] * count
+def _accept(requests: list[Any], replies: Sequence[Any]) -> None:
+    """A conditional write counts only when it was done."""
+    for request, reply in zip(requests, replies, strict=True):
+        if type(request) is Contended and request.when and reply.outcome is not Outcome.DONE:
+            raise Refused
 
 
 def _whole(number: float) -> int:

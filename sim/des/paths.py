@@ -39,6 +39,30 @@ def nominal(kind: str, key: str, size: int = 0) -> Nominal:
     return Nominal(kind, key, size, kind in READS)
 
 
+@dataclass(frozen=True, slots=True)
+class Contended(Nominal):
+    """A request to a key that all writers share, of which the store knows the version.
+
+    `versions` is the store's: how often each key was written. A read notes the version that it found where it
+    landed, in `known`, the writer's own. A conditional write is done if that is still the version when it
+    lands; otherwise it is refused.
+    """
+
+    when: str = ""
+    versions: dict[str, int] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)
+
+    def land(self) -> Reply:
+        version = self.versions.get(self.key, 0)
+        if self.reads:
+            self.known[self.key] = version
+            return Reply(Outcome.DONE)
+        if self.when and self.known.get(self.key) != version:
+            return Reply(Outcome.EXISTS if self.when == "absent" else Outcome.CHANGED)
+        self.versions[self.key] = version + 1
+        return Reply(Outcome.DONE)
+
+
 NAMES = frozenset({"depth", "batch", "history"})
 """What expressions may use besides counters and parameters: operations before the run began; operations that
 are committed together; operations that ended so far, those before the run included."""
@@ -67,6 +91,10 @@ class Step:
     """Under which name its requests are counted."""
     prefix: str = ""
     """Where its keys are, for limits by prefix."""
+    key: str = ""
+    """A key that all writers share: reads note its version, conditional writes contend for it."""
+    when: str = ""
+    """Of a write: `absent` creates the next key of a sequence, `match` replaces what was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +130,7 @@ class Path:
     steps: tuple[Step, ...] = ()
     maintenance: dict[str, Maintenance] = field(default_factory=dict)
     compute_per_request_ns: int = 0
+    attempts: int = 1000
+    """Of an operation whose conditional writes are refused; it begins again from its first step."""
+    pause_ns: int = 0
+    """Before it begins again: a random time up to twice this."""

@@ -30,7 +30,7 @@ from fencepost.impl.store.requests import Outcome, Reply
 from fencepost.sim.des.engine import START_NS, Engine
 from fencepost.sim.des.faults import Faults, fate
 from fencepost.sim.des.latency import Constant, Profile
-from fencepost.sim.des.paths import Nominal
+from fencepost.sim.des.paths import Contended, Nominal
 
 SECOND_NS = 1_000_000_000
 
@@ -265,6 +265,8 @@ class Server:
         if reply is None:
             if type(request) is Nominal:
                 reply = DONE
+            elif type(request) is Contended:
+                reply = request.land()
             else:
                 try:
                     reply = self._answer(request, START_NS + now_ns)

@@ -72,12 +72,20 @@ KEYS: dict[str, Key] = {
         'there and back: "20 ms", { p50, p99 }, a table by kind, or { profile = "FILE" }',
     ),
     "store.bandwidth": Key(units.unlimited_or(units.bandwidth), None, "bytes a second of one request"),
-    "store.in_flight": Key(units.unlimited_or(units.positive), None, "requests the store serves at once"),
+    "store.in_flight": Key(
+        units.unlimited_or(units.positive),
+        None,
+        "requests the store serves at once, of all clients; the others wait in order of arrival",
+    ),
     "store.writes_per_prefix": Key(units.unlimited_or(units.rate), None, "then 503; S3: 3500/s"),
     "store.reads_per_prefix": Key(units.unlimited_or(units.rate), None, "then 503; S3: 5500/s"),
     "store.prefix_segments": Key(units.positive, 1, "parts of a key that make its prefix"),
     "store.writes_per_key": Key(units.unlimited_or(units.rate), None, "then 503; R2, GCS: 1/s"),
-    "client.in_flight": Key(units.unlimited_or(units.positive), None, "requests one client has under way"),
+    "client.in_flight": Key(
+        units.unlimited_or(units.positive),
+        None,
+        "requests one client has under way; the next waits in the client, and that is in its latency",
+    ),
     "client.timeout": Key(
         units.positive_duration,
         None,

@@ -9,8 +9,15 @@ from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.source import BadScenario, BadValue, Source, suggestion
 
 LIBRARY = File(__file__).parent / "library"
-TOP = ("title", "about", "operation", "compute_per_request", "parameters", "counters", "step", "maintenance")
-STEP = ("name", "kind", "count", "order", "repeat", "beside", "bytes", "compute", "part", "prefix")
+TOP = (
+    *("title", "about", "operation", "compute_per_request", "attempts", "retry_pause"),
+    *("parameters", "counters", "step", "maintenance"),
+)
+STEP = (
+    *("name", "kind", "count", "order", "repeat", "beside", "bytes", "compute", "part", "prefix"),
+    *("key", "when"),
+)
+CONDITIONS = ("absent", "match")
 ORDERS = ("serial", "parallel")
 
 
@@ -64,6 +71,8 @@ def read_path(file: File) -> Path:
         compute_per_request_ns=source.parse(
             "compute_per_request", units.duration, top.get("compute_per_request", "0 ms")
         ),
+        attempts=source.parse("attempts", units.positive, top.get("attempts", 1000)),
+        pause_ns=source.parse("retry_pause", units.duration, top.get("retry_pause", "0 ms")),
     )
 
 
@@ -100,9 +109,14 @@ def _step(source: Source, where: str, found: dict[str, Any], names: set[str]) ->
     beside = found.get("beside", False)
     if not isinstance(beside, bool):
         source.fail(f"{where}.beside", "is true or false")
+    kind = get("kind", units.one_of(*sorted(READS | WRITES)), "get")
+    if "when" in found and (kind not in ("put", "complete-upload") or "key" not in found):
+        source.fail(f"{where}.when", 'is the condition of a put to a shared key: give kind = "put" and a key')
     return Step(
         name=name,
-        kind=get("kind", units.one_of(*sorted(READS | WRITES)), "get"),
+        kind=kind,
+        key=get("key", units.text, "") if "key" in found else "",
+        when=get("when", units.one_of(*CONDITIONS), "") if "when" in found else "",
         count=source.expression(f"{where}.count", found.get("count", 1), names),
         parallel=order == "parallel",
         repeat=source.expression(f"{where}.repeat", found.get("repeat", 1), names),
